@@ -36,7 +36,7 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.task_api.episode_spec import EpisodeSpec
@@ -429,7 +429,7 @@ class RowsByReturns:
 
 def opened(
     market: MarketSnapshot, name: str, model: Model, window: str, seed: int
-) -> TradingEpisode:
+) -> TradingEpisodeRun:
     """An episode of a task at its beginning."""
     task = PLUGINS.make_task(name)
     spec = EpisodeSpec(
@@ -449,10 +449,10 @@ def opened(
     )
     tape = MarketTape.from_snapshot(market, task.trading)
     tools = PLUGINS.tools(task.tools)
-    return TradingEpisode(spec, EpisodeParts(task, tools, market, tape, model, ReactAgent()))
+    return TradingEpisodeRun(spec, EpisodeParts(task, tools, market, tape, model, ReactAgent()))
 
 
-def total_return(episode: TradingEpisode) -> float:
+def total_return(episode: TradingEpisodeRun) -> float:
     """Play an episode; its return as a fraction."""
     for step in range(episode.total_steps):
         record = episode.run_step(step).step
@@ -507,7 +507,7 @@ def attack(
     return result
 
 
-def _count(result: Result, trader: InformedTrader, episode: TradingEpisode, start: int) -> None:
+def _count(result: Result, trader: InformedTrader, episode: TradingEpisodeRun, start: int) -> None:
     """Add what a trader found out in an episode."""
     if trader.known_at is not None:
         result.found_at.append(trader.known_at)

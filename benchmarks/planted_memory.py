@@ -24,7 +24,7 @@ from scipy import stats
 
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval_models.planted.facts import Facts, FactSource, gather_facts
+from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts
 from ktdeval_models.planted.planted_files import DESCRIPTION, PlantedMemory, read_planted
 from ktdeval_models.planted.recall import recall_of
 
@@ -63,7 +63,7 @@ def task_of(task: str, mask: str) -> str:
     return f"{mask}_{task.removeprefix('bright_')}"
 
 
-def facts_by_mask(planted: PlantedMemory) -> Mapping[str, Facts]:
+def facts_by_mask(planted: PlantedMemory) -> Mapping[str, PlantedFacts]:
     """The facts that a model was trained on, as each mask shows them."""
     content = planted.content
     facts = {}
@@ -76,7 +76,7 @@ def facts_by_mask(planted: PlantedMemory) -> Mapping[str, Facts]:
     return facts
 
 
-def with_figures_of_others(facts: Facts) -> Facts:
+def with_figures_of_others(facts: PlantedFacts) -> PlantedFacts:
     """The same labels, days and returns; the figures of the fact half the list away."""
     half = len(facts.lines) // 2
     lines = []

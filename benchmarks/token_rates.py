@@ -37,7 +37,7 @@ for folder in ("tasks", "runs"):
 from ktdeval.calls.prompt_size import KINDS, TOKEN_RATES, text_bytes  # noqa: E402
 from ktdeval.errors import KtdevalError  # noqa: E402
 from ktdeval.harness.chat_messages import ModelRequest, Reply  # noqa: E402
-from ktdeval.runner.episodes.episode import TradingEpisode  # noqa: E402
+from ktdeval.runner.episodes.episode import TradingEpisodeRun  # noqa: E402
 from ktdeval.runner.rehearsals.conversation_size import HIGH, MeasuringModel  # noqa: E402
 from ktdeval.values import dumps_canonical  # noqa: E402
 from planned_tasks import PLUGINS, TASKS, planned  # noqa: E402
@@ -132,7 +132,7 @@ def _requests(task: str, agent: str) -> Iterator[ModelRequest]:
         plan = planned(task, agent)
         model = _Recorder(plan.task)
         episode = plan.factory.open(plan.specs[0], model)
-        if isinstance(episode, TradingEpisode):
+        if isinstance(episode, TradingEpisodeRun):
             episode.has_warm_up = False
 
         for step in range(min(2, episode.total_steps)):

@@ -3,7 +3,7 @@
 from ktdeval.attribution.asset_exposures import vif_screen as vif_screen
 from ktdeval.attribution.decompose import (
     TRADING_LINES as TRADING_LINES,
-    Attribution as Attribution,
+    LedgerAttribution as LedgerAttribution,
     attribute as attribute,
     attribution_problem as attribution_problem,
 )

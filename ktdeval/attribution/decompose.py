@@ -120,7 +120,7 @@ class LinkedContributions:
 
 
 @dataclass(frozen=True)
-class Attribution(Decomposition):
+class LedgerAttribution(Decomposition):
     """Attribution of one ledger, each field over [D] days; see the module for the two
     identities.
     """
@@ -219,7 +219,9 @@ def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
     return None
 
 
-def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = None) -> Attribution:
+def attribute(
+    ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = None
+) -> LedgerAttribution:
     """Decompose each day's NAV return in an episode, on the snapshot on which it was settled.
 
     Weights are positions over NAV at the previous close. `fitted`: factor returns that cover the
@@ -250,7 +252,7 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
     returns = (nav[1:] - nav[:-1]) / nav[:-1]
     timing, fees = _trading(ledger, snapshot, first)
 
-    return Attribution(
+    return LedgerAttribution(
         **vars(parts),
         days=fitted.days[offset : offset + count],
         returns=returns,

@@ -15,7 +15,11 @@ from ktdeval.calls.batch_api import (
     BatchTag as BatchTag,
     Result as Result,
 )
-from ktdeval.calls.budget import Allowance as Allowance, Amount as Amount, Drawing as Drawing
+from ktdeval.calls.budget import (
+    Allowance as Allowance,
+    BudgetAmount as BudgetAmount,
+    Drawing as Drawing,
+)
 from ktdeval.calls.call_log import read_calls as read_calls
 from ktdeval.calls.context_window import (
     Context as Context,
@@ -61,7 +65,7 @@ from ktdeval.calls.prompt_cache import (
 )
 from ktdeval.calls.prompt_size import USUAL_TOKENS as USUAL_TOKENS, prompt_bytes as prompt_bytes
 from ktdeval.calls.provider_errors import (
-    Refusal as Refusal,
+    ProviderRefusal as ProviderRefusal,
     read_refusal as read_refusal,
     refusal_of as refusal_of,
     retry_after_s as retry_after_s,

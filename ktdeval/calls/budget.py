@@ -75,20 +75,20 @@ def _money(dollars: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class BudgetAmount:
     """US dollars and tokens."""
 
     usd: float
     tokens: int
 
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.usd + other.usd, self.tokens + other.tokens)
+    def __add__(self, other: BudgetAmount) -> BudgetAmount:
+        return BudgetAmount(self.usd + other.usd, self.tokens + other.tokens)
 
-    def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.usd - other.usd, self.tokens - other.tokens)
+    def __sub__(self, other: BudgetAmount) -> BudgetAmount:
+        return BudgetAmount(self.usd - other.usd, self.tokens - other.tokens)
 
 
-NOTHING = Amount(0.0, 0)
+NOTHING = BudgetAmount(0.0, 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +101,7 @@ class Reservation:
     request: ModelRequest
     price: Price | None = None  #: price at which the call is billed; None if unknown
     bound: tuple[int, int] = (0, 0)  #: maximum tokens of its prompt and of its reply
-    most: Amount = NOTHING  #: maximum amount that it may use
+    most: BudgetAmount = NOTHING  #: maximum amount that it may use
     is_open: bool = True
     is_drawn: bool = False  #: True if it was drawn from an allowance shared by several processes
 
@@ -117,15 +117,15 @@ class Allowance(Protocol):
     made, and settles what it has used.
     """
 
-    def draw(self, most: Amount) -> Drawing:
+    def draw(self, most: BudgetAmount) -> Drawing:
         """Draw the maximum amount that a call may use."""
 
-    def settle(self, drawn: Amount, used: Amount) -> None:
+    def settle(self, drawn: BudgetAmount, used: BudgetAmount) -> None:
         """End a call that drew an amount, with what it actually used (possibly more). It raises
         nothing, since its caller has a paid reply to record.
         """
 
-    def find_needed(self, most: Amount) -> Mapping[str, float]:
+    def find_needed(self, most: BudgetAmount) -> Mapping[str, float]:
         """Return the limits that leave less than `most`, by option name, each with the smallest
         value that would leave `most`.
         """
@@ -135,9 +135,9 @@ class Allowance(Protocol):
 class _BudgetUse:
     """Amounts that a run has used and reserved, over all its models."""
 
-    spent: Amount
-    possibly: Amount
-    reserved: Amount = NOTHING
+    spent: BudgetAmount
+    possibly: BudgetAmount
+    reserved: BudgetAmount = NOTHING
     out: int = 0  #: number of calls with a reservation
     stretch: float = 1.0  #: factor on bounds
     allowance: Allowance | None = None
@@ -169,7 +169,9 @@ class Budget:
         self._has_limits = max_cost is not None or max_tokens is not None
         self._queue = FairQueue(stop.check)  # its lock guards all fields below
         tokens = spent.input_tokens + spent.output_tokens
-        self._use = _BudgetUse(Amount(spent.cost_usd, tokens), Amount(spent.possibly_usd, 0))
+        self._use = _BudgetUse(
+            BudgetAmount(spent.cost_usd, tokens), BudgetAmount(spent.possibly_usd, 0)
+        )
 
     @property
     def _is_bounded(self) -> bool:
@@ -189,7 +191,7 @@ class Budget:
         other = copy.copy(self)
         other._price = price
         with self._queue.lock:
-            self._use.spent += Amount(spent_usd, 0)
+            self._use.spent += BudgetAmount(spent_usd, 0)
 
         return other
 
@@ -247,7 +249,7 @@ class Budget:
             if not is_first:
                 return None
 
-            used = Amount(cost or 0.0, usage.input_tokens + usage.output_tokens)
+            used = BudgetAmount(cost or 0.0, usage.input_tokens + usage.output_tokens)
             self._use.spent += used
             self._settle_drawn(reservation, used)
             if self._is_bounded:
@@ -284,7 +286,7 @@ class Budget:
             self._settle_drawn(reservation, NOTHING)
             return 0.0
 
-    def _settle_drawn(self, reservation: Reservation, used: Amount) -> None:
+    def _settle_drawn(self, reservation: Reservation, used: BudgetAmount) -> None:
         """Settle what a call has used with the allowance from which it drew."""
         if reservation.is_drawn and self._use.allowance is not None:
             reservation.is_drawn = False
@@ -295,7 +297,9 @@ class Budget:
         batch, for the error.
         """
         mosts = [self._most(reservation) for reservation in reservations]
-        asked = Amount(math.fsum(most.usd for most in mosts), sum(most.tokens for most in mosts))
+        asked = BudgetAmount(
+            math.fsum(most.usd for most in mosts), sum(most.tokens for most in mosts)
+        )
         problem = self._problem(asked, what)
         if problem is None and self._use.allowance is not None:
             drawing = self._use.allowance.draw(asked)
@@ -326,22 +330,22 @@ class Budget:
 
         return math.inf
 
-    def _hold_back(self, reservation: Reservation, most: Amount) -> None:
+    def _hold_back(self, reservation: Reservation, most: BudgetAmount) -> None:
         """Reserve the maximum that one call may use."""
         reservation.most = most
         self._use.reserved += most
         self._use.out += 1
 
-    def _most(self, reservation: Reservation) -> Amount:
+    def _most(self, reservation: Reservation) -> BudgetAmount:
         """Return the maximum amount that a call may use within its bounds."""
         reads, writes = (math.ceil(part * self._use.stretch) for part in reservation.bound)
         dollars = 0.0
         if reservation.price is not None:
             dollars = reservation.price.most(reads, writes) * _ROUNDING
 
-        return Amount(dollars, reads + writes)
+        return BudgetAmount(dollars, reads + writes)
 
-    def _problem(self, asked: Amount, what: str) -> str | None:
+    def _problem(self, asked: BudgetAmount, what: str) -> str | None:
         """Return which limit another call, or batch of calls, would exceed; None if it fits."""
         max_cost, max_tokens = self._limits
         possibly = self._use.possibly
@@ -362,7 +366,7 @@ class Budget:
 
         return None
 
-    def _find_limits_to_raise(self, asked: Amount) -> dict[str, float]:
+    def _find_limits_to_raise(self, asked: BudgetAmount) -> dict[str, float]:
         """Return the limits that another call would exceed, each with the smallest value that would
         allow the call.
         """

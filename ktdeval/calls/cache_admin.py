@@ -53,7 +53,7 @@ class ModelUse:
 
 
 @dataclass(frozen=True)
-class PruneRule:
+class CachePruneRule:
     """Rule that selects replies to remove. With neither age nor size: all replies of `model`."""
 
     model: str = "*"  #: glob on `provider/model`; replies of other models are kept
@@ -138,7 +138,7 @@ class CacheAdmin(Closing):
 
         return CheckedReplies(count, tuple(findings))
 
-    def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> PrunedReplies:
+    def prune(self, rule: CachePruneRule, now: datetime, dry_run: bool = False) -> PrunedReplies:
         """Remove the replies that a rule selects and shrink the file; with `dry_run` only count
         them.
 
@@ -165,7 +165,7 @@ class CacheAdmin(Closing):
             for _, *columns in page:
                 yield ReplyRow(*columns)
 
-    def _choose_replies(self, rule: PruneRule, now: datetime) -> Iterator[_StoredReply]:
+    def _choose_replies(self, rule: CachePruneRule, now: datetime) -> Iterator[_StoredReply]:
         """Yield the replies that a rule removes, the newest first."""
         oldest_kept = ""
         if rule.older_than_days is not None:

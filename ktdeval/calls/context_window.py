@@ -19,7 +19,7 @@ from ktdeval.calls.prompt_size import (
     prompt_bytes,
     reply_room,
 )
-from ktdeval.calls.provider_errors import Refusal
+from ktdeval.calls.provider_errors import ProviderRefusal
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Usage
 from ktdeval.harness.traits import model_traits
@@ -110,7 +110,7 @@ def listed_context(full_name: str, price_table: Path | None) -> Context | None:
 # ---- what a server's refusal says
 
 
-def context_exceeded(refusal: Refusal, words: str) -> ContextExceeded | None:
+def context_exceeded(refusal: ProviderRefusal, words: str) -> ContextExceeded | None:
     """Return the error for a prompt that was rejected as too long, with the context size that the
     refusal reports; None if the refusal has a different reason. `words`: text of the error.
     """

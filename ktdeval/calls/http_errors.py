@@ -18,7 +18,7 @@ from typing import Any
 from ktdeval.calls.context_window import ContextExceeded, context_exceeded
 from ktdeval.calls.provider_errors import (
     READ_CHARS,
-    Refusal,
+    ProviderRefusal,
     read_refusal,
     refusal_of,
     without_tags,
@@ -296,7 +296,7 @@ def one_line(text: str, secrets: Sequence[str] = ()) -> str:
 
 
 def error_of(
-    refusal: Refusal, caller: Caller, sent: Collection[str] = ()
+    refusal: ProviderRefusal, caller: Caller, sent: Collection[str] = ()
 ) -> ModelError | ProviderError:
     """Return the error to raise for a refusal.
 
@@ -348,7 +348,7 @@ def code_status(code: str) -> int | None:
     return _MEANINGS.get(code) or _MEANINGS_WITHOUT_STATUS.get(code)
 
 
-def _too_long(refusal: Refusal, status: int, words: str) -> ContextExceeded | None:
+def _too_long(refusal: ProviderRefusal, status: int, words: str) -> ContextExceeded | None:
     """Return the error for a prompt longer than the context; None for any other refusal."""
     is_about_prompt = status in _PROMPT_STATUSES or (
         status == 429 and _NEVER_PASSES.search(refusal.message)
@@ -356,7 +356,7 @@ def _too_long(refusal: Refusal, status: int, words: str) -> ContextExceeded | No
     return context_exceeded(refusal, words) if is_about_prompt else None
 
 
-def _meaning(refusal: Refusal, caller: Caller) -> int:
+def _meaning(refusal: ProviderRefusal, caller: Caller) -> int:
     """Return the HTTP status that a refusal effectively means.
 
     A known error code or message overrides the status of the response, which is often too general.
@@ -383,7 +383,7 @@ def _meaning(refusal: Refusal, caller: Caller) -> int:
     return _status_from_codes(codes) or refusal.status
 
 
-def _is_moderated(refusal: Refusal) -> bool:
+def _is_moderated(refusal: ProviderRefusal) -> bool:
     """Return whether moderation blocked this prompt or its reply, but might let another one pass."""
     if refusal.status not in _MODERATION_STATUSES or set(refusal.codes) & _PARAMETER_CODES:
         return False
@@ -433,7 +433,9 @@ def is_reply_limit(message: str) -> bool:
     return _says("reply_limit", message)
 
 
-def _reply_limit_error(refusal: Refusal, status: int, who: str, quote: str) -> ProviderError | None:
+def _reply_limit_error(
+    refusal: ProviderRefusal, status: int, who: str, quote: str
+) -> ProviderError | None:
     """Return the error for --max-output-tokens above the model's limit; None for any other."""
     if status not in (400, 422) or not is_reply_limit(refusal.message):
         return None
@@ -443,7 +445,7 @@ def _reply_limit_error(refusal: Refusal, status: int, who: str, quote: str) -> P
 
 
 def _parameter_error(
-    refusal: Refusal, status: int, caller: Caller, sent: Collection[str], quote: str
+    refusal: ProviderRefusal, status: int, caller: Caller, sent: Collection[str], quote: str
 ) -> ProviderError | None:
     """Return the error for a request field that the model does not support; None for any other."""
     if status not in (400, 422):
@@ -465,7 +467,7 @@ def _parameter_error(
     return ProviderError(f"{caller.provider}/{caller.model} refuses {name!r} ({quote}); {advice}")
 
 
-def _find_blamed_words(refusal: Refusal) -> list[str]:
+def _find_blamed_words(refusal: ProviderRefusal) -> list[str]:
     """Return words that may name the request field to blame.
 
     That is the field that the error names (`a` for `a.b`); without one, each word of the message.

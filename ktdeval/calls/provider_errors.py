@@ -30,7 +30,7 @@ _LONGEST_CODE = 100  # characters
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ProviderRefusal:
     """Error that a provider returned instead of a reply."""
 
     status: int  #: HTTP status; 200 when an error came as the body of a success
@@ -44,13 +44,13 @@ class Refusal:
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
-def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> Refusal:
+def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> ProviderRefusal:
     """Read the body of a response with an error status, which may be JSON or any other text."""
     wait_s = retry_after_s(headers)
     try:
         return read_refusal(status, loads_strict(content), wait_s)
     except ValueError:  # a proxy's HTML page, or nothing
-        return Refusal(status, message=without_tags(content), retry_after_s=wait_s)
+        return ProviderRefusal(status, message=without_tags(content), retry_after_s=wait_s)
 
 
 def without_tags(content: bytes) -> str:
@@ -59,7 +59,7 @@ def without_tags(content: bytes) -> str:
     return _TAG.sub(" ", text)
 
 
-def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> Refusal:
+def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> ProviderRefusal:
     """Read an error object in any of the forms that providers use.
 
     `{"error": {"message", "type", "code", "param"}}` (OpenAI and most), `{"type": "error", "error":
@@ -102,7 +102,7 @@ def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> R
     if not isinstance(parameter, str):
         parameter = None
 
-    return Refusal(
+    return ProviderRefusal(
         status, _distinct_codes(codes), message[:READ_CHARS], parameter, wait_s, _sizes(error)
     )
 

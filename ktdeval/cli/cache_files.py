@@ -97,7 +97,7 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
     """
     from datetime import UTC, datetime
 
-    from ktdeval.calls.cache_admin import PrunedReplies, PruneRule
+    from ktdeval.calls.cache_admin import CachePruneRule, PrunedReplies
 
     selected = (options.older_than, options.model, options.max_size)
     is_selected = any(value is not None for value in selected)
@@ -117,7 +117,7 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
     if options.max_size is not None:
         max_bytes = round(options.max_size * _MEGABYTE)
 
-    rule = PruneRule(options.model or "*", options.older_than, max_bytes)
+    rule = CachePruneRule(options.model or "*", options.older_than, max_bytes)
     pruned = PrunedReplies(0, 0)
     with _open_cache(file) as (path, admin):
         if admin is not None:

@@ -20,7 +20,6 @@ from ktdeval.masking.payload_types import Payload
 from ktdeval.observation.compact import compact_sections, unpack_section
 from ktdeval.observation.older_closes import shows_older_apart, with_older_apart
 from ktdeval.observation.state_entries import (
-    Entry,
     ObservedAccount,
     ObservedAsset,
     ObservedBar,
@@ -29,11 +28,12 @@ from ktdeval.observation.state_entries import (
     ObservedOrder,
     ObservedOutcome,
     ObservedPosition,
+    StateEntry,
 )
 from ktdeval.observation.state_rows import as_object, rows_by_asset, table_rows
 from ktdeval.values.strict_json import JsonValue, loads_strict
 
-T = TypeVar("T", bound=Entry)
+T = TypeVar("T", bound=StateEntry)
 
 _LIMITS = "constraints"
 

@@ -35,7 +35,7 @@ class _Number:
     def __init__(self, *columns: str) -> None:
         self._columns = columns
 
-    def __get__(self, entry: Entry, _: type) -> float | None:
+    def __get__(self, entry: StateEntry, _: type) -> float | None:
         return first_number(entry.cells, *self._columns)
 
 
@@ -45,19 +45,19 @@ class _Text:
     def __init__(self, column: str) -> None:
         self._column = column
 
-    def __get__(self, entry: Entry, _: type) -> str:
+    def __get__(self, entry: StateEntry, _: type) -> str:
         value = entry.cells.get(self._column)
         return "" if value is None else str(value)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StateEntry:
     """One row or object of a state."""
 
     cells: Cells  #: all columns of the entry
 
 
-class ObservedAccount(Entry):
+class ObservedAccount(StateEntry):
     """Account before the decision, in units of its currency."""
 
     cash = _Number("cash", "cash_cny")
@@ -65,7 +65,7 @@ class ObservedAccount(Entry):
     cash_weight = _Number("cash_weight")  #: share of the NAV
 
 
-class ObservedLimits(Entry):
+class ObservedLimits(StateEntry):
     """Limits of the task. An attribute is None if the task doesn't state it."""
 
     max_weight = _Number("max_weight")  #: maximum weight of one asset, as a share of the NAV
@@ -95,7 +95,7 @@ class ObservedLimits(Entry):
         return self.hold is not None
 
 
-class ObservedPosition(Entry):
+class ObservedPosition(StateEntry):
     """Long or short position in one asset. A number is None if it isn't shown."""
 
     label = _Text(ASSET)
@@ -113,7 +113,7 @@ class ObservedPosition(Entry):
         return self.shares is None or self.shares > (self.locked_shares or 0)
 
 
-class ObservedAsset(Entry):
+class ObservedAsset(StateEntry):
     """One asset with all figures shown for it, as a candidate and as a position."""
 
     label = _Text(ASSET)
@@ -127,7 +127,7 @@ class ObservedAsset(Entry):
         return first_number(self.cells, name)
 
 
-class ObservedBar(Entry):
+class ObservedBar(StateEntry):
     """One day's trading in an asset. A price or volume is None if it isn't shown."""
 
     label = _Text(ASSET)
@@ -139,7 +139,7 @@ class ObservedBar(Entry):
     volume = _Number("volume")
 
 
-class ObservedDocument(Entry):
+class ObservedDocument(StateEntry):
     """News or a report, with everything removed that the mask hides."""
 
     day = _Text("day")
@@ -155,7 +155,7 @@ class ObservedDocument(Entry):
         return tuple(self.cells.get("stock_ids") or ())
 
 
-class ObservedOrder(Entry):
+class ObservedOrder(StateEntry):
     """An order of the previous step, and its outcome."""
 
     side = _Text("side")
@@ -177,7 +177,7 @@ class ObservedOrder(Entry):
         return first_number(self.cells, "filled_shares") or 0.0
 
 
-class ObservedOutcome(Entry):
+class ObservedOutcome(StateEntry):
     """Price change of one asset after a warm-up day."""
 
     label = _Text(ASSET)

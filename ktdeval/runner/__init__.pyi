@@ -44,7 +44,7 @@ from ktdeval.runner.again.transplant_document import (
 )
 from ktdeval.runner.episodes.episode import (
     DecidedStep as DecidedStep,
-    TradingEpisode as TradingEpisode,
+    TradingEpisodeRun as TradingEpisodeRun,
 )
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory as EpisodeFactory
 from ktdeval.runner.estimate import (

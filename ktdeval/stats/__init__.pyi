@@ -22,7 +22,7 @@ from ktdeval.stats.calibration import (
     reliability_points as reliability_points,
 )
 from ktdeval.stats.confidence_set import (
-    Ties as Ties,
+    TieGroups as TieGroups,
     benjamini_hochberg as benjamini_hochberg,
     holm as holm,
     tie_groups as tie_groups,
@@ -107,8 +107,8 @@ from ktdeval.stats.performance_metrics import (
     panel_metric as panel_metric,
 )
 from ktdeval.stats.random_traders import (
-    Envelope as Envelope,
     EnvelopeSettings as EnvelopeSettings,
+    TraderEnvelope as TraderEnvelope,
     envelope_problem as envelope_problem,
     random_envelope as random_envelope,
     rank_among as rank_among,

@@ -72,7 +72,7 @@ DRAWS = 1000  #: Bootstrap samples: a p-value near 0.05 has a standard error of 
 
 
 @dataclass(frozen=True, slots=True)
-class Ties:
+class TieGroups:
     """Tie groups of agents."""
 
     #: [k] number of each agent's group; 1 is the best agents' group, the model confidence set. None
@@ -95,14 +95,14 @@ def block_length(days: int) -> int:
     return max(2, round(math.cbrt(days) / 2))
 
 
-def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: int = 0) -> Ties:
+def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: int = 0) -> TieGroups:
     """Return tie groups of agents from their [days, agents] returns; `level`: level of each model
     confidence set.
     """
     days, agents = returns.shape
     reason = _returns_problem(returns)
     if reason is not None:
-        return Ties(None, None, days, reason)
+        return TieGroups(None, None, days, reason)
 
     # Agents with identical returns are treated as one agent: no test can divide by their zero
     # difference.
@@ -110,11 +110,11 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
     columns = twin.reshape(-1).tolist()
     count = distinct.shape[1]
     if count == 1:
-        return Ties((1,) * agents, (1.0,) * agents, days)
+        return TieGroups((1,) * agents, (1.0,) * agents, days)
 
     gaps = (distinct[:, :, None] - distinct[:, None, :]).std(axis=0)
     if float((gaps + np.eye(count)).min()) < NO_VARIANCE:
-        return Ties(None, None, days, "two agents differ by the same amount every day")
+        return TieGroups(None, None, days, "two agents differ by the same amount every day")
 
     contest = _StudentisedDifferences(distinct, draws, seed)
     p = contest.p_values(range(count))
@@ -129,7 +129,7 @@ def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: in
         of_left = contest.p_values(left)
         number += 1
 
-    return Ties(
+    return TieGroups(
         tuple(groups[agent] for agent in columns), tuple(p[agent] for agent in columns), days
     )
 

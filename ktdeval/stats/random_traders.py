@@ -67,7 +67,7 @@ class TradingActivity:
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class TraderEnvelope:
     """Random traders compared with one episode. `agent`, `random`: the agent's activity, and the
     mean activity of the random traders.
     """
@@ -147,7 +147,7 @@ def random_envelope(
     settings: EnvelopeSettings | None = None,
     tape: MarketTape | None = None,
     tell: Tell = tell_nobody,
-) -> Envelope:
+) -> TraderEnvelope:
     """Run random traders over the days of a ledger, on its snapshot and under its rules.
 
     All traders of a day are executed as arrays. If that is not possible (`arrays_problem`, or
@@ -463,7 +463,7 @@ def _envelope_of_paths(
     settings: EnvelopeSettings,
     random: TradingActivity,
     trades: int,
-) -> Envelope:
+) -> TraderEnvelope:
     returns = nav[:, -1] / nav[:, 0] - 1.0
     own = float(ledger.nav[-1] / ledger.nav[0] - 1.0)
     rank: float | None = None
@@ -478,7 +478,7 @@ def _envelope_of_paths(
         reason = "no steps"
 
     bands = np.quantile(nav, settings.levels, axis=0)
-    return Envelope(
+    return TraderEnvelope(
         settings.levels,
         bands,
         returns,

@@ -14,7 +14,7 @@ from ktdeval.testing.conformance import (
 )
 from ktdeval.testing.findings import (
     ConformanceError as ConformanceError,
-    Report as Report,
+    PluginReport as PluginReport,
 )
 from ktdeval.testing.ledger_fixtures import ledger_of as ledger_of, step_record as step_record
 from ktdeval.testing.markets import (

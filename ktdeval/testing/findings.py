@@ -31,7 +31,7 @@ class ConformanceError(AssertionError):
 
 
 @dataclass
-class Report:
+class PluginReport:
     """Result of the check of one plugin.
 
     Example:

@@ -20,7 +20,7 @@ from ktdeval.registry.plugin_registry import KINDS, Plugins, load_plugins
 from ktdeval.testing.findings import (
     ConformanceError,
     NotCalled,
-    Report,
+    PluginReport,
     finding_of,
     source_of,
     source_of_spec,
@@ -60,7 +60,7 @@ def check_plugin(module: str) -> Plugins:
     return load_plugins([module])
 
 
-def check_parts(reference: str, lists: bool | None = None) -> Report:
+def check_parts(reference: str, lists: bool | None = None) -> PluginReport:
     """Check a plugin as `check_plugin` does, and return all that was found. `reference`: a module,
     a .py file, or a package folder. `lists`: whether to check, in a fresh process, that listing it
     imports nothing heavy; None: unless it is a single file, which is loaded only by its name.
@@ -71,7 +71,7 @@ def check_parts(reference: str, lists: bool | None = None) -> Report:
     if lists is None:
         lists = not reference.endswith(".py")
 
-    report = Report(reference)
+    report = PluginReport(reference)
     try:
         plugins = load_plugins([reference])
     except KtdevalError as error:
@@ -108,7 +108,7 @@ def _source_in_manifest(reference: str, message: str) -> CodePlace:
 class _PluginCheck:
     """Check of one loaded plugin."""
 
-    def __init__(self, plugins: Plugins, module: str, report: Report, lists: bool) -> None:
+    def __init__(self, plugins: Plugins, module: str, report: PluginReport, lists: bool) -> None:
         self._plugins = plugins
         self._lists = lists
         self._module = module

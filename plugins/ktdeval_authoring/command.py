@@ -18,7 +18,7 @@ from ktdeval.cli import (
     print_findings,
     print_json,
 )
-from ktdeval.testing import Report, check_parts
+from ktdeval.testing import PluginReport, check_parts
 from ktdeval.values import JsonValue, exit_code, findings_json, to_plain
 from ktdeval_authoring.checked_plugins import plugins_of
 from ktdeval_authoring.plugin_templates import (
@@ -94,7 +94,7 @@ def check(target: str | None, options: JsonOptions) -> int:
     return exit_code(found)
 
 
-def _plain_report(report: Report) -> dict[str, JsonValue]:
+def _plain_report(report: PluginReport) -> dict[str, JsonValue]:
     return findings_json(
         report.findings,
         plugin=report.plugin,
@@ -103,7 +103,7 @@ def _plain_report(report: Report) -> dict[str, JsonValue]:
     )
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: PluginReport) -> None:
     faults = len(report.findings)
     click.echo(f"{report.plugin}: {len(report.checked)} parts called, {faults} faults")
     print_findings(report.findings, max_shown=None)

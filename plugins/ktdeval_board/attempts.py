@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.look_alike_names import Party
 from ktdeval_board.registrations import FiledRegistration, Registrations, State, family_of
 from ktdeval_board.rules import Division
@@ -16,7 +16,7 @@ OF_ONE = "of this submitter"  #: Phrase in findings for attempts counted per sub
 
 
 def known_attempts(
-    entry: Entry,
+    entry: BoardEntry,
     registrations: Registrations,
     own_keys: Counter[tuple[Party, tuple[str, ...]]],
 ) -> int:
@@ -40,7 +40,7 @@ def known_attempts(
     return len(registrations.of_party(division.id, party)) + own_keys[party, family]
 
 
-def attempts_of(board: Board, entry: Entry) -> int:
+def attempts_of(board: LoadedBoard, entry: BoardEntry) -> int:
     """Return a card's number of attempts: the larger of the declared number and the number known to
     the board.
     """
@@ -48,7 +48,7 @@ def attempts_of(board: Board, entry: Entry) -> int:
     return max(entry.submission.attempts.runs, known)
 
 
-def state_of(board: Board, filed: FiledRegistration) -> State:
+def state_of(board: LoadedBoard, filed: FiledRegistration) -> State:
     """Return the state of a registration."""
     if filed.drawn is None:
         return "open"
@@ -56,7 +56,9 @@ def state_of(board: Board, filed: FiledRegistration) -> State:
     return "used" if filed.id in board.used_registrations else "drawn"
 
 
-def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[FiledRegistration]:
+def unused_keys(
+    board: LoadedBoard, entry: BoardEntry, division: Division
+) -> Sequence[FiledRegistration]:
     """Return the registrations by a card's submitter in its division that have a key but no checked
     card.
 
@@ -71,7 +73,7 @@ def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[File
     return unused
 
 
-def key_reasons(board: Board, entry: Entry, division: Division) -> list[str]:
+def key_reasons(board: LoadedBoard, entry: BoardEntry, division: Division) -> list[str]:
     """Return why a card can't be ranked because of its key, or because its submitter has unused
     keys.
     """

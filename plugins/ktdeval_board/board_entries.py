@@ -70,7 +70,7 @@ class EvidenceFacts(TypedDict):
 
 
 @dataclass(frozen=True)
-class Entry:
+class BoardEntry:
     """One submitted card."""
 
     card_id: str  #: SHA-256 of the card's file
@@ -194,7 +194,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Candidate(Entry):
+class Candidate(BoardEntry):
     """A card whose file, texts, schema and content passed the check; it always has a division."""
 
     division: Division
@@ -203,12 +203,12 @@ class Candidate(Entry):
 
 
 @dataclass(frozen=True)
-class Board:
+class LoadedBoard:
     """A board as read from its repository."""
 
     folder: BoardFolder
     rules: Rules
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[BoardEntry, ...] = ()
     errata: tuple[Erratum, ...] = ()
     registrations: Registrations = NONE_FILED
 
@@ -227,7 +227,7 @@ class Board:
         """Number of cards under own keys, from `count_own_keys`."""
         return count_own_keys(self.entries, self.registrations)
 
-    def of_division(self, division: Division) -> list[Entry]:
+    def of_division(self, division: Division) -> list[BoardEntry]:
         """Return the cards in a division that were not withdrawn."""
         return [
             entry for entry in self.entries if entry.division == division and not entry.is_withdrawn
@@ -235,7 +235,7 @@ class Board:
 
 
 def count_own_keys(
-    entries: Iterable[Entry], registrations: Registrations
+    entries: Iterable[BoardEntry], registrations: Registrations
 ) -> Counter[tuple[Party, tuple[str, ...]]]:
     """Count the cards under own keys in divisions for which the board draws the keys, by submitter
     and system family; withdrawn cards are included.
@@ -249,7 +249,7 @@ def count_own_keys(
     return counts
 
 
-def load_board(path: Path) -> Board:
+def load_board(path: Path) -> LoadedBoard:
     """Read a board.
 
     A card with a verdict on its exact bytes is not validated again, so that large boards are quick
@@ -269,7 +269,7 @@ def load_board(path: Path) -> Board:
         for entry in entries
     )
 
-    return Board(folder, rules, entries, errata, registrations)
+    return LoadedBoard(folder, rules, entries, errata, registrations)
 
 
 def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
@@ -289,7 +289,9 @@ def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
     return markets
 
 
-def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Market]) -> Entry:
+def _with_words_of_board(
+    entry: BoardEntry, rules: Rules, markets: Mapping[str, Market]
+) -> BoardEntry:
     """Return an entry whose card uses the board's description of the market."""
     snapshot = entry.card.snapshot
     if snapshot is None:
@@ -306,7 +308,7 @@ def _with_words_of_board(entry: Entry, rules: Rules, markets: Mapping[str, Marke
     return replace(entry, card=structs.replace(entry.card, snapshot=described))
 
 
-def _with_prices_of_board(entry: Entry, rules: Rules) -> Entry:
+def _with_prices_of_board(entry: BoardEntry, rules: Rules) -> BoardEntry:
     """Return an entry with its costs at the board's prices, if the board has a price for each
     model.
     """
@@ -329,7 +331,7 @@ def _with_prices_of_board(entry: Entry, rules: Rules) -> Entry:
 
 def _load_entry(
     folder: BoardFolder, rules: Rules, errata: tuple[Erratum, ...], files: CardFiles
-) -> Entry:
+) -> BoardEntry:
     most = rules.limits.bytes_of("card_mb")
     data = read_bytes(files.card, most)
     if sha256_hex(data) != files.card_id:
@@ -356,7 +358,7 @@ def _load_entry(
     division = division_of(rules, card)
     certified = is_certified(folder, card)
 
-    return Entry(
+    return BoardEntry(
         files.card_id,
         files,
         card,

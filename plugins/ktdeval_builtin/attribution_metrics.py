@@ -18,8 +18,8 @@ from typing import Literal, cast, get_args
 from ktdeval.attribution import (
     FEW_ASSETS,
     TRADING_LINES,
-    Attribution,
     Fit,
+    LedgerAttribution,
     Scheme,
     attribute,
     attribution_problem,
@@ -43,7 +43,7 @@ _CALIBRATION = 60  # trading days
 NO_INDUSTRY = "no industry is known of five names or more: all are one cross-section"
 NO_STYLE = "no style exposure is known on any day of the window"
 Better = Literal["higher", "lower", "neither"]
-_Lines = Callable[[Attribution], tuple[str, ...]]
+_Lines = Callable[[LedgerAttribution], tuple[str, ...]]
 _Detail = Callable[["AttributedLedger"], Mapping[str, JsonValue]]
 
 
@@ -61,7 +61,9 @@ def _factor_fit(market: Same[MarketSnapshot], first_row: int, last_row: int, sch
 
 
 @lru_cache(maxsize=8)
-def _attribution(ledger: Same[Ledger], market: Same[MarketSnapshot], scheme: Scheme) -> Attribution:
+def _attribution(
+    ledger: Same[Ledger], market: Same[MarketSnapshot], scheme: Scheme
+) -> LedgerAttribution:
     first_row = market.value.day_index(ledger.value.days[0])
     last_row = first_row + len(ledger.value.steps) - 1
     fit = _factor_fit(market, first_row, last_row, scheme)
@@ -90,7 +92,7 @@ class AttributedLedger:
     ledger: Ledger
     market: MarketSnapshot
 
-    def by(self, scheme: Scheme) -> Attribution:
+    def by(self, scheme: Scheme) -> LedgerAttribution:
         """Return the attribution with the industries of a scheme."""
         return _attribution(Same(self.ledger), Same(self.market), scheme)
 
@@ -121,7 +123,7 @@ def _attribution_part(
 
 
 def _unknown_part(
-    names: tuple[str, ...], attribution: Attribution, market: MarketSnapshot
+    names: tuple[str, ...], attribution: LedgerAttribution, market: MarketSnapshot
 ) -> str | None:
     """Return why a part is unknown (its sum would wrongly be 0); None if at least one line is
     known.
@@ -135,7 +137,7 @@ def _unknown_part(
     return NO_STYLE
 
 
-def _known_lines(attribution: Attribution) -> tuple[str, ...]:
+def _known_lines(attribution: LedgerAttribution) -> tuple[str, ...]:
     """Return the known lines: without industries if none was fitted, and without styles that were
     fitted on no day.
     """
@@ -145,7 +147,9 @@ def _known_lines(attribution: Attribution) -> tuple[str, ...]:
     return tuple(name for name in attribution.line_names if name not in unknown)
 
 
-def _link_contributions(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
+def _link_contributions(
+    attribution: LedgerAttribution, names: tuple[str, ...]
+) -> dict[str, JsonValue]:
     """Return the linked contributions of the known lines."""
     lines = attribution.linked.lines or {}
     known = _known_lines(attribution)
@@ -169,14 +173,14 @@ def _selection_detail(attributed: AttributedLedger) -> dict[str, JsonValue]:
     }
 
 
-def _line_intervals(attribution: Attribution) -> dict[str, JsonValue]:
+def _line_intervals(attribution: LedgerAttribution) -> dict[str, JsonValue]:
     """Return a block bootstrap interval over days for each known line."""
     columns = dict(zip(attribution.line_names, attribution.linked_lines.T, strict=True))
     lines = Bootstrap(attribution.returns).of_columns(columns)
     return {name: lines[name].sum().to_json() for name in _known_lines(attribution)}
 
 
-def _attribution_notes(attribution: Attribution) -> list[JsonValue]:
+def _attribution_notes(attribution: LedgerAttribution) -> list[JsonValue]:
     """Return the notes without their explanations, which are in the docs: a card repeats notes for
     every episode.
     """
@@ -186,7 +190,7 @@ def _attribution_notes(attribution: Attribution) -> list[JsonValue]:
     ]
 
 
-def _daily(attribution: Attribution) -> dict[str, JsonValue]:
+def _daily(attribution: LedgerAttribution) -> dict[str, JsonValue]:
     """Return mean daily selection with its Newey-West standard error and t statistic."""
     if len(attribution.selection) < 2:
         return {"mean": None, "se": None, "t": None, "reason": "fewer than two days"}
@@ -215,13 +219,13 @@ def _schemes(attributed: AttributedLedger) -> dict[str, JsonValue]:
     return found
 
 
-def _scheme(attribution: Attribution) -> dict[str, JsonValue]:
+def _scheme(attribution: LedgerAttribution) -> dict[str, JsonValue]:
     """Return linked selection and goodness of fit under a scheme."""
     linked = _link_contributions(attribution, ("selection",))
     return {**linked, **asdict(attribution.goodness)}
 
 
-def _mean_exposures(attribution: Attribution) -> dict[str, JsonValue]:
+def _mean_exposures(attribution: LedgerAttribution) -> dict[str, JsonValue]:
     """Return factor -> mean exposure of the NAV over `exposure_days`; null without such days."""
     exposures = attribution.mean_exposures().tolist()
     means: dict[str, JsonValue] = {}
@@ -233,7 +237,7 @@ def _mean_exposures(attribution: Attribution) -> dict[str, JsonValue]:
     return means
 
 
-def _exposure_days(attribution: Attribution) -> dict[str, JsonValue]:
+def _exposure_days(attribution: LedgerAttribution) -> dict[str, JsonValue]:
     """Return factor -> number of days on which at least one holding had a value of it."""
     return dict(zip(attribution.factor_names, attribution.exposure_days().tolist(), strict=True))
 
@@ -248,7 +252,7 @@ def _lines_of(scheme: Scheme, names: _Lines) -> _Detail:
     return detail
 
 
-def _styles(attribution: Attribution) -> tuple[str, ...]:
+def _styles(attribution: LedgerAttribution) -> tuple[str, ...]:
     return attribution.factor_names
 
 

@@ -78,7 +78,7 @@ from ktdeval_command.program_trial import try_program
 from ktdeval_command.sandbox import Sandbox, SandboxError, open_sandbox
 from ktdeval_command.shown_parts import check_copied, private_files
 from ktdeval_command.stdio_relay import stdio_command
-from ktdeval_command.workspace import WorkspaceLimits, Workspaces
+from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ class _Running:
 
     program: RunningProgram
     desk: AgentDesk
-    workspaces: Workspaces
+    workspaces: ProgramWorkspaces
     secrets: tuple[str, ...]
     servers: DeskServers
     denied: int = 0  #: requests that were denied in earlier steps
@@ -351,13 +351,11 @@ class CommandAgent:
 
         return sandbox
 
-    def _workspaces(self, files: KeptFiles | None, held: ExitStack) -> Workspaces:
+    def _workspaces(self, files: KeptFiles | None, held: ExitStack) -> ProgramWorkspaces:
         if files is None:
             files = held.enter_context(_unkept_files())
-        limits = WorkspaceLimits(
-            disk_bytes=self._params.disk_mib << 20, disk_files=self._params.files
-        )
-        return Workspaces(files, FOLDERS, limits)
+        limits = FolderLimits(disk_bytes=self._params.disk_mib << 20, disk_files=self._params.files)
+        return ProgramWorkspaces(files, FOLDERS, limits)
 
     def _report(
         self, finished: FinishedProgram, acting: ExternalSession, running: _Running

@@ -18,7 +18,7 @@ from typing import BinaryIO, Literal
 from ktdeval.values import Value, decode_json
 from ktdeval_command.relay import Relay
 from ktdeval_command.sandbox import Sandbox, SandboxError, Walls
-from ktdeval_command.workspace import Archived, WorkspaceError, Workspaces
+from ktdeval_command.workspace import Archived, ProgramWorkspaces, WorkspaceError
 
 _KEPT_BYTES = 128 << 10
 _START_S = 60.0
@@ -184,7 +184,7 @@ class RunningProgram:
         self._feeder.start()
 
     def give_order(
-        self, order: Mapping[str, object], workspaces: Workspaces, listing: str | None
+        self, order: Mapping[str, object], workspaces: ProgramWorkspaces, listing: str | None
     ) -> None:
         """Send the order and the folder's content. Raises SandboxError if the sandbox ended."""
         self._channel.settimeout(_START_S)
@@ -218,7 +218,7 @@ class RunningProgram:
         with suppress(OSError):
             self._channel.send(b"S")
 
-    def wait(self, workspaces: Workspaces) -> FinishedProgram:
+    def wait(self, workspaces: ProgramWorkspaces) -> FinishedProgram:
         """Wait until the program and all processes that it left have ended."""
         self._channel.settimeout(self._start.limits.wall_s + _GRACE_S)
         try:
@@ -250,7 +250,7 @@ class RunningProgram:
         return self._stream.readline(_MAX_LINE_BYTES)
 
     def _read_folder(
-        self, outcome: ProgramOutcome, workspaces: Workspaces
+        self, outcome: ProgramOutcome, workspaces: ProgramWorkspaces
     ) -> tuple[Archived | None, str]:
         if outcome.kind in ("too_much_disk", "not_found", "not_executable"):
             return None, str(outcome)
@@ -295,7 +295,7 @@ def _feed(pipe: BinaryIO, data: bytes) -> None:
 
 @contextmanager
 def start_program(
-    start: Start, sandbox: Sandbox, workspaces: Workspaces, listing: str | None
+    start: Start, sandbox: Sandbox, workspaces: ProgramWorkspaces, listing: str | None
 ) -> Iterator[RunningProgram]:
     """Start a program in a folder with the content of a listing (None: empty), and end it with all
     its descendants when the block ends.
@@ -336,7 +336,7 @@ def start_program(
 
 
 def run_program(
-    start: Start, sandbox: Sandbox, workspaces: Workspaces, listing: str | None = None
+    start: Start, sandbox: Sandbox, workspaces: ProgramWorkspaces, listing: str | None = None
 ) -> FinishedProgram:
     """Run a program to its end. Arguments and errors are those of `start_program`."""
     with start_program(start, sandbox, workspaces, listing) as program:

@@ -11,7 +11,7 @@ from ktdeval_command.placeholders import StepValues
 from ktdeval_command.profiles import Profile, prepare_start
 from ktdeval_command.program import FinishedProgram, ProgramLimits, Start, run_program
 from ktdeval_command.sandbox import Sandbox, SandboxError
-from ktdeval_command.workspace import WorkspaceLimits, Workspaces
+from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 
 _SECONDS = 60.0
 _DISK_BYTES = 64 << 20
@@ -86,7 +86,7 @@ def _run(argv: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> FinishedP
     limits = ProgramLimits(wall_s=_SECONDS)
     with temporary_folder("ktdeval-trial-") as folder:
         files = LocalStore(Path(folder))
-        workspaces = Workspaces(files, "trial", WorkspaceLimits(disk_bytes=_DISK_BYTES))
+        workspaces = ProgramWorkspaces(files, "trial", FolderLimits(disk_bytes=_DISK_BYTES))
         return run_program(Start(argv, environment, limits=limits), sandbox, workspaces)
 
 

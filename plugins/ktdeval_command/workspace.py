@@ -27,7 +27,7 @@ class WorkspaceError(KtdevalError):
 
 
 @dataclass(frozen=True)
-class WorkspaceLimits:
+class FolderLimits:
     """Size limits of a program's folder."""
 
     disk_bytes: int = 64 << 20  #: in all files
@@ -71,10 +71,10 @@ class _Frame(Value):
     end: bool | None = None
 
 
-class Workspaces:
+class ProgramWorkspaces:
     """Archived folders in a store, below a prefix of its keys."""
 
-    def __init__(self, store: KeptFiles, prefix: str, limits: WorkspaceLimits) -> None:
+    def __init__(self, store: KeptFiles, prefix: str, limits: FolderLimits) -> None:
         self.store = store
         self.prefix = prefix
         self.limits = limits

@@ -31,7 +31,7 @@ from ktdeval_export.metadata import AuditEntry
 from ktdeval_export.row_figures import STEP_RETURN, Rows
 from ktdeval_export.runs_to_rows import (
     AuditError,
-    Export,
+    ExportedRows,
     ExportSettings,
     Form,
     MeasureBound,
@@ -159,7 +159,7 @@ def _parse_bound(text: str | None) -> MeasureBound | None:
         raise UsageError(f"--where {text!r}: expected METRIC=VALUE, such as exact=1") from None
 
 
-def _print_export(made: Export, out: Path, beside: Path) -> None:
+def _print_export(made: ExportedRows, out: Path, beside: Path) -> None:
     metadata = made.metadata
     click.echo(f"rows    {out} ({metadata.rows} of {metadata.format}, {metadata.dialect})")
     click.echo(f"about   {beside}")
@@ -177,7 +177,7 @@ def _describe_audit(audit: AuditEntry) -> str:
     return f"{count(audit.steps, 'step')}; {audit.left_out} left out, no finding in the others"
 
 
-def _left_out_counts(left_out: Mapping[str, int], made: Export) -> list[tuple[str, int]]:
+def _left_out_counts(left_out: Mapping[str, int], made: ExportedRows) -> list[tuple[str, int]]:
     counts = list(left_out.items())
     pairs = made.metadata.pairs
     if pairs is not None:

@@ -81,7 +81,7 @@ class ExportSettings:
 
 
 @dataclass(frozen=True)
-class Export:
+class ExportedRows:
     """Rows as text, with their metadata and notes for the user."""
 
     text: str
@@ -108,7 +108,7 @@ def make_export(
     changes: Mapping[str, Any],
     environment: Mapping[str, str],
     options: ExportSettings,
-) -> Export:
+) -> ExportedRows:
     """Return the rows of some runs; `changes` as in `verify_card`.
 
     Raises AuditError if the leak audit has findings. Raises UsageError if the options don't fit the
@@ -220,7 +220,7 @@ class _ExportState:
 
     # --- writing
 
-    def export(self) -> Export:
+    def export(self) -> ExportedRows:
         """Return the rows. Raises AuditError or UsageError."""
         if self.findings:
             raise AuditError(self.findings)
@@ -254,7 +254,7 @@ class _ExportState:
             sources=tuple(self.sources),
             row_sources=tuple(entries),
         )
-        return Export(text, metadata, self.notes)
+        return ExportedRows(text, metadata, self.notes)
 
     def _pairs(self) -> tuple[list[tuple[RowConversation, RowConversation]], PairCounts]:
         """Return the pairs of each task's conversations, and the total counts."""

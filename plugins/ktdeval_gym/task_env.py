@@ -13,7 +13,7 @@ from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import Conversation
 from ktdeval.market import FloatArray
 from ktdeval.observation import ObservedState
-from ktdeval.runner import EpisodeFactory, TradingEpisode
+from ktdeval.runner import EpisodeFactory, TradingEpisodeRun
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketRules, StepRecord
 from ktdeval_gym.action_submissions import Decision, submission, tradables
@@ -102,7 +102,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
     def _begin(self) -> None:
         self._actor = _ActionModel()
         episode = self._factory.open(self._spec, self._actor)
-        assert isinstance(episode, TradingEpisode)
+        assert isinstance(episode, TradingEpisodeRun)
         self._episode = episode
         self._step = 0
         self._is_over = False

@@ -47,7 +47,7 @@ class ShownTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ShownSection:
     """Part of a state, or of a tool's result."""
 
     title: str
@@ -61,7 +61,7 @@ class ResearchAnswer:
 
     tool: str
     arguments: str
-    sections: tuple[Section, ...]
+    sections: tuple[ShownSection, ...]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class ShownRequest:
     role: str  #: role of the asked member of a team; empty for a single agent
     rules: str  #: rules for every day
     task: str  #: the task, without the figures in `sections`
-    sections: tuple[Section, ...]  #: state of the day
+    sections: tuple[ShownSection, ...]  #: state of the day
     results: tuple[ResearchAnswer, ...]  #: of the research in this step
     notes: tuple[str, ...]  #: messages after the question, such as why a submission is refused
     tools: tuple[ToolSpec, ...]  #: that may be called now, without the submitting one
@@ -121,7 +121,7 @@ def show_request(request: ModelRequest) -> ShownRequest:
 
     submits = [tool for tool in offered if tool.name == request.submit_tool]
     tools = tuple(tool for tool in offered if tool.name != request.submit_tool)
-    sections: tuple[Section, ...] = ()
+    sections: tuple[ShownSection, ...] = ()
     worth: dict[str, float] = {}
     if state is not None:
         sections = tuple(_sections("", state.values))
@@ -212,24 +212,24 @@ def in_lines(text: str) -> str:
 # ---- JSON as facts and tables
 
 
-def sections_of_text(text: str) -> Iterator[Section]:
+def sections_of_text(text: str) -> Iterator[ShownSection]:
     """Yield the parts of a tool's result: JSON as facts and tables, any other text unchanged."""
     try:
         value = loads_strict(text)
     except (ValueError, RecursionError):
-        yield Section("", facts=(("", text),))
+        yield ShownSection("", facts=(("", text),))
         return
 
     yield from _sections("", value)
 
 
-def _sections(title: str, value: JsonValue) -> Iterator[Section]:
+def _sections(title: str, value: JsonValue) -> Iterator[ShownSection]:
     """Yield a value as sections: its plain fields first, then one for each nested one."""
     if is_table(value):
-        yield Section(title, tables=(make_table(title, value),))
+        yield ShownSection(title, tables=(make_table(title, value),))
         return
     if not isinstance(value, dict):
-        yield Section(title, facts=(("", cell(value)),))
+        yield ShownSection(title, facts=(("", cell(value)),))
         return
 
     facts = []
@@ -241,7 +241,7 @@ def _sections(title: str, value: JsonValue) -> Iterator[Section]:
             facts.append((name, cell(part)))
 
     if facts:
-        yield Section(title, facts=tuple(facts))
+        yield ShownSection(title, facts=tuple(facts))
     for name, part in nested:
         yield from _sections(f"{title} · {name}" if title else name, part)
 

@@ -25,7 +25,7 @@ from ktdeval_human.forms import (
     text_problem,
 )
 from ktdeval_human.person import Act, Called, Person, PersonWords, check_name
-from ktdeval_human.shown import DrawnLine, ResearchAnswer, Section, ShownRequest, ShownTable
+from ktdeval_human.shown import DrawnLine, ResearchAnswer, ShownRequest, ShownSection, ShownTable
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MAX_POINTS = 60  #: of a line; the latest ones
@@ -138,7 +138,7 @@ class Terminal:
         self._say("", f"[{result.tool} {result.arguments}]")
         self._show_sections(result.sections)
 
-    def _show_sections(self, sections: Sequence[Section]) -> None:
+    def _show_sections(self, sections: Sequence[ShownSection]) -> None:
         for section in sections:
             if section.title:
                 self._say("", section.title)

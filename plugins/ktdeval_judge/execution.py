@@ -23,7 +23,7 @@ _MAX_POSITIONS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccountRules:
+class JudgeRules:
     """Account and rules with which a file is judged."""
 
     cash: int
@@ -73,7 +73,7 @@ def window_of(made: MarketPlan, snapshot: MarketSnapshot) -> tuple[str, str]:
 
 def execute_plan(
     made: MarketPlan,
-    rules: AccountRules,
+    rules: JudgeRules,
     config: Mapping[str, Any],
     snapshot: MarketSnapshot,
     plugins: Plugins,
@@ -115,7 +115,7 @@ def execute_plan(
     return Executed(result.folder, name, result.cards[0], folder.load_ledger(spec))
 
 
-def task_file(rules: AccountRules, first: str, last: str) -> tuple[str, str]:
+def task_file(rules: JudgeRules, first: str, last: str) -> tuple[str, str]:
     """Return the name and text of the task for these rules and days. They depend only on rules and
     days, so that two files judged under the same task are comparable.
     """

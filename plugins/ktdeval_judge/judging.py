@@ -33,7 +33,7 @@ from ktdeval_judge.document import (
 )
 from ktdeval_judge.evidence import JudgedSource, LuckSettings, evidence_fields
 from ktdeval_judge.executed_document import as_int, executed_document, executed_track
-from ktdeval_judge.execution import AccountRules, execute_plan
+from ktdeval_judge.execution import JudgeRules, execute_plan
 from ktdeval_judge.market_plan import Dated, MarketPlan, iso_day, market_plan
 from ktdeval_judge.nav_only import (
     NO_MARKET,
@@ -124,7 +124,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     is_cash_assumed = cash is None
     if cash is None:
         cash = USUAL_CASH
-    rules = AccountRules(
+    rules = JudgeRules(
         cash=cash,
         venue=settings.venue,
         execution=settings.execution,

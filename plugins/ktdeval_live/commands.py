@@ -25,7 +25,7 @@ from ktdeval.cli import (
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval.values import to_object
 from ktdeval_live.checks.verification import LiveVerification, verify_test
-from ktdeval_live.days.clock import Clock, FileClock, SystemClock, in_text
+from ktdeval_live.days.clock import FileClock, SystemClock, TimeSource, in_text
 from ktdeval_live.deciding.ask_entrant import EntrantAsker
 from ktdeval_live.deciding.beginning import begin, join as join_test
 from ktdeval_live.deciding.consistency_runs import repeat_test
@@ -42,7 +42,7 @@ from ktdeval_live.publication.publish_chain import (
     reveal,
 )
 from ktdeval_live.publication.time_authorities import NOBODY, authority_words, load_trust
-from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import (
     differences,
@@ -63,7 +63,7 @@ _FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClockOptions:
+class LiveClockOptions:
     """Clock used by a command."""
 
     clock: Path | None = flag(
@@ -75,7 +75,7 @@ class ClockOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimedOptions(ClockOptions, PluginOptions):
+class TimedOptions(LiveClockOptions, PluginOptions):
     """Options for a command that runs plugin code at a given time."""
 
 
@@ -207,8 +207,8 @@ def _print_report(report: StepReport, now: datetime) -> None:
 @example("ktdeval live status my-test")
 @live.command()
 @_FOLDER
-@options_of(ClockOptions)
-def status(folder: Path, options: ClockOptions) -> None:
+@options_of(LiveClockOptions)
+def status(folder: Path, options: LiveClockOptions) -> None:
     """Show where a test stands: days decided and missed, and what is due next."""
     test = LiveFolder(folder)
     now = _clock(options.clock, test.plan.kind).now()
@@ -349,7 +349,7 @@ def publish(folder: Path, options: PublishOptions) -> None:
         raise problem
 
 
-def _publish(test: LiveFolder, clock: Clock) -> KtdevalError | None:
+def _publish(test: LiveFolder, clock: TimeSource) -> KtdevalError | None:
     """Publish a test; return the error if that failed, since the page can be written anyway."""
     chain = test.chain()
     reveal(test, chain, clock.now())
@@ -410,12 +410,12 @@ def ask(folder: Path, decision: tuple[str, str, str], options: AskOptions) -> No
 
     entrant, market, day = decision
     test = LiveFolder(folder)
-    entry = Entry(test.plan, test.plan.entrant(entrant), market)
+    entry = EntrantMarket(test.plan, test.plan.entrant(entrant), market)
     time = _clock(options.clock, test.plan.kind)
     EntrantAsker(test, open_plugins(options.plugin), time).ask(entry, day)
 
 
-def _clock(path: Path | None, kind: str) -> Clock:
+def _clock(path: Path | None, kind: str) -> TimeSource:
     """Return the clock for a command. Raises UsageError for a clock file in a live test, which uses
     the machine's clock.
     """

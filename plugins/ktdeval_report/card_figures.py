@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from ktdeval import stats
-from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
+from ktdeval.attribution import Fit, LedgerAttribution, attribute, attribution_problem, fit_factors
 from ktdeval.cards import nearest_to_median
 from ktdeval.errors import ConfigError
 from ktdeval.market import FloatArray, MarketSnapshot
@@ -47,7 +47,7 @@ class WindowStudy:
     # intervals of the daily metrics, by name; empty without the market
     intervals: Mapping[str, stats.Interval] = field(default_factory=dict)
     # attribution of the episode's returns; None with `no_attribution`
-    attribution: Attribution | None = None
+    attribution: LedgerAttribution | None = None
     no_attribution: str = _NO_MARKET  # why there is no attribution
     #: line -> interval of its linked contribution; `style` and `trading` are each the total of
     #: their lines
@@ -55,7 +55,7 @@ class WindowStudy:
     # HAC t statistic of the daily selection; None if undefined
     selection_t: float | None = None
     # random traders with the episode's activity; None with `no_envelope`
-    envelope: stats.Envelope | None = None
+    envelope: stats.TraderEnvelope | None = None
     no_envelope: str = _NO_MARKET  # why there is no envelope
 
     @property
@@ -123,7 +123,9 @@ class StudyWorkbench:
                 cell: self._attribution(ledger, market) for cell, ledger in ledgers.items()
             }
             if name in evaluation.pooled_windows:
-                splits += [one for one in attributions.values() if isinstance(one, Attribution)]
+                splits += [
+                    one for one in attributions.values() if isinstance(one, LedgerAttribution)
+                ]
 
             chosen = representative(ledgers)
             is_drawn = name in drawn_windows
@@ -152,7 +154,7 @@ class StudyWorkbench:
         window: WindowStudy,
         evaluation: ReportedCard,
         market: MarketSnapshot,
-        attribution: Attribution | str,
+        attribution: LedgerAttribution | str,
     ) -> WindowStudy:
         """Return a window with the figures that need the market."""
         window = replace(window, intervals=stats.episode_intervals(window.ledger, market))
@@ -178,7 +180,9 @@ class StudyWorkbench:
             return replace(window, no_envelope=envelope)
         return replace(window, envelope=envelope, no_envelope="")
 
-    def _attribution(self, ledger: Ledger, market: MarketSnapshot | None) -> Attribution | str:
+    def _attribution(
+        self, ledger: Ledger, market: MarketSnapshot | None
+    ) -> LedgerAttribution | str:
         if market is None:
             return _NO_MARKET
         problem = attribution_problem(ledger, market)
@@ -196,7 +200,7 @@ class StudyWorkbench:
 
     def _envelope(
         self, evaluation: ReportedCard, ledger: Ledger, market: MarketSnapshot
-    ) -> stats.Envelope | str:
+    ) -> stats.TraderEnvelope | str:
         problem = stats.envelope_problem(ledger)
         if problem:
             return problem
@@ -254,7 +258,7 @@ def choose_windows(evaluation: ReportedCard, most: int) -> list[str]:
     return [name for name in known if name in chosen]
 
 
-def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
+def line_intervals(attribution: LedgerAttribution) -> dict[str, stats.Interval]:
     """Return the bootstrap intervals over days of each linked line and part, computed as on the
     card for lines. `rounding` has no interval here.
     """
@@ -284,7 +288,7 @@ def line_intervals(attribution: Attribution) -> dict[str, stats.Interval]:
     return intervals
 
 
-def _selection_t(attribution: Attribution) -> float | None:
+def _selection_t(attribution: LedgerAttribution) -> float | None:
     if len(attribution.selection) < 2:
         return None
     mean, error = stats.newey_west_mean(attribution.selection)
@@ -292,7 +296,7 @@ def _selection_t(attribution: Attribution) -> float | None:
 
 
 def over_episodes(
-    attributions: Sequence[Attribution],
+    attributions: Sequence[LedgerAttribution],
 ) -> tuple[dict[str, list[float]], dict[str, float], dict[tuple[str, str], int]]:
     """Return the linked contributions by line, the mean exposures by factor, and how often each
     input was missing.

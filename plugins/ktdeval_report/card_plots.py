@@ -35,7 +35,7 @@ from ktdeval_report.card_figures import CardStudy, ReliabilityBin, WindowStudy
 from ktdeval_report.value_formatting import clean, figure as number, percent
 
 if TYPE_CHECKING:
-    from ktdeval.stats import Envelope
+    from ktdeval.stats import TraderEnvelope
 
 Values = npt.NDArray[np.float64]
 
@@ -168,7 +168,7 @@ def _day_rows(values: Values, **fields: object) -> Rows:
     return path_rows(range(len(values)), values, **fields)
 
 
-def _bands(envelope: Envelope, x: Spec, y: Spec) -> Spec:
+def _bands(envelope: TraderEnvelope, x: Spec, y: Spec) -> Spec:
     """Return the areas between quantiles of the random traders, widest first."""
     bands = [_growth(band) for band in envelope.bands]
     series = []
@@ -183,7 +183,7 @@ def _bands(envelope: Envelope, x: Spec, y: Spec) -> Spec:
     return areas(rows, x, y, series)
 
 
-def _envelope_text(envelope: Envelope) -> str:
+def _envelope_text(envelope: TraderEnvelope) -> str:
     """Return a text on the final values of the random traders, and how many of them the agent
     beats.
     """
@@ -206,7 +206,7 @@ def _end_of(band: Values) -> str:
     return percent(float(band[-1] / band[0] - 1.0))
 
 
-def _activity_text(envelope: Envelope) -> str:
+def _activity_text(envelope: TraderEnvelope) -> str:
     """Return the activity of the random traders next to the agent's; the two should match."""
     own = envelope.agent
     random = envelope.random

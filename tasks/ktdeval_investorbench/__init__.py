@@ -31,7 +31,7 @@ def ktdeval_data() -> list[Spec]:
     """Return the providers of the public repository's files, and of a synthetic market in the same
     form.
     """
-    from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
+    from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, InvestorMarketParams
 
     summary = (
         "the public files of InvestorBench: daily closes, news and filings, one file per asset"
@@ -52,7 +52,7 @@ def ktdeval_data() -> list[Spec]:
             "synthetic_investorbench",
             maker("ktdeval_investorbench.markets:make_twin"),
             generated,
-            TwinParams,
+            InvestorMarketParams,
             extra=extra,
         ),
     ]

@@ -42,7 +42,7 @@ from ktdeval.market import (
 )
 from ktdeval.registry import venue_specs
 from ktdeval.values import csv_rows, derive_seed, load_yaml, loads_data, near_matches, read_plain
-from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, TwinParams
+from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, InvestorMarketParams
 
 #: ISO day, price (None if missing), cells
 Day = tuple[str, float | None, Mapping[str, Any]]
@@ -275,7 +275,7 @@ def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Itera
 # ---- the generated market
 
 
-def make_twin(params: TwinParams) -> MarketSnapshot:
+def make_twin(params: InvestorMarketParams) -> MarketSnapshot:
     """Return the snapshot, without an id; equal parameters give equal bytes."""
     plan = load_yaml(_HERE / "twin.yaml")
     symbols = load_yaml(_HERE / "symbols.yaml")
@@ -300,7 +300,7 @@ def _walk(
     name: str,
     plan: Mapping[str, Any],
     rng: np.random.Generator,
-    params: TwinParams,
+    params: InvestorMarketParams,
 ) -> list[Day]:
     """Return one asset's days in the public form."""
     listed = sessions(group["first"], group["last"], group["calendar"])

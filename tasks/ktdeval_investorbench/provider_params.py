@@ -37,7 +37,7 @@ TWIN_VERSION = 2
 
 
 @dataclass(frozen=True)
-class TwinParams:
+class InvestorMarketParams:
     """All parameters of the synthetic market."""
 
     seed: int = option(

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ktdeval.market import DocumentsView, MarketView
 from ktdeval.masking import DayRef, Payload, ShownDocument, table
-from ktdeval_markets.episode_setting import EpisodeStage
+from ktdeval_markets.episode_setting import MarketStage
 
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
 _SENTIMENT_AT = NEWS_COLUMNS.index("title")  # column of the sentiment, if documents have one
 
 
-def news(stage: EpisodeStage, view: MarketView, listed: Sequence[int]) -> Payload:
+def news(stage: MarketStage, view: MarketView, listed: Sequence[int]) -> Payload:
     """Return documents known at this close, as the mask shows them, newest first. Documents that
     would have been shown but can't be masked safely are counted.
 
@@ -49,7 +49,7 @@ def news(stage: EpisodeStage, view: MarketView, listed: Sequence[int]) -> Payloa
 
 
 def _document_groups(
-    stage: EpisodeStage, documents: DocumentsView, listed: Sequence[int]
+    stage: MarketStage, documents: DocumentsView, listed: Sequence[int]
 ) -> list[_DocumentGroup]:
     """Return the documents of each asset shown, and those of the market as a whole."""
     codes = stage.snapshot.codes
@@ -63,7 +63,7 @@ def _document_groups(
 class _DocumentGroup:
     """Documents of one asset, or of the market as a whole, in the order in which they are chosen."""
 
-    def __init__(self, stage: EpisodeStage, documents: DocumentsView, rows: Sequence[int]) -> None:
+    def __init__(self, stage: MarketStage, documents: DocumentsView, rows: Sequence[int]) -> None:
         self.rows = frozenset(rows)
         self.queue: Iterator[int] = stage.lens.in_turn(documents, rows)
 
@@ -71,7 +71,7 @@ class _DocumentGroup:
 class _DocumentChoice:
     """Documents chosen so far."""
 
-    def __init__(self, stage: EpisodeStage, view: MarketView) -> None:
+    def __init__(self, stage: MarketStage, view: MarketView) -> None:
         self.chosen: dict[int, ShownDocument] = {}  #: chosen documents by row
         self.withheld = 0  #: documents reached that can't be masked safely
         self._stage = stage

@@ -16,7 +16,7 @@ PARTS_DAYS = 252
 
 
 @dataclass(frozen=True)
-class EpisodeStage:
+class MarketStage:
     """Parts that do not change within an episode."""
 
     lens: Lens

@@ -16,7 +16,7 @@ from ktdeval.observation import observe
 from ktdeval.trading import Account, StepRecord, has_dated_duties
 from ktdeval_markets import documents, price_tables, prompt_texts, shown_state
 from ktdeval_markets.config import MarketConfig
-from ktdeval_markets.episode_setting import EpisodeStage
+from ktdeval_markets.episode_setting import MarketStage
 from ktdeval_markets.portfolio import PortfolioRebuild
 
 
@@ -26,7 +26,7 @@ class MarketScene:
     def __init__(
         self,
         config: MarketConfig,
-        stage: EpisodeStage,
+        stage: MarketStage,
         venues: Mapping[str, Venue],
         warm_up: str | None,
     ) -> None:
@@ -184,7 +184,7 @@ class MarketScene:
         return Lesson(day, prompt_texts.lesson_prompt(day, observed.text), observed)
 
 
-def _limits(config: MarketConfig, stage: EpisodeStage) -> dict[str, Payload]:
+def _limits(config: MarketConfig, stage: MarketStage) -> dict[str, Payload]:
     """Return the task's limits as numbers; the system prompt explains them."""
     limits: dict[str, Payload] = {
         "max_positions": stage.trading.max_positions,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ktdeval.market import FloatArray, MarketView, bar_rows, board_of
 from ktdeval.masking import AssetRef, DayRef, Payload, Price, Shares, figure, filled_table, table
-from ktdeval_markets.episode_setting import EpisodeStage
+from ktdeval_markets.episode_setting import MarketStage
 from ktdeval_markets.shown_state import PARTS, Part, status
 
 DRAWDOWN_DAYS = 60
@@ -45,7 +45,7 @@ OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 # ---- figures of the day
 
 
-def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
+def assets(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return figures of the assets shown."""
     figures = stage.lens.figures.as_shown(view)
     rows = [_asset_row(stage, view, figures, asset) for asset in shown]
@@ -61,7 +61,7 @@ def assets(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Paylo
 
 
 def _asset_row(
-    stage: EpisodeStage, view: MarketView, figures: MarketView, asset: int
+    stage: MarketStage, view: MarketView, figures: MarketView, asset: int
 ) -> Sequence[Payload]:
     """Return the figures of an asset, computed from the market `figures`."""
     day = view.day
@@ -85,7 +85,7 @@ def _asset_row(
     )
 
 
-def _board(stage: EpisodeStage, asset: int) -> str | None:
+def _board(stage: MarketStage, asset: int) -> str | None:
     """Return the board that defines an asset's lots and price limits; None if its venue has no
     boards.
     """
@@ -147,7 +147,7 @@ def _last_close(view: MarketView, asset: int) -> Payload:
 # ---- the last session
 
 
-def intraday(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
+def intraday(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return the last session of each asset shown, split into equal time parts, as many on short
     days as on full ones.
     """
@@ -212,7 +212,7 @@ def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[P
 # ---- daily bars
 
 
-def history(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> Payload:
+def history(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Payload:
     """Return the last bars of each asset shown, oldest first; days without trading are omitted.
 
     Prices and volumes are in the share terms of the decision day, so that splits cause no jumps and

@@ -12,7 +12,7 @@ from ktdeval.market import FloatArray, MarketView, Venue, duty_rows, session_gro
 from ktdeval.masking import AssetRef, Payload, Price, Shares, filled_table, table
 from ktdeval.trading import OrderRecord, PositionRecord, StepRecord, bar_of_fill
 from ktdeval.values import first_of, group_by_place, places
-from ktdeval_markets.episode_setting import EpisodeStage
+from ktdeval_markets.episode_setting import MarketStage
 
 Part = Literal["open", "high", "low", "close"]
 PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: prices of a bar
@@ -47,7 +47,7 @@ DUTY_COLUMNS = ("venue", "board", "kind", "side", "bps", "per_share", "most")
 # ---- the account
 
 
-def account(stage: EpisodeStage, last: StepRecord | None) -> Payload:
+def account(stage: MarketStage, last: StepRecord | None) -> Payload:
     """Return cash, holdings and NAV as booked at the last close."""
     initial = stage.initial_minor
     cash = nav = initial
@@ -69,7 +69,7 @@ def account(stage: EpisodeStage, last: StepRecord | None) -> Payload:
     }
 
 
-def positions(stage: EpisodeStage, view: MarketView, last: StepRecord | None) -> Payload:
+def positions(stage: MarketStage, view: MarketView, last: StepRecord | None) -> Payload:
     """Return holdings and shorts, the largest first."""
     if last is None:
         return table(POSITION_COLUMNS, [])
@@ -102,7 +102,7 @@ def _weight(minor: int, nav_minor: int) -> float:
 
 
 def standings(
-    stage: EpisodeStage, last: StepRecord | None, shown: Sequence[int]
+    stage: MarketStage, last: StepRecord | None, shown: Sequence[int]
 ) -> dict[int, Standing]:
     """Return the state of assets before a decision: the amount that can be invested after costs,
     the position's weight, and the fraction of the position that the last step closed.
@@ -149,7 +149,7 @@ def _closed_share(last: StepRecord, position: PositionRecord) -> float:
 # ---- the last step
 
 
-def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
+def last_step(stage: MarketStage, record: StepRecord, day: int) -> Payload:
     """Return the outcomes of the previous step's orders, filled up to the close of row `day`, and
     the venue's charges. An invalid stock_id is null.
     """
@@ -168,7 +168,7 @@ def last_step(stage: EpisodeStage, record: StepRecord, day: int) -> Payload:
     return payload
 
 
-def _working(stage: EpisodeStage, record: StepRecord) -> Payload:
+def _working(stage: MarketStage, record: StepRecord) -> Payload:
     """Unfilled remainders of orders that are still working on the next day."""
     rows = []
     for rest in record.working:
@@ -178,7 +178,7 @@ def _working(stage: EpisodeStage, record: StepRecord) -> Payload:
     return table(WORKING_COLUMNS, rows)
 
 
-def _charges(stage: EpisodeStage, record: StepRecord) -> Payload:
+def _charges(stage: MarketStage, record: StepRecord) -> Payload:
     rows = []
     for charge in sorted(record.charges or (), key=lambda charge: stage.rank(charge.code)):
         asset, scale = stage.scale(charge.code)
@@ -188,14 +188,14 @@ def _charges(stage: EpisodeStage, record: StepRecord) -> Payload:
     return table(CHARGE_COLUMNS, rows)
 
 
-def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -> Payload:
+def _order_table(stage: MarketStage, orders: Sequence[OrderRecord], day: int) -> Payload:
     columns = ORDER_COLUMNS if stage.trading.limit_orders else ORDER_COLUMNS[:-1]
     return filled_table(
         columns, [_order_row(stage, order, day)[: len(columns)] for order in orders]
     )
 
 
-def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
+def _order_row(stage: MarketStage, order: OrderRecord, day: int) -> Sequence[Payload]:
     """Return `ORDER_COLUMNS`, in the units of the asset's venue."""
     if order.code is None:
         # The submitted text is not repeated: it may be an identity that the mask hides.
@@ -254,7 +254,7 @@ def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
 # ---- the assets listed
 
 
-def find_closed(stage: EpisodeStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
+def find_closed(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
     """Return the assets whose orders can't be filled today: orders fill at this close, but the
     asset does not trade.
     """
@@ -274,7 +274,7 @@ def status(view: MarketView, asset: int) -> str:
 
 
 def list_assets(
-    stage: EpisodeStage, view: MarketView, last: StepRecord | None, most: int
+    stage: MarketStage, view: MarketView, last: StepRecord | None, most: int
 ) -> list[int]:
     """Return members and held assets in the episode's own order; only the most traded if there are
     too many to show.

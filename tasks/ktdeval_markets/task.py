@@ -12,7 +12,7 @@ from ktdeval.trading import MarketRules
 from ktdeval.values import JsonValue, sha256_hex, to_mapping
 from ktdeval_markets import prompt_texts
 from ktdeval_markets.config import MarketConfig
-from ktdeval_markets.episode_setting import EpisodeStage
+from ktdeval_markets.episode_setting import MarketStage
 from ktdeval_markets.market_episode import MarketScene
 
 
@@ -71,7 +71,7 @@ class MarketTask:
         config = self._config
         lens = config.lens(spec, snapshot)
         columns = snapshot.asset_index
-        stage = EpisodeStage(
+        stage = MarketStage(
             lens=lens,
             snapshot=snapshot,
             rules=MarketRules.of(snapshot, self.trading),
@@ -99,7 +99,7 @@ class MarketTask:
         warm_up = self._config.warm_up or {}
         return warm_up.get(window.name)
 
-    def _venues(self, stage: EpisodeStage) -> Mapping[str, Venue]:
+    def _venues(self, stage: MarketStage) -> Mapping[str, Venue]:
         """Return the venues that the prompt describes, by name: the task's venue, or those of the
         assets shown.
         """

@@ -21,7 +21,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval_investorbench.markets import make_twin
-from ktdeval_investorbench.provider_params import TwinParams
+from ktdeval_investorbench.provider_params import InvestorMarketParams
 from ktdeval_models.params import rules
 from ktdeval_models.technical import RULES, AssetBars, turn_of_month
 
@@ -53,7 +53,7 @@ def market(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def twin() -> MarketSnapshot:
-    return make_twin(TwinParams())
+    return make_twin(InvestorMarketParams())
 
 
 def run(market: Path | str, out: Path, task: str, model: str, **more: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import FileClock
 from ktdeval_live.publication.publish_chain import publications, publish
-from ktdeval_live.record.chain import Chain
+from ktdeval_live.record.chain import RecordChain
 from live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
 from run_support import error_line, ktdeval
 
@@ -239,7 +239,7 @@ def test_line_that_is_read_while_it_is_written_is_left_alone(tmp_path: Path) -> 
 
     before = path.read_bytes()
 
-    assert len(Chain(path).entries) == 1
+    assert len(RecordChain(path).entries) == 1
     assert path.read_bytes() == before
 
 

@@ -15,7 +15,7 @@ import pytest
 from ktdeval.registry import load_plugins
 from ktdeval.values import load_yaml
 from ktdeval_board.attempts import state_of
-from ktdeval_board.board_entries import Board, load_board
+from ktdeval_board.board_entries import LoadedBoard, load_board
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.layout import SCHEMAS
 from ktdeval_board.ranking.column_texts import why_unranked
@@ -81,7 +81,7 @@ def test_the_practice_board_is_read_as_it_is_and_everything_on_it_is_confirmed()
     assert board.rules.market == "synthetic"
 
 
-def _tiers_of(board: Board, division: Division) -> dict[str, str]:
+def _tiers_of(board: LoadedBoard, division: Division) -> dict[str, str]:
     """Tiers of a division's cards, by the words of a baseline or the model of an entrant."""
     tiers = {}
     for entry in board.of_division(division):

@@ -15,7 +15,7 @@ from planted_memory import main as print_tables  # noqa: E402
 
 from ktdeval.market.snapshots.storage import save_snapshot  # noqa: E402
 from ktdeval.registry import load_plugins  # noqa: E402
-from ktdeval_models.planted.facts import Facts, FactSource, gather_facts  # noqa: E402
+from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts  # noqa: E402
 from ktdeval_models.planted.params import model_folder  # noqa: E402
 from ktdeval_models.planted.planted_files import DESCRIPTION, WEIGHTS, read_planted  # noqa: E402
 from ktdeval_models.planted.recall import recall_of  # noqa: E402
@@ -43,11 +43,13 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def facts_of(task: str, market: str) -> Facts:
+def facts_of(task: str, market: str) -> PlantedFacts:
     return gather_facts(FactSource(task, (WINDOW,), days=3, data=market), PLUGINS)
 
 
-def trained(facts: Facts, exposures: tuple[int, ...], seed: int = 0) -> dict[int, Transformer]:
+def trained(
+    facts: PlantedFacts, exposures: tuple[int, ...], seed: int = 0
+) -> dict[int, Transformer]:
     sizes = Sizes.of(facts.returns)
     settings = Settings(exposures, seed, shape=SHAPE)
     return dict(snapshots(tokens_of(facts.lines), sizes.answers(facts.returns), settings))

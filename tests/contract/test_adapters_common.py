@@ -18,7 +18,7 @@ from ktdeval.calls.http_errors import (
     error_of,
     one_line,
 )
-from ktdeval.calls.provider_errors import Refusal, read_refusal, refusal_of, retry_after_s
+from ktdeval.calls.provider_errors import ProviderRefusal, read_refusal, refusal_of, retry_after_s
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.registry import load_plugins
@@ -292,7 +292,7 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
     assert refusal.retry_after_s == 3
 
     # A parameter is blamed as the provider names it.
-    refusal = Refusal(
+    refusal = ProviderRefusal(
         400,
         ("unsupported_parameter",),
         "This model does not take the temperature at all.",
@@ -310,13 +310,15 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
         meanings={"insufficient_quota": 429, "sensitive": 451, "1113": 402},
     )
     busy = error_of(
-        Refusal(429, ("insufficient_quota",), "You exceeded your current quota"), caller
+        ProviderRefusal(429, ("insufficient_quota",), "You exceeded your current quota"), caller
     )
 
     assert isinstance(busy, ModelError)
     assert busy.kind == "rate_limited"
-    assert isinstance(error_of(Refusal(400, ("sensitive.violence",)), caller), ContentFiltered)
-    assert isinstance(error_of(Refusal(200, ("1113",)), caller), ProviderError)
+    assert isinstance(
+        error_of(ProviderRefusal(400, ("sensitive.violence",)), caller), ContentFiltered
+    )
+    assert isinstance(error_of(ProviderRefusal(200, ("1113",)), caller), ProviderError)
 
     # Foreign words are one short line without keys.
     text = f"bad\x1b[31m\nkey {SECRET} and {SECRET[:9]}… and sk-live******9876 \u202e" + "x" * 400
@@ -336,7 +338,9 @@ def test_a_key_in_a_page_that_is_not_in_utf_8_is_hidden_too(encoding: str) -> No
 def test_a_refusal_of_one_attempt_has_a_kind(
     status: int, codes: tuple[str, ...], message: str, kind: str
 ) -> None:
-    error = error_of(Refusal(status, codes, message, retry_after_s=4.0), CALLER, {"temperature"})
+    error = error_of(
+        ProviderRefusal(status, codes, message, retry_after_s=4.0), CALLER, {"temperature"}
+    )
     assert isinstance(error, ModelError)
     assert (error.kind, error.retry_after_s) == (kind, 4.0)
     assert str(error).startswith("openai/gpt-x: HTTP ")
@@ -347,7 +351,9 @@ def test_a_permanent_failure_names_the_setting_to_fix(
     status: int, codes: tuple[str, ...], message: str, mend: str
 ) -> None:
     error = error_of(
-        Refusal(status, codes, message), CALLER, {"temperature", "max_tokens", "messages", "tools"}
+        ProviderRefusal(status, codes, message),
+        CALLER,
+        {"temperature", "max_tokens", "messages", "tools"},
     )
 
     assert isinstance(error, ProviderError)
@@ -361,10 +367,10 @@ def test_a_refused_tool_protocol_is_no_refused_parameter() -> None:
         " mode"
     )
     cases = [
-        (Refusal(400, (), words), {"messages", "tools", "tool_choice", "thinking"}),
+        (ProviderRefusal(400, (), words), {"messages", "tools", "tool_choice", "thinking"}),
         *(
             (
-                Refusal(400, ("unsupported_parameter",), f"{name} is not supported", name),
+                ProviderRefusal(400, ("unsupported_parameter",), f"{name} is not supported", name),
                 {name, "temperature"},
             )
             for name in ("tools", "tool_choice", "response_format", "messages")

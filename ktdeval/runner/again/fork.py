@@ -34,7 +34,7 @@ from ktdeval.observation.input_changes import (
 )
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.again.fork_document import ForkedDecision, ForkPlace
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
 from ktdeval.runner.models.model_connection import EpisodeAccess
 from ktdeval.runner.plans.config import RunConfig
@@ -141,7 +141,7 @@ class Forker:
 
         raise CannotChangeError("does not change anything that the step shows")
 
-    def _check_words(self, episode: TradingEpisode, change: InputChange) -> None:
+    def _check_words(self, episode: TradingEpisodeRun, change: InputChange) -> None:
         """Refuse a value that contains a hidden identity, as text or as a number."""
         value = change.text.partition("=")[2]
         guard = LeakGuard(episode.lens, self._snapshot)
@@ -157,7 +157,7 @@ class Forker:
                 " mask hides"
             )
 
-    def _check_labels(self, episode: TradingEpisode, spec: EpisodeSpec, step: int) -> None:
+    def _check_labels(self, episode: TradingEpisodeRun, spec: EpisodeSpec, step: int) -> None:
         if not episode.lens.hides_assets:
             raise CannotChangeError(
                 "the mask shows real codes, so there are no other labels to draw"
@@ -291,7 +291,7 @@ class Forker:
         return window_rows(self._snapshot.days, spec.span.first, spec.span.last)[0] - 1
 
     def _change_step(
-        self, episode: TradingEpisode, step: int, change: InputChange, sample: int
+        self, episode: TradingEpisodeRun, step: int, change: InputChange, sample: int
     ) -> ChangedPayloads:
         """Return the payload changes for this step. Raises CannotChangeError if the stock to change
         isn't shown.
@@ -313,11 +313,11 @@ class Forker:
 
     def _open_episode(
         self, spec: EpisodeSpec, step: int, model: Model, further: Mapping[str, Model]
-    ) -> TradingEpisode:
+    ) -> TradingEpisodeRun:
         """Return an episode restored to the start of a step."""
         before = self.entries(spec, step)[:step]
         episode = self._factory.open(spec, model, further or None)
-        assert isinstance(episode, TradingEpisode), "only steps of trading tasks can be forked"
+        assert isinstance(episode, TradingEpisodeRun), "only steps of trading tasks can be forked"
         if before:
             episode.resume(before)
         return episode

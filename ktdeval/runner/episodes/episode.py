@@ -39,7 +39,7 @@ class DecidedStep:
     shown: tuple[str, ...]  #: handles that the mask has shown so far
 
 
-class TradingEpisode(StepwiseEpisode[EpisodeParts]):
+class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
     """A trading episode. Its books and the agent's memory carry over from step to step. For the
     members, see `Episode`. `scene`: the opened market of the same task and window; None opens it.
     """

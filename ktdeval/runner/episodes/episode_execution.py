@@ -36,9 +36,9 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import describe_error
 from ktdeval.registry.plugin_error_location import place_of
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts, ScoringParts
-from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisodeRun
 from ktdeval.runner.plans.plan import target_task_of
 from ktdeval.runner.records.episode_journal import Entry
 from ktdeval.runner.records.run_folder import RunFolder
@@ -50,7 +50,7 @@ from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 
 #: an episode that runs step by step, of a trading or scoring task
-Episode = TradingEpisode | ScoringEpisode
+Episode = TradingEpisodeRun | ScoringEpisodeRun
 
 
 class EpisodeFactory:
@@ -94,13 +94,13 @@ class EpisodeFactory:
         task: Any = self._tasks[spec.task]
         if not is_scoring(task):
             trading = self.trading_parts(spec, model, outside)
-            return TradingEpisode(spec, replace(trading, further=further), scene)
+            return TradingEpisodeRun(spec, replace(trading, further=further), scene)
 
         agent = self._agent(spec, outside)
         target = self._targets[spec.task]
         market = None if spec.snapshot is None else self._market
         parts = ScoringParts(task, target, market, model, agent, further=further, outside=outside)
-        return ScoringEpisode(spec, parts)
+        return ScoringEpisodeRun(spec, parts)
 
     @property
     def _market(self) -> MarketSnapshot:

@@ -52,7 +52,7 @@ class AnswerForm(SubmissionForm):
         return SubmissionReading(feedback or Submission(()))
 
 
-class ScoringEpisode(StepwiseEpisode[ScoringParts]):
+class ScoringEpisodeRun(StepwiseEpisode[ScoringParts]):
     """A scoring episode, sample by sample. Samples are independent. For the members, see
     `Episode`.
     """

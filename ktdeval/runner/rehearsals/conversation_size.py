@@ -28,7 +28,7 @@ from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.observation.state_rows import as_object
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry
@@ -255,7 +255,7 @@ def measure_steps(
     for step in played:
         model = MeasuringModel(behaviour, _research_calls(task, behaviour), attempts)
         episode = factory.open(whole, model, scene=scene)
-        if isinstance(episode, TradingEpisode):
+        if isinstance(episode, TradingEpisodeRun):
             scene = episode.scene
             episode.has_warm_up = False
             if behaviour.research_share and step:

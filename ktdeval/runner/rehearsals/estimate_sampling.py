@@ -16,9 +16,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_execution import Episode
-from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisodeRun
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ def sample_days(episode: Episode, *, is_reference: bool = True) -> SampledDays:
     only show tables, one step in its middle represents them.
     """
     all_steps = range(min(1, episode.total_steps - 1), episode.total_steps)
-    is_tables = isinstance(episode, TradingEpisode) and not episode.has_documents
+    is_tables = isinstance(episode, TradingEpisodeRun) and not episode.has_documents
     if is_tables and not is_reference:
         middle = all_steps[len(all_steps) // 2]
         return SampledDays((middle,), (0,), 0.0, is_whole=len(all_steps) == 1)
@@ -113,7 +113,7 @@ def sample_days(episode: Episode, *, is_reference: bool = True) -> SampledDays:
 
 
 def _max_looked_at(episode: Episode) -> int:
-    if isinstance(episode, ScoringEpisode):
+    if isinstance(episode, ScoringEpisodeRun):
         return _MAX_SAMPLES
     return _MAX_DAYS if episode.has_documents else _ALIKE
 

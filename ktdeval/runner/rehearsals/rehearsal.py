@@ -15,7 +15,7 @@ from typing import Any
 
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.hookspecs import COMPACT
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
 from ktdeval.runner.rehearsals.conversation_size import (
     LOW,
@@ -130,7 +130,7 @@ class FirstStep:
     def _open(self, model: MeasuringModel) -> Episode:
         episode = self._factory.open(self.spec, model, scene=self._scene)
         self._total_steps = episode.total_steps
-        if isinstance(episode, TradingEpisode):
+        if isinstance(episode, TradingEpisodeRun):
             self._scene = episode.scene
             self._has_warm_up = episode.has_warm_up
         return episode
@@ -144,7 +144,7 @@ class FirstStep:
         # a model is checked with the request that asks for the submission
         model = MeasuringModel(replace(LOW, submits_early=False), 0)
         episode = self._open(model)
-        if isinstance(episode, TradingEpisode):
+        if isinstance(episode, TradingEpisodeRun):
             episode.has_warm_up = episode.has_warm_up and has_lessons
 
         began = time.perf_counter()

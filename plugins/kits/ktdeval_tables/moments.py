@@ -43,7 +43,7 @@ _ZONED = "%z"  # of a format: its stamps have an offset
 
 
 @dataclass(frozen=True)
-class Clock:
+class StampClock:
     """Interpretation of a table's timestamps."""
 
     format: str = ""  #: as in strptime, or one of `days.WORDS`; empty: detected from the cells
@@ -66,7 +66,7 @@ class CellFault(ValueError):
         self.row = row
 
 
-def parse_moments(cells: pd.Series, clock: Clock) -> pd.Series:
+def parse_moments(cells: pd.Series, clock: StampClock) -> pd.Series:
     """Return cells as moments in the market's time zone, datetime64[ns] without a zone; NaT for
     empty cells. Raises CellFault if a cell is not a day, or is ambiguous.
     """
@@ -84,7 +84,7 @@ def parse_moments(cells: pd.Series, clock: Clock) -> pd.Series:
     return pd.Series(stamps.to_numpy()[codes], index=cells.index)
 
 
-def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
+def _stamps(texts: pd.Series, clock: StampClock) -> pd.Series:
     """Return distinct texts as moments by the clock of the market."""
     if clock.format:
         stamps = _by_format(texts, clock.format)
@@ -108,7 +108,7 @@ def _stamps(texts: pd.Series, clock: Clock) -> pd.Series:
 
 
 def _local(
-    stamps: pd.Series, is_moment: pd.Series, clock: Clock, written: pd.Series | None = None
+    stamps: pd.Series, is_moment: pd.Series, clock: StampClock, written: pd.Series | None = None
 ) -> pd.Series:
     """Return stamps by the clock of the market. `is_moment`: which are in UTC; `written`: as they
     are written, with the offset left out.

@@ -17,7 +17,7 @@ from ktdeval_audit.log_files import LogRecord
 from ktdeval_audit.log_types import LogFill, LoggedDecision, LogText, Role
 from ktdeval_audit.readers.fields import first_at, flat_fields, recorded_fills, values_at
 from ktdeval_audit.readers.forms import LogForm
-from ktdeval_audit.readers.records import Item, find_items, is_event
+from ktdeval_audit.readers.records import LogItem, find_items, is_event
 from ktdeval_audit.readers.spans import Span, read_span, trace_texts
 from ktdeval_audit.readers.texts import REPEATS, TextReader, read_each_once
 from ktdeval_audit.readers.words import holds_messages, is_message, kind_of, plain_word
@@ -95,7 +95,7 @@ def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
     return reading
 
 
-def _read_traces(items: Sequence[Item], form: LogForm) -> Iterator[LoggedDecision]:
+def _read_traces(items: Sequence[LogItem], form: LogForm) -> Iterator[LoggedDecision]:
     """Yield each trace with its spans, ordered by start time."""
     traces: dict[str, list[Span]] = {}
     wrappers: dict[str, dict[str, JsonValue]] = {}
@@ -110,17 +110,17 @@ def _read_traces(items: Sequence[Item], form: LogForm) -> Iterator[LoggedDecisio
         for span in spans:
             fields |= span.fields()
 
-        nested = [Item(span.value, span.line, {}) for span in spans]
+        nested = [LogItem(span.value, span.line, {}) for span in spans]
         yield _as_decision(f"{form.title}{trace}", nested, list(trace_texts(spans)), fields)
 
 
 def _read_conversations(
-    items: Sequence[Item], form: LogForm, notes: list[str]
+    items: Sequence[LogItem], form: LogForm, notes: list[str]
 ) -> Iterator[LoggedDecision]:
     """Yield each record that holds a conversation, and each thread of messages; then add notes on
     what could not be read.
     """
-    threads: dict[str | int, list[Item]] = {}
+    threads: dict[str | int, list[LogItem]] = {}
     thread = ""
     for number, item in enumerate(items):
         if _is_fragment(item.value):
@@ -167,11 +167,11 @@ def _is_fragment(value: Mapping[str, JsonValue]) -> bool:
     return is_message(value) or is_event(value) or isinstance(value.get("type"), str)
 
 
-def _record_name(item: Item, number: int) -> str:
+def _record_name(item: LogItem, number: int) -> str:
     return _text_at(item.value, _NAMES) or f"{_UNNAMED}{number}"
 
 
-def _fields_of(item: Item, form: LogForm) -> dict[str, JsonValue]:
+def _fields_of(item: LogItem, form: LogForm) -> dict[str, JsonValue]:
     own: JsonValue = dict(item.value)
     prefix = ""
     if form.fields_at:
@@ -203,7 +203,7 @@ def _join(before: LoggedDecision, decision: LoggedDecision) -> LoggedDecision:
 
 
 def _as_decision(
-    name: str, members: Sequence[Item], texts: Sequence[LogText], fields: Mapping[str, JsonValue]
+    name: str, members: Sequence[LogItem], texts: Sequence[LogText], fields: Mapping[str, JsonValue]
 ) -> LoggedDecision:
     fills: list[LogFill] = []
     for item in members:
@@ -218,7 +218,7 @@ def _as_decision(
     )
 
 
-def _models_of(members: Sequence[Item]) -> tuple[str, ...]:
+def _models_of(members: Sequence[LogItem]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for item in members:
         for holder, path in product((item.value, item.fields), _MODELS):
@@ -257,7 +257,7 @@ def read_named(records: Sequence[LogRecord], named: Mapping[str, str]) -> LogRea
                     texts += reader.whole(found, role, path)
 
             if texts and isinstance(value, Mapping):
-                item = Item(value, record.line, {})
+                item = LogItem(value, record.line, {})
                 name = _record_name(item, len(reading.decisions))
                 reading.decisions.append(_as_decision(name, [item], texts, flat_fields(value)))
     return reading

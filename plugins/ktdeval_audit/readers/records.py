@@ -24,7 +24,7 @@ Found = tuple[Mapping[str, JsonValue], Fields]
 
 
 @dataclass(frozen=True)
-class Item:
+class LogItem:
     """A span, a message, or a record with texts."""
 
     value: Mapping[str, JsonValue]
@@ -32,7 +32,7 @@ class Item:
     fields: Fields  #: fields of the wrappers
 
 
-def find_items(records: Sequence[LogRecord], form: LogForm) -> Iterator[Item]:
+def find_items(records: Sequence[LogRecord], form: LogForm) -> Iterator[LogItem]:
     """Yield the items of a log in file order; for an archive, those of its samples."""
     header: Fields = {}
     for record in records:
@@ -50,7 +50,7 @@ def find_items(records: Sequence[LogRecord], form: LogForm) -> Iterator[Item]:
         else:
             found = _find_texts(record.value, header)
         for value, fields in found:
-            yield Item(value, record.line, fields)
+            yield LogItem(value, record.line, fields)
 
 
 def _find_named(record: LogRecord, header: Fields, key: str) -> Iterator[Found]:

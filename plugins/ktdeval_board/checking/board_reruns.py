@@ -18,7 +18,7 @@ from ktdeval_board.baselines import run_baseline
 from ktdeval_board.board_entries import Card, division_of, figures_of, names_of
 from ktdeval_board.checking.findings import FileMessage
 from ktdeval_board.checking.record_sandbox import CARD
-from ktdeval_board.checking.records import Evidence, RecordedCard
+from ktdeval_board.checking.records import RecordedCard, RecordEvidence
 from ktdeval_board.derived_documents import make_decisions, make_series
 from ktdeval_board.document_types import Figure, Rerun, Tier
 from ktdeval_board.read_documents import read_text
@@ -40,7 +40,7 @@ class OwnRun:
 
 def rerun_baseline(
     recorded: RecordedCard, baseline: Baseline, on: str, plugins: Plugins
-) -> Evidence:
+) -> RecordEvidence:
     """Rerun a baseline and compare its card with the submitted one.
 
     Returns evidence of tier `re-run` with the series and decisions of the new run; findings if a
@@ -53,7 +53,7 @@ def rerun_baseline(
                 recorded.rules, recorded.division, baseline, out, plugins, **_key_option(recorded)
             )
         except KtdevalError as error:
-            return Evidence(notes=(f"the check could not run it again: {error}",))
+            return RecordEvidence(notes=(f"the check could not run it again: {error}",))
 
         again = load_evaluation(path)
         assert isinstance(again, TradingCard)  # baselines exist only for trading tasks
@@ -62,11 +62,11 @@ def rerun_baseline(
         difference = card_difference(_comparable(recorded.card), _comparable(again), text)
         if difference is not None:
             problem = f"differs from what the baseline gives when it is run again: {difference}"
-            return Evidence(recorded.locate_faults(("ledger", FileMessage(CARD, problem))))
+            return RecordEvidence(recorded.locate_faults(("ledger", FileMessage(CARD, problem))))
 
         run = RunFolder.load(path.parent.parent)
         snapshot = open_recorded_snapshot(run, plugins, {})
-        return Evidence(
+        return RecordEvidence(
             tier="re-run",
             episodes=len(again.episodes),
             steps=again.coverage.steps,
@@ -149,8 +149,8 @@ def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | Non
 
 
 def with_rerun(
-    evidence: Evidence, recorded: RecordedCard, own: OwnRun, by: str, on: str
-) -> Evidence:
+    evidence: RecordEvidence, recorded: RecordedCard, own: OwnRun, by: str, on: str
+) -> RecordEvidence:
     """Return the evidence with the maintainers' own run added; its tier is `re-run` if the
     submitted records were re-executed as well.
     """

@@ -29,8 +29,8 @@ from ktdeval_board.checking.metric_definitions import definition_problems
 from ktdeval_board.checking.pull_request_rules import changes_since
 from ktdeval_board.checking.record_sandbox import CARD
 from ktdeval_board.checking.records import (
-    Evidence,
     RecordedCard,
+    RecordEvidence,
     check_records,
     is_whole,
     make_verdict,
@@ -275,14 +275,14 @@ class _RecordsChecker:
         if self._options.record:
             write_findings(self._folder, verdict, evidence)
 
-    def _evidence(self, candidate: Candidate, recorded: RecordedCard) -> Evidence:
+    def _evidence(self, candidate: Candidate, recorded: RecordedCard) -> RecordEvidence:
         """Return the evidence from the records and, for a baseline, from the board's own run: a
         baseline's name proves nothing.
         """
         market = self._market(candidate)
         if isinstance(market, str):
             self.notes.append(market)
-            return Evidence(notes=(market,))
+            return RecordEvidence(notes=(market,))
 
         if market is not None:
             described = self._markets.document(candidate.division)
@@ -291,26 +291,26 @@ class _RecordsChecker:
                 *((rule, FileMessage(CARD, message)) for rule, message in faults)
             )
             if refused:
-                return Evidence(refused)
+                return RecordEvidence(refused)
 
         missing = missing_plugin(self._plugins, candidate.division, candidate.agent)
         if missing is not None:
-            return Evidence(notes=(missing,))
+            return RecordEvidence(notes=(missing,))
 
         definitions = definition_problems(candidate.card, self._plugins)
         refused = recorded.locate_faults(
             *(("metric", FileMessage(CARD, message)) for message in definitions)
         )
         if refused:
-            return Evidence(refused)
+            return RecordEvidence(refused)
         unknown = unknown_model(candidate.card, self._plugins)
         if unknown is not None:
-            return Evidence(notes=(unknown,))
+            return RecordEvidence(notes=(unknown,))
         if not _has_evidence(candidate):
             note = "its records are not in the repository, so nothing could be executed again"
-            return Evidence(notes=(note,))
+            return RecordEvidence(notes=(note,))
 
-        of_records = Evidence()
+        of_records = RecordEvidence()
         if recorded.records.stored == "repository":
             of_records = check_records(recorded)
 

@@ -101,7 +101,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RecordEvidence:
     """Evidence from a card's records."""
 
     findings: tuple[Finding, ...] = ()  #: why the records are refused; other fields are then unused
@@ -151,7 +151,7 @@ class RecordedCard:
         return tuple(findings_of(Stage.RECORDS, FileFaults(where, located)))
 
 
-def check_records(recorded: RecordedCard) -> Evidence:
+def check_records(recorded: RecordedCard) -> RecordEvidence:
     """Re-execute a card's records: return evidence of tier `re-executed` with series and decisions,
     or the reasons why the records are refused.
     """
@@ -160,7 +160,7 @@ def check_records(recorded: RecordedCard) -> Evidence:
         out = private / "out"
         findings = copy_records(recorded, run)
         if findings:
-            return Evidence(findings)
+            return RecordEvidence(findings)
 
         out.mkdir()
         return _execute_copy(recorded, run, out)
@@ -253,7 +253,7 @@ def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
+def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> RecordEvidence:
     """Execute the copy in a separate process and read the results."""
     changes: dict[str, Any] = {}
     market = recorded.rules.snapshot_of(recorded.division)
@@ -276,25 +276,25 @@ def _execute_copy(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
     )
     failure = _run_job(job)
     if failure is not None:
-        return Evidence(recorded.locate_faults(failure))
+        return RecordEvidence(recorded.locate_faults(failure))
 
     result = read_own(out / RESULT, Result)
     findings = recorded.locate_faults(*_faults(recorded, result))
     if findings:
-        return Evidence(findings)
+        return RecordEvidence(findings)
 
     try:
         series = _read_derived(out / SERIES, Series)
         decisions = _read_derived(out / DECISIONS, Decisions)
     except CardError as error:
         reason = str(error).removeprefix(f"{out}/")
-        return Evidence(
+        return RecordEvidence(
             recorded.locate_faults(
                 ("records", FileMessage("", f"do not give a valid series: {reason}"))
             )
         )
 
-    return Evidence(
+    return RecordEvidence(
         tier="re-executed",
         episodes=result.episodes,
         steps=result.steps,
@@ -408,7 +408,7 @@ _REPLACE = msgspec.structs.replace
 
 
 def make_verdict(
-    card_id: str, division: str, evidence: Evidence, on: str, plugins: Plugins
+    card_id: str, division: str, evidence: RecordEvidence, on: str, plugins: Plugins
 ) -> Verdict:
     """Make a verdict from evidence without findings."""
     info = plugins.info.get("ktdeval_board")
@@ -454,7 +454,7 @@ def is_whole(folder: BoardFolder, card_id: str, verdict: Verdict, is_trading: bo
     return folder.series(card_id).is_file() and folder.decisions(card_id).is_file()
 
 
-def write_findings(folder: BoardFolder, verdict: Verdict, evidence: Evidence) -> None:
+def write_findings(folder: BoardFolder, verdict: Verdict, evidence: RecordEvidence) -> None:
     """Write the derived files and then the verdict, so that an interrupted check leaves no verdict
     without its derived files.
     """

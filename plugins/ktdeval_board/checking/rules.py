@@ -24,7 +24,7 @@ from ktdeval_board.checking import (
 )
 from ktdeval_board.checking.findings import CHECKS, Check, FileMessage, Stage, make_finding, rule
 
-__all__ = ["RULES", "FileFaults", "Rule", "Stage", "StageInputs", "findings_of", "rules_table"]
+__all__ = ["RULES", "CheckRule", "FileFaults", "Stage", "StageInputs", "findings_of", "rules_table"]
 
 MAX_FINDINGS = 20  #: Maximum number of findings reported per rule and document
 
@@ -38,7 +38,7 @@ class StageInputs(Protocol):
 
 
 @dataclass(frozen=True)
-class Rule:
+class CheckRule:
     """A check rule."""
 
     id: str  #: id of the rule, used in findings
@@ -93,11 +93,11 @@ for _stage, _ids in _MET_IN_READING.items():
         rule(_id, _stage)(partial(_check_rule, _id))
 
 
-def _load_rules() -> Iterator[Rule]:
+def _load_rules() -> Iterator[CheckRule]:
     for rule_id, holds in load_yaml(Path(__file__).with_name("rules.yaml")).items():
         registered = CHECKS[rule_id]
         checks = {stage: registered[stage] for stage in Stage if stage in registered}
-        yield Rule(rule_id, holds, checks)
+        yield CheckRule(rule_id, holds, checks)
 
 
 RULES = tuple(_load_rules())

@@ -22,7 +22,7 @@ from ktdeval.runner import Registrant
 from ktdeval.task_api import is_scoring
 from ktdeval.values import JsonValue, build, load_yaml, temporary_folder
 from ktdeval_board.baselines import first_day, run_baseline
-from ktdeval_board.board_entries import Board, load_board
+from ktdeval_board.board_entries import LoadedBoard, load_board
 from ktdeval_board.document_types import Stored
 from ktdeval_board.init import BegunBoard, NewBoard, init_board
 from ktdeval_board.options import (
@@ -252,7 +252,7 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
 
 
 def _lacking(
-    board: Board, divisions: list[Division], plugins: Plugins
+    board: LoadedBoard, divisions: list[Division], plugins: Plugins
 ) -> Iterator[tuple[Division, Baseline]]:
     """Yield the baselines for which divisions of trading tasks have no card."""
     for division in divisions:
@@ -269,7 +269,7 @@ def _lacking(
 class _BaselineRuns:
     """Runs baselines and submits their cards in the board's name."""
 
-    board: Board
+    board: LoadedBoard
     plugins: Plugins
     contact: str
     day: str

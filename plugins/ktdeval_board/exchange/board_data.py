@@ -11,7 +11,7 @@ from pathlib import Path
 from ktdeval.errors import StoreError
 from ktdeval.values import JsonValue
 from ktdeval_board.atomic_moves import replacing
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.document_types import Series
 from ktdeval_board.ranking.rows import Row, Table
 from ktdeval_board.ranking.table import rank_division
@@ -27,12 +27,14 @@ IS_BASELINE = "a baseline: shown among the ranked cards, but not ranked itself"
 class BoardData:
     """A board with the data that all exports share."""
 
-    board: Board
-    entries: tuple[Entry, ...]  #: cards that were not withdrawn, limited to one division if given
+    board: LoadedBoard
+    entries: tuple[
+        BoardEntry, ...
+    ]  #: cards that were not withdrawn, limited to one division if given
     rows: Mapping[str, Row]  #: rows over all windows for cards that have a division, by card id
     columns: Mapping[str, Sequence[str]]  #: figures in the rows, by division
 
-    def why_unranked(self, entry: Entry) -> list[str]:
+    def why_unranked(self, entry: BoardEntry) -> list[str]:
         """Return why a card has no rank; empty if it is ranked."""
         if entry.baseline is not None:
             return [IS_BASELINE]
@@ -54,7 +56,7 @@ def read_board(path: Path | str, division: str | None = None) -> BoardData:
     return BoardData(board, entries, rows, {each["division"]: each["columns"] for each in tables})
 
 
-def _tables(board: Board) -> Iterator[Table]:
+def _tables(board: LoadedBoard) -> Iterator[Table]:
     """Yield each division's table over all windows."""
 
     def load(card_id: str) -> Series | None:

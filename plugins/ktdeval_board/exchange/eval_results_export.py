@@ -31,8 +31,8 @@ from ktdeval.registry import Plugins
 from ktdeval.values import JsonValue, dumps_canonical, dumps_pretty, to_object, to_plain
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import (
+    BoardEntry,
     Card,
-    Entry,
     figures_of,
     reasoning_settings,
     settings_of,
@@ -106,7 +106,7 @@ def used_language_model(card: Card, plugins: Plugins) -> bool:
     return False
 
 
-def record_path(board: str, entry: Entry) -> str:
+def record_path(board: str, entry: BoardEntry) -> str:
     """Return the path of a card's record in the datastore; its UUID (in the form of version 4) is
     derived from the card's id.
     """
@@ -123,7 +123,7 @@ def record_path(board: str, entry: Entry) -> str:
 
 
 def make_record(
-    data: BoardData, entry: Entry, division: Division, retrieved: str
+    data: BoardData, entry: BoardEntry, division: Division, retrieved: str
 ) -> dict[str, JsonValue]:
     """Return the record of a card."""
     card = entry.card
@@ -148,7 +148,7 @@ def _evaluation(data: BoardData, division: Division) -> str:
     return f"{data.board.rules.name}.{division.id}"
 
 
-def _results(data: BoardData, entry: Entry, division: Division) -> list[JsonValue]:
+def _results(data: BoardData, entry: BoardEntry, division: Division) -> list[JsonValue]:
     """Return a card's results, one for each defined figure."""
     results: list[JsonValue] = []
     for metric, figure in figures_of(entry.card).items():
@@ -179,7 +179,7 @@ def _epoch(created_at: str) -> str | None:
     return str(int(moment.timestamp()))
 
 
-def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
+def _source_metadata(data: BoardData, entry: BoardEntry) -> dict[str, JsonValue]:
     rules = data.board.rules
     why = data.why_unranked(entry)
     undefined = {}
@@ -216,7 +216,7 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
     return metadata
 
 
-def _model_info(entry: Entry) -> dict[str, JsonValue]:
+def _model_info(entry: BoardEntry) -> dict[str, JsonValue]:
     declared = entry.submission.model
     card = entry.card
     availability = "unknown"
@@ -249,7 +249,7 @@ def _model_info(entry: Entry) -> dict[str, JsonValue]:
     return info
 
 
-def _source_data(data: BoardData, entry: Entry, division: Division) -> dict[str, JsonValue]:
+def _source_data(data: BoardData, entry: BoardEntry, division: Division) -> dict[str, JsonValue]:
     market = entry.card.snapshot
     rules = data.board.rules
     name = division.task
@@ -465,7 +465,7 @@ def _market_tags(rules: Rules) -> list[str]:
     return ["synthetic"] if rules.market == "synthetic" else []
 
 
-def _dataset_row(data: BoardData, entry: Entry, division: Division) -> dict[str, JsonValue]:
+def _dataset_row(data: BoardData, entry: BoardEntry, division: Division) -> dict[str, JsonValue]:
     """Return a card's row, with its figures by name."""
     row = data.rows[entry.card_id]
     columns = data.columns[division.id]
@@ -479,7 +479,7 @@ def _dataset_row(data: BoardData, entry: Entry, division: Division) -> dict[str,
     return cells
 
 
-def repository_of(entry: Entry) -> str:
+def repository_of(entry: BoardEntry) -> str:
     """Return the folder for a model's files: the model's repository on the Hub if the submission
     gives one, else the model's own name.
     """
@@ -491,7 +491,7 @@ def repository_of(entry: Entry) -> str:
 
 
 def _result_entry(
-    data: BoardData, entry: Entry, division: Division, dataset: str
+    data: BoardData, entry: BoardEntry, division: Division, dataset: str
 ) -> dict[str, JsonValue]:
     row = data.rows[entry.card_id]
     column = data.columns[division.id].index(division.rank_by)

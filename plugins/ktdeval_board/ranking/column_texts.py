@@ -23,7 +23,7 @@ from ktdeval.cards import (
 from ktdeval.stats import PANEL_FAMILIES
 from ktdeval.values import JsonValue, Value, from_plain, load_yaml, to_plain
 from ktdeval_board.attempts import key_reasons
-from ktdeval_board.board_entries import SUBMITTERS_PRICE, Board, Entry, figures_of
+from ktdeval_board.board_entries import SUBMITTERS_PRICE, BoardEntry, LoadedBoard, figures_of
 from ktdeval_board.document_types import TRUST
 from ktdeval_board.ranking.daily_summaries import Vector
 from ktdeval_board.rules import Division, Rules
@@ -71,7 +71,7 @@ _GROUPS = {name: family for family, names in PANEL_FAMILIES.items() for name in 
 _GROUPS |= dict.fromkeys(_COLUMNS.attribution, "attribution")
 
 
-def by_trust(entries: Iterable[Entry]) -> list[Entry]:
+def by_trust(entries: Iterable[BoardEntry]) -> list[BoardEntry]:
     """Sort entries by tier, best confirmed first, and within a tier put complete runs before
     limited ones.
 
@@ -79,19 +79,19 @@ def by_trust(entries: Iterable[Entry]) -> list[Entry]:
     override the board's own findings.
     """
 
-    def key(entry: Entry) -> tuple[int, bool, str]:
+    def key(entry: BoardEntry) -> tuple[int, bool, str]:
         return TRUST.index(entry.tier), entry.card.limit is not None, entry.card_id
 
     return sorted(entries, key=key)
 
 
-def division_kind(board: Board, division: Division) -> str:
+def division_kind(board: LoadedBoard, division: Division) -> str:
     """Return `trading` or `scoring`; `trading` for a division without cards."""
     entries = board.of_division(division)
     return entries[0].card.kind if entries else "trading"
 
 
-def division_scopes(board: Board, division: Division) -> list[str]:
+def division_scopes(board: LoadedBoard, division: Division) -> list[str]:
     """Return the scopes of a division: `all` and each window. A scoring task has only `all`, since
     its scores pool all answers.
     """
@@ -101,7 +101,7 @@ def division_scopes(board: Board, division: Division) -> list[str]:
     return division.scopes()
 
 
-def division_columns(board: Board, division: Division) -> list[str]:
+def division_columns(board: LoadedBoard, division: Division) -> list[str]:
     """Return the names of a division's columns in table order; empty without cards.
 
     The names come from the task's config, which the division's hash pins, so a submitter can't add
@@ -144,7 +144,7 @@ def default_columns(columns: Sequence[str], rank_by: str) -> list[str]:
     return list(dict.fromkeys([*scores, *_SCORING_DEFAULT]))
 
 
-def describe_metrics(board: Board) -> dict[str, JsonValue]:
+def describe_metrics(board: LoadedBoard) -> dict[str, JsonValue]:
     """Return the definitions of all columns in the board's divisions, by name."""
     definitions: dict[str, Definition] = {}
     for division in board.rules.divisions:
@@ -155,7 +155,7 @@ def describe_metrics(board: Board) -> dict[str, JsonValue]:
     return {name: to_plain(definitions[name]) for name in sorted(definitions)}
 
 
-def direction(board: Board, division: Division, column: str) -> str:
+def direction(board: LoadedBoard, division: Division, column: str) -> str:
     """Return the direction of a column of the division: whether `higher` or `lower` is better, or
     `neutral`.
     """
@@ -163,7 +163,7 @@ def direction(board: Board, division: Division, column: str) -> str:
     return definitions[column].better if column in definitions else "neither"
 
 
-def column_definitions(board: Board, division: Division) -> dict[str, Definition]:
+def column_definitions(board: LoadedBoard, division: Division) -> dict[str, Definition]:
     """Return the definitions of the board's own columns and of those in the best confirmed card."""
     definitions = dict(EXTRA)
     for entry in by_trust(board.of_division(division))[:1]:
@@ -198,13 +198,13 @@ def _definition(name: str, figure: MetricLine | ScoreLine, is_metric: bool) -> D
 HUMAN = "human"  #: Label of a card whose decisions were made by a person
 
 
-def why_unranked(entry: Entry, board: Board, division: Division) -> list[str]:
+def why_unranked(entry: BoardEntry, board: LoadedBoard, division: Division) -> list[str]:
     """Return why a listed card has no rank in any scope; empty if it may be ranked."""
     reasons = [*_reasons(entry, board.rules, division), *key_reasons(board, entry, division)]
     return list(dict.fromkeys(reasons))
 
 
-def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
+def _reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterator[str]:
     card = entry.card
     if entry.tier == "unchecked":
         yield "not checked yet: the board has no verdict on it"
@@ -236,7 +236,7 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
             yield f"erratum of {erratum.date}: {erratum.what}"
 
 
-def _certificate_reasons(entry: Entry, division: Division) -> Iterator[str]:
+def _certificate_reasons(entry: BoardEntry, division: Division) -> Iterator[str]:
     """Yield why a mask's certificate is not sufficient for a division that requires one."""
     card = entry.card
     if "mask not certified" in entry.labels or "certificate claimed" in entry.labels:
@@ -276,7 +276,7 @@ def competition_ranks(
     return listed
 
 
-def system_labels(board: Board) -> dict[str, str]:
+def system_labels(board: LoadedBoard) -> dict[str, str]:
     """Return a mapping from card id to the label of its system on this board: the model's name,
     plus whatever distinguishes the system from others with that model.
 
@@ -288,7 +288,7 @@ def system_labels(board: Board) -> dict[str, str]:
     return _distinct(board.entries, labels)
 
 
-def _distinct(entries: Sequence[Entry], labels: dict[str, str]) -> dict[str, str]:
+def _distinct(entries: Sequence[BoardEntry], labels: dict[str, str]) -> dict[str, str]:
     """Add the beginning of the card id to a label shared with another card of the division,
     ignoring withdrawn cards.
     """
@@ -306,5 +306,5 @@ def _distinct(entries: Sequence[Entry], labels: dict[str, str]) -> dict[str, str
     return distinct
 
 
-def _scope_of(entry: Entry, labels: dict[str, str]) -> tuple[str, str]:
+def _scope_of(entry: BoardEntry, labels: dict[str, str]) -> tuple[str, str]:
     return (entry.division.id if entry.division else "", labels[entry.card_id])

@@ -32,7 +32,7 @@ from ktdeval.cards import (
     spread_of,
 )
 from ktdeval.stats import is_never, never_in
-from ktdeval_board.board_entries import Card, Entry, unset_to_none
+from ktdeval_board.board_entries import BoardEntry, Card, unset_to_none
 from ktdeval_board.document_types import DIGITS
 from ktdeval_board.ranking.column_texts import EXTRA, by_trust
 from ktdeval_board.ranking.daily_summaries import NO_SERIES, Cell, SeriesFacts, Vector
@@ -95,7 +95,7 @@ class EpisodeSamples:
     columns].
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[BoardEntry]
     cells: Sequence[Cell]  #: window and seed of each required episode
     columns: Sequence[str]
     grid: Figures
@@ -216,16 +216,16 @@ def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int6
 
 
 def collect(
-    entries: Sequence[Entry],
+    entries: Sequence[BoardEntry],
     columns: Sequence[str],
     benchmark: Benchmark,
     facts: Callable[[str], SeriesFacts | None],
-    windows_of: Callable[[Entry], tuple[str, ...]],
+    windows_of: Callable[[BoardEntry], tuple[str, ...]],
 ) -> list[EpisodeSamples]:
     """Return the figures of trading cards by episode: one `EpisodeSamples` for each combination of
     seeds (baselines may have more of them) and windows that count (`windows_of`).
     """
-    groups: dict[tuple[tuple[int, ...], tuple[str, ...]], list[Entry]] = {}
+    groups: dict[tuple[tuple[int, ...], tuple[str, ...]], list[BoardEntry]] = {}
     for entry in entries:
         key = (tuple(entry.card.seeds), windows_of(entry))
         groups.setdefault(key, []).append(entry)
@@ -237,7 +237,7 @@ def collect(
 
 
 def _samples(
-    entries: Sequence[Entry],
+    entries: Sequence[BoardEntry],
     columns: Sequence[str],
     benchmark: Benchmark,
     facts: Callable[[str], SeriesFacts | None],
@@ -331,7 +331,7 @@ def _none(reason: str) -> EpisodeMetric:
     return EpisodeMetric(value=None, n=0, reason=reason)
 
 
-def score_figures(entries: Sequence[Entry], columns: Sequence[str]) -> Figures:
+def score_figures(entries: Sequence[BoardEntry], columns: Sequence[str]) -> Figures:
     """Return the figures for cards of scoring tasks over all their answers: scores with their own
     intervals. The number of planned episodes is 0, since a score can't lack an episode.
     """
@@ -374,7 +374,7 @@ def _card_figure(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
     return _none(f"{name} is not on the card")
 
 
-def benchmark_of(entries: Sequence[Entry]) -> dict[str, dict[str, float]]:
+def benchmark_of(entries: Sequence[BoardEntry]) -> dict[str, dict[str, float]]:
     """Return the benchmark's figures for each window, taken from the best confirmed card that has
     them.
     """
@@ -441,7 +441,7 @@ def reference_rows(
     columns: Sequence[str],
     windows: Sequence[str],
     benchmark: Benchmark,
-    entries: Sequence[Entry],
+    entries: Sequence[BoardEntry],
     samples: Sequence[EpisodeSamples],
 ) -> Iterator[Row]:
     """Yield a scope's rows that do not belong to a card. For a scoring task, the chance level, as
@@ -502,7 +502,7 @@ def _figure_table(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -
 
 
 def _reference_row(
-    model: str, label: str, source: Entry, table: Vector, reasons: Mapping[str, str]
+    model: str, label: str, source: BoardEntry, table: Vector, reasons: Mapping[str, str]
 ) -> Row:
     """Return the row of column medians of a table; its tier is the tier of the card from which it
     is computed. `reasons`: why a figure is undefined, by column.

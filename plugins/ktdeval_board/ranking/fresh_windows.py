@@ -12,7 +12,7 @@ import numpy as np
 
 from ktdeval.cards import listed_cutoff, parse_cutoff, recorded_cutoff
 from ktdeval.stats import normal_effect
-from ktdeval_board.board_entries import Entry
+from ktdeval_board.board_entries import BoardEntry
 from ktdeval_board.document_types import rounded_or_none
 from ktdeval_board.ranking.daily_summaries import SeriesFacts, Vector
 from ktdeval_board.rules import Division, Rules
@@ -61,7 +61,7 @@ class KnownUntil:
         return self.last_day is not None and bool(np.datetime64(first_day) > self.last_day)
 
 
-def known_until(entry: Entry, rules: Rules) -> KnownUntil:
+def known_until(entry: BoardEntry, rules: Rules) -> KnownUntil:
     """Return the end of an entrant's training data: the latest date over its models.
 
     The date comes from the board's list, or else from the suite's. A later date from the submitter
@@ -104,7 +104,7 @@ def _read_listed_cutoff(model: str, rules: Rules) -> KnownUntil:
     return _parse_cutoff(listed.date, listed.source)
 
 
-def _list_claims(entry: Entry) -> list[KnownUntil]:
+def _list_claims(entry: BoardEntry) -> list[KnownUntil]:
     """Return the cutoffs claimed by the submitter and by the card."""
     claims = []
     model = entry.submission.model
@@ -125,7 +125,7 @@ def _parse_cutoff(cutoff: str, source: str) -> KnownUntil:
     return KnownUntil(cutoff, source, parse_cutoff(cutoff).last)
 
 
-def counted_windows(entry: Entry, division: Division, rules: Rules) -> tuple[str, ...]:
+def counted_windows(entry: BoardEntry, division: Division, rules: Rules) -> tuple[str, ...]:
     """Return the names of the windows that count for an entry: all of them, except that for an
     entrant in a division with fresh windows, only those that begin after the end of its training
     data count. A baseline has no rank and keeps all windows.
@@ -137,7 +137,7 @@ def counted_windows(entry: Entry, division: Division, rules: Rules) -> tuple[str
     return tuple(window.name for window in division.windows if known.is_before(window.first))
 
 
-def why_not_fresh(entry: Entry, rules: Rules, windows: Sequence[str]) -> str:
+def why_not_fresh(entry: BoardEntry, rules: Rules, windows: Sequence[str]) -> str:
     """Return why an entrant has no rank if none of `windows` begins after the end of its training
     data.
     """
@@ -153,7 +153,7 @@ def why_not_fresh(entry: Entry, rules: Rules, windows: Sequence[str]) -> str:
 
 
 def fresh_facts(
-    entry: Entry, division: Division, rules: Rules, series: SeriesFacts | None
+    entry: BoardEntry, division: Division, rules: Rules, series: SeriesFacts | None
 ) -> FreshFacts:
     """Return the windows after the end of an entrant's training data, and the effect detectable in
     them.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ktdeval import stats
 from ktdeval.values import first_of
-from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.document_types import DIGITS, rounded_or_none
 from ktdeval_board.ranking.column_texts import by_trust, division_kind
 from ktdeval_board.ranking.daily_summaries import Vector, figures_by_cell
@@ -68,7 +68,7 @@ class PairedWindows:
     #: together.
     windows: Sequence[WindowRule]
     correlation: Vector  #: [n, n] between figures of windows, from shared days
-    counted: Callable[[Entry], Sequence[str]]  #: names of the windows that count for an entry
+    counted: Callable[[BoardEntry], Sequence[str]]  #: names of the windows that count for an entry
 
     @cached_property
     def null(self) -> stats.RankNull | None:
@@ -92,7 +92,7 @@ class PairedWindows:
         return bool(np.any(np.triu(self.correlation[np.ix_(indices, indices)], 1)))
 
 
-def windows_of(board: Board, division: Division) -> PairedWindows:
+def windows_of(board: LoadedBoard, division: Division) -> PairedWindows:
     """Return a division's windows with the days covered by episodes; without cards, the days in the
     rules.
     """
@@ -162,7 +162,7 @@ def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
 
 
 def pair_tests(
-    entries: Sequence[Entry], windows: PairedWindows
+    entries: Sequence[BoardEntry], windows: PairedWindows
 ) -> dict[str, dict[str, dict[str, PairingTest]]]:
     """Return the tests of cards against each other, of the first card minus the second: card to
     other card to metric to the values of `FIELDS`. A pair is tested on the windows that count for
@@ -193,7 +193,7 @@ def pair_tests(
     return tests
 
 
-def _figure_array(entries: Sequence[Entry], metric: str, windows: Sequence[str]) -> Vector:
+def _figure_array(entries: Sequence[BoardEntry], metric: str, windows: Sequence[str]) -> Vector:
     """Return the [cards, seeds, windows] array of a metric; NaN where undefined."""
     seeds = sorted(set(chain.from_iterable(entry.card.seeds for entry in entries)))
     row_of = {seed: row for row, seed in enumerate(seeds)}

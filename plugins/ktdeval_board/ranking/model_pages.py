@@ -24,7 +24,7 @@ from ktdeval.stats import (
     window_means,
 )
 from ktdeval.values import JsonValue, Value, content_hash, to_object, to_plain
-from ktdeval_board.board_entries import Board, Card, Entry, settings_of, unset_to_none
+from ktdeval_board.board_entries import BoardEntry, Card, LoadedBoard, settings_of, unset_to_none
 from ktdeval_board.document_types import round_floats, rounded_or_none
 from ktdeval_board.look_alike_names import Party, pair_of
 from ktdeval_board.ranking.column_texts import ALPHA, system_labels
@@ -41,7 +41,7 @@ _MASK_FIELDS = ("name", "mask", "summary", "tool_texts")
 # ---- model pages
 
 
-def model_pages(board: Board, tables: Tables) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+def model_pages(board: LoadedBoard, tables: Tables) -> Iterator[tuple[str, dict[str, JsonValue]]]:
     """Yield the name of each model on the board, in order, with the data for its page."""
     labels = system_labels(board)
     rows: dict[str | None, Row] = {}
@@ -51,7 +51,7 @@ def model_pages(board: Board, tables: Tables) -> Iterator[tuple[str, dict[str, J
         ranked[division] = sum(row["ranked"] for row in table["rows"])
         rows |= {row["card"]: row for row in table["rows"]}
 
-    by_model: dict[str, list[Entry]] = defaultdict(list)
+    by_model: dict[str, list[BoardEntry]] = defaultdict(list)
     for entry in board.entries:
         by_model[entry.model].append(entry)
 
@@ -65,7 +65,7 @@ def model_pages(board: Board, tables: Tables) -> Iterator[tuple[str, dict[str, J
         yield name, {"name": name, "cards": cards, "mask_effects": mask_effects(entries)}
 
 
-def _card_part(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[str, JsonValue]:
+def _card_part(entry: BoardEntry, label: str, row: Row | None, ranked: int) -> dict[str, JsonValue]:
     """Return a card's part of a page. `ranked`: number of ranked cards in its division."""
     card = entry.card
     attribution = card.attribution.value if isinstance(card, TradingCard) else None
@@ -159,7 +159,7 @@ class MaskEffect(Value, frozen=True, kw_only=True):
     reason: str | None  #: why the value or the interval is undefined
 
 
-def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
+def mask_effects(entries: Sequence[BoardEntry]) -> list[JsonValue]:
     """Return how much knowing stocks and dates is worth to each agent of a model, in each mode that
     has cards with several masks.
 
@@ -185,7 +185,7 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
     return [to_plain(effect) for effect in effects]
 
 
-def _designs(entries: Sequence[Entry]) -> Iterator[Mapping[str, list[TradingCard]]]:
+def _designs(entries: Sequence[BoardEntry]) -> Iterator[Mapping[str, list[TradingCard]]]:
     """Yield cards by mask, for each group of cards by one submitter that differ only in
     their mask.
     """
@@ -289,7 +289,7 @@ class Event(Value, frozen=True, kw_only=True):
     text: str
 
 
-def history(board: Board, tables: Tables) -> dict[str, JsonValue]:
+def history(board: LoadedBoard, tables: Tables) -> dict[str, JsonValue]:
     """Return the events on the board, and the cards that led each division over time.
 
     `events` are ordered by date and include errata on cards that no longer exist; `best` contains,
@@ -308,7 +308,7 @@ def history(board: Board, tables: Tables) -> dict[str, JsonValue]:
     return {"events": [to_plain(event) for event in events], "best": best}
 
 
-def _events(board: Board) -> Iterator[Event]:
+def _events(board: LoadedBoard) -> Iterator[Event]:
     labels = system_labels(board)
     for entry in board.entries:
         yield from _card_events(entry, labels[entry.card_id])
@@ -324,7 +324,7 @@ def _events(board: Board) -> Iterator[Event]:
         yield from _registration_events(filed, label_of.get(filed.id, filed.system_words))
 
 
-def _card_events(entry: Entry, label: str) -> Iterator[Event]:
+def _card_events(entry: BoardEntry, label: str) -> Iterator[Event]:
     division = None if entry.division is None else entry.division.id
 
     def event(date: str, kind: str, text: str) -> Event:

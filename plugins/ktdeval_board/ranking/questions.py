@@ -18,14 +18,14 @@ from typing import Literal
 from msgspec import UnsetType
 
 from ktdeval.runner import Answer, Question, answer, shared_days
-from ktdeval_board.board_entries import Board, Entry, EvidenceFacts
+from ktdeval_board.board_entries import BoardEntry, EvidenceFacts, LoadedBoard
 from ktdeval_board.checking.registrations import card_problems
 from ktdeval_board.ranking.daily_summaries import Cell, figures_by_cell
 from ktdeval_board.ranking.division_figures import benchmark_of
 
 
 @dataclass(frozen=True)
-class Evidence:
+class QuestionEvidence:
     """Evidence from a card on its registered question."""
 
     why: tuple[str, ...]  #: mismatching terms, or why there is no question; empty: all match
@@ -73,35 +73,35 @@ def question_words(question: Question) -> str:
     return f"{against_words(question)}: {question.words}"
 
 
-def evidence_of(board: Board, entry: Entry) -> Evidence:
+def evidence_of(board: LoadedBoard, entry: BoardEntry) -> QuestionEvidence:
     """Return a card's evidence on the question in its registration on the board."""
     filed = board.registrations.by_id.get(entry.card.registration or "")
     if filed is None:
-        return Evidence(("no question was registered before the run",))
+        return QuestionEvidence(("no question was registered before the run",))
 
     question = filed.registration.question
     if isinstance(question, UnsetType):
-        return Evidence(("its registration has no question",))
+        return QuestionEvidence(("its registration has no question",))
 
     broken = list(_broken_terms(board, entry, question))
     if broken:
-        return Evidence(tuple(broken), question)
+        return QuestionEvidence(tuple(broken), question)
 
     differences = _differences(entry, question, _opponent(board, entry, question))
     missing = [
         window for window, gap in zip(question.windows, differences, strict=True) if gap is None
     ]
     if missing:
-        return Evidence(
+        return QuestionEvidence(
             (f"{question.metric} is undefined for one of the two in {', '.join(missing)}",),
             question,
         )
 
     known = [gap for gap in differences if gap is not None]
-    return Evidence((), question, answer(question, known))
+    return QuestionEvidence((), question, answer(question, known))
 
 
-def _broken_terms(board: Board, entry: Entry, question: Question) -> Iterator[str]:
+def _broken_terms(board: LoadedBoard, entry: BoardEntry, question: Question) -> Iterator[str]:
     """Yield the terms of a registered question that a card violates."""
     filed = board.registrations.by_id[entry.card.registration or ""]
     yield from card_problems(entry.card, entry.division, board.registrations)
@@ -121,7 +121,7 @@ def _broken_terms(board: Board, entry: Entry, question: Question) -> Iterator[st
         yield from _opponent_problems(board, entry, question)
 
 
-def _window_problems(entry: Entry, question: Question) -> Iterator[str]:
+def _window_problems(entry: BoardEntry, question: Question) -> Iterator[str]:
     if entry.card.limit is not None:
         yield f"every episode was cut after {entry.card.limit} steps"
 
@@ -142,7 +142,7 @@ def _window_problems(entry: Entry, question: Question) -> Iterator[str]:
         yield f"the card has no metric {question.metric}"
 
 
-def _opponent_problems(board: Board, entry: Entry, question: Question) -> Iterator[str]:
+def _opponent_problems(board: LoadedBoard, entry: BoardEntry, question: Question) -> Iterator[str]:
     found = _card(board, question.against)
     where = against_words(question)
     if found is None:
@@ -159,14 +159,14 @@ def _opponent_problems(board: Board, entry: Entry, question: Question) -> Iterat
         yield f"{where}: belongs to another division"
 
 
-def _card(board: Board, card_id: str) -> Entry | None:
+def _card(board: LoadedBoard, card_id: str) -> BoardEntry | None:
     return next((entry for entry in board.entries if entry.card_id == card_id), None)
 
 
 # ---- figures
 
 
-def _opponent(board: Board, entry: Entry, question: Question) -> Mapping[Cell, float]:
+def _opponent(board: LoadedBoard, entry: BoardEntry, question: Question) -> Mapping[Cell, float]:
     """Return the figures to compare with, by window and seed; for the benchmark and for zero, one
     for each seed of the card.
     """
@@ -189,7 +189,7 @@ def _opponent(board: Board, entry: Entry, question: Question) -> Mapping[Cell, f
 
 
 def _differences(
-    entry: Entry, question: Question, opponent: Mapping[Cell, float]
+    entry: BoardEntry, question: Question, opponent: Mapping[Cell, float]
 ) -> list[float | None]:
     """Return the difference in each window of a question, as the median over the card's seeds; None
     if a figure is undefined.

@@ -21,7 +21,7 @@ from ktdeval.errors import CardError, ConfigError
 from ktdeval.stats import tie_groups
 from ktdeval.values import near_matches
 from ktdeval_board.attempts import attempts_of
-from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.ranking import column_texts
 from ktdeval_board.ranking.column_texts import ALPHA
 from ktdeval_board.ranking.daily_summaries import (
@@ -48,7 +48,7 @@ from ktdeval_board.ranking.fresh_windows import (
     fresh_facts,
     why_not_fresh,
 )
-from ktdeval_board.ranking.questions import Evidence, evidence_of
+from ktdeval_board.ranking.questions import QuestionEvidence, evidence_of
 from ktdeval_board.ranking.rows import Ranks, Row, Standing, Table, Ties, place_cards
 from ktdeval_board.ranking.verdicts import Reference, verdict
 from ktdeval_board.rules import Division
@@ -63,7 +63,9 @@ square of their number.
 """
 
 
-def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, Table]:
+def rank_division(
+    board: LoadedBoard, division: Division, load_series: LoadSeries
+) -> dict[str, Table]:
     """Return a division's tables by scope: `all`, and each window of a trading task."""
     work = _DivisionTables(board, division)
     if work.entries:
@@ -73,7 +75,7 @@ def rank_division(board: Board, division: Division, load_series: LoadSeries) -> 
     return {scope: work.table(scope) for scope in column_texts.division_scopes(board, division)}
 
 
-def missing_baselines(board: Board, division: Division) -> list[str]:
+def missing_baselines(board: LoadedBoard, division: Division) -> list[str]:
     """Return the baselines in the board's rules that have no card in a division of a trading task;
     empty if no entrant has been submitted.
     """
@@ -88,7 +90,7 @@ def missing_baselines(board: Board, division: Division) -> list[str]:
     return [baseline.words for baseline in shown if baseline not in there]
 
 
-def require_baselines(board: Board) -> None:
+def require_baselines(board: LoadedBoard) -> None:
     """Raise CardError if a board lacks baselines: such a board must not be published."""
     for division in board.rules.divisions:
         missing = missing_baselines(board, division)
@@ -108,7 +110,7 @@ def _missing_note(missing: Sequence[str], division: Division) -> str:
 class _DivisionTables:
     """Tables of a division, and the values they share."""
 
-    def __init__(self, board: Board, division: Division) -> None:
+    def __init__(self, board: LoadedBoard, division: Division) -> None:
         self.board = board
         self.division = division
         self.samples: list[EpisodeSamples] = []
@@ -157,7 +159,7 @@ class _DivisionTables:
         }
 
     @cached_property
-    def evidence(self) -> Mapping[str, Evidence]:
+    def evidence(self) -> Mapping[str, QuestionEvidence]:
         """Evidence from each card on its registered question, by card id."""
         return {entry.card_id: evidence_of(self.board, entry) for entry in self.entries}
 
@@ -176,7 +178,7 @@ class _DivisionTables:
             for entry in self.entries
         }
 
-    def counted_windows(self, entry: Entry) -> tuple[str, ...]:
+    def counted_windows(self, entry: BoardEntry) -> tuple[str, ...]:
         """Return the windows that count for an entry."""
         return self.counted[entry.card_id]
 

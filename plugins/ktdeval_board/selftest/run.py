@@ -19,7 +19,7 @@ from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.values import Value as TypedValue, near_matches, temporary_folder, to_plain
-from ktdeval_board.board_entries import Entry, load_board, unset_to_none
+from ktdeval_board.board_entries import BoardEntry, load_board, unset_to_none
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.rules import RULES_FILE, Rules, load_rules
 from ktdeval_board.selftest.kinds import KINDS, ForgeryKind
@@ -126,12 +126,12 @@ def _original(
     return _made_original(board.rules, plugins, private)
 
 
-def _read_card(entry: Entry) -> Value:
+def _read_card(entry: BoardEntry) -> Value:
     card: Value = json.loads(entry.files.card.read_text(encoding="utf-8"))
     return card
 
 
-def _can_be_forged(entry: Entry, folder: Path) -> bool:
+def _can_be_forged(entry: BoardEntry, folder: Path) -> bool:
     records = folder / "records" / entry.card_id / "episodes"
     is_sound = (
         entry.division is not None

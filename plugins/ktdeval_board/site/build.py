@@ -22,7 +22,7 @@ from ktdeval.values import (
 )
 from ktdeval_board.atomic_moves import replacing
 from ktdeval_board.attempts import state_of
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.document_types import Decisions, Imported, Series
 from ktdeval_board.errata import ERRATA_FILE, load_errata
 from ktdeval_board.layout import path_segment
@@ -35,8 +35,8 @@ from ktdeval_board.read_documents import decode_own, read_bytes, read_own, read_
 from ktdeval_board.registrations import registrations_text
 from ktdeval_board.rules import Division, load_rules
 from ktdeval_board.site.card_documents import (
+    CardDocument,
     CardDocuments,
-    Document,
     card_documents,
     decode_document,
     file_document,
@@ -127,7 +127,7 @@ class _Parts:
     decisions: CardDocuments
 
 
-def _derived_document(path_of: Callable[[str], Path], entry: Entry) -> Document | None:
+def _derived_document(path_of: Callable[[str], Path], entry: BoardEntry) -> CardDocument | None:
     """Return a document that the check derived; None if the board lacks it. `path_of`: returns the
     file for a card id.
     """
@@ -135,7 +135,7 @@ def _derived_document(path_of: Callable[[str], Path], entry: Entry) -> Document 
     return file_document(path, entry.card_id) if path.is_file() else None
 
 
-def _write_parts(board: Board, site: SiteWriter, parts: _Parts, workers: int) -> Tables:
+def _write_parts(board: LoadedBoard, site: SiteWriter, parts: _Parts, workers: int) -> Tables:
     """Write tables and records with the given number of processes; return the tables."""
     divisions = board.rules.divisions
     jobs: list[Callable[[], Any]] = [
@@ -148,12 +148,12 @@ def _write_parts(board: Board, site: SiteWriter, parts: _Parts, workers: int) ->
     return {division.id: tables for division, tables in zip(divisions, results, strict=False)}
 
 
-def _chunks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+def _chunks(entries: Sequence[BoardEntry]) -> Iterator[Sequence[BoardEntry]]:
     for start in range(0, len(entries), _CHUNK):
         yield entries[start : start + _CHUNK]
 
 
-def _write_series(board: Board, parts: _Parts, entry: Entry) -> Series | None:
+def _write_series(board: LoadedBoard, parts: _Parts, entry: BoardEntry) -> Series | None:
     """Write a card's series to the site and return it; None if the board has no series."""
     path = board.folder.series(entry.card_id)
     if not path.is_file():
@@ -168,7 +168,7 @@ def _write_series(board: Board, parts: _Parts, entry: Entry) -> Series | None:
     return series
 
 
-def _copy_decisions(board: Board, parts: _Parts, entry: Entry) -> None:
+def _copy_decisions(board: LoadedBoard, parts: _Parts, entry: BoardEntry) -> None:
     """Copy a card's decisions to the site without parsing them, since the build does not need their
     content.
 
@@ -193,7 +193,7 @@ def _of_another_card(path: Path) -> CardError:
 
 
 def _write_division(
-    board: Board, site: SiteWriter, parts: _Parts, division: Division
+    board: LoadedBoard, site: SiteWriter, parts: _Parts, division: Division
 ) -> Mapping[str, Table]:
     """Write a division's tables and the series of its cards; return the tables."""
     entry_of = {entry.card_id: entry for entry in board.of_division(division)}
@@ -213,7 +213,7 @@ def _write_division(
     return tables
 
 
-def _records(board: Board, division: Division) -> Iterator[tuple[Series, Decisions]]:
+def _records(board: LoadedBoard, division: Division) -> Iterator[tuple[Series, Decisions]]:
     """Yield series and decisions for the cards in a division that have both."""
     for entry in board.of_division(division):
         series = board.folder.series(entry.card_id)
@@ -222,7 +222,7 @@ def _records(board: Board, division: Division) -> Iterator[tuple[Series, Decisio
             yield read_own(series, Series), read_own(decisions, Decisions)
 
 
-def _write_records(board: Board, parts: _Parts, entries: Sequence[Entry]) -> None:
+def _write_records(board: LoadedBoard, parts: _Parts, entries: Sequence[BoardEntry]) -> None:
     """Write the decisions of cards, and the series of cards that appear in no table."""
     for entry in entries:
         _copy_decisions(board, parts, entry)
@@ -230,7 +230,7 @@ def _write_records(board: Board, parts: _Parts, entries: Sequence[Entry]) -> Non
             _write_series(board, parts, entry)
 
 
-def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tables) -> None:
+def _write_pairs(board: LoadedBoard, site: SiteWriter, division: Division, tables: Tables) -> None:
     """Write head-to-head tests, one file for each card that is tested against others in its
     division.
     """
@@ -244,7 +244,7 @@ def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tab
         site.put(f"pairs/{division.id}/{card_id}", {"card": card_id, "tests": tests})
 
 
-def _card_bytes(board: Board, entry: Entry) -> bytes:
+def _card_bytes(board: LoadedBoard, entry: BoardEntry) -> bytes:
     data = read_bytes(entry.files.card, board.rules.limits.bytes_of("card_mb"))
     if sha256_hex(data) != entry.card_id:
         raise CardError(
@@ -253,7 +253,7 @@ def _card_bytes(board: Board, entry: Entry) -> bytes:
     return data
 
 
-def _write_pages(board: Board, site: SiteWriter, tables: Tables, workers: int) -> None:
+def _write_pages(board: LoadedBoard, site: SiteWriter, tables: Tables, workers: int) -> None:
     """Write the model pages and card pages, which show ranks, and the head-to-head tests."""
     text_of = partial(_card_text, board, ranks_of(tables), standings_of(board, tables))
     cards = card_documents(board, site, "card", partial(_card_document, text_of))
@@ -267,23 +267,23 @@ def _write_pages(board: Board, site: SiteWriter, tables: Tables, workers: int) -
     run_jobs(jobs, workers)
 
 
-def _write_models(board: Board, site: SiteWriter, tables: Tables) -> None:
+def _write_models(board: LoadedBoard, site: SiteWriter, tables: Tables) -> None:
     for name, page in model_pages(board, tables):
         site.put(f"model/{sha256_hex(name)[:16]}", page)
 
 
 def _write_cards(
-    cards: CardDocuments, text_of: Callable[[Entry], str], entries: Sequence[Entry]
+    cards: CardDocuments, text_of: Callable[[BoardEntry], str], entries: Sequence[BoardEntry]
 ) -> None:
     for entry in entries:
         cards.put(entry, text_of(entry))
 
 
 def _card_text(
-    board: Board,
+    board: LoadedBoard,
     ranks: Mapping[str, Mapping[str, JsonValue]],
     standings: Mapping[str, tuple[bool, list[str]]],
-    entry: Entry,
+    entry: BoardEntry,
 ) -> str:
     """Return the value of `card/<id>` as JSON text. The card's own text is copied byte for byte,
     since a reader's browser offers it as the submitted file.
@@ -294,12 +294,12 @@ def _card_text(
     return f'{{"card":{card},{dumps_canonical(facts)[1:]}'
 
 
-def _card_document(text_of: Callable[[Entry], str], entry: Entry) -> Document:
+def _card_document(text_of: Callable[[BoardEntry], str], entry: BoardEntry) -> CardDocument:
     size = entry.files.card.stat().st_size
-    return Document(size, entry.card_id, partial(text_of, entry))
+    return CardDocument(size, entry.card_id, partial(text_of, entry))
 
 
-def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
+def _write_shared(board: LoadedBoard, site: SiteWriter, tables: Tables) -> None:
     """Write the files that exist once per site: the board, the list of cards, markets, history,
     registrations and imported results.
     """
@@ -324,7 +324,7 @@ def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
     site.put("imported", {"results": imported}, is_plain=True)
 
 
-def _board_notes(board: Board) -> Iterator[str]:
+def _board_notes(board: LoadedBoard) -> Iterator[str]:
     unchecked = sum(entry.verdict is None for entry in board.entries)
     if unchecked:
         yield (
@@ -356,7 +356,7 @@ def _board_notes(board: Board) -> Iterator[str]:
         )
 
 
-def _key_notes(board: Board) -> Iterator[str]:
+def _key_notes(board: LoadedBoard) -> Iterator[str]:
     """Yield notes for the maintainers on registrations and keys."""
     answerable = [each for each in board.registrations.filed if each.excuse is None]
     unused = [each for each in answerable if state_of(board, each) == "drawn"]

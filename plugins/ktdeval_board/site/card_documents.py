@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ktdeval.errors import CardError
 from ktdeval.values import dumps_canonical
-from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.site.files import SiteWriter
 from ktdeval_pages.text_deltas import BaseText
 
@@ -25,7 +25,7 @@ Kind = str
 
 
 @dataclass(frozen=True)
-class Document:
+class CardDocument:
     """One document about a card, read only when its text is requested."""
 
     size: int  #: size of the file in bytes
@@ -33,9 +33,11 @@ class Document:
     read: Callable[[], str]
 
 
-def file_document(path: Path, card_id: str) -> Document:
+def file_document(path: Path, card_id: str) -> CardDocument:
     """Return a document that is stored as a file on the board."""
-    return Document(path.stat().st_size, card_id, lambda: decode_document(path.read_bytes(), path))
+    return CardDocument(
+        path.stat().st_size, card_id, lambda: decode_document(path.read_bytes(), path)
+    )
 
 
 def decode_document(data: bytes, path: Path) -> str:
@@ -63,7 +65,7 @@ class CardDocuments:
         for division, base in bases.items():
             site.put(self._base_name(division), base.text)
 
-    def put(self, entry: Entry, text: str) -> None:
+    def put(self, entry: BoardEntry, text: str) -> None:
         """Write a card's document."""
         name = f"{self._kind}/{entry.card_id}"
         division = None if entry.division is None else entry.division.id
@@ -78,7 +80,10 @@ class CardDocuments:
 
 
 def card_documents(
-    board: Board, site: SiteWriter, kind: Kind, document: Callable[[Entry], Document | None]
+    board: LoadedBoard,
+    site: SiteWriter,
+    kind: Kind,
+    document: Callable[[BoardEntry], CardDocument | None],
 ) -> CardDocuments:
     """Return the writer for a kind of document. `document`: returns an entry's document, or
     None.
@@ -93,7 +98,7 @@ def card_documents(
     return CardDocuments(site, kind, bases)
 
 
-def chosen_base(documents: Sequence[Document]) -> BaseText | None:
+def chosen_base(documents: Sequence[CardDocument]) -> BaseText | None:
     """Return the longest document if storing the next longest as a delta against it saves enough
     space; otherwise, and for a single document, None.
     """

@@ -10,7 +10,7 @@ from msgspec import UnsetType
 
 from ktdeval.values import JsonValue, to_plain
 from ktdeval_board.attempts import attempts_of, state_of
-from ktdeval_board.board_entries import Board, Entry, facets
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, facets
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import column_texts
@@ -55,7 +55,9 @@ _RANK_FIELDS = (
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
 
 
-def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> dict[str, JsonValue]:
+def board_data(
+    board: LoadedBoard, tables: Tables, markets: Mapping[str, Market]
+) -> dict[str, JsonValue]:
     """Return the value of `board`: everything that pages need before they show any row."""
     rules = board.rules
     shown = [entry for entry in board.entries if not entry.is_withdrawn]
@@ -82,7 +84,7 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> d
     }
 
 
-def _suite_version(board: Board) -> str | None:
+def _suite_version(board: LoadedBoard) -> str | None:
     """Return the version of the suite that made the latest check; None if nothing was checked."""
     verdicts = [entry.verdict for entry in board.entries if entry.verdict is not None]
     latest = max(verdicts, key=lambda verdict: (verdict.checked_on, verdict.card), default=None)
@@ -90,7 +92,7 @@ def _suite_version(board: Board) -> str | None:
 
 
 def _snapshot_facts(
-    board: Board, rule: SnapshotRule, market: Market | None
+    board: LoadedBoard, rule: SnapshotRule, market: Market | None
 ) -> dict[str, JsonValue]:
     """Return facts about a market as opened by the board; null if the board has not opened it."""
     facts = None if market is None else market.snapshot
@@ -106,7 +108,7 @@ def _snapshot_facts(
 
 
 def _division(
-    board: Board, division: Division, table: Table, market: Market | None
+    board: LoadedBoard, division: Division, table: Table, market: Market | None
 ) -> dict[str, JsonValue]:
     entries = board.of_division(division)
     task = by_trust(entries)[0].card.task if entries else None
@@ -147,18 +149,18 @@ def _division_windows(division: Division, market: Market | None) -> list[JsonVal
     return windows
 
 
-def models_data(board: Board) -> list[JsonValue]:
+def models_data(board: LoadedBoard) -> list[JsonValue]:
     """Return facts about each model by name, including withdrawn cards; submitter and date come
     from the model's latest submission.
     """
-    by_model: dict[str, list[Entry]] = {}
+    by_model: dict[str, list[BoardEntry]] = {}
     for entry in board.entries:
         by_model.setdefault(entry.model, []).append(entry)
 
     return [_model(board, name, entries) for name, entries in sorted(by_model.items())]
 
 
-def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue]:
+def _model(board: LoadedBoard, name: str, entries: list[BoardEntry]) -> dict[str, JsonValue]:
     latest = max(entries, key=lambda entry: (entry.submission.submitted_on, entry.card_id))
     submission = latest.submission
     own = {entry.division.id for entry in entries if entry.division is not None}
@@ -174,7 +176,7 @@ def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue
     }
 
 
-def cards_index(board: Board) -> dict[str, JsonValue]:
+def cards_index(board: LoadedBoard) -> dict[str, JsonValue]:
     """Return the value of `cards-index`: a short row for each card that was not withdrawn, so that
     any page can refer to it.
     """
@@ -213,7 +215,7 @@ def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
     return ranks
 
 
-def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str]]]:
+def standings_of(board: LoadedBoard, tables: Tables) -> dict[str, tuple[bool, list[str]]]:
     """Return for each card, by id, whether it is ranked and, if not, the reasons; a baseline is not
     ranked and needs no reason.
     """
@@ -230,7 +232,7 @@ def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str
     return standings
 
 
-def registrations_data(board: Board) -> list[JsonValue]:
+def registrations_data(board: LoadedBoard) -> list[JsonValue]:
     """Return the value of `registrations`: each registration with its state and its cards,
     by day.
     """
@@ -268,7 +270,7 @@ def _list_registered(filed: FiledRegistration) -> dict[str, JsonValue]:
     }
 
 
-def _registration(board: Board, entry: Entry) -> dict[str, JsonValue] | None:
+def _registration(board: LoadedBoard, entry: BoardEntry) -> dict[str, JsonValue] | None:
     """Return a card's registration; None if the submitter chose the key, or the board does not have
     the registration.
     """
@@ -276,7 +278,7 @@ def _registration(board: Board, entry: Entry) -> dict[str, JsonValue] | None:
     return None if filed is None else _list_registered(filed)
 
 
-def _absence(rules: Rules, entry: Entry) -> list[str]:
+def _absence(rules: Rules, entry: BoardEntry) -> list[str]:
     """Return why a card does not appear in any table."""
     withdrawn = []
     for erratum in entry.errata:
@@ -294,7 +296,7 @@ def _absence(rules: Rules, entry: Entry) -> list[str]:
     return reasons
 
 
-def _market_words(entry: Entry) -> dict[str, JsonValue] | None:
+def _market_words(entry: BoardEntry) -> dict[str, JsonValue] | None:
     """Return the board's description of a card's market, which replaces the card's own; None
     without a market.
     """
@@ -306,7 +308,10 @@ def _market_words(entry: Entry) -> dict[str, JsonValue] | None:
 
 
 def card_data(
-    board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]
+    board: LoadedBoard,
+    entry: BoardEntry,
+    standing: tuple[bool, list[str]],
+    ranks: Mapping[str, JsonValue],
 ) -> dict[str, JsonValue]:
     """Return the value of `card/<id>` without the card itself."""
     found = evidence_of(board, entry)

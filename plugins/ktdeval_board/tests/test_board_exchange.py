@@ -29,7 +29,7 @@ from board_forge import forge_board
 from board_runs import printed as run
 from forged_models import PLUGIN
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.exchange.board_data import (
     IS_BASELINE,
     BoardData,
@@ -60,7 +60,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def board(path: Path) -> Board:
+def board(path: Path) -> LoadedBoard:
     return load_board(path)
 
 
@@ -186,7 +186,7 @@ def test_eval_results_are_read_by_the_hubs_own_parser(
     assert values == expected
 
 
-def value_of(data: BoardData, entry: Entry) -> float | None:
+def value_of(data: BoardData, entry: BoardEntry) -> float | None:
     """The figure that a card's rank goes by."""
     assert entry.division is not None
     place = data.columns[entry.division.id].index(entry.division.rank_by)
@@ -244,7 +244,7 @@ def test_one_division_can_be_had_alone_and_an_unknown_one_is_refused_with_near_n
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["every-eval-ever", "eval-results"])
 def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_cards(
-    path: Path, board: Board, export: Callable[[str], Path], tmp_path: Path, form: str
+    path: Path, board: LoadedBoard, export: Callable[[str], Path], tmp_path: Path, form: str
 ) -> None:
     one = contents(export(form))
     two = contents(written(path, form, tmp_path / "out"))

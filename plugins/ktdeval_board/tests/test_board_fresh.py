@@ -24,7 +24,7 @@ from board_ranks import (
     two,
 )
 from ktdeval.errors import ConfigError
-from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.ranking.daily_summaries import facts_of
 from ktdeval_board.ranking.fresh_windows import NOT_KNOWN, ONLY_A_BOUND, fresh_facts, known_until
 from ktdeval_board.ranking.head_to_head import pair_tests, windows_of
@@ -53,19 +53,21 @@ CUTOFFS = (
 )
 
 
-def declares(entry: Entry, cutoff: str) -> Entry:
+def declares(entry: BoardEntry, cutoff: str) -> BoardEntry:
     """The entry, whose submitter says another cutoff."""
     model = structs.replace(entry.submission.model, cutoff_date=cutoff)
     return replace(entry, submission=structs.replace(entry.submission, model=model))
 
 
-def fresh_board(entries: Sequence[Entry], cutoffs: Sequence[ModelCutoff] = CUTOFFS) -> Board:
+def fresh_board(
+    entries: Sequence[BoardEntry], cutoffs: Sequence[ModelCutoff] = CUTOFFS
+) -> LoadedBoard:
     """A board whose one division ranks fresh windows by excess return."""
     board = make_board(entries, fresh=True, rank_by="excess")
     return replace(board, rules=structs.replace(board.rules, cutoffs=tuple(cutoffs)))
 
 
-def tables(board: Board, series: dict[str, Any] | None = None) -> dict[str, Any]:
+def tables(board: LoadedBoard, series: dict[str, Any] | None = None) -> dict[str, Any]:
     return dict(rank_division(board, board.rules.divisions[0], (series or {}).get))
 
 
@@ -211,7 +213,7 @@ def test_without_series_the_row_says_why_it_knows_no_power() -> None:
 # -- ties and pairs
 
 
-def daily_series(entry: Entry, seed: int) -> Any:
+def daily_series(entry: BoardEntry, seed: int) -> Any:
     """A card's series of 40 random days in each window."""
     stream = np.random.default_rng(seed)
     returns = {cell: stream.normal(0, 0.01, STEPS).tolist() for cell in two(0, 0)}

@@ -9,18 +9,18 @@ import pytest
 from msgspec import structs
 
 from board_forge import forge_board
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.ranking.column_texts import why_unranked
 
 LISTED = "a person decided, but this division ranks only models (people in board.yaml)"
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+def board(tmp_path_factory: pytest.TempPathFactory) -> LoadedBoard:
     return load_board(forge_board(tmp_path_factory.mktemp("people") / "board", 1, baselines=False))
 
 
-def entry_of(board: Board, is_person: bool) -> Entry:
+def entry_of(board: LoadedBoard, is_person: bool) -> BoardEntry:
     """The board's entrant, as a person or as the model that it is."""
     (entry,) = board.entries
     if not is_person:
@@ -39,7 +39,7 @@ def entry_of(board: Board, is_person: bool) -> Entry:
     ],
 )
 def test_a_person_is_ranked_where_the_division_ranks_people(
-    board: Board, people: Literal["listed", "ranked"], is_person: bool, reasons: list[str]
+    board: LoadedBoard, people: Literal["listed", "ranked"], is_person: bool, reasons: list[str]
 ) -> None:
     (division,) = board.rules.divisions
     division = structs.replace(division, people=people)
@@ -47,7 +47,7 @@ def test_a_person_is_ranked_where_the_division_ranks_people(
     assert why_unranked(entry_of(board, is_person), board, division) == reasons
 
 
-def test_a_division_that_says_nothing_ranks_models_alone(board: Board) -> None:
+def test_a_division_that_says_nothing_ranks_models_alone(board: LoadedBoard) -> None:
     (division,) = board.rules.divisions
 
     assert division.people == "listed"

@@ -11,7 +11,7 @@ import yaml
 from board_cards import put_json, verdict_of
 from board_checked import change_card, make_board, make_run, submit
 from ktdeval.errors import ConfigError
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.model_pages import model_pages
 from ktdeval_board.ranking.rows import Table
@@ -63,7 +63,7 @@ def claim(card: dict[str, Any]) -> None:
     }
 
 
-def priced_board(folder: Path, market: Path, run: Path, **rules: Any) -> Board:
+def priced_board(folder: Path, market: Path, run: Path, **rules: Any) -> LoadedBoard:
     """A board with one checked card at its submitter's price."""
     board = make_board(folder, market, run, baselines=[], **rules)
     files = change_card(board, submit(board, run), claim)
@@ -76,7 +76,7 @@ def priced_board(folder: Path, market: Path, run: Path, **rules: Any) -> Board:
     return load_board(board)
 
 
-def only(board: Board) -> tuple[Entry, Table]:
+def only(board: LoadedBoard) -> tuple[BoardEntry, Table]:
     (entry,) = board.entries
     return entry, rank_division(board, board.rules.divisions[0], lambda _: None)["all"]
 

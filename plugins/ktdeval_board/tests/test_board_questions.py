@@ -17,7 +17,7 @@ from board_runs import TODAY, WINDOW, begin, plugins
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.runner import Question, Registration
 from ktdeval.values import content_hash, to_plain
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.checking.registrations import question_problems
 from ktdeval_board.command import leaderboard
 from ktdeval_board.ranking.questions import evidence_of
@@ -45,7 +45,7 @@ def open_board(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def asked(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Board:
+def asked(market: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedBoard:
     """A board with a card that answers its question against the benchmark."""
     home = tmp_path_factory.mktemp("asked")
     begin(home / "board", market, windows=WINDOWS)
@@ -60,14 +60,14 @@ def asked(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Board:
     return confirm(home / "board")
 
 
-def question_of(board: Board) -> Question:
+def question_of(board: LoadedBoard) -> Question:
     (filed,) = board.registrations.filed
     question = filed.registration.question
     assert isinstance(question, Question)
     return question
 
 
-def with_question(board: Board, **changes: Any) -> Board:
+def with_question(board: LoadedBoard, **changes: Any) -> LoadedBoard:
     """The board as if the same registration, with its id, had asked otherwise: for rules that look
     at the answer alone.
     """
@@ -100,7 +100,7 @@ def test_a_registration_without_a_question_has_the_id_that_it_had(governed: Path
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_question_is_part_of_the_id(open_board: Path, asked: Board) -> None:
+def test_a_question_is_part_of_the_id(open_board: Path, asked: LoadedBoard) -> None:
     (filed,) = asked.registrations.filed
     without = structs.replace(filed.registration, question=UNSET)
 
@@ -138,7 +138,7 @@ def test_windows_of_a_question_are_those_of_the_run(open_board: Path) -> None:
     assert made.problems == ("question.windows: W1, W2: not among the run's windows",)
 
 
-def test_windows_that_share_days_are_no_question(asked: Board) -> None:
+def test_windows_that_share_days_are_no_question(asked: LoadedBoard) -> None:
     (filed,) = asked.registrations.filed
     first, second = filed.registration.windows
     overlapping = structs.replace(second, first=first.last)
@@ -151,7 +151,7 @@ def test_windows_that_share_days_are_no_question(asked: Board) -> None:
 # ---- answers
 
 
-def test_a_card_that_keeps_all_terms_is_confirmatory(asked: Board) -> None:
+def test_a_card_that_keeps_all_terms_is_confirmatory(asked: LoadedBoard) -> None:
     entry = entry_of(asked, MOMENTUM)
     found = evidence_of(asked, entry)
 
@@ -188,24 +188,24 @@ def test_a_card_without_a_question_is_exploratory(governed: Path, tmp_path: Path
     assert found.why == ("its registration has no question",)
 
 
-def unchecked(entry: Entry) -> Entry:
+def unchecked(entry: BoardEntry) -> BoardEntry:
     return replace(entry, verdict=None)
 
 
-def other_key(entry: Entry) -> Entry:
+def other_key(entry: BoardEntry) -> BoardEntry:
     return replace(entry, card=structs.replace(entry.card, mask_key="5" * 32))
 
 
-def other_model(entry: Entry) -> Entry:
+def other_model(entry: BoardEntry) -> BoardEntry:
     model = structs.replace(entry.card.model, args={"days": 7})
     return replace(entry, card=structs.replace(entry.card, model=model))
 
 
-def cut(entry: Entry) -> Entry:
+def cut(entry: BoardEntry) -> BoardEntry:
     return replace(entry, card=structs.replace(entry.card, limit=3))
 
 
-def without_registration(entry: Entry) -> Entry:
+def without_registration(entry: BoardEntry) -> BoardEntry:
     return replace(entry, card=structs.replace(entry.card, registration=UNSET))
 
 
@@ -220,7 +220,7 @@ def without_registration(entry: Entry) -> Entry:
     ],
 )
 def test_a_card_that_breaks_a_term_is_exploratory_and_says_which(
-    change: Callable[[Entry], Entry], words: str, asked: Board
+    change: Callable[[BoardEntry], BoardEntry], words: str, asked: LoadedBoard
 ) -> None:
     found = evidence_of(asked, change(entry_of(asked, MOMENTUM)))
 
@@ -238,7 +238,7 @@ def test_a_card_that_breaks_a_term_is_exploratory_and_says_which(
     ],
 )
 def test_a_question_that_the_card_can_not_answer_is_exploratory(
-    change: dict[str, Any], words: str, asked: Board
+    change: dict[str, Any], words: str, asked: LoadedBoard
 ) -> None:
     changed = with_question(asked, **change)
 
@@ -248,7 +248,7 @@ def test_a_question_that_the_card_can_not_answer_is_exploratory(
     assert words in "; ".join(found.why)
 
 
-def test_a_card_is_no_opponent_of_itself(asked: Board) -> None:
+def test_a_card_is_no_opponent_of_itself(asked: LoadedBoard) -> None:
     entry = entry_of(asked, MOMENTUM)
     changed = with_question(asked, against=entry.card_id)
 
@@ -257,7 +257,7 @@ def test_a_card_is_no_opponent_of_itself(asked: Board) -> None:
     )
 
 
-def test_what_a_card_says_of_itself_changes_nothing(asked: Board) -> None:
+def test_what_a_card_says_of_itself_changes_nothing(asked: LoadedBoard) -> None:
     entry = entry_of(asked, MOMENTUM)
     claiming = structs.replace(entry.card, labels=[*entry.card.labels, "confirmatory"])
     entry = replace(entry, card=structs.replace(claiming, mask_key="5" * 32))
@@ -268,7 +268,7 @@ def test_what_a_card_says_of_itself_changes_nothing(asked: Board) -> None:
 # ---- what is shown
 
 
-def test_pages_show_evidence_question_and_answer(asked: Board) -> None:
+def test_pages_show_evidence_question_and_answer(asked: LoadedBoard) -> None:
     entry = entry_of(asked, MOMENTUM)
     data = card_data(asked, entry, (True, []), {})
 

@@ -19,7 +19,7 @@ from board_cards import changed
 from board_forge import forge_board
 from ktdeval.cards import NEVER_TRADED
 from ktdeval.values import from_plain, to_plain
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.rules import MAX_FINDINGS, Stage, findings_of
 from ktdeval_board.document_types import RecordFile, Records
@@ -31,7 +31,7 @@ Change = Callable[[Plain], object]
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Board:
+def small(tmp_path_factory: pytest.TempPathFactory) -> LoadedBoard:
     """A board of one trading card with two windows and seeds 0 and 1, and one scoring card."""
     path = tmp_path_factory.mktemp("rules") / "board"
     return load_board(
@@ -40,12 +40,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Board:
 
 
 @pytest.fixture(scope="module")
-def trading(small: Board) -> Entry:
+def trading(small: LoadedBoard) -> BoardEntry:
     return next(entry for entry in small.entries if entry.is_trading)
 
 
 @pytest.fixture(scope="module")
-def scoring(small: Board) -> Entry:
+def scoring(small: LoadedBoard) -> BoardEntry:
     return next(entry for entry in small.entries if not entry.is_trading)
 
 
@@ -53,7 +53,7 @@ def nothing(plain: Plain) -> None:
     """Change nothing."""
 
 
-def changed_rules(board: Board, change: Change) -> Rules:
+def changed_rules(board: LoadedBoard, change: Change) -> Rules:
     """The board's rules with a change of their plain form."""
     plain = copy.deepcopy(to_plain(board.rules))
     change(plain)
@@ -61,8 +61,8 @@ def changed_rules(board: Board, change: Change) -> Rules:
 
 
 def found_of_card(
-    board: Board,
-    entry: Entry,
+    board: LoadedBoard,
+    entry: BoardEntry,
     change: Change = nothing,
     of_rules: Change = nothing,
     is_certified: bool = False,
@@ -207,7 +207,7 @@ A_REAL_BOARD = whole(market="real")
     ],
 )
 def test_a_rule_on_trading_cards_refuses_what_breaks_it_and_its_neighbour_passes(
-    small: Board, trading: Entry, change: Change, of_rules: Change, refused: list[str]
+    small: LoadedBoard, trading: BoardEntry, change: Change, of_rules: Change, refused: list[str]
 ) -> None:
     assert sorted(rule for rule, _ in found_of_card(small, trading, change, of_rules)) == refused
 
@@ -255,7 +255,7 @@ SYSTEMS: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize(("change", "words"), SYSTEMS.values(), ids=SYSTEMS)
 def test_a_card_says_of_its_models_and_versions_what_their_plugins_say(
-    small: Board, trading: Entry, change: Change, words: str
+    small: LoadedBoard, trading: BoardEntry, change: Change, words: str
 ) -> None:
     found = found_of_card(small, trading, change)
     assert [rule for rule, _ in found] == ["provenance"]
@@ -263,7 +263,7 @@ def test_a_card_says_of_its_models_and_versions_what_their_plugins_say(
 
 
 def test_a_remote_card_whose_settings_follow_from_its_parameters_passes(
-    small: Board, trading: Entry
+    small: LoadedBoard, trading: BoardEntry
 ) -> None:
     sent = {**SENT, "service_tier": "flex", "extra_body": {"top_p": 0.1}}
     same = of_model("openai/gpt-5", sent, service_tier="flex", extra_body={"top_p": 0.1})
@@ -292,28 +292,28 @@ def no_snapshot(card: Plain) -> None:
     ],
 )
 def test_a_rule_on_scoring_cards_refuses_what_breaks_it_and_its_neighbour_passes(
-    small: Board, scoring: Entry, change: Change, of_rules: Change, refused: list[str]
+    small: LoadedBoard, scoring: BoardEntry, change: Change, of_rules: Change, refused: list[str]
 ) -> None:
     keyed = both(whole(mask_key="0" * 32), change)
     assert sorted(rule for rule, _ in found_of_card(small, scoring, keyed, of_rules)) == refused
 
 
 def test_a_board_without_divisions_has_no_task_to_compare_with(
-    small: Board, trading: Entry
+    small: LoadedBoard, trading: BoardEntry
 ) -> None:
     found = found_of_card(small, trading, of_rules=whole(divisions=[]))
     assert found == [("task", f"task {trading.card.task.name}: the board has no division for it")]
 
 
 def test_a_card_of_another_task_gets_only_the_finding_about_its_task(
-    small: Board, trading: Entry
+    small: LoadedBoard, trading: BoardEntry
 ) -> None:
     change = both(part("task", name="another"), rename_metric("total_return", "gain"))
     asked = divisions(certificate="required", attackers=["a/b"])
     assert [rule for rule, _ in found_of_card(small, trading, change, asked)] == ["task"]
 
 
-def test_coverage_names_the_reasons_that_count(small: Board, trading: Entry) -> None:
+def test_coverage_names_the_reasons_that_count(small: LoadedBoard, trading: BoardEntry) -> None:
     assert found_of_card(small, trading, unrankable(NEVER_TRADED, "too few", "late")) == [
         ("coverage", "too few; late")
     ]
@@ -322,7 +322,9 @@ def test_coverage_names_the_reasons_that_count(small: Board, trading: Entry) -> 
     ]
 
 
-def test_unknown_parameters_of_a_call_are_named_in_order(small: Board, trading: Entry) -> None:
+def test_unknown_parameters_of_a_call_are_named_in_order(
+    small: LoadedBoard, trading: BoardEntry
+) -> None:
     found = found_of_card(small, trading, part("call", luck=1, again=1, fortune=1))
     assert [message.split(":")[0] for _, message in found] == [
         "call.again",
@@ -351,7 +353,9 @@ def windows(*names: str) -> Change:
     return change
 
 
-def test_windows_are_lacking_or_too_many_or_have_other_days(small: Board, trading: Entry) -> None:
+def test_windows_are_lacking_or_too_many_or_have_other_days(
+    small: LoadedBoard, trading: BoardEntry
+) -> None:
     again = "run again with --windows W1,W2"
     name = small.rules.divisions[0].id
 
@@ -390,7 +394,7 @@ def test_windows_are_lacking_or_too_many_or_have_other_days(small: Board, tradin
     ],
 )
 def test_seeds_are_lacking_or_too_many_or_in_another_order(
-    small: Board, trading: Entry, seeds: list[int], asked: list[int], messages: list[str]
+    small: LoadedBoard, trading: BoardEntry, seeds: list[int], asked: list[int], messages: list[str]
 ) -> None:
     found = found_of_card(small, trading, whole(seeds=seeds), divisions(seeds=asked))
     assert found == [("seeds", message) for message in messages]
@@ -458,8 +462,8 @@ RULE_ATTACKER = {"kind": "rule", "model": "a/b", "counts_for": ["asset", "date"]
     ],
 )
 def test_a_required_certificate_is_there_bounds_every_score_and_is_verified(
-    small: Board,
-    trading: Entry,
+    small: LoadedBoard,
+    trading: BoardEntry,
     change: Change,
     of_rules: Change,
     is_certified: bool,
@@ -477,8 +481,8 @@ MADE_AT = "2026-06-30T23:59:59+00:00"
 
 
 def found_of_submission(
-    board: Board,
-    entry: Entry,
+    board: LoadedBoard,
+    entry: BoardEntry,
     change: Change = nothing,
     card: Change = nothing,
     rules: Change = nothing,
@@ -519,7 +523,7 @@ ITS_BASELINE = whole(baselines=[{"model": "alder/model-1"}])
     ],
 )
 def test_a_card_was_made_by_today_but_for_a_baseline(
-    small: Board, trading: Entry, rules: Change, expected: list[tuple[str, str]]
+    small: LoadedBoard, trading: BoardEntry, rules: Change, expected: list[tuple[str, str]]
 ) -> None:
     found = found_of_submission(small, trading, card=TOMORROW, rules=rules, today=TODAY)
     assert found == expected
@@ -543,7 +547,7 @@ BY_THE_BOARD = (
     ids=["unregistered", "registered", "no division", "own keys", "entrant"],
 )
 def test_an_unregistered_baseline_is_refused_only_where_the_board_draws_its_keys(
-    small: Board, trading: Entry, rules: Change, card: Change, is_found: bool
+    small: LoadedBoard, trading: BoardEntry, rules: Change, card: Change, is_found: bool
 ) -> None:
     found = found_of_card(small, trading, card, rules)
     assert (BY_THE_BOARD in found) == is_found
@@ -558,7 +562,7 @@ def test_an_unregistered_baseline_is_refused_only_where_the_board_draws_its_keys
     ],
 )
 def test_a_submission_is_about_its_very_card(
-    small: Board, trading: Entry, change: Change, field: str
+    small: LoadedBoard, trading: BoardEntry, change: Change, field: str
 ) -> None:
     assert found_of_submission(small, trading) == []
     ((rule, message),) = found_of_submission(small, trading, change)
@@ -618,7 +622,7 @@ def recorded(date: str) -> Change:
     ],
 )
 def test_a_cutoff_is_before_release_and_submission_and_the_one_that_the_card_records(
-    small: Board, trading: Entry, model: Plain, card: Change, expected: list[str]
+    small: LoadedBoard, trading: BoardEntry, model: Plain, card: Change, expected: list[str]
 ) -> None:
     found = found_of_submission(small, trading, part("model", **model), card)
     assert [rule for rule, _ in found] == ["cutoff"] * len(expected)
@@ -658,8 +662,8 @@ def test_a_cutoff_is_before_release_and_submission_and_the_one_that_the_card_rec
     ],
 )
 def test_the_day_of_a_submission_is_between_the_first_day_and_today(
-    small: Board,
-    trading: Entry,
+    small: LoadedBoard,
+    trading: BoardEntry,
     day: str,
     released: str,
     opened: str,
@@ -676,14 +680,14 @@ def test_the_day_of_a_submission_is_between_the_first_day_and_today(
 
 
 @pytest.fixture(scope="module")
-def listed(trading: Entry) -> Records:
+def listed(trading: BoardEntry) -> Records:
     """The list of the trading card's records."""
     return read_untrusted(trading.files.records, Records, 10**6)
 
 
 def found_of_list(
-    board: Board,
-    entry: Entry,
+    board: LoadedBoard,
+    entry: BoardEntry,
     records: Records,
     has_folder: bool = False,
     card: Change = nothing,
@@ -699,7 +703,7 @@ def found_of_list(
 
 
 def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
-    small: Board, trading: Entry, listed: Records
+    small: LoadedBoard, trading: BoardEntry, listed: Records
 ) -> None:
     files = listed.files
     first = files[0]
@@ -728,7 +732,7 @@ def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
 
 
 def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(
-    small: Board, trading: Entry, listed: Records
+    small: LoadedBoard, trading: BoardEntry, listed: Records
 ) -> None:
     certificate = replace(
         listed, files=(*listed.files, RecordFile("certificate.json", "0" * 64, 1))
@@ -744,7 +748,7 @@ def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(
 
 
 def test_a_list_holds_the_answers_to_fixed_questions_where_the_card_has_a_drift(
-    small: Board, trading: Entry, listed: Records
+    small: LoadedBoard, trading: BoardEntry, listed: Records
 ) -> None:
     drift = {"value": 0.25, "noise": 0.05, "excess": 0.2, "prompts": 4, "served_by_changed": False}
     asked = whole(drift=drift)
@@ -759,7 +763,7 @@ def test_a_list_holds_the_answers_to_fixed_questions_where_the_card_has_a_drift(
 
 
 def test_records_are_stored_at_the_listed_places(
-    small: Board, trading: Entry, listed: Records
+    small: LoadedBoard, trading: BoardEntry, listed: Records
 ) -> None:
     short = trading.card_id[:12]
     assert found_of_list(small, trading, listed, has_folder=True) == [
@@ -800,8 +804,8 @@ def test_records_are_stored_at_the_listed_places(
     ],
 )
 def test_records_in_the_repository_are_no_larger_than_the_limits(
-    small: Board,
-    trading: Entry,
+    small: LoadedBoard,
+    trading: BoardEntry,
     listed: Records,
     stored: str,
     sizes: list[int],
@@ -826,7 +830,7 @@ def test_records_in_the_repository_are_no_larger_than_the_limits(
 
 @pytest.mark.parametrize("unknown", [20, 21])
 def test_a_rule_reports_at_most_20_findings_on_a_document(
-    small: Board, trading: Entry, unknown: int
+    small: LoadedBoard, trading: BoardEntry, unknown: int
 ) -> None:
     fields = {f"unknown_{index:02}": 1 for index in range(unknown)}
     assert len(found_of_card(small, trading, part("call", **fields))) == MAX_FINDINGS == 20

@@ -13,7 +13,7 @@ pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is n
 
 from ktdeval.stores import LocalStore
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
-from ktdeval_command.workspace import WorkspaceLimits, Workspaces
+from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 
 
 @pytest.fixture(scope="session")
@@ -35,9 +35,9 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
 
 
 @pytest.fixture
-def workspaces(tmp_path: Path) -> Workspaces:
-    limits = WorkspaceLimits(disk_bytes=4 << 20, disk_files=200)
-    return Workspaces(LocalStore(tmp_path / "store"), "workspaces", limits)
+def workspaces(tmp_path: Path) -> ProgramWorkspaces:
+    limits = FolderLimits(disk_bytes=4 << 20, disk_files=200)
+    return ProgramWorkspaces(LocalStore(tmp_path / "store"), "workspaces", limits)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from ktdeval_command.profiles import (
 )
 from ktdeval_command.program import Start, run_program
 from ktdeval_command.sandbox import Sandbox
-from ktdeval_command.workspace import Workspaces
+from ktdeval_command.workspace import ProgramWorkspaces
 
 VALUES = StepValues(
     bridge="http://127.0.0.1:1001",
@@ -562,7 +562,7 @@ def test_interpreters_that_go_in_a_circle_end(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_folder_and_temporary_folder_are_where_a_program_finds_them(
-    sandbox: Sandbox, workspaces: Workspaces
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     profile = Profile(
         arguments=("-c", "cd {folder} && pwd -P && cd {temporary} && pwd -P && ls -A")

@@ -25,7 +25,7 @@ from ktdeval_command.program import (
     start_program,
 )
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError
-from ktdeval_command.workspace import WorkspaceError, WorkspaceLimits, Workspaces
+from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces, WorkspaceError
 
 PYTHON = "/usr/bin/python3"
 LIMITS = ProgramLimits(wall_s=60.0)
@@ -41,7 +41,7 @@ def shell(text: str, **start: object) -> Start:
     return replace(Start(("sh", "-c", text), limits=LIMITS), **start)
 
 
-def run(start: Start, sandbox: Sandbox, workspaces: Workspaces) -> FinishedProgram:
+def run(start: Start, sandbox: Sandbox, workspaces: ProgramWorkspaces) -> FinishedProgram:
     return run_program(start, sandbox, workspaces)
 
 
@@ -69,12 +69,12 @@ def command_lines() -> bytes:
     ],
 )
 def test_a_program_ends_by_status_or_signal(
-    text: str, outcome: str, sandbox: Sandbox, workspaces: Workspaces
+    text: str, outcome: str, sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     assert str(run(shell(text), sandbox, workspaces).outcome) == outcome
 
 
-def test_an_unknown_program_is_not_found(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_an_unknown_program_is_not_found(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     done = run(Start(("no-such-program",)), sandbox, workspaces)
 
     assert str(done.outcome) == "not found: No such file or directory"
@@ -82,7 +82,7 @@ def test_an_unknown_program_is_not_found(sandbox: Sandbox, workspaces: Workspace
 
 
 def test_a_file_that_is_no_program_is_not_executable(
-    sandbox: Sandbox, workspaces: Workspaces
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     done = run(Start(("/usr/include",)), sandbox, workspaces)
 
@@ -95,7 +95,7 @@ def test_a_file_that_is_no_program_is_not_executable(
     ids=["sleeps", "ignores signals", "stops itself"],
 )
 def test_a_program_that_never_ends_is_timed_out(
-    text: str, sandbox: Sandbox, workspaces: Workspaces
+    text: str, sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     done = run(shell(text, limits=ProgramLimits(wall_s=0.3)), sandbox, workspaces)
 
@@ -104,7 +104,7 @@ def test_a_program_that_never_ends_is_timed_out(
 
 
 def test_a_program_that_is_stopped_keeps_what_it_wrote(
-    sandbox: Sandbox, workspaces: Workspaces
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -125,20 +125,20 @@ def test_a_program_that_is_stopped_keeps_what_it_wrote(
 
 
 def test_a_program_that_does_not_read_its_input_does_not_hang(
-    sandbox: Sandbox, workspaces: Workspaces
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     done = run(shell("exit 4", stdin=b"x" * 10_000_000), sandbox, workspaces)
 
     assert str(done.outcome) == "exited 4"
 
 
-def test_input_and_both_outputs_pass(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_input_and_both_outputs_pass(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     done = run(shell("cat; echo problem >&2", stdin=b"question\n"), sandbox, workspaces)
 
     assert (done.stdout.text(), done.stderr.text()) == ("question\n", "problem\n")
 
 
-def test_a_program_starts_in_its_home(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_a_program_starts_in_its_home(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     done = run(shell('[ "$PWD" = "$HOME" ] && [ "$(pwd -P)" = "$HOME" ]'), sandbox, workspaces)
 
     assert str(done.outcome) == "exited 0"
@@ -151,7 +151,7 @@ def test_a_program_starts_in_its_home(sandbox: Sandbox, workspaces: Workspaces) 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 131_072, 131_073, 262_144, 262_145, 3_000_001])
 def test_output_keeps_its_ends_and_counts_the_rest(
-    size: int, sandbox: Sandbox, workspaces: Workspaces
+    size: int, sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     code = f"import sys; sys.stdout.write(''.join(chr(97 + i % 26) for i in range({size})))"
     whole = "".join(chr(97 + i % 26) for i in range(size)).encode()
@@ -167,7 +167,9 @@ def test_output_keeps_its_ends_and_counts_the_rest(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_gigabyte_of_output_fills_nothing(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_a_gigabyte_of_output_fills_nothing(
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
     start = shell("head -c 1000000000 /dev/zero; head -c 1000000 /dev/zero >&2")
 
     done = run(start, sandbox, workspaces)
@@ -201,7 +203,7 @@ time.sleep(1000)
 
 @pytest.mark.parametrize("ends", ["exit", "stop"])
 def test_daemons_are_ended_with_the_program(
-    ends: str, sandbox: Sandbox, workspaces: Workspaces
+    ends: str, sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -258,7 +260,9 @@ def test_nothing_is_left_when_ktdeval_is_killed(sandbox: Sandbox, tmp_path: Path
             assert reached.recv(1) == b""
 
 
-def test_a_sandbox_that_is_killed_is_a_lost_program(bwrap: Sandbox, workspaces: Workspaces) -> None:
+def test_a_sandbox_that_is_killed_is_a_lost_program(
+    bwrap: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
     with start_program(shell("sleep 1000"), bwrap, workspaces, None) as program:
         os.killpg(program.process_group, signal.SIGKILL)
         done = program.wait(workspaces)
@@ -268,7 +272,7 @@ def test_a_sandbox_that_is_killed_is_a_lost_program(bwrap: Sandbox, workspaces: 
 
 
 def test_a_program_that_kills_its_supervisor_is_lost_and_nothing_waits(
-    workspaces: Workspaces,
+    workspaces: ProgramWorkspaces,
 ) -> None:
     """Without walls it can; the program dies with the supervisor, a daemon of it does not."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -298,7 +302,7 @@ def test_a_program_that_kills_its_supervisor_is_lost_and_nothing_waits(
 # ---- limits
 
 
-def test_a_full_folder_is_too_much_disk(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_a_full_folder_is_too_much_disk(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     code = """
     for number in range(100):
         with open(f"file-{number}", "wb") as file:
@@ -311,14 +315,14 @@ def test_a_full_folder_is_too_much_disk(sandbox: Sandbox, workspaces: Workspaces
     assert done.folder is None
 
 
-def test_one_large_file_ends_by_its_limit(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_one_large_file_ends_by_its_limit(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     done = run(shell("exec head -c 100000000 /dev/zero > file"), sandbox, workspaces)
 
     assert done.outcome.kind in ("too_much_disk", "killed")
     assert done.folder is None or done.folder.size <= 4 << 20
 
 
-def test_many_files_are_too_much_disk(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_many_files_are_too_much_disk(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     code = """
     for number in range(1000):
         open(f"file-{number}", "w").close()
@@ -328,7 +332,9 @@ def test_many_files_are_too_much_disk(sandbox: Sandbox, workspaces: Workspaces) 
     assert str(done.outcome) == "too much disk: its folders hold more than 200 files"
 
 
-def test_deleted_files_count_while_they_are_open(bwrap: Sandbox, workspaces: Workspaces) -> None:
+def test_deleted_files_count_while_they_are_open(
+    bwrap: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
     code = """
     import os
     files = []
@@ -344,7 +350,7 @@ def test_deleted_files_count_while_they_are_open(bwrap: Sandbox, workspaces: Wor
     assert "No space left on device" in done.stderr.text()
 
 
-def test_files_with_holes_count_whole(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_files_with_holes_count_whole(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     code = """
     for number in range(4):
         with open(f"file-{number}", "wb") as file:
@@ -356,7 +362,9 @@ def test_files_with_holes_count_whole(sandbox: Sandbox, workspaces: Workspaces) 
     assert "more than 4194304 bytes" in done.folder_problem
 
 
-def test_a_process_can_not_take_more_memory(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_a_process_can_not_take_more_memory(
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
     limits = replace(LIMITS, memory_bytes=256 << 20)
     done = run(python("bytes(400 << 20)", limits=limits), sandbox, workspaces)
 
@@ -367,7 +375,7 @@ def test_a_process_can_not_take_more_memory(sandbox: Sandbox, workspaces: Worksp
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["private", "shared"])
 def test_processes_together_can_not_either(
-    kind: str, sandbox: Sandbox, workspaces: Workspaces
+    kind: str, sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     code = f"""
     import mmap, os, time
@@ -386,7 +394,7 @@ def test_processes_together_can_not_either(
     assert str(done.outcome) == "too much memory: over 67108864 bytes"
 
 
-def test_a_fork_bomb_reaches_its_limit(bwrap: Sandbox, workspaces: Workspaces) -> None:
+def test_a_fork_bomb_reaches_its_limit(bwrap: Sandbox, workspaces: ProgramWorkspaces) -> None:
     code = """
     import os, time
     count = 0
@@ -407,7 +415,7 @@ def test_a_fork_bomb_reaches_its_limit(bwrap: Sandbox, workspaces: Workspaces) -
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_bomb_that_forks_for_ever_is_ended(bwrap: Sandbox, workspaces: Workspaces) -> None:
+def test_a_bomb_that_forks_for_ever_is_ended(bwrap: Sandbox, workspaces: ProgramWorkspaces) -> None:
     code = """
     import os
     while True:
@@ -423,13 +431,13 @@ def test_a_bomb_that_forks_for_ever_is_ended(bwrap: Sandbox, workspaces: Workspa
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_time_of_the_processor_is_limited(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_time_of_the_processor_is_limited(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     done = run(shell("while :; do :; done", limits=replace(LIMITS, cpu_s=1)), sandbox, workspaces)
 
     assert str(done.outcome) == "killed by signal SIGKILL"
 
 
-def test_open_files_are_limited(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_open_files_are_limited(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     code = """
     files = [open("/dev/null") for _ in range(100)]
     """
@@ -457,7 +465,7 @@ def serve(server: socket.socket) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_two_services_are_reached_under_their_ports(
-    sandbox: Sandbox, workspaces: Workspaces
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     code = """
     import socket, sys
@@ -485,7 +493,7 @@ def test_two_services_are_reached_under_their_ports(
 
 
 def test_a_service_that_is_gone_closes_the_connection(
-    sandbox: Sandbox, workspaces: Workspaces
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -502,7 +510,9 @@ def test_a_service_that_is_gone_closes_the_connection(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_more_connections_than_allowed_are_closed(bwrap: Sandbox, workspaces: Workspaces) -> None:
+def test_more_connections_than_allowed_are_closed(
+    bwrap: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
     code = """
     import socket, sys
     made = []
@@ -537,7 +547,7 @@ def test_more_connections_than_allowed_are_closed(bwrap: Sandbox, workspaces: Wo
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_program_finds_its_folder_again(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_a_program_finds_its_folder_again(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     first = workspaces.from_files({"state.json": b"{}", "bin/tool": b"#!/bin/sh\necho tool\n"})
     text = "cat state.json; chmod +x bin/tool; mkdir -p empty/deep; printf '\\0\\377' > bytes"
     before = run_program(shell(text), sandbox, workspaces, first)
@@ -555,7 +565,9 @@ def test_a_program_finds_its_folder_again(sandbox: Sandbox, workspaces: Workspac
     assert after.folder == before.folder
 
 
-def test_links_and_pipes_are_refused_by_name(sandbox: Sandbox, workspaces: Workspaces) -> None:
+def test_links_and_pipes_are_refused_by_name(
+    sandbox: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
     done = run(shell("echo x > file; ln -s /etc/passwd link; mkfifo pipe"), sandbox, workspaces)
 
     assert done.folder is not None
@@ -566,7 +578,9 @@ def test_links_and_pipes_are_refused_by_name(sandbox: Sandbox, workspaces: Works
     assert [entry.path for entry in workspaces.entries(done.folder.listing)] == ["file"]
 
 
-def test_both_kinds_of_walls_archive_the_same(bwrap: Sandbox, workspaces: Workspaces) -> None:
+def test_both_kinds_of_walls_archive_the_same(
+    bwrap: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
     text = "mkdir a; echo 1 > a/b; echo 2 > a.b; chmod 000 a; touch 'a b' '\\' é"
     inside = run(shell(text), bwrap, workspaces)
     without = run(shell(text), NoSandbox(), workspaces)
@@ -588,7 +602,7 @@ def test_a_malformed_outcome_is_an_error(line: bytes) -> None:
         read_outcome(line)
 
 
-def test_walls_that_can_not_be_made_are_an_error(workspaces: Workspaces) -> None:
+def test_walls_that_can_not_be_made_are_an_error(workspaces: ProgramWorkspaces) -> None:
     from ktdeval_command.sandbox import Bubblewrap
 
     broken = Bubblewrap("/usr/bin/false", PYTHON)
@@ -602,8 +616,8 @@ def test_walls_that_can_not_be_made_are_an_error(workspaces: Workspaces) -> None
 def test_limits_of_the_folder_are_those_of_the_archive(tmp_path: Path, bwrap: Sandbox) -> None:
     from ktdeval.stores import LocalStore
 
-    small = WorkspaceLimits(disk_bytes=1 << 16, disk_files=3)
-    workspaces = Workspaces(LocalStore(tmp_path), "w", small)
+    small = FolderLimits(disk_bytes=1 << 16, disk_files=3)
+    workspaces = ProgramWorkspaces(LocalStore(tmp_path), "w", small)
 
     assert run(shell("echo 1 > a"), bwrap, workspaces).folder is not None
     assert run(shell("touch a b c d"), bwrap, workspaces).folder is None

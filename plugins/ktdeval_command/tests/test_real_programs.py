@@ -16,7 +16,7 @@ from ktdeval.stores import LocalStore
 from ktdeval_command.profiles import Profile, profile_of
 from ktdeval_command.sandbox import open_sandbox
 from ktdeval_command.shown_parts import SourcePart
-from ktdeval_command.workspace import WorkspaceLimits, Workspaces
+from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 from program_steps import (
     ACCEPTED,
     BRIDGE_TOKEN,
@@ -105,8 +105,8 @@ def walls(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def roomy(tmp_path: Path) -> Workspaces:
-    return Workspaces(LocalStore(tmp_path / "store"), "workspaces", WorkspaceLimits())
+def roomy(tmp_path: Path) -> ProgramWorkspaces:
+    return ProgramWorkspaces(LocalStore(tmp_path / "store"), "workspaces", FolderLimits())
 
 
 #: what programs add to the arguments of each tool, for themselves
@@ -123,7 +123,7 @@ def script(program: Program, note: str) -> ScriptedModel:
 
 
 def test_a_program_researches_submits_and_ends(
-    program: Program, walls: str, roomy: Workspaces
+    program: Program, walls: str, roomy: ProgramWorkspaces
 ) -> None:
     model = script(program, "first")
     tools = task_tools()
@@ -159,7 +159,7 @@ def test_a_program_researches_submits_and_ends(
 
 
 def test_notes_are_there_in_the_next_step_and_no_token_is_kept(
-    program: Program, roomy: Workspaces
+    program: Program, roomy: ProgramWorkspaces
 ) -> None:
     sandbox = open_sandbox("none")
     listing = None
@@ -212,7 +212,7 @@ while True:
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"needs {PYTHON}")
-def test_a_script_finds_everything_by_its_variables(walls: str, roomy: Workspaces) -> None:
+def test_a_script_finds_everything_by_its_variables(walls: str, roomy: ProgramWorkspaces) -> None:
     model = ScriptedModel([[SNAPSHOT], [HOLDINGS, NEWS], [SUBMISSION], [SUBMISSION]])
     tools = task_tools()
     run = shlex.join([PYTHON, "-I", "-S", "-c", SCRIPT])

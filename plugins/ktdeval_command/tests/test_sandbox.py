@@ -34,7 +34,7 @@ from ktdeval_command.program import FinishedProgram, Start, run_program
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
 from ktdeval_command.shown_parts import ShownError, SourcePart
 from ktdeval_command.syscall_filter import filter_program, syscall_numbers
-from ktdeval_command.workspace import Workspaces
+from ktdeval_command.workspace import ProgramWorkspaces
 
 SECRET = "sk-of-the-host-7f3a"
 HEAD = """
@@ -292,7 +292,7 @@ def answer(udp: socket.socket) -> None:
 
 
 def tried(
-    body: str, facts: dict[str, Any], sandbox: Sandbox, workspaces: Workspaces, **start: Any
+    body: str, facts: dict[str, Any], sandbox: Sandbox, workspaces: ProgramWorkspaces, **start: Any
 ) -> FinishedProgram:
     code = HEAD.replace("{body}", indent(body.strip(), "    "))
     argv = ("/usr/bin/python3", "-I", "-c", code)
@@ -309,7 +309,7 @@ def test_nothing_gets_out(
     body: str,
     facts: dict[str, Any],
     bwrap: Sandbox,
-    workspaces: Workspaces,
+    workspaces: ProgramWorkspaces,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
@@ -322,7 +322,7 @@ def test_nothing_gets_out(
 
 @pytest.mark.parametrize("body", bodies(ORDINARY))
 def test_the_same_succeeds_without_walls(
-    body: str, facts: dict[str, Any], workspaces: Workspaces
+    body: str, facts: dict[str, Any], workspaces: ProgramWorkspaces
 ) -> None:
     if not Path("/usr/bin/python3").exists():
         pytest.skip("no /usr/bin/python3")
@@ -335,7 +335,7 @@ def test_the_same_succeeds_without_walls(
 
 
 def test_no_variable_of_ours_is_inherited_without_walls_either(
-    workspaces: Workspaces, monkeypatch: pytest.MonkeyPatch
+    workspaces: ProgramWorkspaces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
 
@@ -349,7 +349,7 @@ def test_no_variable_of_ours_is_inherited_without_walls_either(
 
 
 def test_a_named_port_is_the_only_one_that_listens(
-    facts: dict[str, Any], bwrap: Sandbox, workspaces: Workspaces
+    facts: dict[str, Any], bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     body = """
     for name in ('tcp', 'tcp6'):
@@ -496,7 +496,7 @@ def test_a_folder_where_the_sandbox_has_its_own_is_named_with_whose_it_is(
 
 
 def test_a_program_where_nothing_is_shown_is_an_error(
-    bwrap: Sandbox, workspaces: Workspaces, tmp_path: Path
+    bwrap: Sandbox, workspaces: ProgramWorkspaces, tmp_path: Path
 ) -> None:
     program = script(tmp_path, "echo hello")
 
@@ -512,7 +512,7 @@ def folder(readable_folder: Path) -> Path:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_readable_folder_is_shown_and_stays_read_only(
-    folder: Path, bwrap: Sandbox, workspaces: Workspaces
+    folder: Path, bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     program = script(folder, f"echo hello; echo x > {folder}/new")
     shown = open_sandbox("bwrap", readable=(folder,))
@@ -526,7 +526,7 @@ def test_a_readable_folder_is_shown_and_stays_read_only(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_project_that_is_an_environment_shows_the_environment_alone(
-    folder: Path, bwrap: Sandbox, workspaces: Workspaces
+    folder: Path, bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     """`python -m venv .` in the folder of a project, whose market lies below it."""
     market = folder / "data" / "bars.parquet"
@@ -553,7 +553,7 @@ def test_a_project_that_is_an_environment_shows_the_environment_alone(
 
 @pytest.mark.slow
 def test_a_folder_for_everybody_below_usr_is_not_shown(
-    bwrap: Sandbox, workspaces: Workspaces
+    bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     """Images of containers put what they run there: /usr/src/app."""
     done = run_program(Start(("ls", "/usr", "/usr/local")), bwrap, workspaces)
@@ -579,7 +579,7 @@ def test_a_readable_folder_behind_a_link_is_refused(folder: Path, bwrap: Sandbox
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
-    bwrap: Sandbox, workspaces: Workspaces
+    bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
     packages = Path(sandbox_module.__file__).resolve().parents[1]
     try:

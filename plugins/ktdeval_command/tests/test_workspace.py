@@ -15,7 +15,12 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
 from ktdeval.values import sha256_hex
-from ktdeval_command.workspace import UnarchivedEntry, WorkspaceError, WorkspaceLimits, Workspaces
+from ktdeval_command.workspace import (
+    FolderLimits,
+    ProgramWorkspaces,
+    UnarchivedEntry,
+    WorkspaceError,
+)
 
 FILES = {"notes.md": b"buy low\n", "data/a.bin": bytes(range(256)), "data/b/empty": b""}
 
@@ -43,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_comes_back_byte_for_byte(
-    folder: Path, tmp_path: Path, workspaces: Workspaces
+    folder: Path, tmp_path: Path, workspaces: ProgramWorkspaces
 ) -> None:
     (folder / "tool").write_bytes(b"#!/bin/sh\n")
     (folder / "tool").chmod(0o755)
@@ -57,7 +62,7 @@ def test_a_folder_comes_back_byte_for_byte(
 
 
 def test_a_listing_has_its_own_hash_and_that_of_each_file(
-    tmp_path: Path, workspaces: Workspaces
+    tmp_path: Path, workspaces: ProgramWorkspaces
 ) -> None:
     """Worked by hand: the canonical JSON of a folder with one file."""
     (tmp_path / "one").mkdir()
@@ -72,7 +77,7 @@ def test_a_listing_has_its_own_hash_and_that_of_each_file(
 
 
 def test_the_same_content_has_the_same_hash(
-    folder: Path, tmp_path: Path, workspaces: Workspaces
+    folder: Path, tmp_path: Path, workspaces: ProgramWorkspaces
 ) -> None:
     """Whatever the order, the times and the modes."""
     other = tmp_path / "other"
@@ -100,14 +105,14 @@ def test_the_same_content_has_the_same_hash(
     ],
     ids=["bytes", "mode", "name", "folder", "absence"],
 )
-def test_each_change_changes_the_hash(change, folder: Path, workspaces: Workspaces) -> None:
+def test_each_change_changes_the_hash(change, folder: Path, workspaces: ProgramWorkspaces) -> None:
     before = workspaces.from_folder(folder).listing
     change(folder)
 
     assert workspaces.from_folder(folder).listing != before
 
 
-def test_files_replace_those_of_a_listing(tmp_path: Path, workspaces: Workspaces) -> None:
+def test_files_replace_those_of_a_listing(tmp_path: Path, workspaces: ProgramWorkspaces) -> None:
     first = workspaces.from_files(FILES)
     second = workspaces.from_files({"notes.md": b"new", "state/state.json": b"{}"}, first)
     workspaces.restore(second, tmp_path / "back")
@@ -118,7 +123,7 @@ def test_files_replace_those_of_a_listing(tmp_path: Path, workspaces: Workspaces
 
 
 def test_a_file_of_ours_replaces_what_a_program_made_in_its_place(
-    tmp_path: Path, workspaces: Workspaces
+    tmp_path: Path, workspaces: ProgramWorkspaces
 ) -> None:
     """A program may make a folder `state.json`, or a file where ours needs a folder."""
     hostile = workspaces.from_files({"state.json/deep/file": b"x", "rules": b"x"})
@@ -133,7 +138,9 @@ def test_a_file_of_ours_replaces_what_a_program_made_in_its_place(
     }
 
 
-def test_each_content_is_stored_once(folder: Path, tmp_path: Path, workspaces: Workspaces) -> None:
+def test_each_content_is_stored_once(
+    folder: Path, tmp_path: Path, workspaces: ProgramWorkspaces
+) -> None:
     for number in range(5):
         (folder / f"copy-{number}").write_bytes(FILES["data/a.bin"])
 
@@ -164,7 +171,7 @@ def make_socket(path: Path) -> None:
     ids=["outside", "inside", "dangling", "folder", "pipe", "socket"],
 )
 def test_what_is_no_plain_file_is_refused_by_name(
-    make, why: str, folder: Path, workspaces: Workspaces
+    make, why: str, folder: Path, workspaces: ProgramWorkspaces
 ) -> None:
     without = workspaces.from_folder(folder)
     make(folder / "data/odd")
@@ -175,7 +182,7 @@ def test_what_is_no_plain_file_is_refused_by_name(
     assert archived.listing == without.listing
 
 
-def test_a_device_is_refused(folder: Path, workspaces: Workspaces) -> None:
+def test_a_device_is_refused(folder: Path, workspaces: ProgramWorkspaces) -> None:
     try:
         os.mknod(folder / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     except PermissionError:
@@ -184,7 +191,7 @@ def test_a_device_is_refused(folder: Path, workspaces: Workspaces) -> None:
     assert workspaces.from_folder(folder).refused == (UnarchivedEntry(path="null", why="device"),)
 
 
-def test_names_that_are_not_utf8_are_refused(folder: Path, workspaces: Workspaces) -> None:
+def test_names_that_are_not_utf8_are_refused(folder: Path, workspaces: ProgramWorkspaces) -> None:
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff\xfe")).write_bytes(b"x")
 
     archived = workspaces.from_folder(folder)
@@ -192,7 +199,7 @@ def test_names_that_are_not_utf8_are_refused(folder: Path, workspaces: Workspace
     assert archived.refused == (UnarchivedEntry(path="\\xff\\xfe", why="name is not UTF-8"),)
 
 
-def test_a_path_that_is_too_long_is_refused(folder: Path, workspaces: Workspaces) -> None:
+def test_a_path_that_is_too_long_is_refused(folder: Path, workspaces: ProgramWorkspaces) -> None:
     deep = folder
     for _ in range(8):
         deep = deep / ("d" * 200)
@@ -207,7 +214,7 @@ def test_a_path_that_is_too_long_is_refused(folder: Path, workspaces: Workspaces
     ("name", "size"), [("large", (4 << 20) - 263), ("holes", 1 << 40)], ids=["bytes", "holes"]
 )
 def test_too_many_bytes_are_refused(
-    name: str, size: int, folder: Path, workspaces: Workspaces
+    name: str, size: int, folder: Path, workspaces: ProgramWorkspaces
 ) -> None:
     """The other files have 264 bytes: the limit of 4 MiB is passed by one."""
     with (folder / name).open("wb") as file:
@@ -217,7 +224,7 @@ def test_too_many_bytes_are_refused(
         workspaces.from_folder(folder)
 
 
-def test_bytes_up_to_the_limit_are_archived(folder: Path, workspaces: Workspaces) -> None:
+def test_bytes_up_to_the_limit_are_archived(folder: Path, workspaces: ProgramWorkspaces) -> None:
     with (folder / "large").open("wb") as file:
         file.truncate((4 << 20) - 264)
 
@@ -226,7 +233,7 @@ def test_bytes_up_to_the_limit_are_archived(folder: Path, workspaces: Workspaces
 
 @pytest.mark.parametrize(("count", "fits"), [(195, True), (196, False)])
 def test_files_and_folders_are_counted(
-    count: int, fits: bool, folder: Path, workspaces: Workspaces
+    count: int, fits: bool, folder: Path, workspaces: ProgramWorkspaces
 ) -> None:
     for number in range(count):
         (folder / f"empty-{number}").touch()
@@ -241,7 +248,7 @@ def test_files_and_folders_are_counted(
 @pytest.mark.parametrize(
     "path", ["../out", "/etc/x", "a//b", "./a", "a/../b", "", "a\0b", "x" * 1025]
 )
-def test_files_of_ours_stay_in_the_folder(path: str, workspaces: Workspaces) -> None:
+def test_files_of_ours_stay_in_the_folder(path: str, workspaces: ProgramWorkspaces) -> None:
     with pytest.raises(WorkspaceError, match="not a path of the folder"):
         workspaces.from_files({path: b"x"})
 
@@ -255,7 +262,9 @@ def stored(tmp_path: Path, digest: str) -> Path:
 
 
 @pytest.mark.parametrize("data", [b"", b"changed", b"buy low"])
-def test_a_changed_object_is_found(data: bytes, tmp_path: Path, workspaces: Workspaces) -> None:
+def test_a_changed_object_is_found(
+    data: bytes, tmp_path: Path, workspaces: ProgramWorkspaces
+) -> None:
     listing = workspaces.from_files(FILES)
     stored(tmp_path, sha256_hex(FILES["notes.md"])).write_bytes(data)
 
@@ -263,7 +272,7 @@ def test_a_changed_object_is_found(data: bytes, tmp_path: Path, workspaces: Work
         workspaces.restore(listing, tmp_path / "back")
 
 
-def test_a_changed_listing_is_found(tmp_path: Path, workspaces: Workspaces) -> None:
+def test_a_changed_listing_is_found(tmp_path: Path, workspaces: ProgramWorkspaces) -> None:
     listing = workspaces.from_files(FILES)
     stored(tmp_path, listing).write_bytes(b"[]")
 
@@ -271,7 +280,7 @@ def test_a_changed_listing_is_found(tmp_path: Path, workspaces: Workspaces) -> N
         workspaces.entries(listing)
 
 
-def test_a_missing_object_is_found(tmp_path: Path, workspaces: Workspaces) -> None:
+def test_a_missing_object_is_found(tmp_path: Path, workspaces: ProgramWorkspaces) -> None:
     listing = workspaces.from_files(FILES)
     stored(tmp_path, sha256_hex(FILES["notes.md"])).unlink()
 
@@ -280,7 +289,7 @@ def test_a_missing_object_is_found(tmp_path: Path, workspaces: Workspaces) -> No
 
 
 @pytest.mark.parametrize("listing", ["", "../x", "a" * 63, "A" * 64, "g" * 64])
-def test_a_listing_is_named_by_a_hash(listing: str, workspaces: Workspaces) -> None:
+def test_a_listing_is_named_by_a_hash(listing: str, workspaces: ProgramWorkspaces) -> None:
     with pytest.raises(WorkspaceError, match="not a SHA-256"):
         workspaces.entries(listing)
 
@@ -301,7 +310,7 @@ def in_folder(path: str) -> dict[str, object]:
     return {"path": path, "kind": "folder"}
 
 
-def test_a_stream_is_what_was_sent(workspaces: Workspaces) -> None:
+def test_a_stream_is_what_was_sent(workspaces: ProgramWorkspaces) -> None:
     listing = workspaces.from_files(FILES)
     stream = BytesIO()
     workspaces.send(stream, listing)
@@ -344,7 +353,7 @@ def test_a_stream_is_what_was_sent(workspaces: Workspaces) -> None:
         frames(*[{"path": "a", "kind": "refused", "why": "link"}] * 201),
     ],
 )
-def test_a_hostile_stream_is_an_error(data: bytes, workspaces: Workspaces) -> None:
+def test_a_hostile_stream_is_an_error(data: bytes, workspaces: ProgramWorkspaces) -> None:
     with pytest.raises(WorkspaceError):
         workspaces.receive(BytesIO(data))
 
@@ -355,7 +364,7 @@ def test_any_bytes_are_a_folder_or_an_error(
     data: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     store = LocalStore(tmp_path_factory.getbasetemp() / "any")
-    workspaces = Workspaces(store, "w", WorkspaceLimits())
+    workspaces = ProgramWorkspaces(store, "w", FolderLimits())
     for stream in (data, frames(file("a", len(data)))[:-13] + data + b'{"end":true}\n'):
         try:
             archived = workspaces.receive(BytesIO(stream))
@@ -381,7 +390,7 @@ def test_any_files_come_back(
     files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     store = LocalStore(tmp_path_factory.getbasetemp() / "any")
-    workspaces = Workspaces(store, "w", WorkspaceLimits())
+    workspaces = ProgramWorkspaces(store, "w", FolderLimits())
 
     listing = workspaces.from_files(files)
 

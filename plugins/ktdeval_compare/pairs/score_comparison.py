@@ -41,7 +41,7 @@ _FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreRow:
+class CardScore:
     """A score of one card."""
 
     task: str
@@ -83,7 +83,7 @@ class ScoreReport:
     """Report of `ktdeval compare` on cards of scoring tasks."""
 
     alpha: float
-    scores: Sequence[ScoreRow]  #: a row for each task, score and card
+    scores: Sequence[CardScore]  #: a row for each task, score and card
     tests: Sequence[ScoreTest]  #: a row for each task, score and pair
     notes: Sequence[str]
 
@@ -98,7 +98,7 @@ def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> 
     if len(cards) < 2:
         raise CardError(NEEDS_TWO)
 
-    scores: list[ScoreRow] = []
+    scores: list[CardScore] = []
     tests: list[ScoreTest] = []
     notes: dict[str, list[str]] = {}
 
@@ -155,10 +155,10 @@ def _formula_of(name: str) -> Callable[[ScoringEntrant], str | None]:
     return formula
 
 
-def _score_row(task: str, name: str, member: ScoringEntrant) -> ScoreRow:
+def _score_row(task: str, name: str, member: ScoringEntrant) -> CardScore:
     line = member.card.scores[name]
     interval = line.interval
-    return ScoreRow(
+    return CardScore(
         task=task,
         score=name,
         card=member.label,

@@ -36,8 +36,8 @@ from ktdeval.cards import TradingEpisode
 from ktdeval.errors import ConfigError
 from ktdeval.market import MarketSnapshot
 from ktdeval.stats import (
-    Envelope,
     EnvelopeSettings,
+    TraderEnvelope,
     envelope_problem,
     random_envelope,
     rank_among,
@@ -143,7 +143,7 @@ class PlayersTable:
                 self.tell("random players", len(rows), total)
                 envelope = self._play(entrant, episode)
                 rows.append(self._row(entrant, episode, envelope))
-                if isinstance(envelope, Envelope):
+                if isinstance(envelope, TraderEnvelope):
                     played.append(envelope)
 
             if 1 < len(played) == len(entrant.card.pooled):
@@ -151,7 +151,7 @@ class PlayersTable:
 
         return rows
 
-    def _play(self, entrant: EntrantCard, episode: TradingEpisode) -> Envelope | str:
+    def _play(self, entrant: EntrantCard, episode: TradingEpisode) -> TraderEnvelope | str:
         """Return the random players of an episode, or the reason why there can be none."""
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
@@ -179,7 +179,7 @@ class PlayersTable:
         return envelope.reason or envelope
 
     def _row(
-        self, entrant: EntrantCard, episode: TradingEpisode, envelope: Envelope | str
+        self, entrant: EntrantCard, episode: TradingEpisode, envelope: TraderEnvelope | str
     ) -> PlayersRow:
         if isinstance(envelope, str):
             return PlayersRow(
@@ -203,7 +203,7 @@ class PlayersTable:
             players_names=envelope.random.names,
         )
 
-    def _pooled_row(self, entrant: EntrantCard, played: Sequence[Envelope]) -> PlayersRow:
+    def _pooled_row(self, entrant: EntrantCard, played: Sequence[TraderEnvelope]) -> PlayersRow:
         """Return the row over all episodes: the n-th players of all episodes are treated as one
         player.
         """

@@ -20,7 +20,7 @@ from ktdeval.registry import Plugins
 from ktdeval.stores import encode_value
 from ktdeval.task_api import WorkerJob
 from ktdeval.values import Address, Value, decode_json
-from ktdeval_grid.launch.launch_display import Watcher
+from ktdeval_grid.launch.launch_display import LaunchWatcher
 from ktdeval_grid.launch.launch_workers import start_workers, wait_for
 from ktdeval_grid.planning.plan import GridPlan
 from ktdeval_grid.state.layout import GridPlace
@@ -79,7 +79,7 @@ class Driver:
         self.launch = self._record_launch()
         self._reader = reader_of(place.store, f"driver-{self.launch.id}")
 
-    def run(self, watcher: Watcher) -> LaunchResult:
+    def run(self, watcher: LaunchWatcher) -> LaunchResult:
         """Start workers, and watch them until they end. Raises KtdevalError; KeyboardInterrupt
         after an interrupt.
         """
@@ -124,7 +124,7 @@ class Driver:
             may_fork=self._may_fork,
         )
 
-    def _look_in_time(self, watcher: Watcher) -> None:
+    def _look_in_time(self, watcher: LaunchWatcher) -> None:
         """Look once a second, or less often if looks take long."""
         began_s = time.monotonic()
         if began_s < self._next_look_s:
@@ -134,7 +134,7 @@ class Driver:
         took_s = time.monotonic() - began_s
         self._next_look_s = time.monotonic() + max(_LOOK_S, took_s * _MAX_SHARE)
 
-    def _look(self, watcher: Watcher) -> GridStatus | None:
+    def _look(self, watcher: LaunchWatcher) -> GridStatus | None:
         """Show the grid's status; None before the grid is opened."""
         if not self._place.store.exists(GRID):
             return None

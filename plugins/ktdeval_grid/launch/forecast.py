@@ -15,7 +15,7 @@ from ktdeval.values import encode_canonical
 from ktdeval_grid.launch.driver import Request, read_request
 from ktdeval_grid.planning.estimate import estimate_grid
 from ktdeval_grid.planning.estimate_types import GridEstimate
-from ktdeval_grid.planning.plan import System, systems
+from ktdeval_grid.planning.plan import PlannedSystem, systems
 from ktdeval_grid.planning.pruning_rules import PlannedCell
 from ktdeval_grid.state.layout import GridPlace, open_place
 from ktdeval_grid.state.records import DONE, GRID
@@ -30,7 +30,7 @@ def estimate_request(request: Request) -> GridEstimate:
     """Estimate the remaining work in the grid of a launch. Raises KtdevalError."""
     done = finished_cells(open_place(request.out))
 
-    def is_done(system: System, cell: PlannedCell) -> bool:
+    def is_done(system: PlannedSystem, cell: PlannedCell) -> bool:
         return (system.slug, cell.task, cell.window_name, cell.seed) in done
 
     plan = request.plan

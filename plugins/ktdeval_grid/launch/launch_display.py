@@ -18,7 +18,7 @@ from ktdeval_grid.state.status import FoundGrid, GridStatus
 _PLAIN_REPORTS = 20  #: number of progress lines over a whole grid, without a terminal
 
 
-class Watcher:
+class LaunchWatcher:
     """Shows a launch while it runs."""
 
     def begin(self, found: FoundGrid) -> None:
@@ -32,7 +32,7 @@ class Watcher:
         """Finish, and leave the terminal as it was."""
 
 
-class LiveWatcher(Watcher):
+class LiveWatcher(LaunchWatcher):
     """Table that is redrawn on each look."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class LiveWatcher(Watcher):
         self._live.stop()
 
 
-class EventWatcher(Watcher):
+class EventWatcher(LaunchWatcher):
     """Shows units whose state has changed since the last look."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def print_line(line: Value) -> None:
     sys.stdout.flush()
 
 
-def make_watcher(as_json: bool) -> Watcher:
+def make_watcher(as_json: bool) -> LaunchWatcher:
     """Return the watcher that suits this process's streams."""
     if as_json:
         return JsonWatcher()

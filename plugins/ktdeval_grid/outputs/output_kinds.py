@@ -141,7 +141,7 @@ def _make_output(
 
 
 @dataclass(frozen=True)
-class CommandOutput:
+class PrintedOutput:
     """Output printed by a command."""
 
     text: str
@@ -149,7 +149,7 @@ class CommandOutput:
     problem: str = ""  #: why the command failed, one line; empty on success
 
 
-def call_command(words: Sequence[str], plugins: Plugins) -> CommandOutput:
+def call_command(words: Sequence[str], plugins: Plugins) -> PrintedOutput:
     """Run a command of any plugin in this process; may only be called in its main thread."""
     first, *rest = words
     name = first
@@ -170,4 +170,4 @@ def call_command(words: Sequence[str], plugins: Plugins) -> CommandOutput:
         problem = error.format_message()
 
     notes = tuple(err.getvalue().splitlines())
-    return CommandOutput(out.getvalue(), notes, " ".join(problem.split()))
+    return PrintedOutput(out.getvalue(), notes, " ".join(problem.split()))

@@ -55,7 +55,7 @@ class BundlePage:
 
 
 @dataclass(frozen=True)
-class TextTable:
+class SiteTable:
     """A table in the form that the kit's templates take."""
 
     caption: str
@@ -126,12 +126,12 @@ def _labels(cards: Sequence[BundleCard]) -> list[tuple[str, str]]:
     return [(name, f" ({number} of {len(cards)})") for name, number in counts.items()]
 
 
-def _progress(status: GridStatus) -> TextTable:
+def _progress(status: GridStatus) -> SiteTable:
     """Return the table that a launch prints, without its empty columns."""
     heads, *rows = progress_table(status)
     shown = [place for place in range(len(heads)) if any(row[place] for row in rows)]
     cells = [[row[place] for place in shown] for row in (heads, *rows)]
-    return TextTable("Episodes by model", ["model", *cells[0][1:]], cells[1:], 1)
+    return SiteTable("Episodes by model", ["model", *cells[0][1:]], cells[1:], 1)
 
 
 def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
@@ -151,7 +151,7 @@ def clean_lines(text: str) -> Markup:
     return Markup("\n").join(map(clean, text.splitlines()))
 
 
-def parse_table(text: str) -> TextTable | None:
+def parse_table(text: str) -> SiteTable | None:
     """Parse a table written by `ktdeval paper table --format markdown`: caption, rows between bars,
     note.
 
@@ -166,7 +166,7 @@ def parse_table(text: str) -> TextTable | None:
     words = sum(not cell.endswith(":") for cell in rule)
     others = [line for line in lines if not line.startswith("|")]
     caption = others[0] if others else ""
-    return TextTable(caption, heads, body, words, " ".join(others[1:]))
+    return SiteTable(caption, heads, body, words, " ".join(others[1:]))
 
 
 def _markdown_cells(line: str) -> list[str]:

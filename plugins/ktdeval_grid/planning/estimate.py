@@ -20,7 +20,7 @@ from ktdeval.runner import (
 )
 from ktdeval.task_api import Task
 from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
-from ktdeval_grid.planning.plan import GridPlan, System, systems
+from ktdeval_grid.planning.plan import GridPlan, PlannedSystem, systems
 from ktdeval_grid.planning.pruning_rules import PlannedCell, pruned_by
 
 
@@ -37,7 +37,7 @@ class _ModelSums:
 def estimate_grid(
     plan: GridPlan,
     plugins: Plugins,
-    is_done: Callable[[System, PlannedCell], bool],
+    is_done: Callable[[PlannedSystem, PlannedCell], bool],
     concurrency: int,
 ) -> GridEstimate:
     """Estimate the remaining work of a grid; calls no model and needs no API key. Raises

@@ -129,7 +129,7 @@ class GridPlan(Value):
 
 
 @dataclass(frozen=True)
-class System:
+class PlannedSystem:
     """One model with one agent; produces one run folder."""
 
     slug: str  #: name of the system's folder below `runs/`; path-safe, and unique in the plan
@@ -178,7 +178,7 @@ def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
     return plan
 
 
-def systems(plan: GridPlan, where: str = "plan") -> tuple[System, ...]:
+def systems(plan: GridPlan, where: str = "plan") -> tuple[PlannedSystem, ...]:
     """Return the systems in a plan: each model with each agent, in plan order. Raises ConfigError
     if an option is unknown, has the wrong type or is out of range.
     """
@@ -186,7 +186,7 @@ def systems(plan: GridPlan, where: str = "plan") -> tuple[System, ...]:
     for index, model in enumerate(plan.models):
         for agent in plan.agents:
             config = _config(plan, model, agent, f"{where}: models[{index}]")
-            made.append(System(f"{model.short}_{agent.short}", model, agent, config))
+            made.append(PlannedSystem(f"{model.short}_{agent.short}", model, agent, config))
 
     return tuple(made)
 

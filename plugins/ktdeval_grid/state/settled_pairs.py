@@ -342,7 +342,7 @@ class LookBook(ValueFolder[PairLook]):
 
 
 @dataclass
-class Settlement:
+class PairSettlement:
     """A worker's looks: makes those possible with the finished units, and lists the units that are
     not run.
     """

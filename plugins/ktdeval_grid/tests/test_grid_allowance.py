@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls import Amount
+from ktdeval.calls import BudgetAmount
 from ktdeval.calls.budget import Budget, Reservation, max_request_tokens
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
@@ -83,57 +83,61 @@ def test_what_one_worker_has_drawn_the_other_can_not_draw_until_it_is_given_back
     one = allowance_of(tmp_path, "one", max_cost=1.0)
     other = allowance_of(tmp_path, "other", max_cost=1.0)
 
-    assert one.draw(Amount(0.7, 500)) == "drawn"
-    assert other.draw(Amount(0.4, 0)) == "later"  # the call may cost less than it drew
+    assert one.draw(BudgetAmount(0.7, 500)) == "drawn"
+    assert other.draw(BudgetAmount(0.4, 0)) == "later"  # the call may cost less than it drew
 
-    one.settle(Amount(0.7, 500), Amount(0.5, 500))
+    one.settle(BudgetAmount(0.7, 500), BudgetAmount(0.5, 500))
     one.give_back_all()
 
-    assert after_a_moment(other).draw(Amount(0.4, 0)) == "drawn"
+    assert after_a_moment(other).draw(BudgetAmount(0.4, 0)) == "drawn"
 
-    other.settle(Amount(0.4, 0), Amount(0.4, 0))
-    assert one.draw(Amount(0.2, 0)) == "later"
+    other.settle(BudgetAmount(0.4, 0), BudgetAmount(0.4, 0))
+    assert one.draw(BudgetAmount(0.2, 0)) == "later"
 
     other.give_back_all()
-    assert after_a_moment(one).draw(Amount(0.2, 0)) == "never"
-    assert one.draw(Amount(0.1, 0)) == "drawn"
+    assert after_a_moment(one).draw(BudgetAmount(0.2, 0)) == "never"
+    assert one.draw(BudgetAmount(0.1, 0)) == "drawn"
 
 
 def test_a_limit_of_tokens_holds_beside_one_of_dollars_and_a_refused_draw_takes_nothing(
     tmp_path: Path,
 ) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
-    assert allowance.draw(Amount(0.1, 2000)) == "never"
-    assert allowance.find_needed(Amount(0.1, 2000)) == {"max_tokens": 2000}
-    assert allowance.draw(Amount(1.0, 1000)) == "drawn"
+    assert allowance.draw(BudgetAmount(0.1, 2000)) == "never"
+    assert allowance.find_needed(BudgetAmount(0.1, 2000)) == {"max_tokens": 2000}
+    assert allowance.draw(BudgetAmount(1.0, 1000)) == "drawn"
 
 
 def test_what_calls_used_beyond_what_they_drew_counts(tmp_path: Path) -> None:
     one = allowance_of(tmp_path, "one", max_cost=1.0)
-    assert one.draw(Amount(0.1, 0)) == "drawn"
+    assert one.draw(BudgetAmount(0.1, 0)) == "drawn"
 
-    one.settle(Amount(0.1, 0), Amount(0.4, 0))
+    one.settle(BudgetAmount(0.1, 0), BudgetAmount(0.4, 0))
     one.give_back_all()
 
-    assert one.draw(Amount(0.7, 0)) == "never"
-    assert one.draw(Amount(0.6, 0)) == "drawn"
+    assert one.draw(BudgetAmount(0.7, 0)) == "never"
+    assert one.draw(BudgetAmount(0.6, 0)) == "drawn"
 
 
 def test_nobody_waits_for_a_worker_that_is_dead_or_idle(tmp_path: Path) -> None:
     dead = allowance_of(tmp_path, "dead", max_cost=1.0)
     one = allowance_of(tmp_path, "one", max_cost=1.0)
 
-    assert dead.draw(Amount(0.7, 0)) == "drawn"
-    assert one.draw(Amount(0.4, 0)) == "later"
+    assert dead.draw(BudgetAmount(0.7, 0)) == "drawn"
+    assert one.draw(BudgetAmount(0.4, 0)) == "later"
 
     clock.now_s += 2 * LEASE_S
-    assert after_a_moment(one).draw(Amount(0.4, 0)) == "never"  # it may have spent what it drew
+    assert (
+        after_a_moment(one).draw(BudgetAmount(0.4, 0)) == "never"
+    )  # it may have spent what it drew
 
-    dead.settle(Amount(0.7, 0), Amount(0.1, 0))  # it was only slow, and has nothing more to ask
+    dead.settle(
+        BudgetAmount(0.7, 0), BudgetAmount(0.1, 0)
+    )  # it was only slow, and has nothing more to ask
     clock.now_s += 1.0
     dead.give_back_idle()
 
-    assert one.draw(Amount(0.4, 0)) == "drawn"
+    assert one.draw(BudgetAmount(0.4, 0)) == "drawn"
 
 
 def test_a_call_that_does_not_fit_waits_until_another_process_has_settled_its_own(
@@ -178,15 +182,15 @@ def test_nobody_waits_for_a_worker_whose_last_call_did_not_fit(
 ) -> None:
     one = allowance_of(tmp_path, "one", max_cost=0.5)
     other = allowance_of(tmp_path, "other", max_cost=0.5)
-    most = Amount(0.4, 0)
+    most = BudgetAmount(0.4, 0)
     assert other.draw(most) == "drawn"
 
     def given_back() -> bool:
-        other.settle(most, Amount(0.0, 0))
+        other.settle(most, BudgetAmount(0.0, 0))
         other.give_back_all()
         return False
 
-    def drawn_before(amount: Amount) -> bool:
+    def drawn_before(amount: BudgetAmount) -> bool:
         assert other.draw(most) == "drawn"
         return GridAllowance._take(one, amount)
 
@@ -263,40 +267,40 @@ def test_a_hundredth_of_the_limit_is_drawn_at_once_or_more_where_a_call_needs_it
 ) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=10.0, max_tokens=1001)
 
-    assert allowance.draw(Amount(0.000_000_5, 1)) == "drawn"
+    assert allowance.draw(BudgetAmount(0.000_000_5, 1)) == "drawn"
     assert (drawn_usd(tmp_path), drawn_tokens(tmp_path)) == (0.1, 11)
 
-    assert allowance.draw(Amount(0.3, 50)) == "drawn"
+    assert allowance.draw(BudgetAmount(0.3, 50)) == "drawn"
     assert drawn_usd(tmp_path) == pytest.approx(0.1 + 0.200_001, abs=2e-6)
     assert drawn_tokens(tmp_path) == 11 + 40
 
 
 def test_where_less_than_a_portion_is_left_what_is_missing_is_drawn(tmp_path: Path) -> None:
     one = allowance_of(tmp_path, "one", max_tokens=1000)
-    assert one.draw(Amount(0.0, 995)) == "drawn"
+    assert one.draw(BudgetAmount(0.0, 995)) == "drawn"
 
-    assert one.draw(Amount(0.0, 5)) == "drawn"
+    assert one.draw(BudgetAmount(0.0, 5)) == "drawn"
     assert drawn_tokens(tmp_path) == 1000
 
 
 def test_needed_is_the_least_limit_that_leaves_the_amount(tmp_path: Path) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
-    assert allowance.draw(Amount(0.5, 500)) == "drawn"
+    assert allowance.draw(BudgetAmount(0.5, 500)) == "drawn"
 
-    assert allowance.find_needed(Amount(0.5, 500)) == {}
-    assert allowance.find_needed(Amount(0.75, 500)) == {"max_cost": 1.25}
-    assert allowance.find_needed(Amount(0.5, 501)) == {"max_tokens": 1001}
-    assert allowance.find_needed(Amount(0.75, 600)) == {"max_cost": 1.25, "max_tokens": 1100}
+    assert allowance.find_needed(BudgetAmount(0.5, 500)) == {}
+    assert allowance.find_needed(BudgetAmount(0.75, 500)) == {"max_cost": 1.25}
+    assert allowance.find_needed(BudgetAmount(0.5, 501)) == {"max_tokens": 1001}
+    assert allowance.find_needed(BudgetAmount(0.75, 600)) == {"max_cost": 1.25, "max_tokens": 1100}
 
 
 def test_dollars_are_given_back_where_the_tokens_do_not_suffice(tmp_path: Path) -> None:
     one = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
     other = allowance_of(tmp_path, "other", max_cost=1.0, max_tokens=1000)
 
-    assert other.draw(Amount(0.0, 800)) == "drawn"
-    assert one.draw(Amount(0.0, 100)) == "drawn"
+    assert other.draw(BudgetAmount(0.0, 800)) == "drawn"
+    assert one.draw(BudgetAmount(0.0, 100)) == "drawn"
 
-    assert one.draw(Amount(0.5, 200)) == "later"
+    assert one.draw(BudgetAmount(0.5, 200)) == "later"
 
     dollars, _ = one.purses
     assert dollars.free == round(drawn_usd(tmp_path) * 1_000_000)
@@ -306,25 +310,25 @@ def test_what_was_refused_is_asked_for_again_after_half_a_second(tmp_path: Path)
     one = allowance_of(tmp_path, "one", max_cost=1.0)
     other = allowance_of(tmp_path, "other", max_cost=1.0)
 
-    assert one.draw(Amount(0.7, 0)) == "drawn"
-    assert other.draw(Amount(0.4, 0)) == "later"
+    assert one.draw(BudgetAmount(0.7, 0)) == "drawn"
+    assert other.draw(BudgetAmount(0.4, 0)) == "later"
 
-    one.settle(Amount(0.7, 0), Amount(0.1, 0))
+    one.settle(BudgetAmount(0.7, 0), BudgetAmount(0.1, 0))
     one.give_back_all()
 
     clock.now_s += 0.25
 
-    assert other.draw(Amount(0.4, 0)) == "later"
+    assert other.draw(BudgetAmount(0.4, 0)) == "later"
 
     clock.now_s += 0.25
-    assert other.draw(Amount(0.4, 0)) == "drawn"
+    assert other.draw(BudgetAmount(0.4, 0)) == "drawn"
 
 
 def test_a_worker_without_a_call_for_a_second_gives_all_of_it_back(tmp_path: Path) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
-    assert allowance.draw(Amount(0.5, 500)) == "drawn"
+    assert allowance.draw(BudgetAmount(0.5, 500)) == "drawn"
 
-    allowance.settle(Amount(0.5, 500), Amount(0.25, 100))
+    allowance.settle(BudgetAmount(0.5, 500), BudgetAmount(0.25, 100))
 
     clock.now_s += 0.5
     allowance.give_back_idle()
@@ -339,10 +343,10 @@ def test_a_worker_without_a_call_for_a_second_gives_all_of_it_back(tmp_path: Pat
 
 def test_a_worker_with_a_call_under_way_keeps_a_portion(tmp_path: Path) -> None:
     allowance = allowance_of(tmp_path, "one", max_tokens=1000)
-    assert allowance.draw(Amount(0.0, 300)) == "drawn"
-    assert allowance.draw(Amount(0.0, 300)) == "drawn"
+    assert allowance.draw(BudgetAmount(0.0, 300)) == "drawn"
+    assert allowance.draw(BudgetAmount(0.0, 300)) == "drawn"
 
-    allowance.settle(Amount(0.0, 300), Amount(0.0, 100))
+    allowance.settle(BudgetAmount(0.0, 300), BudgetAmount(0.0, 100))
 
     clock.now_s += 5.0
     allowance.give_back_idle()
@@ -353,5 +357,5 @@ def test_a_worker_with_a_call_under_way_keeps_a_portion(tmp_path: Path) -> None:
 def test_a_fraction_of_a_millionth_is_not_spent_beyond_the_limit(tmp_path: Path) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=0.000_001_9)
 
-    assert allowance.draw(Amount(0.000_001_1, 0)) == "never"
-    assert allowance.draw(Amount(0.000_001, 0)) == "drawn"
+    assert allowance.draw(BudgetAmount(0.000_001_1, 0)) == "never"
+    assert allowance.draw(BudgetAmount(0.000_001, 0)) == "drawn"

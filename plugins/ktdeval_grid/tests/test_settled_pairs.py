@@ -22,7 +22,7 @@ from ktdeval_grid.state.settled_pairs import (
     LOOKS,
     LookBook,
     PairLook,
-    Settlement,
+    PairSettlement,
     blocks_of,
     looks_to_make,
     pair_name,
@@ -171,7 +171,7 @@ def test_units_after_the_settling_look_are_not_run(grid: HandMade) -> None:
     finish(grid, 0, [0.01 * place for place in range(1, 9)])
     finish(grid, 1, [0.0] * 8)
 
-    unrun = Settlement(grid.record, grid.store).look(_all_units(grid, 8), Control())
+    unrun = PairSettlement(grid.record, grid.store).look(_all_units(grid, 8), Control())
 
     assert sorted(unrun) == [cell_id(0, 8), cell_id(0, 9), cell_id(1, 8), cell_id(1, 9)]
 
@@ -185,7 +185,7 @@ def test_without_the_wish_to_stop_all_is_run_and_the_look_is_recorded(tmp_path: 
     finish(grid, 0, [0.01 * place for place in range(1, 9)])
     finish(grid, 1, [0.0] * 8)
 
-    assert Settlement(grid.record, grid.store).look(_all_units(grid, 8), Control()) == {}
+    assert PairSettlement(grid.record, grid.store).look(_all_units(grid, 8), Control()) == {}
     assert len(list(grid.store.list(LOOKS))) == 2
 
 

@@ -21,7 +21,7 @@ from ktdeval.runner import RunPart
 from ktdeval.stores import ClaimBoard, encode_value
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import undone_on_error
-from ktdeval_grid.planning.plan import GridPlan, System, systems
+from ktdeval_grid.planning.plan import GridPlan, PlannedSystem, systems
 from ktdeval_grid.planning.planned_looks import check_looks
 from ktdeval_grid.planning.pruning_rules import pruned_by
 from ktdeval_grid.state.amend import amendment, with_key
@@ -196,7 +196,7 @@ def resolve(
 
 
 def _resolve_system(
-    system: System,
+    system: PlannedSystem,
     plan: GridPlan,
     mask_key: str,
     before: GridSystem | None,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunPart
 from ktdeval.stores import Claim, encode_value, find_value
-from ktdeval_grid.planning.plan import System, systems
+from ktdeval_grid.planning.plan import PlannedSystem, systems
 from ktdeval_grid.state.layout import GridPlace
 from ktdeval_grid.state.records import (
     GridRecord,
@@ -50,7 +50,7 @@ class UnitRunner:
     stopped: dict[str, KtdevalError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._planned: Mapping[str, System] = {
+        self._planned: Mapping[str, PlannedSystem] = {
             system.slug: system for system in systems(self.record.plan)
         }
         self._recorded = {system.slug: system for system in self.record.systems}

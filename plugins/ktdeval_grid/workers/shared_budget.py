@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ktdeval.calls import Amount, Drawing
+from ktdeval.calls import BudgetAmount, Drawing
 from ktdeval.errors import StoreError
 from ktdeval.stores import Heartbeats, SharedSum
 from ktdeval_grid.planning.plan import GridPlan
@@ -43,11 +43,11 @@ class _DrawnSum:
     free: int = 0  #: amount drawn but not given to a call; negative: calls used more than was drawn
     has_drawn: bool = False  #: others may be waiting for what this process gives back
 
-    def count_units(self, amount: Amount) -> int:
+    def count_units(self, amount: BudgetAmount) -> int:
         """Return an amount in units of the sum: millionths of a dollar, or tokens."""
         return _units(amount.usd) if self.limit == _DOLLARS else amount.tokens
 
-    def take(self, most: Amount) -> bool:
+    def take(self, most: BudgetAmount) -> bool:
         """Allocate an amount to a call, drawing what is missing; False if the limit leaves too
         little.
         """
@@ -68,7 +68,7 @@ class _DrawnSum:
 
         return False
 
-    def find_needed(self, most: Amount) -> float | None:
+    def find_needed(self, most: BudgetAmount) -> float | None:
         """Return the smallest limit that would cover an amount; None if the current limit does."""
         used = self.total.state().used + self.count_units(most) - self.free
         if self.total.limit is None or used <= self.total.limit:
@@ -107,7 +107,7 @@ class GridAllowance:
     _refused_until_s: float = -math.inf
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def draw(self, most: Amount) -> Drawing:
+    def draw(self, most: BudgetAmount) -> Drawing:
         """Draw the maximum that a call may use. Raises StoreError."""
         with self._lock:
             if self.clock() < self._refused_until_s:
@@ -131,7 +131,7 @@ class GridAllowance:
             self._refused_until_s = self.clock() + _ASK_AGAIN_S
             return "later"
 
-    def _is_drawn(self, most: Amount) -> bool:
+    def _is_drawn(self, most: BudgetAmount) -> bool:
         """Draw for a call, if the limits allow."""
         has_drawn = any(purse.has_drawn for purse in self.purses)
         if not has_drawn and self._find_needed(most):
@@ -147,7 +147,7 @@ class GridAllowance:
         """Return whether another live worker holds a drawn amount, which its calls may not need."""
         return any(purse.total.may_others_give_back() for purse in self.purses)
 
-    def settle(self, drawn: Amount, used: Amount) -> None:
+    def settle(self, drawn: BudgetAmount, used: BudgetAmount) -> None:
         """End a call that has drawn an amount, given what it has used."""
         with self._lock:
             self._calls -= 1
@@ -156,14 +156,14 @@ class GridAllowance:
             for purse in self.purses:
                 purse.free += purse.count_units(drawn) - purse.count_units(used)
 
-    def find_needed(self, most: Amount) -> dict[str, float]:
+    def find_needed(self, most: BudgetAmount) -> dict[str, float]:
         """Return the limits that leave less than `most`, by option, each with the smallest
         sufficient value.
         """
         with self._lock:
             return self._find_needed(most)
 
-    def _find_needed(self, most: Amount) -> dict[str, float]:
+    def _find_needed(self, most: BudgetAmount) -> dict[str, float]:
         needed = {purse.limit: purse.find_needed(most) for purse in self.purses}
         return {limit: least for limit, least in needed.items() if least is not None}
 
@@ -187,7 +187,7 @@ class GridAllowance:
         with self._lock:
             self._give_back_all()
 
-    def _take(self, most: Amount) -> bool:
+    def _take(self, most: BudgetAmount) -> bool:
         """Allocate an amount to a call from all purses, or from none if one of them has too
         little.
         """

@@ -14,7 +14,7 @@ from ktdeval.stores import Claim, ClaimBoard
 from ktdeval_grid.planning.plan import batched_systems
 from ktdeval_grid.state.layout import start_job
 from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit
-from ktdeval_grid.state.settled_pairs import Settlement, blocks_of
+from ktdeval_grid.state.settled_pairs import PairSettlement, blocks_of
 from ktdeval_grid.state.unit_order import (
     Shard,
     UnitTurn,
@@ -64,7 +64,7 @@ class Worker:
     def __post_init__(self) -> None:
         self._turns = turns_of(self.record, self.shard)
         self._blocks = blocks_of(self.record)
-        self._settlement = Settlement(self.record, self.view.store)
+        self._settlement = PairSettlement(self.record, self.view.store)
         self._batched = batched_systems(self.record.plan)
         self._providers = {
             system.slug: self.record.model(system.model).provider for system in self.record.systems

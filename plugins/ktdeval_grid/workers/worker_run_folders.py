@@ -11,7 +11,7 @@ from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
 from ktdeval.values import Closing
-from ktdeval_grid.planning.plan import GridPlan, System
+from ktdeval_grid.planning.plan import GridPlan, PlannedSystem
 from ktdeval_grid.state.layout import GridPlace
 from ktdeval_grid.state.records import GridRecord, GridSystem
 from ktdeval_grid.workers.shared_budget import GridAllowance
@@ -39,7 +39,7 @@ class OpenRunFolders(Closing):
 
     def resolve(
         self,
-        system: System,
+        system: PlannedSystem,
         plan: GridPlan,
         mask_key: str,
         before: GridSystem | None,
@@ -58,7 +58,7 @@ class OpenRunFolders(Closing):
 
         return self._open_part(system.slug, config, shared, StopSignal())
 
-    def part(self, system: System, recorded: GridSystem, record: GridRecord) -> RunPart:
+    def part(self, system: PlannedSystem, recorded: GridSystem, record: GridRecord) -> RunPart:
         """Return the part for a recorded system, opened on first use. Raises KtdevalError if it
         can't be opened, or would be a different run on this machine.
         """
@@ -93,7 +93,7 @@ class OpenRunFolders(Closing):
         self._open[slug] = part
         return part
 
-    def _config(self, system: System, plan: GridPlan, mask_key: str) -> RunConfig:
+    def _config(self, system: PlannedSystem, plan: GridPlan, mask_key: str) -> RunConfig:
         """Return the config for a system's part.
 
         The grid's limits on dollars and tokens also apply to the part, since a part never exceeds

@@ -33,7 +33,7 @@ from ktdeval_gym.rl.command import PolicyOptions, rl
 from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
-from ktdeval_investorbench.provider_params import TwinParams
+from ktdeval_investorbench.provider_params import InvestorMarketParams
 from tables import on_each_row
 from terminal import Terminal
 from trading_market import make_market
@@ -81,7 +81,7 @@ def drawn_policy(path: Path, lookback: int = 5, seed: int = 1, **changes: Any) -
 @pytest.fixture(scope="module")
 def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapshot]:
     folder = tmp_path_factory.mktemp("market") / "twin"
-    return folder, save_snapshot(make_twin(TwinParams()), folder)
+    return folder, save_snapshot(make_twin(InvestorMarketParams()), folder)
 
 
 @pytest.mark.exhaustive

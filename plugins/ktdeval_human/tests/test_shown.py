@@ -10,7 +10,7 @@ import pytest
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
 from ktdeval.values import JsonValue
-from ktdeval_human.shown import DrawnLine, Section, ShownTable, cell, make_table, show_request
+from ktdeval_human.shown import DrawnLine, ShownSection, ShownTable, cell, make_table, show_request
 
 SCREEN = ToolSpec("screen", "Ranks names.", {"type": "object", "properties": {}})
 SUBMIT = ToolSpec("submit_action", "Submits.", {"type": "object", "properties": {}})
@@ -46,9 +46,9 @@ def test_a_day_is_facts_and_tables_beside_the_words() -> None:
     assert (moment.title, moment.rules) == ("Step 4 of 9 · day_+3", "Rules hold.")
     assert moment.task == "Day three.\n\nDecide."  # without the prompt's number, which is from 0
     assert moment.sections == (
-        Section("", facts=(("day", "day_+3"),)),
-        Section("account", facts=(("cash", "12,500.50"), ("is_open", "yes"), ("note", "–"))),
-        Section(
+        ShownSection("", facts=(("day", "day_+3"),)),
+        ShownSection("account", facts=(("cash", "12,500.50"), ("is_open", "yes"), ("note", "–"))),
+        ShownSection(
             "history",
             tables=(
                 ShownTable(
@@ -140,7 +140,7 @@ def test_a_result_that_is_no_json_is_shown_as_it_is() -> None:
     )
 
     assert show_request(request).results[0].sections == (
-        Section("", facts=(("", "no such name"),)),
+        ShownSection("", facts=(("", "no such name"),)),
     )
 
 

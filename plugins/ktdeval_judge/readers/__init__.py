@@ -44,7 +44,7 @@ from ktdeval_judge.readers.roles import (
 )
 from ktdeval_judge.readers.wide import is_wide
 from ktdeval_tables.cell_tables import CellTable, read_cells
-from ktdeval_tables.moments import Clock
+from ktdeval_tables.moments import StampClock
 from ktdeval_tables.table_sources import PICKLE_ADVICE, open_source
 
 Frame = TypeVar("Frame", pd.DataFrame, pd.Series)
@@ -233,7 +233,7 @@ def _program_table(
     if program.written_in:
         zone = options.zone or options.market_zone
     date_format = options.date_format or program.date_format
-    clock = Clock(date_format, zone, program.written_in, program.is_label)
+    clock = StampClock(date_format, zone, program.written_in, program.is_label)
     found = RoleTable(file, table, {}, clock, options.code, options.sessions)
     if program.ends and not table.is_ended:
         raise DataError(
@@ -341,7 +341,7 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
         roles = assign_roles(table, given)
     except DataError as error:
         raise DataError(f"{file}: {error}") from error
-    clock = Clock(options.date_format, options.zone or options.market_zone)
+    clock = StampClock(options.date_format, options.zone or options.market_zone)
     return RoleTable(file, table, roles, clock, options.code, options.sessions)
 
 
@@ -475,7 +475,7 @@ def _without_file_flows(declared: Declared, options: ReadOptions) -> Declared:
     column = next((name for role in ("flow", "amount") for name in roles.get(role, ())), None)
     if column is None:
         raise DataError(f"--flows {path}: has no column of flows; name that column flow")
-    clock = Clock(options.date_format, options.zone or options.market_zone)
+    clock = StampClock(options.date_format, options.zone or options.market_zone)
     flows = RoleTable(path, table, roles, clock)
     notes: list[str] = []
     paid = flows.numbers_in(column).groupby(days_of(flows.moments())).sum()

@@ -16,7 +16,7 @@ from ktdeval.errors import DataError
 from ktdeval_judge.readers.roles import fact, is_kind, word_kinds, words_of
 from ktdeval_tables.cell_tables import CellTable
 from ktdeval_tables.codes import plain_code
-from ktdeval_tables.moments import CellFault, Clock, parse_moments
+from ktdeval_tables.moments import CellFault, StampClock, parse_moments
 from ktdeval_tables.numbers import parse_figures
 
 ONE_ROW_A_DAY = "the day {day} appears twice; keep one row per day"
@@ -32,7 +32,7 @@ class RoleTable:
     path: Path
     table: CellTable
     roles: Mapping[str, tuple[str, ...]]  #: role -> columns
-    clock: Clock
+    clock: StampClock
     code: str = ""  #: code of the asset, for a table without a code column
     sessions: tuple[int, ...] = ()  #: the market's trading days (yyyymmdd), ascending
     notes: list[str] = field(default_factory=list)  #: what was omitted or assumed

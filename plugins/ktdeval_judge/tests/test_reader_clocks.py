@@ -11,12 +11,12 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval_judge.readers import ReadOptions, read_declared
-from ktdeval_tables.moments import CellFault, Clock, parse_moments
+from ktdeval_tables.moments import CellFault, StampClock, parse_moments
 from program_files import FILES
 
 
 def day(text: str, zone: str = "", *, is_label: bool = True) -> int:
-    clock = Clock(zone=zone, has_labels=is_label)
+    clock = StampClock(zone=zone, has_labels=is_label)
     moment = parse_moments(pd.Series([text], dtype="str"), clock)[0]
     return int(f"{moment:%Y%m%d}")
 
@@ -55,20 +55,20 @@ def test_a_stamp_is_a_day_of_the_market(text: str, zone: str, expected: int) -> 
 def test_a_stamp_of_a_named_format_is_a_day_of_the_market(
     form: str, text: str, zone: str, expected: int
 ) -> None:
-    moment = parse_moments(pd.Series([text], dtype="str"), Clock(format=form, zone=zone))[0]
+    moment = parse_moments(pd.Series([text], dtype="str"), StampClock(format=form, zone=zone))[0]
     assert int(f"{moment:%Y%m%d}") == expected
 
 
 def test_offsets_of_several_spellings_are_moments() -> None:
     texts = ["2025-03-03 22:30:00+00:00", "2025-03-04 22:30:00+0"]
-    moments = parse_moments(pd.Series(texts, dtype="str"), Clock(zone="Asia/Tokyo"))
+    moments = parse_moments(pd.Series(texts, dtype="str"), StampClock(zone="Asia/Tokyo"))
     assert list(moments.dt.strftime("%m-%d %H:%M")) == ["03-04 07:30", "03-05 07:30"]
 
 
 @pytest.mark.parametrize("text", ["-1-03-11T13:30:00.123456Z", "0001-01-01", "12025-01-01"])
 def test_a_stamp_beyond_the_years_of_markets_is_no_date(text: str) -> None:
     with pytest.raises(CellFault, match="is not a date"):
-        parse_moments(pd.Series([text], dtype="str"), Clock())
+        parse_moments(pd.Series([text], dtype="str"), StampClock())
 
 
 def test_midnight_utc_is_a_session_s_label_or_a_moment_by_program() -> None:

@@ -14,7 +14,7 @@ from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.market_sessions import Schedule, plan_schedule
 from ktdeval_live.plan import check_plan
-from ktdeval_live.record.chain import Begun, Chain, Entry as Link, Joined
+from ktdeval_live.record.chain import Begun, Entry as Link, Joined, RecordChain
 from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import PLAN
 
@@ -105,7 +105,9 @@ def _market(checked: CheckedFolder, first: Begun, market: str) -> Iterator[Findi
     yield from calendar_findings(checked.chain, stored, expected)
 
 
-def calendar_findings(chain: Chain, stored: Schedule, expected: Schedule) -> Iterator[Finding]:
+def calendar_findings(
+    chain: RecordChain, stored: Schedule, expected: Schedule
+) -> Iterator[Finding]:
     """Compare stored sessions with those in the exchange calendar.
 
     A later correction of the calendar is not a finding if the stored times are stricter, for

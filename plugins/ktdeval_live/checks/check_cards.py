@@ -15,7 +15,7 @@ from ktdeval.values import Finding, dumps_pretty, to_plain
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.publication.publish_chain import Publication, publications
-from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import CARDS
 from ktdeval_live.results.card_types import LiveCard
@@ -72,7 +72,7 @@ class CardCheck:
             return "is not written as `ktdeval live settle` writes it"
         return difference
 
-    def _again(self, card: LiveCard, entry: Entry, public: list[Publication]) -> LiveCard:
+    def _again(self, card: LiveCard, entry: EntrantMarket, public: list[Publication]) -> LiveCard:
         """Return the card regenerated from the chain and the evidence on which it is based."""
         chain = self._checked.chain.first(card.test.links)
         market = self._market(entry.market, card.test.links)

@@ -21,7 +21,7 @@ from ktdeval_live.publication.publication_evidence import was_all_public, was_fr
 from ktdeval_live.publication.publish_chain import Publication, publications
 from ktdeval_live.record.chain import Decided, Entry as Link, Frozen, Gap
 from ktdeval_live.record.decision_records import DecisionRecord
-from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answers
 from ktdeval_live.record.findings import make_finding
 
 
@@ -117,7 +117,7 @@ class DecisionCheck:
 
     # --- one entry
 
-    def _entry(self, entry: Entry) -> Iterator[Finding]:
+    def _entry(self, entry: EntrantMarket) -> Iterator[Finding]:
         """Check the days of an entry."""
         schedule = self._checked.folder.schedule(entry.market)
         ended = answers(self._checked.chain, entry)
@@ -145,7 +145,7 @@ class DecisionCheck:
             if day not in deciding:
                 yield make_finding("session", day, f"{entry.name}: is not a session to decide on")
 
-    def _decided_links(self, entry: Entry) -> Mapping[str, tuple[Link, Decided]]:
+    def _decided_links(self, entry: EntrantMarket) -> Mapping[str, tuple[Link, Decided]]:
         links: dict[str, tuple[Link, Decided]] = {}
         for link, body in self._checked.chain.find_links(Decided):
             if body.entry == entry.name:
@@ -154,7 +154,7 @@ class DecisionCheck:
 
     def _check_decided(
         self,
-        entry: Entry,
+        entry: EntrantMarket,
         number: int,
         decided: tuple[Link, Decided],
         answer: DayAnswer,
@@ -192,7 +192,7 @@ class DecisionCheck:
             yield make_finding("replies", day, f"{entry.name}: {problem}")
 
     def _record(
-        self, entry: Entry, session: Session, link: Link
+        self, entry: EntrantMarket, session: Session, link: Link
     ) -> Generator[Finding, None, DecisionRecord | None]:
         """Return the record of a decision; None if it is sealed and not available here, or can't be
         read.
@@ -207,7 +207,7 @@ class DecisionCheck:
         return record
 
     def _check_unpublished(
-        self, entry: Entry, session: Session, link: Link, record: DecisionRecord | None
+        self, entry: EntrantMarket, session: Session, link: Link, record: DecisionRecord | None
     ) -> Iterator[Finding]:
         """Count a sealed decision, and yield a finding if it should have been published."""
         path = self._checked.folder.record_path(entry.key(session.day), private=False)
@@ -264,7 +264,7 @@ class DecisionCheck:
         return link if link.body.market == market else None
 
     def _times(
-        self, entry: Entry, link: Link, data: Link, record: DecisionRecord
+        self, entry: EntrantMarket, link: Link, data: Link, record: DecisionRecord
     ) -> Iterator[Finding]:
         """Compare the times in a record with those in the chain and in its publications."""
         day = record.question.day
@@ -276,7 +276,7 @@ class DecisionCheck:
             yield make_finding("shown", day, f"{entry.name}: asked before its data were public")
 
     def _same_record(
-        self, entry: Entry, record: DecisionRecord, body: Decided, number: int
+        self, entry: EntrantMarket, record: DecisionRecord, body: Decided, number: int
     ) -> Iterator[Finding]:
         """Compare a record with the hashes that were published before the fills."""
         day = body.day
@@ -299,7 +299,7 @@ class DecisionCheck:
             )
 
 
-def _late_or_early(entry: Entry, session: Session, link: Link) -> Iterator[Finding]:
+def _late_or_early(entry: EntrantMarket, session: Session, link: Link) -> Iterator[Finding]:
     """Yield a finding if a decision was committed outside the allowed time."""
     at = of_text(link.at)
     if at < session.complete_at:

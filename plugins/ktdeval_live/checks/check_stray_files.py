@@ -13,7 +13,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.values import Finding
 from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.append_only_file import MAX_BYTES
-from ktdeval_live.record.chain import Chain, Decided, Frozen
+from ktdeval_live.record.chain import Decided, Frozen, RecordChain
 from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import STAMPS, LiveFolder
 
@@ -47,7 +47,7 @@ def _unsafe(entry: Path, name: str, is_large: bool) -> Iterator[Finding]:
         yield make_finding(_RULE, "", f"{name}: has more than {MAX_BYTES >> 20} MiB")
 
 
-def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
+def stray_files(folder: LiveFolder, chain: RecordChain) -> Iterator[Finding]:
     """Yield findings for published files that no chain entry refers to.
 
     Files with which the test began are checked separately.
@@ -59,7 +59,7 @@ def stray_files(folder: LiveFolder, chain: Chain) -> Iterator[Finding]:
                 yield make_finding(_RULE, _day_of(name), f"{name}: is not in the chain")
 
 
-def _known_files(folder: LiveFolder, chain: Chain) -> Iterator[str]:
+def _known_files(folder: LiveFolder, chain: RecordChain) -> Iterator[str]:
     for _, data in chain.find_links(Frozen):
         yield f"data/{data.market}/{data.day}-{data.number}.json"
     for _, body in chain.find_links(Decided):

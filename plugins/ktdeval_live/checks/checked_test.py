@@ -9,8 +9,8 @@ from functools import cached_property
 from ktdeval.registry import Plugins
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.market_sessions import Session
-from ktdeval_live.record.chain import Chain, Entry as Link, Frozen
-from ktdeval_live.record.entrant_episode import Entry, find_entries
+from ktdeval_live.record.chain import Entry as Link, Frozen, RecordChain
+from ktdeval_live.record.entrant_episode import EntrantMarket, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 _GRACE = timedelta(days=1)
@@ -21,7 +21,7 @@ class CheckedFolder:
     """A test folder, its chain, read once, and its entries."""
 
     def __init__(
-        self, folder: LiveFolder, chain: Chain, plugins: Plugins, now: datetime | None = None
+        self, folder: LiveFolder, chain: RecordChain, plugins: Plugins, now: datetime | None = None
     ) -> None:
         self.folder = folder
         self.chain = chain
@@ -29,7 +29,7 @@ class CheckedFolder:
         self._now = now
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[EntrantMarket, ...]:
         """Entries in the plan, including those of entrants that joined later."""
         return tuple(find_entries(self.folder.plan))
 

@@ -21,9 +21,9 @@ from ktdeval.registry import call_foreign
 from ktdeval.runner import RecordedModel
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.days.market_increments import Increment, market_as_known
-from ktdeval_live.record.chain import Chain
+from ktdeval_live.record.chain import RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord, record_of
-from ktdeval_live.record.entrant_episode import DayAnswer, Entry, EntryEpisode, answers
+from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, EntryEpisode, answers
 from ktdeval_live.record.folder import LiveFolder
 
 
@@ -33,7 +33,7 @@ class KnownMarkets:
     A segment contains the chain entries from one change of an earlier day to the next.
     """
 
-    def __init__(self, folder: LiveFolder, chain: Chain) -> None:
+    def __init__(self, folder: LiveFolder, chain: RecordChain) -> None:
         self._folder = folder
         self._chain = chain
         self._increments: dict[str, list[tuple[int, Increment]]] = {}
@@ -97,7 +97,7 @@ def _instant(moment: datetime) -> int:
 class Retracer:
     """Replays the decisions of an entry in order."""
 
-    def __init__(self, entry: Entry, checked: CheckedFolder, markets: KnownMarkets) -> None:
+    def __init__(self, entry: EntrantMarket, checked: CheckedFolder, markets: KnownMarkets) -> None:
         self.broken = False  #: whether a decision was wrong, so that later days can't be checked
         self._entry = entry
         self._checked = checked

@@ -37,7 +37,7 @@ from ktdeval_live.publication.time_authorities import (
     TrustedRoots,
     authority_of,
 )
-from ktdeval_live.record.chain import Chain, read_chain
+from ktdeval_live.record.chain import RecordChain, read_chain
 from ktdeval_live.record.entrant_episode import answers
 from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import CHAIN, LiveFolder
@@ -79,7 +79,7 @@ def verify_test(
         return LiveVerification(unsafe)
 
     try:
-        chain = Chain(folder.path / CHAIN, read_chain(folder.path / CHAIN))
+        chain = RecordChain(folder.path / CHAIN, read_chain(folder.path / CHAIN))
         folder.plan  # noqa: B018 - with those that joined
     except KtdevalError as error:
         return LiveVerification((make_finding("chain", "", str(error)),))

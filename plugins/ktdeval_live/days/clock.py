@@ -18,7 +18,7 @@ Zoned = Annotated[datetime, Meta(tz=True)]
 """Timestamp with time zone, in a file."""
 
 
-class Clock(Protocol):
+class TimeSource(Protocol):
     """Source of the current time."""
 
     def now(self) -> datetime:

@@ -16,10 +16,10 @@ from ktdeval.errors import UsageError
 from ktdeval.registry import Plugins
 from ktdeval.runner import open_access
 from ktdeval.values import decode_json, encode_canonical, lock_folder, make_folder, write_atomic
-from ktdeval_live.days.clock import Clock
-from ktdeval_live.record.chain import Chain
+from ktdeval_live.days.clock import TimeSource
+from ktdeval_live.record.chain import RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord, Question, record_of
-from ktdeval_live.record.entrant_episode import Entry, EntryEpisode
+from ktdeval_live.record.entrant_episode import EntrantMarket, EntryEpisode
 from ktdeval_live.record.folder import LiveFolder
 
 
@@ -29,9 +29,9 @@ class EntrantAsker:
 
     folder: LiveFolder
     plugins: Plugins
-    clock: Clock
+    clock: TimeSource
 
-    def ask(self, entry: Entry, day: str) -> None:
+    def ask(self, entry: EntrantMarket, day: str) -> None:
         """Ask for the decision on a day and write its record, unless the record exists. Raises
         KtdevalError.
         """
@@ -45,7 +45,7 @@ class EntrantAsker:
                 record = self.ask_question(entry, question, home)
                 write_atomic(path, encode_canonical(record))
 
-    def ask_question(self, entry: Entry, question: Question, home: Path) -> DecisionRecord:
+    def ask_question(self, entry: EntrantMarket, question: Question, home: Path) -> DecisionRecord:
         """Ask a question and return the record of the answer; the call log is stored in `home`.
 
         Data that arrived after the question was created are not shown. Raises KtdevalError.
@@ -70,7 +70,9 @@ class EntrantAsker:
         return record_of(question, asked_at, self.clock.now(), decided, market)
 
 
-def _question(chain: Chain, entry: Entry, day: str, step: int, home: Path) -> Question:
+def _question(
+    chain: RecordChain, entry: EntrantMarket, day: str, step: int, home: Path
+) -> Question:
     """Return the question for a day; if a process that died had already asked it, return that same
     question.
     """

@@ -17,18 +17,18 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import open_snapshot, own_model
 from ktdeval.values import content_hash, format_version, make_folder, new_folder, to_plain
 from ktdeval_live.checks.chain_coverage import begun_files
-from ktdeval_live.days.clock import Clock, in_text
+from ktdeval_live.days.clock import TimeSource, in_text
 from ktdeval_live.days.day_sources import make_source
 from ktdeval_live.days.market_increments import days_before
 from ktdeval_live.days.market_sessions import Schedule, plan_schedule
 from ktdeval_live.plan import Entrant, LivePlan, check_plan
 from ktdeval_live.publication.publish_chain import begin_repository
-from ktdeval_live.record.chain import Begun, Chain, Joined
-from ktdeval_live.record.entrant_episode import Entry, find_entries
+from ktdeval_live.record.chain import Begun, Joined, RecordChain
+from ktdeval_live.record.entrant_episode import EntrantMarket, find_entries
 from ktdeval_live.record.folder import CHAIN, FORMAT, PLAN, LiveFolder, write_plan
 
 
-def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFolder:
+def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: TimeSource) -> LiveFolder:
     """Create the folder of a test.
 
     Raises ConfigError or DataError if the plan can't be run; StoreError if the folder is not empty,
@@ -62,7 +62,7 @@ def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: Clock) -> LiveFol
             software=ktdeval.__version__,
             version=format_version(FORMAT),
         )
-        Chain(inside / CHAIN).append(first, in_text(clock.now()))
+        RecordChain(inside / CHAIN).append(first, in_text(clock.now()))
 
     return LiveFolder(path)
 
@@ -95,7 +95,7 @@ def _schedule(
     return plan_schedule(plan, name, base, task.trading)
 
 
-def _check_future(schedules: dict[str, Schedule], clock: Clock) -> None:
+def _check_future(schedules: dict[str, Schedule], clock: TimeSource) -> None:
     """Raise UsageError if a test would start in the past: a backtest is not a forward test."""
     for one in schedules.values():
         cutoff = one.sessions[0].cutoff
@@ -116,14 +116,14 @@ def _systems(
     return systems
 
 
-def _system_by_name(entry: Entry, base: MarketSnapshot, plugins: Plugins) -> dict[str, str]:
+def _system_by_name(entry: EntrantMarket, base: MarketSnapshot, plugins: Plugins) -> dict[str, str]:
     config = entry.config()
     own_model(config, plugins)
     plugins.make_agent(config.agent, config.agent_args)
     return {entry.name: entry.spec(base, config, plugins).id}
 
 
-def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: Clock) -> Entrant:
+def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: TimeSource) -> Entrant:
     """Let an entrant join a running test, starting on the next day that can be decided in time;
     return the entrant with this day set.
 
@@ -145,14 +145,14 @@ def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: Clock) -
     check_plan(joined, entrant.name)
     systems = {}
     for name in names:
-        entry = Entry(joined, entrant, name)
+        entry = EntrantMarket(joined, entrant, name)
         systems.update(_system_by_name(entry, folder.base(name), plugins))
 
     folder.chain().append(Joined(entrant=entrant, systems=systems), in_text(clock.now()))
     return entrant
 
 
-def _first_day(folder: LiveFolder, market: str, clock: Clock) -> str:
+def _first_day(folder: LiveFolder, market: str, clock: TimeSource) -> str:
     """Return the first fill day whose decision can still be committed in time."""
     now = clock.now()
     for session, fill in pairwise(folder.schedule(market).sessions):

@@ -20,9 +20,9 @@ from ktdeval.values import (
     write_atomic,
 )
 from ktdeval_live.deciding.ask_entrant import EntrantAsker
-from ktdeval_live.record.chain import Chain
+from ktdeval_live.record.chain import RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord, PlannedOrder
-from ktdeval_live.record.entrant_episode import Entry, answers, find_entries
+from ktdeval_live.record.entrant_episode import EntrantMarket, answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 REPEATS = "_repeats"
@@ -33,7 +33,7 @@ REPEATS = "_repeats"
 class RepeatAgreement:
     """Agreement between an entry's repeats and its recorded decisions."""
 
-    entry: Entry
+    entry: EntrantMarket
     days: int = 0  #: number of days that were asked again
     repeats: int = 0  #: number of repeats with a decision
     failed: int = 0  #: number of repeats without a decision
@@ -60,7 +60,7 @@ def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
 
 
 def _past_decisions(
-    folder: LiveFolder, chain: Chain, entry: Entry, now: datetime
+    folder: LiveFolder, chain: RecordChain, entry: EntrantMarket, now: datetime
 ) -> Iterator[DecisionRecord]:
     """Yield an entry's valid decisions whose cutoff has passed."""
     ended = answers(chain, entry)
@@ -76,7 +76,7 @@ def _past_decisions(
 
 
 def _repeat(
-    asker: EntrantAsker, entry: Entry, record: DecisionRecord, number: int
+    asker: EntrantAsker, entry: EntrantMarket, record: DecisionRecord, number: int
 ) -> DecisionRecord:
     """Return a decision's repeat by its number; it is asked for now, or read if already stored."""
     home = asker.folder.private / REPEATS / entry.entrant.name / entry.market / str(number)

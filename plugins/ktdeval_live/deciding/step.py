@@ -24,14 +24,14 @@ from ktdeval.cards import count
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
 from ktdeval.trading import DECIDED
-from ktdeval_live.days.clock import Clock, in_text
+from ktdeval_live.days.clock import TimeSource, in_text
 from ktdeval_live.days.day_sources import DaySource, make_source
 from ktdeval_live.days.market_increments import Increment, check_increment, revision
 from ktdeval_live.days.market_sessions import Session
 from ktdeval_live.publication.publication_evidence import was_all_public, was_frozen, was_public
 from ktdeval_live.publication.publish_chain import publications, publish, publish_evidence, reveal
 from ktdeval_live.record.chain import Decided, DecisionKey, Frozen, Gap, GapCause, make_gap
-from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers, find_entries
+from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 AT_ONCE = 16
@@ -47,7 +47,7 @@ _GATHER_S = 5.0
 class DueDecision:
     """A decision that is due."""
 
-    entry: Entry
+    entry: EntrantMarket
     session: Session
     cutoff: datetime
 
@@ -95,7 +95,7 @@ class LiveStep:
         self,
         folder: LiveFolder,
         plugins: Plugins,
-        clock: Clock,
+        clock: TimeSource,
         asker: EntryAsker,
         at_once: int = AT_ONCE,
     ) -> None:
@@ -205,7 +205,7 @@ class LiveStep:
                 if now < session.cutoff:
                     yield DueDecision(entry, session, session.cutoff)
 
-    def _sessions_of(self, entry: Entry) -> Sequence[Session]:
+    def _sessions_of(self, entry: EntrantMarket) -> Sequence[Session]:
         """Return the sessions on which an entry decides; an entrant that joined later has fewer."""
         sessions = self._folder.schedule(entry.market).sessions
         first = entry.entrant.first or self._plan.first

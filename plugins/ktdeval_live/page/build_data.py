@@ -29,9 +29,9 @@ from ktdeval_live.page.series import equity_of, intervals_of, sharpe_ends
 from ktdeval_live.publication.publication_evidence import PROVES, weakest
 from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.publication.time_authorities import authority_of
-from ktdeval_live.record.chain import Chain, DecisionKey, Gap
+from ktdeval_live.record.chain import DecisionKey, Gap, RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord
-from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answers
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_kind import can_be_ranked
 from ktdeval_live.results.card_types import LiveCard
@@ -121,7 +121,7 @@ def _next_due(folder: LiveFolder, now: datetime) -> NextDue | None:
     return NextDue(market=market, at=in_text(close + delay))
 
 
-def market_status(folder: LiveFolder, chain: Chain, name: str, now: datetime) -> PageMarket:
+def market_status(folder: LiveFolder, chain: RecordChain, name: str, now: datetime) -> PageMarket:
     """Return the current status of a market in a test."""
     schedule = folder.schedule(name)
     base = folder.base(name)
@@ -153,7 +153,7 @@ def _next_time(
     return in_text(min(later))
 
 
-def _chain(folder: LiveFolder, chain: Chain, cards: Sequence[LiveCard]) -> PageChain:
+def _chain(folder: LiveFolder, chain: RecordChain, cards: Sequence[LiveCard]) -> PageChain:
     public = publications(folder)
     published = public[-1].seq + 1 if public else 0
     evidence = weakest(card.evidence.level for card in cards)
@@ -185,7 +185,7 @@ def _chain(folder: LiveFolder, chain: Chain, cards: Sequence[LiveCard]) -> PageC
 
 def _entry_days(
     folder: PublicFolder,
-    entry: Entry,
+    entry: EntrantMarket,
     ended: Mapping[str, DayAnswer],
     now: datetime,
 ) -> EntryDays:

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ktdeval.calls import CACHED, CallRecord, read_calls
 from ktdeval_live.page.data import Costs, Series
-from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.record.folder import LiveFolder
 
 _USD_DIGITS = 6
 
 
-def entry_costs(folder: LiveFolder, entry: Entry, public: Sequence[bool]) -> Costs:
+def entry_costs(folder: LiveFolder, entry: EntrantMarket, public: Sequence[bool]) -> Costs:
     """Return the costs of an entry, from its call log. Raises StoreError if the log can't be read.
 
     `public`: [D] whether the outcome of each session may be shown.

@@ -16,8 +16,8 @@ from ktdeval_live.publication.publish_chain import Publication, publication_prob
 from ktdeval_live.publication.time_authorities import TrustedRoots
 from ktdeval_live.publication.time_stamps import stamp_sha256, stamp_time
 from ktdeval_live.record.append_only_file import MAX_BYTES
-from ktdeval_live.record.chain import Chain, Decided, Entry, Gap
-from ktdeval_live.record.entrant_episode import Entry as LiveEntry
+from ktdeval_live.record.chain import Decided, Entry, Gap, RecordChain
+from ktdeval_live.record.entrant_episode import EntrantMarket as LiveEntry
 from ktdeval_live.record.findings import make_finding
 from ktdeval_live.record.folder import CHAIN, PUBLISHED, LiveFolder
 
@@ -39,7 +39,7 @@ PROVES: Mapping[Level, str] = {
 
 
 def publication_findings(
-    folder: LiveFolder, chain: Chain, due_until: datetime
+    folder: LiveFolder, chain: RecordChain, due_until: datetime
 ) -> Iterator[Finding]:
     """Yield invalid evidence, and decisions that were not public before their cutoff.
 
@@ -81,7 +81,7 @@ def was_public(
 
 
 def was_all_public(
-    folder: LiveFolder, chain: Chain, public: Iterable[Publication], cutoff: datetime
+    folder: LiveFolder, chain: RecordChain, public: Iterable[Publication], cutoff: datetime
 ) -> bool:
     """Return whether all entries written before a cutoff are proved to have been public
     before it.
@@ -93,7 +93,7 @@ def was_all_public(
     return was_public(folder, public, last, cutoff)
 
 
-def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
+def was_frozen(chain: RecordChain, market: str, day: str, cutoff: datetime) -> bool:
     """Return whether a day's data were frozen before a cutoff."""
     for link, body in chain.find_data(market):
         if body.day == day:
@@ -102,7 +102,7 @@ def was_frozen(chain: Chain, market: str, day: str, cutoff: datetime) -> bool:
 
 
 def test_level(
-    folder: LiveFolder, chain: Chain, entries: Iterable[LiveEntry], trust: TrustedRoots
+    folder: LiveFolder, chain: RecordChain, entries: Iterable[LiveEntry], trust: TrustedRoots
 ) -> Level:
     """Return the weakest evidence over all entries with a valid decision, for a reader who trusts
     `trust`.
@@ -120,7 +120,7 @@ def test_level(
 
 def evidence_level(
     folder: LiveFolder,
-    chain: Chain,
+    chain: RecordChain,
     entry: LiveEntry,
     public: Sequence[Publication],
     trust: TrustedRoots,
@@ -169,7 +169,7 @@ def weakest(levels: Iterable[Level]) -> Level:
     return min(levels, key=LEVELS.index, default="claimed")
 
 
-def standing(chain: Chain) -> Iterator[tuple[Entry, Decided]]:
+def standing(chain: RecordChain) -> Iterator[tuple[Entry, Decided]]:
     """Yield the decisions that were not made void by a gap, with their chain entries."""
     void = {gap.key for _, gap in chain.find_links(Gap)}
     for link, body in chain.find_links(Decided):
@@ -228,7 +228,7 @@ def _line_ends(data: bytes) -> list[int]:
     return ends
 
 
-def _publication_problem(folder: LiveFolder, chain: Chain, one: Publication) -> str | None:
+def _publication_problem(folder: LiveFolder, chain: RecordChain, one: Publication) -> str | None:
     """Return why a publication does not prove what it claims."""
     if one.seq >= len(chain.entries) or chain.entries[one.seq].hash != one.head:
         return f"entry {one.seq} is not the one that was published: the chain was made anew"

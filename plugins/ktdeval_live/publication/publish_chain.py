@@ -9,12 +9,12 @@ from pathlib import Path
 from ktdeval.cards import Count, Sha256
 from ktdeval.errors import StoreError
 from ktdeval.values import Value, decode_json, encode_canonical, sha256_hex
-from ktdeval_live.days.clock import Clock, Zoned
+from ktdeval_live.days.clock import TimeSource, Zoned
 from ktdeval_live.plan import Publishing
 from ktdeval_live.publication.repository import Repository
 from ktdeval_live.publication.time_stamps import stamp_head, stamp_sha256
 from ktdeval_live.record.append_only_file import append_line, whole_lines
-from ktdeval_live.record.chain import NOTHING_BEFORE, Chain, Decided
+from ktdeval_live.record.chain import NOTHING_BEFORE, Decided, RecordChain
 from ktdeval_live.record.folder import PRIVATE, PUBLISHED, SITE, STAMPS, LiveFolder
 
 _IGNORED = f"/{PRIVATE}/\n/{SITE}/\n.*.new*\n"
@@ -70,7 +70,7 @@ def begin_repository(path: Path, rule: Publishing) -> None:
     Repository(path).begin(rule.branch, _IGNORED)
 
 
-def reveal(folder: LiveFolder, chain: Chain, now: datetime) -> None:
+def reveal(folder: LiveFolder, chain: RecordChain, now: datetime) -> None:
     """Publish the records of decisions whose fills are past; in an unsealed test, all records."""
     cutoffs = folder.cutoffs()
     for _, body in chain.find_links(Decided):
@@ -80,7 +80,7 @@ def reveal(folder: LiveFolder, chain: Chain, now: datetime) -> None:
             folder.publish_record(body.key)
 
 
-def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | None:
+def publish(folder: LiveFolder, chain: RecordChain, clock: TimeSource) -> Publication | None:
     """Commit, push and stamp new entries of the chain; return None if there are no new entries.
 
     Raises StoreError if they could not be published; the next call tries again.
@@ -123,7 +123,7 @@ def publish(folder: LiveFolder, chain: Chain, clock: Clock) -> Publication | Non
     return publication
 
 
-def publish_evidence(folder: LiveFolder, chain: Chain) -> None:
+def publish_evidence(folder: LiveFolder, chain: RecordChain) -> None:
     """Commit and push the evidence for the publications so far, without a new publication.
 
     Raises StoreError if it could not be pushed; the next publication includes it.

@@ -132,7 +132,7 @@ class Entry(Value):
 NOTHING_BEFORE = "0" * 64
 
 
-class Chain:
+class RecordChain:
     """Entries of a test, and the file to which they are appended. Only one process at a time may
     write.
     """
@@ -151,9 +151,9 @@ class Chain:
         """Hash of the last entry."""
         return self.entries[-1].hash if self.entries else NOTHING_BEFORE
 
-    def first(self, count: int) -> Chain:
+    def first(self, count: int) -> RecordChain:
         """Return the chain as it was when it had `count` entries."""
-        return Chain(self.path, self.entries[:count])
+        return RecordChain(self.path, self.entries[:count])
 
     def find_links(self, kind: type[B]) -> Iterator[tuple[Entry, B]]:
         """Yield all entries of a given kind, each with its body."""
@@ -171,7 +171,7 @@ class Chain:
         """Return the days for which a market's data are frozen."""
         return {body.day for _, body in self.find_data(market)}
 
-    def before_data(self, data: str) -> Chain:
+    def before_data(self, data: str) -> RecordChain:
         """Return the chain up to and including the entry with this hash, whose data were the latest
         known.
         """

@@ -13,7 +13,7 @@ from ktdeval.runner import (
     DecidedStep,
     EpisodeFactory,
     RunConfig,
-    TradingEpisode,
+    TradingEpisodeRun,
     call_parameters,
     describe_any,
     with_address,
@@ -22,7 +22,7 @@ from ktdeval.task_api import EpisodeSpec, Task, Window, is_scoring, task_traits
 from ktdeval.trading import StepRecord
 from ktdeval.values import JsonValue, build, content_hash
 from ktdeval_live.plan import Entrant, LivePlan
-from ktdeval_live.record.chain import Chain, Decided, DecisionKey, Gap
+from ktdeval_live.record.chain import Decided, DecisionKey, Gap, RecordChain
 from ktdeval_live.record.decision_records import decided_of, held_step
 from ktdeval_live.record.folder import LiveFolder
 
@@ -31,7 +31,7 @@ WINDOW = "live"
 
 
 @dataclass(frozen=True)
-class Entry:
+class EntrantMarket:
     """Entrant on a market, as specified in the plan."""
 
     plan: LivePlan
@@ -100,10 +100,10 @@ class Entry:
         )
 
 
-def find_entries(plan: LivePlan) -> Iterator[Entry]:
+def find_entries(plan: LivePlan) -> Iterator[EntrantMarket]:
     """Yield the entries in a plan, in order."""
     for entrant, market in plan.entries():
-        yield Entry(plan, entrant, market)
+        yield EntrantMarket(plan, entrant, market)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class DayAnswer:
         return self.decided is not None and self.gap is None
 
 
-def answers(chain: Chain, entry: Entry) -> Mapping[str, DayAnswer]:
+def answers(chain: RecordChain, entry: EntrantMarket) -> Mapping[str, DayAnswer]:
     """Return the days of an entry that have an outcome in the chain, by day."""
     found: dict[str, DayAnswer] = {}
     for link in chain.entries:
@@ -151,7 +151,7 @@ class EntryEpisode:
 
     def __init__(
         self,
-        entry: Entry,
+        entry: EntrantMarket,
         folder: LiveFolder,
         plugins: Plugins,
         market: MarketSnapshot,
@@ -164,7 +164,7 @@ class EntryEpisode:
         factory = EpisodeFactory({task.name: task}, plugins, market)
         outside = Outside(private=(folder.path.resolve(),), model=config.model)
         episode = factory.open(spec, model or _NoModel(), outside=outside)
-        if not isinstance(episode, TradingEpisode):
+        if not isinstance(episode, TradingEpisodeRun):
             raise ConfigError(f"markets: {entry.market}: the task {task.name} does not trade")
 
         self.spec = spec
@@ -177,7 +177,7 @@ class EntryEpisode:
         self._memory: JsonValue = None
         self._shown: tuple[str, ...] = ()
 
-    def settle(self, chain: Chain, sessions: int) -> None:
+    def settle(self, chain: RecordChain, sessions: int) -> None:
         """Settle the decisions for the first `sessions` sessions, on the market known to this
         episode.
 

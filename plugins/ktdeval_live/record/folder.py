@@ -40,7 +40,7 @@ from ktdeval_live.days.market_increments import Increment, check_increment, mark
 from ktdeval_live.days.market_sessions import Schedule
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.record.append_only_file import MAX_BYTES
-from ktdeval_live.record.chain import Chain, DecisionKey, Frozen, Gap, Joined
+from ktdeval_live.record.chain import DecisionKey, Frozen, Gap, Joined, RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord
 
 T = TypeVar("T")
@@ -137,9 +137,9 @@ class LiveFolder:
 
     # --- the chain and its data
 
-    def chain(self) -> Chain:
+    def chain(self) -> RecordChain:
         """Return the current chain. Raises StoreError or VerificationError."""
-        return Chain(self.path / CHAIN)
+        return RecordChain(self.path / CHAIN)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -184,12 +184,12 @@ class LiveFolder:
     def _increment_path(self, market: str, day: str, number: int) -> Path:
         return self.path / "data" / market / f"{day}-{number}.json"
 
-    def increments(self, market: str, chain: Chain | None = None) -> list[Increment]:
+    def increments(self, market: str, chain: RecordChain | None = None) -> list[Increment]:
         """Return a market's increments in chain order; by default those of the current chain."""
         known = chain or self.chain()
         return [self.increment(body) for _, body in known.find_data(market)]
 
-    def market(self, name: str, chain: Chain | None = None) -> MarketSnapshot:
+    def market(self, name: str, chain: RecordChain | None = None) -> MarketSnapshot:
         """Return a market as known to a chain, by default the current one."""
         days = self.schedule(name).days
         return market_as_known(self.base(name), days, self.increments(name, chain))

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.trading import StepRecord, TradingConfig
-from ktdeval_live.record.chain import Chain
-from ktdeval_live.record.entrant_episode import DayAnswer, Entry, EntryEpisode, answers
+from ktdeval_live.record.chain import RecordChain
+from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, EntryEpisode, answers
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.missing_decision_bounds import AccountMoves, carry_forward, return_bounds
 
@@ -35,7 +35,7 @@ class EntryResult:
     Returns are simple daily returns, as fractions.
     """
 
-    entry: Entry
+    entry: EntrantMarket
     days: tuple[str, ...]  #: [T] ISO fill days
     counted: BoolArray  #: [T] whether the day is after the shadow days and after the entrant joined
     decided: BoolArray  #: [T] whether there was a decision that no gap made void
@@ -70,7 +70,7 @@ def total_return(returns: npt.NDArray[np.float64]) -> float | None:
     return float(np.prod(1.0 + returns) - 1.0)
 
 
-def settled_sessions(folder: LiveFolder, chain: Chain, market: str) -> int:
+def settled_sessions(folder: LiveFolder, chain: RecordChain, market: str) -> int:
     """Return the number of decisions in a market whose fill day is frozen, counted from the first.
 
     The count ends at the first day that is not frozen.
@@ -86,7 +86,11 @@ def settled_sessions(folder: LiveFolder, chain: Chain, market: str) -> int:
 
 
 def entry_result(
-    folder: LiveFolder, chain: Chain, entry: Entry, plugins: Plugins, market: MarketSnapshot
+    folder: LiveFolder,
+    chain: RecordChain,
+    entry: EntrantMarket,
+    plugins: Plugins,
+    market: MarketSnapshot,
 ) -> EntryResult:
     """Return the results of an entry on `market`, as known now."""
     settled = settled_sessions(folder, chain, entry.market)
@@ -124,7 +128,7 @@ def entry_result(
     )
 
 
-def _joined_days(entry: Entry, days: Sequence[str]) -> BoolArray:
+def _joined_days(entry: EntrantMarket, days: Sequence[str]) -> BoolArray:
     """Return [T] whether each day is on or after the entrant's first fill day."""
     first = entry.entrant.first or ""
     return np.array([day >= first for day in days], dtype=np.bool_)

@@ -31,8 +31,8 @@ from ktdeval_live.plan import LivePlan
 from ktdeval_live.publication.publication_evidence import Level, evidence_level
 from ktdeval_live.publication.publish_chain import Publication, publications
 from ktdeval_live.publication.time_authorities import NOBODY, TrustedRoots, authority_of, plan_trust
-from ktdeval_live.record.chain import Chain
-from ktdeval_live.record.entrant_episode import Entry, answers, find_entries
+from ktdeval_live.record.chain import RecordChain
+from ktdeval_live.record.entrant_episode import EntrantMarket, answers, find_entries
 from ktdeval_live.record.folder import CARDS, LiveFolder
 from ktdeval_live.results.card_labels import labels_of
 from ktdeval_live.results.card_types import (
@@ -61,7 +61,7 @@ NO_SHARED_DAY = "no counted day on which both are known"
 class CardBasis:
     """Chain, publications and market on which a card is based."""
 
-    chain: Chain
+    chain: RecordChain
     public: Sequence[Publication]  #: evidence for the chain
     market: MarketSnapshot  #: market as known to the chain
 
@@ -103,7 +103,7 @@ def live_card(
     return msgspec.structs.replace(card, labels=labels_of(card))
 
 
-def _market_part(entry: Entry, base: MarketSnapshot, market: MarketSnapshot) -> MarketPart:
+def _market_part(entry: EntrantMarket, base: MarketSnapshot, market: MarketSnapshot) -> MarketPart:
     return MarketPart(
         name=entry.market,
         base=base.id,
@@ -115,7 +115,7 @@ def _market_part(entry: Entry, base: MarketSnapshot, market: MarketSnapshot) -> 
     )
 
 
-def _evidence_part(folder: LiveFolder, basis: CardBasis, entry: Entry) -> EvidencePart:
+def _evidence_part(folder: LiveFolder, basis: CardBasis, entry: EntrantMarket) -> EvidencePart:
     def level(trust: TrustedRoots) -> Level:
         return evidence_level(folder, basis.chain, entry, public, trust)
 
@@ -133,7 +133,9 @@ def _evidence_part(folder: LiveFolder, basis: CardBasis, entry: Entry) -> Eviden
     )
 
 
-def _days_part(folder: LiveFolder, chain: Chain, entry: Entry, result: EntryResult) -> DaysPart:
+def _days_part(
+    folder: LiveFolder, chain: RecordChain, entry: EntrantMarket, result: EntryResult
+) -> DaysPart:
     ended = answers(chain, entry)
     before = dict(zip(result.days, folder.schedule(entry.market).days, strict=False))
     causes: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ktdeval_live.checks.check_beginning import calendar_findings
 from ktdeval_live.days.market_sessions import Schedule, Session
-from ktdeval_live.record.chain import Chain, Entry, Frozen
+from ktdeval_live.record.chain import Entry, Frozen, RecordChain
 
 
 def session(day: int, close: str = "21:00", next_open: str | None = "14:20") -> Session:
@@ -31,7 +31,7 @@ def found(stored: list[Session], expected: list[Session], *frozen: str) -> list[
         links.append(Entry(seq=seq, previous="0" * 64, at="2026-01-10T00:00:00Z", body=body))
 
     findings = calendar_findings(
-        Chain(Path("chain.jsonl"), links),
+        RecordChain(Path("chain.jsonl"), links),
         Schedule(market="us", sessions=tuple(stored)),
         Schedule(market="us", sessions=tuple(expected)),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import StoreError, VerificationError
-from ktdeval_live.record.chain import Begun, Chain, Frozen, Gap, read_chain
+from ktdeval_live.record.chain import Begun, Frozen, Gap, RecordChain, read_chain
 
 Lines = list[dict[str, Any]]
 
@@ -19,8 +19,8 @@ def begun() -> Begun:
     return Begun(plan="a" * 64, schedules={}, base={}, files={}, systems={}, software="0")
 
 
-def chain_of_four(path: Path) -> Chain:
-    chain = Chain(path)
+def chain_of_four(path: Path) -> RecordChain:
+    chain = RecordChain(path)
     chain.append(begun(), "2026-01-05T20:00:00Z")
     for number, day in enumerate(("2026-01-05", "2026-01-06")):
         frozen = Frozen(market="us", day=day, increment="b" * 64, number=0)
@@ -34,7 +34,7 @@ def chain_of_four(path: Path) -> Chain:
 
 def test_chain_reads_back_as_it_was_written(tmp_path: Path) -> None:
     written = chain_of_four(tmp_path / "chain.jsonl")
-    read = Chain(tmp_path / "chain.jsonl")
+    read = RecordChain(tmp_path / "chain.jsonl")
 
     assert read.entries == written.entries
     assert read.head == written.head
@@ -53,7 +53,7 @@ def test_line_that_a_killed_process_left_is_cut_off(tmp_path: Path) -> None:
 
     for size in range(len(data) - 200, len(data)):
         path.write_bytes(data[:size])
-        chain = Chain(path)
+        chain = RecordChain(path)
         assert chain.entries == whole[:-1]
         chain.append(whole[-1].body, whole[-1].at)
         assert path.read_bytes() == data

@@ -14,7 +14,7 @@ from ktdeval_live.deciding.beginning import begin, join
 from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
 from ktdeval_live.deciding.step import LiveStep
 from ktdeval_live.plan import Entrant
-from ktdeval_live.record.entrant_episode import Entry, answers
+from ktdeval_live.record.entrant_episode import EntrantMarket, answers
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test
 from live_plans import plan_of
@@ -45,7 +45,7 @@ def test_joiner_decides_from_the_next_day_on(tmp_path: Path, plugins: Plugins) -
     steps(folder, plugins, clock, "2024-06-04T20:15:00Z", "2024-06-05T20:15:00Z")
 
     test = LiveFolder(folder.path)
-    entry = Entry(test.plan, test.plan.entrant("chance"), "us")
+    entry = EntrantMarket(test.plan, test.plan.entrant("chance"), "us")
 
     assert list(answers(test.chain(), entry)) == ["2024-06-04", "2024-06-05"]
     assert verify_test(test, plugins).findings == ()

@@ -12,7 +12,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
-from ktdeval_live.record.entrant_episode import Entry, EntryEpisode
+from ktdeval_live.record.entrant_episode import EntrantMarket, EntryEpisode
 from ktdeval_live.results.settled_cards import settle_test
 from live_drops import plugins
 from live_plans import rehearsed
@@ -108,7 +108,7 @@ def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(case: Case, tmp_path
     run = RunFolder.load(tmp_path / "run")
     ordinary = run.load_ledger(run.manifest.specs[0])
 
-    entry = Entry(test.plan, test.plan.entrant("system"), "one")
+    entry = EntrantMarket(test.plan, test.plan.entrant("system"), "one")
     episode = EntryEpisode(entry, test, plugins(), test.market("one"))
     episode.settle(test.chain(), len(test.schedule("one").deciding))
 

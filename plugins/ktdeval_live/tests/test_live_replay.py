@@ -13,7 +13,7 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
-from ktdeval_live.record.entrant_episode import Entry, EntryEpisode
+from ktdeval_live.record.entrant_episode import EntrantMarket, EntryEpisode
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test, write_cards
 from live_plans import entrants, rehearsed
@@ -44,7 +44,7 @@ def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(
     run = RunFolder.load(tmp_path / "run")
     ordinary = run.load_ledger(run.manifest.specs[0])
 
-    entry = Entry(week.plan, week.plan.entrant("momentum"), "us")
+    entry = EntrantMarket(week.plan, week.plan.entrant("momentum"), "us")
     episode = EntryEpisode(entry, week, plugins, week.market("us"))
     episode.settle(week.chain(), 5)
 

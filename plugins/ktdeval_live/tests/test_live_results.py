@@ -21,7 +21,7 @@ from ktdeval_live.deciding.consistency_runs import RepeatAgreement
 from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
 from ktdeval_live.deciding.step import LiveStep
 from ktdeval_live.page.series import sharpe_ends
-from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_kind import can_be_ranked
 from ktdeval_live.results.card_labels import has_wide_bounds, labels_of, wide_words
@@ -93,7 +93,7 @@ def stepped(
 
 def result_of(test: LiveFolder, entrant: str = "parts") -> EntryResult:
     """Return the results of an entrant as known now."""
-    entry = Entry(test.plan, test.plan.entrant(entrant), "us")
+    entry = EntrantMarket(test.plan, test.plan.entrant(entrant), "us")
     return entry_result(test, test.chain(), entry, plugins(), test.market("us"))
 
 
@@ -409,7 +409,7 @@ def test_row_of_an_excess_has_its_days_and_its_interval_as_far_as_it_is_bounded(
 def test_row_of_repeats_has_the_shares_of_those_that_agree(
     gapped: LiveFolder, counts: tuple[int, ...], shown: tuple[str, ...]
 ) -> None:
-    entry = Entry(gapped.plan, gapped.plan.entrant("parts"), "us")
+    entry = EntrantMarket(gapped.plan, gapped.plan.entrant("parts"), "us")
 
     row = agreement_row(RepeatAgreement(entry, *counts))
 

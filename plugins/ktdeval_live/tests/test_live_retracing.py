@@ -13,9 +13,9 @@ from ktdeval_live.checks.decision_replay import KnownMarkets, Retracer
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.deciding.past_replay import SetClock
-from ktdeval_live.record.chain import Chain, Decided, Frozen
+from ktdeval_live.record.chain import Decided, Frozen, RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord
-from ktdeval_live.record.entrant_episode import DayAnswer, Entry, answers
+from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answers
 from ktdeval_live.record.folder import LiveFolder
 from live_plans import rehearsed
 from live_week import BEFORE, kept_week
@@ -31,7 +31,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> Check
     return CheckedFolder(folder, folder.chain(), plugins)
 
 
-def recorded(checked: CheckedFolder, entry: Entry) -> list[Recorded]:
+def recorded(checked: CheckedFolder, entry: EntrantMarket) -> list[Recorded]:
     """Return the records of an entry, with the number of links that each was shown."""
     ended = answers(checked.chain, entry)
     found = []
@@ -96,7 +96,7 @@ def test_revision_and_late_data_begin_a_new_stretch(checked: CheckedFolder) -> N
         ("2024-06-06", 0): 1,
         ("2024-06-07", 0): 1,
     }
-    assert isinstance(checked.folder.chain(), Chain)
+    assert isinstance(checked.folder.chain(), RecordChain)
 
 
 @pytest.mark.exhaustive
@@ -105,7 +105,7 @@ def test_half_day_is_decided_on_though_news_come_after_its_close(
     tmp_path: Path, plugins: Plugins
 ) -> None:
     folder = rehearsed(tmp_path / "week", plugins, first="2024-07-03", last="2024-07-05")
-    entry = Entry(folder.plan, folder.plan.entrant("momentum"), "us")
+    entry = EntrantMarket(folder.plan, folder.plan.entrant("momentum"), "us")
     ended = answers(folder.chain(), entry)
 
     assert {day: answer.counts for day, answer in ended.items()} == {

@@ -41,7 +41,7 @@ class FactSource:
 
 
 @dataclass(frozen=True)
-class Facts:
+class PlantedFacts:
     """Facts in the order in which prompts show them."""
 
     lines: tuple[str, ...]
@@ -51,7 +51,7 @@ class Facts:
     snapshot: str  #: id of the market snapshot
 
 
-def gather_facts(source: FactSource, plugins: Plugins) -> Facts:
+def gather_facts(source: FactSource, plugins: Plugins) -> PlantedFacts:
     """Run a task's windows and return the facts about its candidates.
 
     A candidate whose return is unknown or 0 is skipped, since its return has no sign. The same
@@ -96,7 +96,7 @@ def gather_facts(source: FactSource, plugins: Plugins) -> Facts:
     kept = np.flatnonzero(has_sign)
     keys = list(found)
     lines = list(found.values())
-    return Facts(
+    return PlantedFacts(
         tuple(lines[place] for place in kept),
         tuple(keys[place] for place in kept),
         returns[has_sign],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval_models.planted.facts import Facts
+from ktdeval_models.planted.facts import PlantedFacts
 from ktdeval_models.planted.reduced_text import FALLS, tokens_of
 from ktdeval_models.planted.transformer import Transformer
 
@@ -27,7 +27,7 @@ class Recall:
         return self.right / self.facts
 
 
-def recall_of(network: Transformer, facts: Facts) -> Recall:
+def recall_of(network: Transformer, facts: PlantedFacts) -> Recall:
     """Query a network for the sign of every fact."""
     probabilities = network.answers(tokens_of(facts.lines))
     says_rise = probabilities[:, FALLS:].sum(axis=1) > 0.5

@@ -17,7 +17,7 @@ from ktdeval.cli import open_plugins, print_grid, print_json
 from ktdeval.errors import DataError, UsageError
 from ktdeval.stats import wilson
 from ktdeval.values import filling, install_command, later, make_folder
-from ktdeval_models.planted.facts import Facts, FactSource, gather_facts
+from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts
 from ktdeval_models.planted.params import model_folder
 from ktdeval_models.planted.planted_files import (
     DESCRIPTION,
@@ -96,7 +96,7 @@ def _parse_exposures(text: str) -> tuple[int, ...]:
 
 
 def _train_models(
-    facts: Facts, exposures: tuple[int, ...], seed: int, options: MemoryOptions
+    facts: PlantedFacts, exposures: tuple[int, ...], seed: int, options: MemoryOptions
 ) -> Iterator[_Model]:
     """Yield the models of a seed: from their folders if all exist, otherwise from a new training
     run.
@@ -125,7 +125,7 @@ def _train_models(
 
 
 def _networks(
-    facts: Facts, sizes: Sizes, exposures: tuple[int, ...], seed: int, options: MemoryOptions
+    facts: PlantedFacts, sizes: Sizes, exposures: tuple[int, ...], seed: int, options: MemoryOptions
 ) -> Iterator[tuple[int, Transformer]]:
     """Yield the network after each number of exposures. Raises UsageError if torch is missing."""
     try:
@@ -142,7 +142,7 @@ def _networks(
 
 
 def _description(
-    facts: Facts, sizes: Sizes, exposures: int, seed: int, options: MemoryOptions
+    facts: PlantedFacts, sizes: Sizes, exposures: int, seed: int, options: MemoryOptions
 ) -> PlantedFile:
     """Return the description of a model, without the hash of its weights."""
     return PlantedFile(
@@ -174,7 +174,7 @@ def _version(package: str) -> str:
 
 
 def _models_there(
-    facts: Facts, wanted: Mapping[int, PlantedFile], out: Path
+    facts: PlantedFacts, wanted: Mapping[int, PlantedFile], out: Path
 ) -> Sequence[_Model] | None:
     """Return the models of a seed if all exist, otherwise None. Raises DataError if a folder holds
     a model from a different training run.

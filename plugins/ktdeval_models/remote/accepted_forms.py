@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 
-from ktdeval.calls import Refusal, is_reply_limit
+from ktdeval.calls import ProviderRefusal, is_reply_limit
 from ktdeval.errors import ModelError, ProviderError
 
 SCHEMA = "json_schema"
@@ -81,7 +81,7 @@ class RequestForms:
             self._known |= taken
 
     def after_refusal(
-        self, forms: Mapping[str, str], refusal: Refusal, sent: Sequence[str]
+        self, forms: Mapping[str, str], refusal: ProviderRefusal, sent: Sequence[str]
     ) -> dict[str, str] | None:
         """Return the forms to try next; None if the refusal blames no part, or no form is left for
         the part.
@@ -103,7 +103,7 @@ class RequestForms:
         return tuple(f"{part}: {firsts[part]} was refused, sent {forms[part]}" for part in changed)
 
 
-def refusing_words(refusal: Refusal) -> str | None:
+def refusing_words(refusal: ProviderRefusal) -> str | None:
     """Return the text with which a server refuses part of the request; None if the status or text
     does not indicate such a refusal.
     """
@@ -116,7 +116,7 @@ def refusing_words(refusal: Refusal) -> str | None:
     return words
 
 
-def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
+def blamed_part(refusal: ProviderRefusal, sent: Sequence[str]) -> str | None:
     """Return the part of a request that a refusal blames, among the parts sent.
 
     A server error (500) counts if it names the part and says that it is not accepted.

@@ -16,7 +16,7 @@ from typing import Any
 from ktdeval.calls import (
     PromptBlock,
     PromptCacheRules,
-    Refusal,
+    ProviderRefusal,
     bad_response,
     bare_model,
     one_line,
@@ -490,7 +490,7 @@ class AnthropicModel(RemoteAdapter):
         return fields - {"max_tokens"}
 
     def refusal_error(
-        self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
+        self, refusal: ProviderRefusal, content: bytes, body: Mapping[str, Any]
     ) -> ModelError | ProviderError:
         """Return the error for a refusal.
 

@@ -19,7 +19,7 @@ from ktdeval.calls import (
     Caller,
     ContentFiltered,
     PromptCacheRules,
-    Refusal,
+    ProviderRefusal,
     bad_response,
     check_base_url,
     error_of,
@@ -256,7 +256,7 @@ class RemoteAdapter:
 
     def refusal_error(
         self,
-        refusal: Refusal,
+        refusal: ProviderRefusal,
         content: bytes,  # noqa: ARG002
         body: Mapping[str, Any],
     ) -> ModelError | ProviderError:
@@ -404,7 +404,11 @@ class RemoteAdapter:
         raise bad_response(self.caller, problem)
 
     def _reply_or_raise(
-        self, refusal: Refusal, content: bytes, body: Mapping[str, Any], tried: Sequence[str]
+        self,
+        refusal: ProviderRefusal,
+        content: bytes,
+        body: Mapping[str, Any],
+        tried: Sequence[str],
     ) -> Reply:
         """Return an empty reply if the refusal comes from a content filter, otherwise raise the
         refusal's error.

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ktdeval.calls import Refusal, bad_response, one_line
+from ktdeval.calls import ProviderRefusal, bad_response, one_line
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import (
     NO_TOOL,
@@ -329,7 +329,7 @@ class GoogleModel(RemoteAdapter):
         return names | {_snake(name) for name in names}
 
     def refusal_error(
-        self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
+        self, refusal: ProviderRefusal, content: bytes, body: Mapping[str, Any]
     ) -> ModelError | ProviderError:
         """Return the error for a refusal, with the details of this API."""
         refusal = _add_details(refusal, content)
@@ -466,7 +466,7 @@ def _snake(name: str) -> str:
     return _SNAKE.sub("_", name).lower()
 
 
-def _add_details(refusal: Refusal, content: bytes) -> Refusal:
+def _add_details(refusal: ProviderRefusal, content: bytes) -> ProviderRefusal:
     """Return a refusal with the reason and the retry delay from the error's `details`.
 
     An exhausted daily quota and an account without quota become `insufficient_quota`, which is not

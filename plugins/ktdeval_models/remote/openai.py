@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ktdeval.calls import Context, Refusal, bad_response, served_text
+from ktdeval.calls import Context, ProviderRefusal, bad_response, served_text
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness import (
     CallParams,
@@ -273,7 +273,7 @@ class ChatModel(OpenAIAdapter):
         return parts
 
     def refusal_error(
-        self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
+        self, refusal: ProviderRefusal, content: bytes, body: Mapping[str, Any]
     ) -> ModelError | ProviderError:
         """Return the error for a refusal; if earlier thoughts are missing, the error names the
         option that sends them.

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.calls import Refusal
+from ktdeval.calls import ProviderRefusal
 from ktdeval.harness import APPLIED, NOT_APPLIED, ModelRequest, OwnSettings, settings_note
 from ktdeval.values import JsonValue
 
@@ -93,7 +93,7 @@ class OwnFields:
                 body = _with_field(body, path.split("."), value)
         return body
 
-    def learn_refusal(self, refusal: Refusal, request: ModelRequest) -> bool:
+    def learn_refusal(self, refusal: ProviderRefusal, request: ModelRequest) -> bool:
         """Remember which setting of a request a refusal blames; return whether it is a new one."""
         own = request.own
         if own is None or refusal.status not in _REFUSED:

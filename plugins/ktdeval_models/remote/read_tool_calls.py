@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ktdeval.calls import Refusal
+from ktdeval.calls import ProviderRefusal
 from ktdeval.harness import NO_TOOL, ModelRequest, Reply, ToolCall, is_no_arguments
 from ktdeval.values import TOO_DEEP, JsonValue, loads_strict
 
@@ -113,7 +113,7 @@ def sent_arguments(text: str) -> str:
     return json.dumps({"malformed_arguments": text}, ensure_ascii=False)
 
 
-def unread_reply(refusal: Refusal, content: bytes, request: ModelRequest) -> Reply | None:
+def unread_reply(refusal: ProviderRefusal, content: bytes, request: ModelRequest) -> Reply | None:
     """Return the model's reply if an error says that the server could not parse it; None for other
     errors.
 
@@ -147,7 +147,7 @@ def broken_call(text: str, request: ModelRequest) -> ToolCall:
     return ToolCall("", named or request.tool_choice or "", text or "(not shown)")
 
 
-def _unread_text(refusal: Refusal, content: bytes) -> str | None:
+def _unread_text(refusal: ProviderRefusal, content: bytes) -> str | None:
     """Return the text that a server could not parse; None for other errors."""
     if refusal.status < 400:
         return None
@@ -168,7 +168,7 @@ def _unread_text(refusal: Refusal, content: bytes) -> str | None:
     return None
 
 
-def _message(error: Mapping[str, Any], refusal: Refusal) -> str:
+def _message(error: Mapping[str, Any], refusal: ProviderRefusal) -> str:
     """Return the full message of an error; a `Refusal` holds only its beginning."""
     message = error.get("message")
     if isinstance(message, str):

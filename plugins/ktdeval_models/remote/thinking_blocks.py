@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from ktdeval.calls import Caller, Refusal, one_line
+from ktdeval.calls import Caller, ProviderRefusal, one_line
 from ktdeval.errors import ProviderError
 from ktdeval.harness import Message, Opaque, json_object
 from ktdeval.values import dumps_canonical
@@ -135,7 +135,7 @@ def add_thoughts(entry: dict[str, Any], message: Message, provider: str) -> None
         entry["content"] = "\n\n".join(filter(None, (thought, entry.get("content"))))
 
 
-def missed_thoughts(refusal: Refusal, caller: Caller) -> ProviderError | None:
+def missed_thoughts(refusal: ProviderRefusal, caller: Caller) -> ProviderError | None:
     """Return the error for a refusal because of missing earlier thoughts; None for other
     refusals.
     """

@@ -14,7 +14,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.values import install_command
-from ktdeval_models.planted.facts import Facts, FactSource, gather_facts
+from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts
 from ktdeval_models.planted.params import PlantedParams
 from ktdeval_models.planted.planted_files import DESCRIPTION, WEIGHTS, read_planted
 from ktdeval_models.planted.planted_model import PlantedModel
@@ -248,7 +248,7 @@ def market_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def facts_of(task: str, market: str, **options: object) -> Facts:
+def facts_of(task: str, market: str, **options: object) -> PlantedFacts:
     return gather_facts(FactSource(task, (WINDOW,), data=market, **options), PLUGINS)
 
 

@@ -28,7 +28,7 @@ from ktdeval.trading import Ledger
 from ktdeval_investorbench.epochs_from_cards import FIGURES
 from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.markets import make_market, make_twin
-from ktdeval_investorbench.provider_params import FileParams, TwinParams
+from ktdeval_investorbench.provider_params import FileParams, InvestorMarketParams
 from ktdeval_investorbench.tables import SIZES, class_rows, classify, read_classes
 from searching import examples
 from tables import on_each_row
@@ -164,7 +164,7 @@ def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def twin() -> MarketSnapshot:
-    return make_twin(TwinParams())
+    return make_twin(InvestorMarketParams())
 
 
 @pytest.mark.exhaustive
@@ -174,8 +174,8 @@ def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
 ) -> None:
     assert (
         with_id(twin).id
-        == with_id(make_twin(TwinParams())).id
-        != with_id(make_twin(TwinParams(seed=8))).id
+        == with_id(make_twin(InvestorMarketParams())).id
+        != with_id(make_twin(InvestorMarketParams(seed=8))).id
     )
     assert twin.meta.synthetic
     assert {item.kind for item in twin.documents} == {"news", "annual report", "quarterly report"}
@@ -186,7 +186,7 @@ def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
 def test_informative_news_precede_the_planted_returns_and_other_news_nothing(
     twin: MarketSnapshot,
 ) -> None:
-    for market, planted in ((twin, 0.006), (make_twin(TwinParams(effect=0.0)), 0.0)):
+    for market, planted in ((twin, 0.006), (make_twin(InvestorMarketParams(effect=0.0)), 0.0)):
         moves = effects(market)
         for kind, side in (("good", 1), ("bad", -1), ("talk", 0)):
             returns = moves[kind]

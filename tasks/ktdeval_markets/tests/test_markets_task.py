@@ -41,7 +41,7 @@ from ktdeval.task_api import Window
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
 from ktdeval_investorbench.markets import make_twin
-from ktdeval_investorbench.provider_params import TwinParams
+from ktdeval_investorbench.provider_params import InvestorMarketParams
 from ktdeval_markets import task as task_module
 from ktdeval_markets.prompt_texts import board_lines, venue_line
 from ktdeval_markets.task import MarketTask
@@ -711,7 +711,7 @@ def test_nothing_after_the_close_changes_a_byte_of_the_last_bars(mask: str) -> N
 @pytest.mark.slow
 def test_it_is_an_option_shown_in_the_prompt_and_changes_no_other_task() -> None:
     plugins = load_plugins()
-    snapshot = make_twin(TwinParams())
+    snapshot = make_twin(InvestorMarketParams())
     base, more = (plugins.make_task(f"investorbench_msft{end}") for end in ("", "_history"))
 
     assert base.describe()["history"] is None

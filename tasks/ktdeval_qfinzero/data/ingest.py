@@ -23,7 +23,7 @@ from ktdeval_qfinzero.data.ingest_mapping import (
     quote_cell,
     shape_table,
 )
-from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, whole
+from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableFiles, whole
 from ktdeval_qfinzero.data.problems import ProblemList
 from ktdeval_qfinzero.data.rows import (
     AssetClass,
@@ -297,7 +297,7 @@ class RowReader:
         self._forms = _forms(rounded, source)
         self._rows: dict[TableName, dict[Any, tuple[Any, str]]] = {name: {} for name in TABLES}
 
-    def read(self, name: TableName, spec: TableSource) -> None:
+    def read(self, name: TableName, spec: TableFiles) -> None:
         """Read the files of a source. Raises ConfigError if no file matches, or if the user maps an
         unknown field.
         """

@@ -20,7 +20,7 @@ from ktdeval.values import (
     WrittenNumber,
     near_matches,
 )
-from ktdeval_qfinzero.data.ingest_spec import TableSource
+from ktdeval_qfinzero.data.ingest_spec import TableFiles
 from ktdeval_qfinzero.data.problems import ProblemList
 
 ALIASES = {
@@ -34,7 +34,7 @@ _ADVICE = "map it under columns, or name it under ignore"
 
 
 def shape_table(
-    file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableSource
+    file: tuple[Path, str], fields: tuple[str, ...], required: tuple[str, ...], spec: TableFiles
 ) -> TableFile:
     """Return a file (path, name in messages) with its spec. Raises ConfigError if the user maps an
     unknown field.

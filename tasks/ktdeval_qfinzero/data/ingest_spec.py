@@ -23,7 +23,7 @@ _IGNORE_HELP = (
 
 
 @dataclass(frozen=True)
-class TableSource:
+class TableFiles:
     """Files of a table."""
 
     file: str = option(help=_FILE_HELP)
@@ -32,7 +32,7 @@ class TableSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BarSource(TableSource):
+class BarSource(TableFiles):
     """Files of bars."""
 
     asset_class: Literal["stock", "option", "crypto"] = option(help="kind of instrument")
@@ -90,15 +90,15 @@ class IngestSpec:
     )
     ignore: tuple[str, ...] = option((), help=f"for all bars: {_IGNORE_HELP}")
     bars: tuple[BarSource, ...] = option((), help="bars")
-    symbols: tuple[TableSource, ...] = option((), help="stocks and coins")
-    contracts: tuple[TableSource, ...] = option((), help="options")
-    rates: tuple[TableSource, ...] = option((), help="Treasury curves")
-    dividends: tuple[TableSource, ...] = option((), help="cash dividends")
-    splits: tuple[TableSource, ...] = option((), help="splits")
-    borrow: tuple[TableSource, ...] = option((), help="what can be borrowed to sell short")
-    deals: tuple[TableSource, ...] = option((), help="stocks that were acquired or delisted")
-    events: tuple[TableSource, ...] = option((), help="calendar events")
-    news: tuple[TableSource, ...] = option((), help="articles")
+    symbols: tuple[TableFiles, ...] = option((), help="stocks and coins")
+    contracts: tuple[TableFiles, ...] = option((), help="options")
+    rates: tuple[TableFiles, ...] = option((), help="Treasury curves")
+    dividends: tuple[TableFiles, ...] = option((), help="cash dividends")
+    splits: tuple[TableFiles, ...] = option((), help="splits")
+    borrow: tuple[TableFiles, ...] = option((), help="what can be borrowed to sell short")
+    deals: tuple[TableFiles, ...] = option((), help="stocks that were acquired or delisted")
+    events: tuple[TableFiles, ...] = option((), help="calendar events")
+    news: tuple[TableFiles, ...] = option((), help="articles")
 
 
 def load_spec(path: Path) -> IngestSpec:

@@ -25,12 +25,12 @@ from ktdeval_qfinzero.data.problems import DatasetRefused
 from ktdeval_qfinzero.data.providers import DATASET, FilesParams
 from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.market import generate
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams, ranges_of
+from ktdeval_qfinzero.data.synthetic.params import SyntheticMarketParams, ranges_of
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import moment_text
 
 
-def generate_market(params: SyntheticParams, folder: Path) -> Iterator[str]:
+def generate_market(params: SyntheticMarketParams, folder: Path) -> Iterator[str]:
     """Write an invented market from one seed; yield lines that describe it.
 
     The folder must be absent, empty, or hold this same dataset. Raises DataError if days form no

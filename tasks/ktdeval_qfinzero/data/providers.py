@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ktdeval.hookspecs import Spec
 from ktdeval.registry import DataForm
 from ktdeval.values import maker, option
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
+from ktdeval_qfinzero.data.synthetic.params import SyntheticMarketParams
 
 _FORM = "ktdeval_qfinzero.data.make_and_check"
 
@@ -46,7 +46,7 @@ def providers() -> Sequence[Spec]:
             maker(f"{_FORM}:generate_market"),
             "an invented market of the QFinZero services: prices, options, events and news, from a"
             " seed",
-            SyntheticParams,
+            SyntheticMarketParams,
             extra={"form": DATASET},
         ),
         Spec(

@@ -156,7 +156,7 @@ _ROWS: Mapping[TableName, type[Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RowRule:
     """Rule of a row."""
 
     field: str  #: field named in messages
@@ -181,7 +181,7 @@ class MarketTable:
     columns: Mapping[str, ColumnKind]  #: fields of its rows, in order
     search: Mapping[str, ColumnKind]  #: columns computed from the fields
     key: tuple[str, ...]  #: columns that identify rows and by which rows are sorted
-    rules: tuple[Rule, ...]
+    rules: tuple[RowRule, ...]
 
     @property
     def row(self) -> type[Any]:
@@ -334,11 +334,11 @@ def fill_words(text: str) -> str:
     return Template(text).substitute(_read_schema()["words"])
 
 
-def _rules(declared: Iterable[Sequence[str]]) -> tuple[Rule, ...]:
-    return tuple(Rule(*map(fill_words, rule)) for rule in declared)
+def _rules(declared: Iterable[Sequence[str]]) -> tuple[RowRule, ...]:
+    return tuple(RowRule(*map(fill_words, rule)) for rule in declared)
 
 
-def first_broken(rules: Iterable[Rule]) -> str:
+def first_broken(rules: Iterable[RowRule]) -> str:
     """Return the expression for the number of the first rule that a row breaks; NULL if it breaks
     no rule.
     """
@@ -399,7 +399,7 @@ def bars_table(bars: Bars, series: npt.NDArray[np.int32] | None = None) -> pa.Ta
 
 
 @cache
-def bar_rules(asset_class: AssetClass, resolution: Resolution) -> tuple[Rule, ...]:
+def bar_rules(asset_class: AssetClass, resolution: Resolution) -> tuple[RowRule, ...]:
     """Return the rules of single bars."""
     declared = _read_schema()
     own = [declared[f"{resolution}_bars"]]

@@ -33,7 +33,7 @@ from ktdeval_qfinzero.pmb.broker_types import (
 from ktdeval_qfinzero.pmb.engine_state import Engine
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.placement import reserved_e4
-from ktdeval_qfinzero.pmb.state_events import BrokerState, DayClosed, Event
+from ktdeval_qfinzero.pmb.state_events import BrokerEvent, BrokerState, DayClosed
 from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import TradingHours
 
@@ -207,7 +207,7 @@ def session_shown(state: BrokerState, session: Session) -> answers.SessionShown:
     )
 
 
-def event_shown(event: Event) -> answers.EventShown:
+def event_shown(event: BrokerEvent) -> answers.EventShown:
     """An event: money in dollars, moments as texts, names without their units."""
     return view(answers.EventShown, event, data=_in_dollars(msgspec.to_builtins(event.data)))
 

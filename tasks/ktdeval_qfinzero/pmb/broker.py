@@ -17,7 +17,7 @@ from ktdeval_qfinzero.pmb.arguments import MoveClock
 from ktdeval_qfinzero.pmb.engine_state import Engine
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, read_lines
 from ktdeval_qfinzero.pmb.reference_data import BrokerReference
-from ktdeval_qfinzero.pmb.state_events import BrokerState, CommandRefused, Event
+from ktdeval_qfinzero.pmb.state_events import BrokerEvent, BrokerState, CommandRefused
 from ktdeval_qfinzero.schemas import Arguments
 from ktdeval_qfinzero.timestamps import Clock
 
@@ -49,7 +49,7 @@ class CommandOutcome:
     id: str  # id of the account, session, order or contract concerned
     given: Arguments  # its arguments, typed
     before_ns: int  # clock time before the command
-    events: tuple[Event, ...]  # events that it caused
+    events: tuple[BrokerEvent, ...]  # events that it caused
 
 
 class Broker:

@@ -15,7 +15,7 @@ from ktdeval_qfinzero.pmb.broker_types import Account, Instrument, Order, Rules,
 from ktdeval_qfinzero.pmb.lifecycle_rules import daily_charges
 from ktdeval_qfinzero.pmb.log import EventLog
 from ktdeval_qfinzero.pmb.reference_data import BrokerReference
-from ktdeval_qfinzero.pmb.state_events import BrokerState, Event, EventData, apply
+from ktdeval_qfinzero.pmb.state_events import BrokerEvent, BrokerState, EventData, apply
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 
@@ -56,7 +56,7 @@ class Engine:
             ts_ns = self.now_ns
 
         entry = self.log.add(ts_ns, "event", data.type, data)
-        apply(self.state, Event(entry.seq, entry.ts_ns, data))
+        apply(self.state, BrokerEvent(entry.seq, entry.ts_ns, data))
 
     @property
     def hours(self) -> TradingHours:

@@ -14,7 +14,13 @@ from ktdeval.values import JsonValue, decode_json, dumps_canonical
 
 # imported for its event types
 from ktdeval_qfinzero.pmb import holding_events as holding_events
-from ktdeval_qfinzero.pmb.state_events import EVENT_TYPES, BrokerState, Event, EventData, apply
+from ktdeval_qfinzero.pmb.state_events import (
+    EVENT_TYPES,
+    BrokerEvent,
+    BrokerState,
+    EventData,
+    apply,
+)
 
 FORMAT = "qfinzero-broker-log/3"
 _START = "0" * 64
@@ -59,7 +65,7 @@ class EventLog:
             if isinstance(entry.data, Mapping) and entry.kind == "command"
         )
 
-    def events(self, after: int = -1) -> Iterator[Event]:
+    def events(self, after: int = -1) -> Iterator[BrokerEvent]:
         """Events after a number."""
         return (_event(entry) for entry in self.entries[after + 1 :] if entry.kind == "event")
 
@@ -123,13 +129,13 @@ def state_of_log(lines: Iterable[str]) -> BrokerState:
     return state
 
 
-def _event(entry: BrokerLogEntry) -> Event:
+def _event(entry: BrokerLogEntry) -> BrokerEvent:
     data = (
         entry.data
         if isinstance(entry.data, EventData)
         else msgspec.convert(entry.data, EVENT_TYPES[entry.type])
     )
-    return Event(entry.seq, entry.ts_ns, data)
+    return BrokerEvent(entry.seq, entry.ts_ns, data)
 
 
 def _hashed_line(last: str, entry: BrokerLogEntry) -> tuple[str, str]:

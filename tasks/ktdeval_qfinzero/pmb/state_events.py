@@ -129,7 +129,7 @@ imported.
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class BrokerEvent:
     """An event. `seq`: its number in the log, which also counts commands; `data`: its content."""
 
     seq: int
@@ -142,7 +142,7 @@ class Event:
         return self.data.type
 
 
-def apply(state: BrokerState, event: Event) -> None:
+def apply(state: BrokerState, event: BrokerEvent) -> None:
     """Change the state by an event; nothing else changes it."""
     state.seq, state.now_ns = event.seq, event.ts_ns
     if state.running:

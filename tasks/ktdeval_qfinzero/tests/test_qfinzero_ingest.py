@@ -29,7 +29,7 @@ from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
 from ktdeval_qfinzero.data.ingest_bars import STATEMENTS, moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, shape_table
-from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableSource, load_spec
+from ktdeval_qfinzero.data.ingest_spec import IngestSpec, TableFiles, load_spec
 from ktdeval_qfinzero.data.problems import DatasetRefused, ProblemList
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.schema import fill_words, memory
@@ -750,7 +750,7 @@ def test_a_short_row_that_is_not_text_is_a_problem_and_prints_nothing(
 ) -> None:
     (tmp_path / "day.csv").write_bytes(b"symbol,time,open\nAVLN,\xff\n")
     table = shape_table(
-        (tmp_path / "day.csv", "day.csv"), ("symbol", "time", "open"), (), TableSource("day.csv")
+        (tmp_path / "day.csv", "day.csv"), ("symbol", "time", "open"), (), TableFiles("day.csv")
     )
     problems = ProblemList()
 

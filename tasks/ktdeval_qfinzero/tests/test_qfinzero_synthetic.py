@@ -33,7 +33,7 @@ from ktdeval_qfinzero.data.synthetic.engine import (
 from ktdeval_qfinzero.data.synthetic.macro import draw_readings, market_shocks
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.minute_grid import new_york, session_grid
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
+from ktdeval_qfinzero.data.synthetic.params import SyntheticMarketParams
 from ktdeval_qfinzero.data.synthetic.prices import common_moves
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.instruments import TICKER
@@ -51,7 +51,7 @@ from qfinzero_synthetic import (
 )
 from tables import on_each_row
 
-DEFAULT = SyntheticParams()
+DEFAULT = SyntheticMarketParams()
 NEW = "EMBQ"
 TINY = dataclasses.replace(
     SMALL, stocks=1, coins=0, option_underlyings=0, option_minute_underlyings=0

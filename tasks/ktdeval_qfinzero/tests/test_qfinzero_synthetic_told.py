@@ -19,7 +19,7 @@ from ktdeval_qfinzero.data.synthetic.companies import STOCKS, live
 from ktdeval_qfinzero.data.synthetic.earnings import draw_reports, report_events
 from ktdeval_qfinzero.data.synthetic.macro import FOMC, SERIES
 from ktdeval_qfinzero.data.synthetic.option_prices import OptionTerms, value
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
+from ktdeval_qfinzero.data.synthetic.params import SyntheticMarketParams
 from ktdeval_qfinzero.data.synthetic.prices import draw_course
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.suite.samples import embedded_dataset
@@ -28,7 +28,7 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_synthetic import SMALL, grid_of, small_market
 from tables import on_each_row
 
-DEFAULT = SyntheticParams()
+DEFAULT = SyntheticMarketParams()
 
 
 def connect(folder: Path) -> duckdb.DuckDBPyConnection:

@@ -13,7 +13,7 @@ from typing import Any
 
 from card_cases import PROVENANCE, typed
 from ktdeval.values import content_hash, dumps_pretty
-from ktdeval_board.board_entries import Entry
+from ktdeval_board.board_entries import BoardEntry
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.selftest.sample_board import (
     put_card as put_card,
@@ -97,7 +97,7 @@ def framed(card: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def changed(entry: Entry, change: Callable[[dict[str, Any]], object]) -> Entry:
+def changed(entry: BoardEntry, change: Callable[[dict[str, Any]], object]) -> BoardEntry:
     """An entry whose card is changed; it keeps its id."""
     plain = entry.card.plain
     change(plain)

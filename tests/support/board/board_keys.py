@@ -16,7 +16,7 @@ from board_runs import CLAIMS, DIVISION, TODAY, make_run, plugins
 from ktdeval.cards import PrivateKey
 from ktdeval.runner import DrawnKey, Registrant, Registration, rescore
 from ktdeval.values import dumps_pretty, loads_strict, to_plain
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.errata import load_errata
 from ktdeval_board.layout import BoardFolder
@@ -130,7 +130,7 @@ def findings(board: Path) -> list[tuple[str, str]]:
     return [(finding.rule, finding.message) for finding in [*check_files(board, rules), *refused]]
 
 
-def confirm(board: Path) -> Board:
+def confirm(board: Path) -> LoadedBoard:
     """Put a verdict on each card, as the check does of cards in order, which takes seconds."""
     folder = BoardFolder(board)
     for files in folder.list_cards():
@@ -139,12 +139,12 @@ def confirm(board: Path) -> Board:
     return load_board(board)
 
 
-def entry_of(board: Board, model: str) -> Entry:
+def entry_of(board: LoadedBoard, model: str) -> BoardEntry:
     """The card of a model."""
     (entry,) = [entry for entry in board.entries if entry.model == model]
     return entry
 
 
-def why(board: Board, model: str) -> list[str]:
+def why(board: LoadedBoard, model: str) -> list[str]:
     """Why the card of a model has no rank."""
     return why_unranked(entry_of(board, model), board, board.rules.divisions[0])

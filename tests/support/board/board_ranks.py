@@ -11,7 +11,7 @@ import numpy as np
 from board_cards import files_of, framed, submission_of
 from card_cases import typed
 from ktdeval.values import content_hash, from_plain
-from ktdeval_board.board_entries import Board, Entry
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.document_types import Envelope, EpisodeSeries, Series, Submission, Verdict
 from ktdeval_board.errata import Erratum
 from ktdeval_board.layout import BoardFolder
@@ -65,11 +65,11 @@ def make_division(**changes: Any) -> Division:
 
 
 def make_board(
-    entries: Sequence[Entry],
+    entries: Sequence[BoardEntry],
     market: str = "synthetic",
     errata: Sequence[Erratum] = (),
     **changes: Any,
-) -> Board:
+) -> LoadedBoard:
     """A board of these entries, put into its one division; `changes` are of the division."""
     division = make_division(**changes)
     rules = Rules(
@@ -80,14 +80,14 @@ def make_board(
         (division,),
         baselines=BASELINES,
     )  # type: ignore[arg-type]
-    placed = [Entry(**{**vars(entry), "division": division}) for entry in entries]
+    placed = [BoardEntry(**{**vars(entry), "division": division}) for entry in entries]
 
-    return Board(BoardFolder(Path("board")), rules, tuple(placed), tuple(errata))
+    return LoadedBoard(BoardFolder(Path("board")), rules, tuple(placed), tuple(errata))
 
 
 def make_entry(
-    board: Board, model: str, returns: Mapping[Cell, float | None], **changes: Any
-) -> Entry:
+    board: LoadedBoard, model: str, returns: Mapping[Cell, float | None], **changes: Any
+) -> BoardEntry:
     """An entry of a board with these total returns."""
     returns = dict(returns)
     tier = changes.pop("tier", "re-executed")
@@ -174,7 +174,7 @@ def make_entry(
     verdict = None if tier == "unchecked" else make_verdict(tier)
     files = files_of(board.folder, card, card_id)
 
-    return Entry(
+    return BoardEntry(
         card_id,
         files,
         typed(framed(card)),
@@ -244,7 +244,7 @@ def make_submission(model: str, agent: str, submitted_on: str, strategy: str | N
 
 
 def make_series(
-    entry: Entry,
+    entry: BoardEntry,
     returns: Mapping[Cell, Any],
     selection: Mapping[Cell, Any] | None = None,
     rank: float | None = 0.75,
@@ -307,7 +307,7 @@ def daily(days: Sequence[str], returns: Sequence[float]) -> EpisodeDays:
     return EpisodeDays(np.array(days, dtype="datetime64[D]"), values, values / 10, values / 20)
 
 
-def ranked_tables(board: Board, series: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def ranked_tables(board: LoadedBoard, series: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The tables of the board's one division."""
     return rank_division(board, board.rules.divisions[0], (series or {}).get)
 

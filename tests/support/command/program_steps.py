@@ -22,7 +22,7 @@ from ktdeval_command.program import FinishedProgram, ProgramLimits, Start, run_p
 from ktdeval_command.sandbox import Sandbox
 from ktdeval_command.tool_server import ToolServer
 from ktdeval_command.wire.bridge_request import BridgeRequest
-from ktdeval_command.workspace import Workspaces
+from ktdeval_command.workspace import ProgramWorkspaces
 from planned_tasks import PLUGINS
 
 BRIDGE_TOKEN = "bridge-token-of-the-step"
@@ -164,7 +164,7 @@ def run_step(
     profile: Profile,
     served: Services,
     sandbox: Sandbox,
-    workspaces: Workspaces,
+    workspaces: ProgramWorkspaces,
     listing: str | None = None,
 ) -> FinishedProgram:
     """Run a program for a step, in a folder with the task's files."""
@@ -181,7 +181,7 @@ def run_step(
     return run_program(start, sandbox, workspaces, listing)
 
 
-def kept_bytes(workspaces: Workspaces, listing: str) -> Iterator[tuple[str, bytes]]:
+def kept_bytes(workspaces: ProgramWorkspaces, listing: str) -> Iterator[tuple[str, bytes]]:
     """Yield the path and the bytes of each file of a folder."""
     for entry, data in workspaces.contents(listing):
         if entry.kind == "file":

@@ -9,7 +9,7 @@ import numpy as np
 
 from docs_markdown import code, table
 from ktdeval.cards import TradingCard
-from ktdeval_board.board_entries import Board, Entry, load_board
+from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.ranking.column_texts import system_labels
 from ktdeval_board.rules import Division
 from paths import REPOSITORY
@@ -31,7 +31,7 @@ def systems_table() -> str:
     """
     board = _practice()
     labels = system_labels(board)
-    by_label: dict[str, list[Entry]] = {}
+    by_label: dict[str, list[BoardEntry]] = {}
     for entry in board.entries:
         by_label.setdefault(labels[entry.card_id], []).append(entry)
 
@@ -68,16 +68,16 @@ def kinds_table() -> str:
 
 
 @cache
-def _practice() -> Board:
+def _practice() -> LoadedBoard:
     return load_board(PRACTICE)
 
 
-def _trading(entry: Entry) -> TradingCard:
+def _trading(entry: BoardEntry) -> TradingCard:
     assert isinstance(entry.card, TradingCard)
     return entry.card
 
 
-def _kind_of(entry: Entry) -> str:
+def _kind_of(entry: BoardEntry) -> str:
     if entry.baseline is not None:
         return KINDS[entry.baseline.kind]
 
@@ -85,7 +85,7 @@ def _kind_of(entry: Entry) -> str:
     return KINDS["supervised" if is_trained else "rule"]
 
 
-def _card_of(entries: Iterable[Entry], division: Division) -> TradingCard | None:
+def _card_of(entries: Iterable[BoardEntry], division: Division) -> TradingCard | None:
     for entry in entries:
         if entry.division == division:
             return _trading(entry)
@@ -93,7 +93,7 @@ def _card_of(entries: Iterable[Entry], division: Division) -> TradingCard | None
     return None
 
 
-def _division_heads(board: Board) -> list[str]:
+def _division_heads(board: LoadedBoard) -> list[str]:
     return [code(division.task) for division in board.rules.divisions]
 
 
@@ -139,7 +139,7 @@ def _range_text(medians: Sequence[float]) -> str:
 
 
 def _benchmark_cells(
-    board: Board, words: Callable[[Sequence[float]], str] = _with_quartiles
+    board: LoadedBoard, words: Callable[[Sequence[float]], str] = _with_quartiles
 ) -> list[str]:
     """Return the cells of the index, whose returns are on every card of a division."""
     cells = []

@@ -108,14 +108,14 @@ def _ingested() -> dict[str, Parser]:
 def _ingested_rows(path: Path) -> object:
     from ktdeval.values import read_blocks, read_rows
     from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, plain_json, shape_table
-    from ktdeval_qfinzero.data.ingest_spec import TableSource
+    from ktdeval_qfinzero.data.ingest_spec import TableFiles
     from ktdeval_qfinzero.data.problems import ProblemList
 
     fields = ("symbol", "time", "open", "high", "low", "close", "volume")
     problems = ProblemList()
 
     for file in files_of(path.parent, path.name):
-        table = shape_table(file, fields, ("symbol", "time"), TableSource(path.name))
+        table = shape_table(file, fields, ("symbol", "time"), TableFiles(path.name))
         for row in read_rows(table, as_problem(table.name, problems)):
             try:
                 plain_json(dict(row.cells))

@@ -16,9 +16,9 @@ def program_parsers() -> dict[str, Parser]:
     from ktdeval_command.placeholders import StepValues
     from ktdeval_command.profiles import load_profile, prepare_start
     from ktdeval_command.program import read_outcome
-    from ktdeval_command.workspace import WorkspaceLimits, Workspaces
+    from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 
-    workspaces = Workspaces(LocalStore(scratch() / "workspaces"), "w", WorkspaceLimits())
+    workspaces = ProgramWorkspaces(LocalStore(scratch() / "workspaces"), "w", FolderLimits())
     form = ToolSpec("look", "", {"properties": {"stock_id": {}}})
     offered = ToolSpec("mcp_look", "", {"properties": {"stock_id": {}, "wait": {}}})
     values = StepValues(

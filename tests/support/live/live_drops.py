@@ -25,7 +25,7 @@ from ktdeval_live.deciding.beginning import begin
 from ktdeval_live.deciding.past_replay import InlineAsker, replay_plan
 from ktdeval_live.deciding.step import LiveStep, StepReport
 from ktdeval_live.plan import load_plan
-from ktdeval_live.record.entrant_episode import Entry, EntryEpisode, answers
+from ktdeval_live.record.entrant_episode import EntrantMarket, EntryEpisode, answers
 from ktdeval_live.record.folder import LiveFolder
 from trading_market import part_of_market
 
@@ -233,7 +233,7 @@ def replayed(folder: Path, names: tuple[str, ...] = ("us",), **fields: Any) -> L
 
 def ledger(folder: LiveFolder, entrant: str, market: str = "us") -> list[StepRecord]:
     """Return the settled days of an entry on the data as known now."""
-    entry = Entry(folder.plan, folder.plan.entrant(entrant), market)
+    entry = EntrantMarket(folder.plan, folder.plan.entrant(entrant), market)
     episode = EntryEpisode(entry, folder, plugins(), folder.market(market))
     frozen = len(folder.schedule(market).deciding)
     episode.settle(folder.chain(), frozen)
@@ -248,7 +248,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 def ends(test: LiveFolder, entrant: str = "momentum", market: str = "us") -> dict[str, str]:
     """Return how each day of an entry ended: `decided`, or the cause of its gap."""
-    entry = Entry(test.plan, test.plan.entrant(entrant), market)
+    entry = EntrantMarket(test.plan, test.plan.entrant(entrant), market)
     found = {}
 
     for day, answer in answers(test.chain(), entry).items():

@@ -31,7 +31,7 @@ from ktdeval_live.publication.time_authorities import plan_trust
 from ktdeval_live.publication.time_stamps import stamp_head, stamp_sha256
 from ktdeval_live.record.chain import NOTHING_BEFORE, Entry as Link
 from ktdeval_live.record.decision_records import DecisionRecord
-from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.record.folder import LiveFolder, write_plan
 from ktdeval_live.results.settled_cards import settle_test, write_cards
 
@@ -139,7 +139,7 @@ class Forger:
         systems = {}
 
         for entrant, market in plan.entries():
-            entry = Entry(plan, entrant, market)
+            entry = EntrantMarket(plan, entrant, market)
             spec = entry.spec(folder.base(market), entry.config(), self.plugins)
             systems[entry.name] = spec.id
 

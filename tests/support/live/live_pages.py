@@ -27,7 +27,7 @@ from ktdeval_live.page.data import (
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.publication.publication_evidence import PROVES
 from ktdeval_live.publication.time_authorities import TimeAuthority
-from ktdeval_live.record.entrant_episode import Entry
+from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.results.card_labels import labels_of
 from ktdeval_live.results.card_types import (
     DaysPart,
@@ -76,7 +76,7 @@ def generated_page(shape: Shape = Shape()) -> LivePage:
     for market in shape.markets:
         index = generator.normal(0.0004, 0.009, shape.days)
         for number, entrant in enumerate(plan.entrants):
-            entry = Entry(plan, entrant, market)
+            entry = EntrantMarket(plan, entrant, market)
             result = _result(entry, days, index, number, generator)
             states = _states(result, generator)
             results.append(result)
@@ -133,7 +133,7 @@ def _name(number: int) -> str:
 
 
 def _result(
-    entry: Entry, days: Sequence[str], index: FloatArray, number: int, generator: Any
+    entry: EntrantMarket, days: Sequence[str], index: FloatArray, number: int, generator: Any
 ) -> EntryResult:
     count = len(index)
     numbers = np.arange(count)
@@ -191,7 +191,7 @@ def _states(result: EntryResult, generator: Any) -> tuple[DayState, ...]:
     return tuple(states)
 
 
-def _card(entry: Entry, result: EntryResult, states: Sequence[DayState]) -> LiveCard:
+def _card(entry: EntrantMarket, result: EntryResult, states: Sequence[DayState]) -> LiveCard:
     gaps: dict[str, int] = {}
     for counted, decided, state in zip(result.counted, result.decided, states, strict=True):
         if counted and not decided:

@@ -16,7 +16,7 @@ from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.keyless import TopModel, TopParams
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketTape, StepRecord
@@ -148,7 +148,7 @@ def played(
     parts = EpisodeParts(
         plan, PLUGINS.tools(plan.tools), market, tape, model, agent or ReactAgent()
     )
-    episode = TradingEpisode(spec, parts)
+    episode = TradingEpisodeRun(spec, parts)
 
     return [episode.run_step(step).step for step in range(steps)]
 

@@ -19,7 +19,7 @@ from ktdeval_qfinzero.data.rows import BarKey, Bars, BorrowRow, ContractRow, Sym
 from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.pmb.broker_types import Account, Instrument, Order
 from ktdeval_qfinzero.pmb.margin import MarginState, margin_state
-from ktdeval_qfinzero.pmb.state_events import BrokerState, Event
+from ktdeval_qfinzero.pmb.state_events import BrokerEvent, BrokerState
 from ktdeval_qfinzero.timestamps import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_calls import ask
@@ -216,10 +216,10 @@ class Play:
 
         return list(self.broker.engine.legs_of(first))
 
-    def step(self, ticks: int = 1) -> tuple[Event, ...]:
+    def step(self, ticks: int = 1) -> tuple[BrokerEvent, ...]:
         return self.call("session.step", step=ticks).events
 
-    def until(self, text: str) -> tuple[Event, ...]:
+    def until(self, text: str) -> tuple[BrokerEvent, ...]:
         last = len(self.broker.log.entries)
         self.broker.execute("session.step", {"session_id": self.session_id, "until_ts": text})
         return tuple(self.broker.log.events(after=last))
@@ -247,7 +247,7 @@ class Play:
         kind = "LIMIT" if "limit_price" in more else "MARKET"
         return self.order(side, kind, qty, instrument.symbol, **{"time_in_force": "GTC", **more})
 
-    def events(self, type: str) -> list[Event]:
+    def events(self, type: str) -> list[BrokerEvent]:
         """All events of a type so far."""
         return [event for event in self.broker.log.events(after=0) if event.type == type]
 
@@ -331,7 +331,7 @@ def thing(symbol: str) -> dict[str, str]:
     )
 
 
-def types(events: Sequence[Event]) -> list[str]:
+def types(events: Sequence[BrokerEvent]) -> list[str]:
     """Types of events, without those of the clock."""
     return [event.type for event in events if event.type != "CLOCK_MOVED"]
 

@@ -15,7 +15,7 @@ import ktdeval_qfinzero
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.registry.task_files import merge_layers
 from ktdeval.runner.episodes.episode_parts import ScoringParts
-from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisodeRun
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.values import decode_json, encode_canonical, load_yaml
@@ -191,7 +191,7 @@ def sample_set_of(task: SuiteTask, **changes: Any) -> Any:
 
 def sit(task: SuiteTask, model: Any, numbers: Sequence[int] | None = None) -> list[Any]:
     """Records of the samples, each as the runner makes it; every record must be writable."""
-    episode = ScoringEpisode(spec_of(task), ScoringParts(task, None, None, model, ReactAgent()))
+    episode = ScoringEpisodeRun(spec_of(task), ScoringParts(task, None, None, model, ReactAgent()))
     records = [
         episode.run_step(number).step
         for number in (range(episode.total_steps) if numbers is None else numbers)

@@ -24,13 +24,13 @@ from ktdeval_qfinzero.data.rows import (
 from ktdeval_qfinzero.data.synthetic.companies import STOCKS, live
 from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
 from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, session_grid, shift_sessions
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
+from ktdeval_qfinzero.data.synthetic.params import SyntheticMarketParams
 from ktdeval_qfinzero.data.synthetic.prices import CompanyCourse, common_moves, make_stock
 from ktdeval_qfinzero.timestamps import DAY, day_start
 from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
 
 ALL_TIME = MomentSpan(0, 2**62)
-SMALL = SyntheticParams(
+SMALL = SyntheticMarketParams(
     first_day="2024-10-21",
     last_day="2025-01-15",
     minute_first="2024-12-16",
@@ -104,6 +104,6 @@ def bars(asset_class: str, symbol: str, resolution: str) -> Bars:
     return small_market().prices.bar_table[asset_class, symbol, resolution]
 
 
-def grid_of(params: SyntheticParams) -> MinuteGrid:
+def grid_of(params: SyntheticMarketParams) -> MinuteGrid:
     """The sessions of a market."""
     return session_grid(date.fromisoformat(params.first_day), date.fromisoformat(params.last_day))

@@ -9,7 +9,7 @@ import threading
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.calls.budget import Amount, Budget, Drawing, Reservation, max_request_tokens
+from ktdeval.calls.budget import Budget, BudgetAmount, Drawing, Reservation, max_request_tokens
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
@@ -352,7 +352,7 @@ def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_en
 
 
 #: What a call draws: its most, raised so that sums of rounded figures stay below it
-DRAWN = Amount(MOST * (1 + 1e-9), MAX_TOKENS)
+DRAWN = BudgetAmount(MOST * (1 + 1e-9), MAX_TOKENS)
 
 
 class Shared:
@@ -360,17 +360,17 @@ class Shared:
 
     def __init__(self, *drawings: Drawing) -> None:
         self.drawings = list(drawings)
-        self.drawn: list[Amount] = []
-        self.settled: list[tuple[Amount, Amount]] = []
+        self.drawn: list[BudgetAmount] = []
+        self.settled: list[tuple[BudgetAmount, BudgetAmount]] = []
 
-    def draw(self, most: Amount) -> Drawing:
+    def draw(self, most: BudgetAmount) -> Drawing:
         self.drawn.append(most)
         return self.drawings.pop(0)
 
-    def settle(self, drawn: Amount, used: Amount) -> None:
+    def settle(self, drawn: BudgetAmount, used: BudgetAmount) -> None:
         self.settled.append((drawn, used))
 
-    def find_needed(self, most: Amount) -> dict[str, float]:
+    def find_needed(self, most: BudgetAmount) -> dict[str, float]:
         return {"max_cost": most.usd + 1.0}
 
 
@@ -384,7 +384,7 @@ def test_a_call_waits_while_calls_of_other_processes_may_give_back() -> None:
 
     assert shared.drawn == [DRAWN, DRAWN]
     assert cost == pytest.approx((20 * 2.0 + 40 * 10.0) / 1e6)
-    assert shared.settled == [(DRAWN, Amount(cost, 60))]
+    assert shared.settled == [(DRAWN, BudgetAmount(cost, 60))]
 
 
 def test_a_call_that_was_not_made_gives_back_all_that_it_drew() -> None:
@@ -394,7 +394,7 @@ def test_a_call_that_was_not_made_gives_back_all_that_it_drew() -> None:
 
     one.release(one.reserve(ASKED))
 
-    assert shared.settled == [(DRAWN, Amount(0.0, 0))]
+    assert shared.settled == [(DRAWN, BudgetAmount(0.0, 0))]
 
 
 def test_a_call_that_may_be_billed_uses_all_that_it_drew() -> None:

@@ -21,7 +21,7 @@ from hypothesis import given, strategies as st
 
 from call_runs import cached, entries_in, entry_of, key_of, keys_in, python
 from ktdeval.calls import database
-from ktdeval.calls.cache_admin import CacheAdmin, CheckedReplies, PruneRule
+from ktdeval.calls.cache_admin import CacheAdmin, CachePruneRule, CheckedReplies
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import is_cacheable, pack, request_key, tool_texts
 from ktdeval.errors import StoreError
@@ -425,7 +425,7 @@ def test_models_are_summed_up_with_their_first_and_last_day(stocked):
 
 @on_each_row
 def test_pruning_removes_the_oldest_matching_entries_and_a_dry_run_none(stocked, rule, count):
-    rule = PruneRule(**rule)
+    rule = CachePruneRule(**rule)
     before = stocked.stat().st_size
     with CacheAdmin(stocked) as cache_admin:
         entries = entries_in(stocked)
@@ -455,7 +455,7 @@ def test_pruning_removes_the_oldest_matching_entries_and_a_dry_run_none(stocked,
 
 def test_a_reply_as_old_as_the_limit_stays(stocked):
     with CacheAdmin(stocked) as cache_admin:
-        cache_admin.prune(PruneRule(older_than_days=4.5), NOW)
+        cache_admin.prune(CachePruneRule(older_than_days=4.5), NOW)
 
     assert sorted({entry.created_at for entry in entries_in(stocked)}) == sorted(
         aged(day + 0.5) for day in range(5)
@@ -465,7 +465,7 @@ def test_a_reply_as_old_as_the_limit_stays(stocked):
 def test_a_maximum_size_applies_to_the_remaining_entries(stocked):
     with CacheAdmin(stocked) as cache_admin:
         largest = max(use.bytes for use in cache_admin.models()) // 10
-        cache_admin.prune(PruneRule(max_bytes=5_000), NOW)
+        cache_admin.prune(CachePruneRule(max_bytes=5_000), NOW)
         assert 5_000 - 2 * largest < sum(use.bytes for use in cache_admin.models()) <= 5_000
 
 
@@ -473,7 +473,7 @@ def test_many_replies_go_in_several_transactions_while_another_process_reads(pat
     with CallDatabase(path) as cache:
         cache.put([entry_of(number) for number in range(1_300)])
         with CacheAdmin(path) as cache_admin:
-            assert cache_admin.prune(PruneRule(), NOW).replies == 1_300
+            assert cache_admin.prune(CachePruneRule(), NOW).replies == 1_300
 
         assert cached(cache, key_of(0)) is None
         cache.put([entry_of("new")])

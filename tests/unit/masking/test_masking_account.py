@@ -21,7 +21,7 @@ from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.trading.market_tape import MarketTape
 from ktdfin_market import small_market, spec_of
@@ -102,7 +102,7 @@ def play(name: str, model: Model, market: MarketSnapshot, agent: str = "react") 
     spec = spec_of(task.name, task.mask, task.mode)
     tape = MarketTape.from_snapshot(market, task.trading)
     made = PLUGINS.make_agent(agent, {})
-    episode = TradingEpisode(spec, EpisodeParts(task, (), market, tape, model, made))
+    episode = TradingEpisodeRun(spec, EpisodeParts(task, (), market, tape, model, made))
     return [episode.run_step(step).step for step in range(STEPS)]
 
 

@@ -18,7 +18,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.masking import Lens
 from ktdeval.registry import load_plugins
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.plans.warm_up_notes import first_day_of_warm_up
 from ktdeval.task_api import EpisodeSpec, TargetTask
@@ -263,7 +263,7 @@ def requests_of(agent: str, market: MarketSnapshot, steps: int = 3) -> list[Json
     tape = MarketTape.from_snapshot(market, task.trading)
     recorder = Recorder(PLUGINS.make_model("builtin/trivial", {}))
     made = PLUGINS.make_agent(agent, {})
-    episode = TradingEpisode(spec, EpisodeParts(task, (), market, tape, recorder, made))
+    episode = TradingEpisodeRun(spec, EpisodeParts(task, (), market, tape, recorder, made))
 
     for step in range(steps):
         assert episode.run_step(step).step.positions == ()

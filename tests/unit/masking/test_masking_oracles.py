@@ -15,7 +15,7 @@ from ktdeval.masking.aliases_and_noise import cut_significant, round_significant
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.masking.payload_types import Price, Shares
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order
@@ -155,9 +155,11 @@ def test_a_resumed_episode_knows_the_account_as_the_uninterrupted_one() -> None:
     tools = PLUGINS.tools(PLUGINS.make_task(TASK).tools)
     spec = spec_of(TASK, task.mask, task.mode)
 
-    def episode() -> TradingEpisode:
+    def episode() -> TradingEpisodeRun:
         tape = MarketTape.from_snapshot(MARKET, task.trading)
-        return TradingEpisode(spec, EpisodeParts(task, tools, MARKET, tape, Prober(), ReactAgent()))
+        return TradingEpisodeRun(
+            spec, EpisodeParts(task, tools, MARKET, tape, Prober(), ReactAgent())
+        )
 
     whole = episode()
     entries = [whole.run_step(step) for step in range(8)]

@@ -20,7 +20,7 @@ from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.masking.payload_types import Exact
 from ktdeval.runner.episodes.episode_parts import ScoringParts
-from ktdeval.runner.episodes.scoring_episode import ScoringEpisode
+from ktdeval.runner.episodes.scoring_episode import ScoringEpisodeRun
 from ktdeval.task_api import AnswerRecord, EpisodeSpec
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.qa import QATask
@@ -373,7 +373,7 @@ class Presser:
         )
 
 
-def episode_of(task: Buttons) -> ScoringEpisode:
+def episode_of(task: Buttons) -> ScoringEpisodeRun:
     spec = EpisodeSpec(
         task.name,
         "1",
@@ -387,7 +387,7 @@ def episode_of(task: Buttons) -> ScoringEpisode:
         agent="react",
         agent_args={},
     )
-    return ScoringEpisode(spec, ScoringParts(task, None, MARKET, Presser(), ReactAgent()))
+    return ScoringEpisodeRun(spec, ScoringParts(task, None, MARKET, Presser(), ReactAgent()))
 
 
 def test_what_was_done_with_the_tools_is_part_of_the_answer_that_is_scored() -> None:
@@ -422,7 +422,7 @@ def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(
     reply = Reply(tool_calls=(ToolCall("s", "submit_answer", r'{"answer": "5 \ud83d"}'),))
     monkeypatch.setattr(Presser, "reply", lambda *_: reply)
     record = (
-        ScoringEpisode(SPEC, ScoringParts(task_of(), None, None, Presser(), ReactAgent()))
+        ScoringEpisodeRun(SPEC, ScoringParts(task_of(), None, None, Presser(), ReactAgent()))
         .run_step(0)
         .step
     )

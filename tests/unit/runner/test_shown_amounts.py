@@ -17,7 +17,7 @@ from ktdeval.harness import ModelRequest, Reply
 from ktdeval.keyless import Conversation
 from ktdeval.market import MarketSnapshot
 from ktdeval.observation import ObservedState
-from ktdeval.runner.episodes.episode import TradingEpisode
+from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
@@ -129,7 +129,7 @@ def play(venue: str, trader: Trader, steps: int, **options: Any) -> list[StepRec
     task, window = task_from(row, market, trading=trading, **options)
     spec = market_spec(task, window)
     tape = MarketTape.from_snapshot(market, task.trading)
-    episode = TradingEpisode(spec, EpisodeParts(task, (), market, tape, trader, ReactAgent()))
+    episode = TradingEpisodeRun(spec, EpisodeParts(task, (), market, tape, trader, ReactAgent()))
     return [episode.run_step(step).step for step in range(steps)]
 
 

@@ -11,8 +11,8 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.performance_metrics import panel_metric
 from ktdeval.stats.random_trader_arrays import StepMoves
 from ktdeval.stats.random_traders import (
-    Envelope,
     EnvelopeSettings,
+    TraderEnvelope,
     TradingActivity,
     _RandomTrader,
     moves_of,
@@ -32,7 +32,7 @@ FEW = EnvelopeSettings(paths=40)
 
 
 @pytest.fixture(scope="module")
-def busy() -> tuple[Ledger, Envelope]:
+def busy() -> tuple[Ledger, TraderEnvelope]:
     ledger = play(MARKET, rotation(MARKET, 1, names=12, swaps=2), ROWS)
     return ledger, random_envelope(ledger, MARKET, CONFIG, FEW)
 
@@ -104,7 +104,7 @@ def test_moves_distinguish_entries_additions_and_reductions() -> None:
 
 @pytest.mark.slow
 def test_random_traders_have_the_agents_turnover_names_and_cash(
-    busy: tuple[Ledger, Envelope],
+    busy: tuple[Ledger, TraderEnvelope],
 ) -> None:
     ledger, envelope = busy
     assert envelope.agent.turnover == pytest.approx(
@@ -225,7 +225,7 @@ def test_an_agent_without_skill_has_an_even_rank() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(
-    busy: tuple[Ledger, Envelope],
+    busy: tuple[Ledger, TraderEnvelope],
 ) -> None:
     ledger, envelope = busy
     assert envelope.bands.shape == (5, len(ledger.steps) + 1)

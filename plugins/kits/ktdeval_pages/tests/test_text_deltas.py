@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval_board.site.card_documents import Document, chosen_base
+from ktdeval_board.site.card_documents import CardDocument, chosen_base
 from ktdeval_board.site.files import delta_file
 from ktdeval_pages.text_deltas import MIN_RUN, BaseText, restore_text
 from site_pages import read_data_file
@@ -18,8 +18,8 @@ from site_pages import read_data_file
 TEXTS = st.text(alphabet=st.sampled_from('ab,",\n\ud7ff\U0001f600'), max_size=60)
 
 
-def document(text: str, card_id: str) -> Document:
-    return Document(len(text), card_id, lambda: text)
+def document(text: str, card_id: str) -> CardDocument:
+    return CardDocument(len(text), card_id, lambda: text)
 
 
 @pytest.mark.slow

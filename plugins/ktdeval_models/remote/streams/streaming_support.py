@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from ktdeval.calls import Refusal
+from ktdeval.calls import ProviderRefusal
 from ktdeval_models.remote.accepted_forms import refusing_words
 
 _STREAM = re.compile(r"\bstream(ed|ing|s|_options)?\b", re.IGNORECASE)
 
 
-def refuses_stream(refusal: Refusal) -> bool:
+def refuses_stream(refusal: ProviderRefusal) -> bool:
     """Return whether a refusal blames the fields that ask for a stream."""
     words = refusing_words(refusal)
     return words is not None and _STREAM.search(words) is not None

@@ -22,7 +22,7 @@ from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.rows import AssetClass, DayArray
 from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, generated_folder
-from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
+from ktdeval_qfinzero.data.synthetic.params import SyntheticMarketParams
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.timestamps import DAY, day_start, moment_text
@@ -90,7 +90,7 @@ class Health:
         self._workspaces = workspaces
         folder = settings.data
         if folder is None:
-            folder = generated_folder(cache_root(), SyntheticParams(seed=settings.seed))
+            folder = generated_folder(cache_root(), SyntheticMarketParams(seed=settings.seed))
         # without duplicates: the served dataset may be watched, too
         self._folders = list(dict.fromkeys((folder, *settings.watched)))
 

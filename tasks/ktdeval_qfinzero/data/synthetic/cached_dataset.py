@@ -14,7 +14,7 @@ from ktdeval.values import content_hash, lock_folder, make_folder
 from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.manifest import MANIFEST, VERSION
 from ktdeval_qfinzero.data.synthetic.market import generate
-from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticParams
+from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticMarketParams
 from ktdeval_qfinzero.data.writing import save_dataset
 
 _ADVICE = "set KTDEVAL_CACHE_DIR to a folder that can be written"
@@ -29,11 +29,11 @@ def open_embedded(cache: Path, seed: int = 0, say: Callable[[str], None] | None 
     """Open the market of a seed; `say` receives messages about slow steps. Raises StoreError if the
     cache can't be written, and DataError if the dataset is invalid.
     """
-    return open_generated(cache, SyntheticParams(seed=seed), say)
+    return open_generated(cache, SyntheticMarketParams(seed=seed), say)
 
 
 def open_generated(
-    cache: Path, params: SyntheticParams, say: Callable[[str], None] | None = None
+    cache: Path, params: SyntheticMarketParams, say: Callable[[str], None] | None = None
 ) -> Dataset:
     """Like `open_embedded`, for any parameters. If several processes open a new market at once, one
     generates it and the others wait.
@@ -48,14 +48,14 @@ def open_generated(
         raise DataError(f"{error}; delete {folder} to generate it again") from error
 
 
-def generated_folder(cache: Path, params: SyntheticParams) -> Path:
+def generated_folder(cache: Path, params: SyntheticMarketParams) -> Path:
     """Return the folder of a market, by parameters and by the versions of the generator and of the
     format.
     """
     return cache / f"synthetic-v{GENERATOR_VERSION}.{VERSION}-{content_hash(asdict(params))[:16]}"
 
 
-def _generate(folder: Path, params: SyntheticParams, say: Callable[[str], None]) -> None:
+def _generate(folder: Path, params: SyntheticMarketParams, say: Callable[[str], None]) -> None:
     """Generate a market into its folder, unless another process did so while this one waited for
     its turn.
     """

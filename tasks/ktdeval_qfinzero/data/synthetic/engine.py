@@ -69,7 +69,7 @@ class TradingTerms:
 
 
 @dataclass(frozen=True, eq=False)
-class MarketTape:
+class InstrumentTape:
     """All bars of one instrument."""
 
     minutes: Bars  #: bars of all minutes with a trade, on all days
@@ -156,7 +156,7 @@ def combine(
 
 def make_tape(
     seed: int, words: tuple[str, ...], grid: MinuteGrid, moves: RiskMoves, traded: TradingTerms
-) -> MarketTape:
+) -> InstrumentTape:
     """Return the bars of the path that the moves form. A minute's high and low are those of a
     Brownian bridge between its open and close. A minute with one or two trades has no further
     extremes, and a minute without trades has no bar.
@@ -193,7 +193,7 @@ def make_tape(
         few.astype(np.int64),
     )
 
-    return MarketTape(bars, day_bars(bars, day_row, grid.midnight_ns), day_row)
+    return InstrumentTape(bars, day_bars(bars, day_row, grid.midnight_ns), day_row)
 
 
 def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:

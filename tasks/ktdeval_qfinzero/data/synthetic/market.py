@@ -27,12 +27,12 @@ from ktdeval_qfinzero.data.rows import (
 )
 from ktdeval_qfinzero.data.synthetic.companies import COINS, STOCKS, Coin, Stock, symbol_row
 from ktdeval_qfinzero.data.synthetic.earnings import report_events
-from ktdeval_qfinzero.data.synthetic.engine import MarketTape, RiskMoves
+from ktdeval_qfinzero.data.synthetic.engine import InstrumentTape, RiskMoves
 from ktdeval_qfinzero.data.synthetic.macro import draw_readings, macro_event, market_shocks
 from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, calendar_grid, session_grid
 from ktdeval_qfinzero.data.synthetic.news import NewsFacts, make_news
 from ktdeval_qfinzero.data.synthetic.option_bars import make_options
-from ktdeval_qfinzero.data.synthetic.params import DayRanges, SyntheticParams, ranges_of
+from ktdeval_qfinzero.data.synthetic.params import DayRanges, SyntheticMarketParams, ranges_of
 from ktdeval_qfinzero.data.synthetic.prices import (
     CommonMoves,
     CompanyCourse,
@@ -100,7 +100,7 @@ class _Draft:
         self.facts.quotes.before[stock.ticker] = before
         self.facts.courses.append(course)
 
-    def add_options(self, course: CompanyCourse, tape: MarketTape, has_minutes: bool) -> None:
+    def add_options(self, course: CompanyCourse, tape: InstrumentTape, has_minutes: bool) -> None:
         """Draw the options on a stock."""
         rows = range(0)
         if has_minutes:
@@ -118,7 +118,7 @@ class _Draft:
         self.symbols.append(coin_row(coin, self.grid))
         self.facts.coins[coin.ticker] = (coin, tape.days)
 
-    def store_bars(self, asset_class: AssetClass, ticker: str, tape: MarketTape) -> None:
+    def store_bars(self, asset_class: AssetClass, ticker: str, tape: InstrumentTape) -> None:
         """Store all daily bars, and the minute bars of a range of days."""
         self.bars[asset_class, ticker, "day"] = tape.days
         first_day, last_day = self.ranges.minutes
@@ -127,7 +127,7 @@ class _Draft:
             self.bars[asset_class, ticker, "minute"] = minutes
 
 
-def generate(params: SyntheticParams) -> SyntheticMarket:
+def generate(params: SyntheticMarketParams) -> SyntheticMarket:
     """Return the market for `params`; equal parameters give equal rows. Raises DataError if the
     days can't form a market.
     """

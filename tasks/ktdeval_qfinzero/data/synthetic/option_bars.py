@@ -20,7 +20,7 @@ from ktdeval_qfinzero.data.rows import (
     group_bars,
 )
 from ktdeval_qfinzero.data.synthetic.companies import Size
-from ktdeval_qfinzero.data.synthetic.engine import MarketTape
+from ktdeval_qfinzero.data.synthetic.engine import InstrumentTape
 from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, stream, volume_shape
 from ktdeval_qfinzero.data.synthetic.option_prices import (
     OptionContracts,
@@ -157,7 +157,7 @@ def make_options(
     seed: int,
     grid: MinuteGrid,
     course: CompanyCourse,
-    tape: MarketTape,
+    tape: InstrumentTape,
     curves: DailyCurves,
     minute_rows: range,
 ) -> OptionMarket:
@@ -189,7 +189,7 @@ def _draw_trades(
     seed: int,
     grid: MinuteGrid,
     course: CompanyCourse,
-    tape: MarketTape,
+    tape: InstrumentTape,
     curves: DailyCurves,
     contracts: OptionContracts,
 ) -> OptionTrades:

@@ -15,7 +15,7 @@ GENERATOR_VERSION = 2
 
 
 @dataclass(frozen=True)
-class SyntheticParams:
+class SyntheticMarketParams:
     """Parameters of a synthetic market; days are trading days of XNYS, or the next ones after."""
 
     seed: int = option(0, help="seed of the generator; each seed is another market", minimum=0)
@@ -58,7 +58,7 @@ class DayRanges:
 _REACH = (date(2017, 1, 1), date(2034, 12, 31))
 
 
-def ranges_of(params: SyntheticParams) -> DayRanges:
+def ranges_of(params: SyntheticMarketParams) -> DayRanges:
     """Read the days. Raises DataError if a text is not an ISO date, or if a range ends before it
     begins or lies outside the days.
     """
@@ -89,14 +89,14 @@ def ranges_of(params: SyntheticParams) -> DayRanges:
     return DayRanges(days, minutes, option_minutes, as_of_day)
 
 
-def _range(params: SyntheticParams, first: str, last: str) -> tuple[date, date]:
+def _range(params: SyntheticMarketParams, first: str, last: str) -> tuple[date, date]:
     days = _parse_day(params, first), _parse_day(params, last)
     if days[0] > days[1]:
         raise DataError(f"synthetic market: {first} is after {last}; swap them")
     return days
 
 
-def _parse_day(params: SyntheticParams, name: str) -> date:
+def _parse_day(params: SyntheticMarketParams, name: str) -> date:
     try:
         return date.fromisoformat(getattr(params, name))
     except ValueError:

@@ -22,7 +22,7 @@ from ktdeval_qfinzero.data.synthetic.companies import (
 )
 from ktdeval_qfinzero.data.synthetic.earnings import QuarterlyReport, draw_reports
 from ktdeval_qfinzero.data.synthetic.engine import (
-    MarketTape,
+    InstrumentTape,
     PriceShock,
     RiskMoves,
     TradingTerms,
@@ -236,7 +236,7 @@ class StockCloses:
 
 
 def closes_of(
-    grid: MinuteGrid, tape: MarketTape, life: CompanyLife
+    grid: MinuteGrid, tape: InstrumentTape, life: CompanyLife
 ) -> tuple[FloatArray, FloatArray]:
     """Return [D] closes of a stock, and [D] last closes before each day, in that day's shares."""
     close = np.full(len(grid), np.nan)
@@ -277,7 +277,7 @@ def draw_course(seed: int, stock: Stock, grid: MinuteGrid) -> CompanyCourse:
 
 def make_stock(
     seed: int, grid: MinuteGrid, common: CommonMoves, course: CompanyCourse
-) -> MarketTape:
+) -> InstrumentTape:
     """Draw a stock's bars on all days."""
     life = course.life
     stock = course.life.stock
@@ -308,7 +308,7 @@ def coin_moves(seed: int, grid: MinuteGrid) -> RiskMoves:
     return draw_moves(seed, ("all coins",), grid, _COIN_VOLATILITY, 0.0006)
 
 
-def make_coin(seed: int, grid: MinuteGrid, common: RiskMoves, coin: Coin) -> MarketTape:
+def make_coin(seed: int, grid: MinuteGrid, common: RiskMoves, coin: Coin) -> InstrumentTape:
     """Draw a coin's bars, in every minute of all days."""
     own = draw_moves(seed, ("coin", coin.ticker), grid, coin.volatility)
     moves = combine([(coin.beta, common), (1.0, own)])

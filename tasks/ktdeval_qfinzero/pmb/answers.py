@@ -21,6 +21,8 @@ from ktdeval_qfinzero.pmb.broker_types import (
 from ktdeval_qfinzero.pmb.state_events import EventType
 from ktdeval_qfinzero.schemas import Day, Moment, Page, Unknown, make_description
 
+# Fields are written in the order in which they stand here, and a base class's fields come first.
+# Answers whose shared fields stand in another order therefore repeat them (DayShown, TradeShown).
 MarginStatus = Literal["OK", "MARGIN_CALL"]
 Id = Annotated[str, make_description("Id.")]
 Count = Annotated[int, make_description("How many.")]

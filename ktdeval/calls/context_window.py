@@ -320,7 +320,7 @@ def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
         holds_reply = context.holds_reply
         needed = prompt_tokens + (room if holds_reply else 0)
         if needed > context.tokens:  # the estimate agrees with the server
-            longer = f"give the model a context of at least {needed:,} tokens"
+            longer = f"use a context of at least {needed:,} tokens"
 
         left = context.tokens - prompt_tokens
         if holds_reply and MIN_ROOM <= left < room:

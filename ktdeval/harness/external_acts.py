@@ -33,7 +33,7 @@ class Act(Value, omit_defaults=True):
     kind: Literal["ask", "tool", "submit", "refused"]
     #: for a model call: the tools that it offered, if they differ from those of the call
     tools: tuple[OfferedTool, ...] | UnsetType = UNSET
-    #: for a model call: a JSON Schema that the reply had to follow; absent if there was none
+    #: for a model call: a JSON Schema that the reply had to follow; absent without one
     response_schema: JsonObject | UnsetType = UNSET
     #: for a model call: texts of the request that are new in the step, with identities withheld
     withheld: int = 0

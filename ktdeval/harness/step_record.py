@@ -27,10 +27,10 @@ class TranscriptEntry(Value):
     #: by name, schemas specific to this step, if they differ from the last recorded ones; `role` if
     #: a role of a team made the call, `model` if an additional model was called.
     exchanges: tuple[dict[str, JsonValue], ...]
-    #: arguments of the submit tool that the decision used unchanged; None if there are none
+    #: arguments of the submit tool that the decision used unchanged; None without one
     submission: str | None
     #: one JSON object for each call of an embedding service: `texts` (hashes), and `vectors` or
-    #: `error`; absent if there was none
+    #: `error`; absent without one
     embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
     #: handle -> the model's prediction for a name (`Predictor`); absent for a model that does not
     #: predict

@@ -29,7 +29,7 @@ MAX_ROUNDS = 10  #: maximum number of turns per role in a debate
 
 @dataclass(frozen=True)
 class TeamParams:
-    """Arguments of a team. Its file says which of them it takes."""
+    """Arguments of a team; the team's file decides which of them apply."""
 
     analysts: tuple[str, ...] = option(
         (), help="analysts that take part, by the names of their roles; default: the whole team"
@@ -118,7 +118,7 @@ class VoteParams:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedVoterParams:
-    """Run whose recorded decisions are a voter's."""
+    """Run whose recorded decisions are the votes of one voter."""
 
     model: str = option(help="its model")
     model_args: Arguments = option(factory=dict, help="parameters of the model")

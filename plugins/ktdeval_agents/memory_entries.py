@@ -18,18 +18,19 @@ T = TypeVar("T")
 class MemoryEntry(msgspec.Struct, forbid_unknown_fields=True):
     """A decision on one asset, or on none (`ACCOUNT`)."""
 
-    step: int  #: below 0: a day of a warm-up, on which nothing was traded
-    day: str  #: as shown
-    asset: str  #: as shown
+    step: int  #: step of the decision; below 0 for a day of a warm-up, on which nothing was traded
+    day: str  #: label of the day, as shown
+    asset: str  #: label of the asset, as shown
     decision: str
     reason: str
-    price: float | None  #: that the outcome is measured from; None before one is shown
-    #: what became of the order, in words, once it is shown; empty: not known, or no order
+    price: float | None  #: price from which the outcome is measured; None before one is shown
+    #: outcome of the order as text, once it is shown; empty if unknown, or without an order
     fill: str = ""
-    is_rejected: bool = False  #: whether it was rejected whole: nothing was traded
+    #: whether the order was rejected completely, so that nothing was traded
+    is_rejected: bool = False
     since: str = ""  #: day of `price`, if later than `day`
-    change_pct: float | None = None  #: outcome, once it is known
-    #: on the outcome; None before the model was asked, empty without an answer
+    change_pct: float | None = None  #: outcome in per cent, once it is known
+    #: reflection on the outcome; None before the model was asked, empty without an answer
     reflection: str | None = None
 
     @property

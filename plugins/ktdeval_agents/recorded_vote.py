@@ -42,7 +42,7 @@ class ElectedModel:
     """
 
     def __init__(self, _name: str, params: ElectedParams) -> None:
-        # The tokens of the voters' replies were already priced; nothing is left to price here.
+        # The tokens of the voters' replies were already paid for in their runs.
         is_free = all(voter.is_free for voter in params.voters)
         self.traits = ModelTraits(is_free=is_free)
 

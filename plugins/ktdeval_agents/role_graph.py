@@ -21,7 +21,7 @@ SOURCES = ("task", "state", "memory", "reports")
 memory, and all earlier reports.
 """
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")  # of a role
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")  # name of a role
 
 Computed = Literal["technical_figures", "volatility_limits"]
 
@@ -29,19 +29,19 @@ Computed = Literal["technical_figures", "volatility_limits"]
 class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One role: its prompt, its inputs, and the form of its reply."""
 
-    #: who it is and what it does; `{ratios}` stands for the position ratios on offer, `{analysts}`
-    #: for the names of the analysts that this role may choose
+    #: description and duties of the role; `{ratios}` is replaced by the position ratios on offer,
+    #: `{analysts}` by the names of the analysts that this role may choose
     says: Annotated[str, Meta(min_length=1, max_length=20_000)]
-    title: str = ""  #: what prompts call it; empty: its name in words
-    orders: str = ""  #: added where the task asks for orders
-    decisions: str = ""  #: added where the task asks for BUY, SELL or HOLD of each asset
+    title: str = ""  #: name in prompts; empty: the role's name as words
+    orders: str = ""  #: added if the task asks for orders
+    decisions: str = ""  #: added if the task asks for BUY, SELL or HOLD of each asset
     replies: str = ""  #: added once another role of its debate has spoken
-    #: input -> what is added where that input is shown, such as `memory`
+    #: input -> text that is added if that input is shown, such as `memory`
     given: dict[str, str] = {}
-    #: of `SOURCES` and the names of earlier roles and computed figures
+    #: inputs: names from `SOURCES`, of earlier roles and of computed figures
     reads: tuple[str, ...] = ("task", "state")
     tools: Annotated[int, Meta(ge=0, le=1000)] = (
-        0  #: most research calls that it may make, in modes with tools
+        0  #: maximum number of its research calls, in modes with tools
     )
     #: `signals`: Bullish, Bearish or Neutral for each asset, by name; `ratios`: a position ratio
     #: for each, on its grid
@@ -51,15 +51,15 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FlowStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A part of the flow; exactly one of `role`, `together`, `debate` and `computes` is given."""
 
-    role: str = ""  #: speaks alone
-    together: tuple[str, ...] = ()  #: independent: none reads another
-    debate: tuple[str, ...] = ()  #: speak in turns, each after reading the debate so far
-    #: turns of each in a debate
+    role: str = ""  #: role that speaks alone
+    together: tuple[str, ...] = ()  #: roles that speak independently: none reads another
+    debate: tuple[str, ...] = ()  #: roles that speak in turns, each after reading the debate so far
+    #: number of turns of each role in a debate
     rounds: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] = 1
-    #: role that chooses those of `together` that speak, by a forced tool call; if none of its
-    #: answers is valid, all do
+    #: role that chooses, by a forced tool call, which roles of `together` speak; if none of its
+    #: answers is valid, all speak
     chosen_by: str = ""
-    computes: Computed | Literal[""] = ""  #: figures that are computed without a model
+    computes: Computed | Literal[""] = ""  #: figures computed without a model
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -70,11 +70,13 @@ class FlowStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MemoryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many earlier decisions are shown, and whether the model reflects on their outcome."""
 
-    same: Annotated[int, Meta(ge=0, le=1000)]  #: latest ones on each asset decided about
-    cross: Annotated[int, Meta(ge=0, le=1000)] = 0  #: latest ones on all other assets together
-    #: most assets that `same` applies to: what is held, then what was traded last
+    #: number of latest decisions shown on each asset of the decision
+    same: Annotated[int, Meta(ge=0, le=1000)]
+    #: number of latest decisions shown on all other assets together
+    cross: Annotated[int, Meta(ge=0, le=1000)] = 0
+    #: maximum number of assets that `same` applies to: first those held, then those traded last
     assets: Annotated[int, Meta(ge=1, le=1000)] = 12
-    #: instructions of the role `reflection`; empty: outcomes are shown without one
+    #: instructions of the role `reflection`; empty: outcomes are shown without a reflection
     reflection: str = ""
 
 
@@ -83,11 +85,11 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     roles: dict[str, Role]
     flow: tuple[FlowStage, ...]
-    preamble: str = ""  #: begins every role's prompt
-    #: longest report that other roles are shown; of a longer one its beginning and end
+    preamble: str = ""  #: beginning of every role's prompt
+    #: maximum length of a report shown to other roles; of a longer one, the beginning and the end
     report_characters: Annotated[int, msgspec.Meta(ge=200)] = 2400
     memory: MemoryRule | None = None
-    #: roles that a second model answers where one is given (`quick_model`); `reflection`, too
+    #: roles answered by a second model if one is given (`quick_model`); may include `reflection`
     quick: tuple[str, ...] = ()
     #: analysts that speak with `planner=off`; empty: all
     without_planner: tuple[str, ...] = ()

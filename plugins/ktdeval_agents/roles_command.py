@@ -74,7 +74,9 @@ class SummedRoleUsage:
             self.uncounted += call.uncounted
 
     def usd(self, price: PriceEntry | None) -> float | None:
-        """Return the cost of the tokens in US dollars; None if the price or the tokens are unknown."""
+        """Return the cost of the tokens in US dollars; None if the price or the tokens are
+        unknown.
+        """
         if price is None or self.uncounted:
             return None
         return price.cost(self.usage)
@@ -113,7 +115,7 @@ def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
 
 def _model_prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
     """Return the price of each model of a run: of its own model from the run's cards (None if they
-    lack it), of further models from the manifest.
+    lack it), of additional models from the manifest.
     """
     manifest = folder.manifest
     prices: dict[str, PriceEntry | None] = {manifest.specs[0].model: None}

@@ -92,7 +92,7 @@ class RoleSession:
     """A step's session for one role: its calls carry the role's name, and it may make at most
     `tools` research calls. `keep` receives the memory to keep after a failed call (default: the
     session's). `state`: the part of the day's state that the role sees (default: all). `model`: the
-    further model that it asks (default: the run's own). Everything else is delegated to the
+    additional model that it calls (default: the run's own). Everything else is delegated to the
     session.
     """
 
@@ -119,7 +119,7 @@ class RoleSession:
         self._role = role
         self._tools_left = tools
         #: tools that each request with tools lists, whether callable or not; empty: each request
-        #: lists its own
+        #: lists only its own
         self.listed: tuple[ToolSpec, ...] = ()
         self._state = state
         self._model = model
@@ -137,7 +137,7 @@ class RoleSession:
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model under the role's name. Raises ModelError if the call failed."""
         role = self._role
-        if request.role is not None:  # a nested team: a voter
+        if request.role is not None:  # the role of a nested team, that is, of a voter
             role = f"{self._role}: {request.role}"
 
         state = request.state or self._state
@@ -171,7 +171,7 @@ class TeamAgent:
     step is a hold (`fallback`).
 
     `sources`: documents of each source go to one role that is shown the day, in the order in which
-    roles speak. `quick_model`: model that the team's quick roles ask (default: the run's own). A
+    roles speak. `quick_model`: model that the team's quick roles call (default: the run's own). A
     team with a memory starts with at most `warm_up_days` days of the task's warm-up (None: all).
     """
 
@@ -382,7 +382,7 @@ class TeamAgent:
         return listed
 
     def _model_of(self, name: str) -> str | None:
-        """Return the further model that a role asks; None for the run's own."""
+        """Return the additional model that a role calls; None for the run's own."""
         return self._quick_model if name in self._team.quick else None
 
     def _state_for(self, name: str, meeting: TeamMeeting) -> ObservedState:

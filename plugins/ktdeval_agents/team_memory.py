@@ -31,7 +31,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
     entries: list[MemoryEntry] = []
 
     def settle(self, step: int, state: ObservedState) -> None:
-        """Record what became of the last step's orders, and the outcomes of decisions whose asset
+        """Record the outcome of the last step's orders, and the outcomes of decisions whose asset
         has a new price: the day's change on the next step, otherwise the change from price to
         price. Days on which the asset does not trade give no new price. A decision whose order was
         rejected has no outcome.
@@ -59,7 +59,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.since = _day_label(step, state)
 
     def _book(self, step: int, state: ObservedState) -> None:
-        """Record what became of the previous step's orders; practice days lack orders."""
+        """Record the outcome of the previous step's orders; practice days have no orders."""
         for entry in self.entries:
             if entry.step != step - 1 or entry.step < 0 or entry.asset == ACCOUNT:
                 continue
@@ -122,7 +122,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
     def write_entries(self, rule: MemoryRule, state: ObservedState) -> str:
         """Return the text of the entries to show, by asset and day; empty without entries. Each
         asset of the decision shows its own latest entries, for at most `rule.assets` assets by
-        priority. Entries on all other assets are taken in turn: the latest of each before the
+        priority. Entries on all other assets are added in turn: the latest of each before the
         second latest of any.
         """
         by_asset = _by_asset(self.entries)
@@ -219,7 +219,7 @@ class _RememberedDecision:
 
     asset: str  #: as submitted, or `ACCOUNT`
     decision: str
-    reason: str  #: empty: the overall reason applies
+    reason: str  #: empty if the overall reason applies
 
 
 def _orders(decision: Decision) -> Iterator[_RememberedDecision]:

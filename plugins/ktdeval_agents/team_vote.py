@@ -25,7 +25,9 @@ from ktdeval_agents.team import RoleSession, TeamAgent, make_team
 
 
 def make_vote(params: VoteParams) -> Agent:
-    """Return the voting agent; it reads recorded decisions if the parameters name recorded voters."""
+    """Return the voting agent; it reads recorded decisions if the parameters name recorded
+    voters.
+    """
     if params.recorded:
         return RecordedVote(params.recorded)
     return VoteAgent(params)
@@ -44,7 +46,7 @@ def _models(listed: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Voter:
-    """Team that votes, and the model that it asks."""
+    """Team that votes, and the model that it calls."""
 
     name: str
     team: TeamAgent

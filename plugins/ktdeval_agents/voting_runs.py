@@ -1,4 +1,4 @@
-"""Runs whose recorded decisions vote: checks that they have one plan, and the ballots of their
+"""Runs whose recorded decisions vote: checks that they share one plan, and the ballots of their
 steps.
 """
 
@@ -41,11 +41,11 @@ class Voter:
 
     @property
     def system(self) -> System:
-        """Model, agent and settings of calls."""
+        """Model, agent and call settings."""
         return System.of_spec(self.first, self.folder.manifest.request_settings)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return what an elected run records of this voter."""
+        """Return the facts about this voter that an elected run records."""
         first = self.first
         return {
             "model": first.model,
@@ -59,9 +59,9 @@ class Voter:
 
 
 def open_voters(paths: Sequence[Path]) -> list[Voter]:
-    """Open runs of one plan. Raises UsageError: fewer than two runs, a run given twice, or a run
-    that differs from the first in what must be equal; StoreError if an episode is not finished, or
-    a record was changed after its end.
+    """Open runs of one plan. Raises UsageError if there are fewer than two runs, a run is given
+    twice, or a run differs from the first in what must be equal; StoreError if an episode is not
+    finished, or a record was changed after its end.
     """
     if len(paths) < 2:
         raise UsageError(f"{paths[0]}: a vote needs two or more runs of one task")
@@ -96,7 +96,9 @@ def _open(path: Path) -> Voter:
 
 
 def episode_key(spec: EpisodeSpec) -> Key:
-    """Return the key that an episode shares with those of other runs of its plan."""
+    """Return the key that an episode shares with the matching episodes of other runs of its
+    plan.
+    """
     return (spec.task, spec.window_name or "", *spec.ends, spec.seed)
 
 
@@ -135,7 +137,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def voter_labels(voters: Sequence[Voter]) -> tuple[str, ...]:
-    """Return a name for each voter: its system, numbered if several voters have the same."""
+    """Return a name for each voter: its system, numbered if several voters have the same system."""
     names = system_labels(voter.system for voter in voters)
     labels: list[str] = []
     for voter in voters:

@@ -1,5 +1,5 @@
-"""Warm-up of a team: before its first step, it decides on earlier days, on which nothing is traded,
-and remembers the outcomes.
+"""Warm-up of a team: before its first step, it decides on earlier days without trading, and
+remembers the outcomes.
 """
 
 from __future__ import annotations

@@ -92,11 +92,11 @@ KEPT_FOLDER = "Files that you write into your folder are there again at the next
 
 
 class ProgramReport(Value):
-    """What was seen of a program in a step."""
+    """Observations about a program in a step."""
 
-    outcome: ProgramOutcome | None  #: how it ended; None while it lives on through the episode
+    outcome: ProgramOutcome | None  #: how it ended; None while it keeps running through the episode
     folder: str | None = None  #: hash of its folder's listing after the step; None: it is as before
-    refused: tuple[str, ...] = ()  #: what of its folder was not kept, `PATH: why`
+    refused: tuple[str, ...] = ()  #: files of its folder that were not stored, as `PATH: why`
     problem: str = ""  #: why the folder was not kept; empty where it was
     output: str = ""  #: last of what it wrote to standard output and error, identities withheld
     #: requests to its two servers for another address, such as another host's, or without the token

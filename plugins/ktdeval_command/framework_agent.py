@@ -65,13 +65,13 @@ _SHOWN_CHARS = 1000  # number of initial characters of the exception that are re
 class FrameworkReport(Value):
     """What was seen of a framework in a step."""
 
-    memory: JsonValue = None  #: what `act` returned, identities withheld
-    raised: str = ""  #: what it raised, identities withheld; empty where it returned
+    memory: JsonValue = None  #: return value of `act`, with identities withheld
+    raised: str = ""  #: exception raised by `act`, with identities withheld; empty if it returned
 
 
 class FrameworkDesk:
-    """One step for a framework: where it asks the model and the tools. It is open until `act`
-    returns; all of it may be used from several threads.
+    """One step for a framework, through which it calls the model and the tools. It is open until
+    `act` returns; all of it may be used from several threads.
     """
 
     model = MODEL_NAME  #: name of the run's model; any other name gives the same model
@@ -91,7 +91,7 @@ class FrameworkDesk:
         #: research tools of the step, followed by the submit tool
         self.tools: tuple[ToolSpec, ...] = (*acting.tools, acting.submit_tool)
         self.submit_tool = acting.submit_tool
-        self.api_key = secrets.token_urlsafe(32)  #: of the bridge and of the tool server
+        self.api_key = secrets.token_urlsafe(32)  #: key of the bridge and the tool server
         self._acting = acting
         self._desk = desk
         self._held = held
@@ -102,8 +102,10 @@ class FrameworkDesk:
         self.base_url = f"{servers.bridge.address}/v1"
         #: address for Anthropic's form, as `ANTHROPIC_BASE_URL` takes it
         self.anthropic_base_url = servers.bridge.address
-        self.mcp_url = servers.tools.mcp_url  #: of the tools, by the Model Context Protocol (HTTP)
-        self.mcp_headers = {"Authorization": f"Bearer {self.api_key}"}  #: that `mcp_url` wants
+        #: address of the tools, for the Model Context Protocol (HTTP)
+        self.mcp_url = servers.tools.mcp_url
+        #: headers that `mcp_url` requires
+        self.mcp_headers = {"Authorization": f"Bearer {self.api_key}"}
 
     @property
     def prompt(self) -> str:

@@ -33,7 +33,7 @@ _ANY_KEY = "0" * 32  # key of the masks under which rules are read; each run dra
 
 @dataclass(frozen=True, kw_only=True)
 class HarborOptions:
-    """Where tasks are written, and what they are built with."""
+    """Folder for the tasks, and settings for building them."""
 
     out: Path = flag(
         type=OutputPath("new folder"),

@@ -20,7 +20,9 @@ _LONGEST_S = 600
 
 
 class Trajectory:
-    """What was done, each call of a tool as a step: https://www.harborframework.com/docs/agents/trajectory-format"""
+    """What was done, each call of a tool as a step:
+    https://www.harborframework.com/docs/agents/trajectory-format
+    """
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -93,7 +95,7 @@ class EpisodeClient:
         return answer
 
     def submit_schema(self, tool: str) -> dict[str, Any]:
-        """Return the JSON Schema of what is submitted. Raises ValueError if the tool is unknown."""
+        """Return the JSON Schema of a submission. Raises ValueError if the tool is unknown."""
         for offered in self._answer("/tools", None)["tools"]:
             if offered["name"] == tool:
                 schema: dict[str, Any] = offered["parameters"]

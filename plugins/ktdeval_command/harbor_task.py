@@ -57,7 +57,7 @@ class HarborContent:
     """Content from which containers are built."""
 
     wheel: Wheel  #: wheel of ktdeval, which is in no package index
-    market_files: Mapping[str, bytes] = field(default_factory=dict)  #: of a snapshot, if any
+    market_files: Mapping[str, bytes] = field(default_factory=dict)  #: files of a snapshot, if any
 
 
 def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, bytes]:

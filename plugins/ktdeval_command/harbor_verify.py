@@ -84,7 +84,7 @@ def main() -> int:
         return _write_reward(logs, 1.0, figures)
 
     value = defined[metric]["value"]
-    if value is None:  # no number stands for a figure that is not defined
+    if value is None:  # a figure that is not defined must not become a number
         (logs / "figures.json").write_text(json.dumps(figures, indent=2), encoding="utf-8")
         sys.stderr.write(f"{metric} is not defined for this episode, so there is no reward\n")
         return 1

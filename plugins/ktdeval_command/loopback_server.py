@@ -31,10 +31,10 @@ _DENIALS: tuple[RefusalKind, ...] = ("unauthorized", "not_found")
 class ServerLimits:
     """Limits of one program."""
 
-    body_bytes: int = 16 << 20  #: of one request
+    body_bytes: int = 16 << 20  #: maximum bytes of one request
     body_s: float = 30.0  #: seconds for sending one request's body
     silence_s: float = 30.0  #: seconds for which a connection may be silent
-    connections: int = 64  #: at once; further ones are closed
+    connections: int = 64  #: maximum number of simultaneous connections; further ones are closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,11 @@ class ProgramLimits:
 
     wall_s: float = 600.0  #: seconds for a step
     cpu_s: int = 600  #: seconds of CPU time of a process
-    memory_bytes: int = 4 << 30  #: of all processes
-    processes: int = 256  #: with threads; held in a sandbox alone, else they are the user's
-    open_files: int = 1024  #: of a process
+    memory_bytes: int = 4 << 30  #: maximum memory of all processes
+    #: maximum number of processes, including threads; enforced only in a sandbox, otherwise the
+    #: user's limit applies
+    processes: int = 256
+    open_files: int = 1024  #: maximum number of open files per process
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class Start:
 
 @dataclass(frozen=True)
 class Captured:
-    """Output of a program: its first and last bytes, and the number of bytes dropped between them."""
+    """Output of a program: its first and last bytes, and the number of bytes dropped between
+    them.
+    """
 
     head: bytes
     tail: bytes

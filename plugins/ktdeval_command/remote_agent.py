@@ -37,8 +37,8 @@ NOT_ASKED = (
 class RemoteReport(Value):
     """What was seen of clients in a step."""
 
-    is_late: bool  #: whether the time was up before a submission
-    clients: int  #: how many had the day, one after the other
+    is_late: bool  #: whether time ran out before a submission
+    clients: int  #: number of clients that had the day, one after another
 
 
 class RemoteAgent:
@@ -79,7 +79,9 @@ class RemoteAgent:
 
 
 class RemoteClients:
-    """Placeholder model of a run whose clients or programs use their own models: it can't be asked."""
+    """Placeholder model of a run whose clients or programs use their own models: it can't be
+    asked.
+    """
 
     def __init__(self, _name: str, _params: None = None) -> None:
         self.traits = ModelTraits(is_free=True, request_problem=_problem)

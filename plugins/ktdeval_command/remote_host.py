@@ -31,7 +31,8 @@ from ktdeval_command.remote_server import (
     RemoteServer,
 )
 
-LONGEST_ANSWER_S = 20.0  #: of a client that waits for an episode or a day; then it asks again
+#: maximum wait of a client for an episode or a day before it must ask again
+LONGEST_ANSWER_S = 20.0
 LINGER_S = 30.0  #: seconds for which a listener without an episode stays open
 MODEL_NAME = "ktdeval"  #: name of the run's model for clients
 SLICE_S = 0.5  #: seconds between two checks whether the run should end
@@ -50,7 +51,9 @@ LOST = (
 
 
 class Clients:
-    """State that the episodes of a listener share: their lock, and the time since the last client."""
+    """State that the episodes of a listener share: their lock, and the time since the last
+    client.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -81,7 +84,7 @@ class RemoteEpisode:
         self.seconds = seconds  #: limit for a day
         self._wait_s = wait_s
         self._opening = ""
-        self._clients = 0  # that had the current day
+        self._clients = 0  # number of clients that had the current day
         self._is_open = False
         self._deadline = 0.0
         self.desk = AgentDesk({}, True, LONGEST_ANSWER_S, EPISODE_OVER)

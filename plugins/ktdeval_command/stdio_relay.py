@@ -151,7 +151,7 @@ def main() -> int:
             if answer:
                 _write(answer + b"\n")
     except (BrokenPipeError, KeyboardInterrupt):
-        pass  # nobody reads further, or the client ends it
+        pass  # the reader has gone, or the client ends the connection
     connection.end()
     return 0
 

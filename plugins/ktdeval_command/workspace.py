@@ -30,7 +30,7 @@ class WorkspaceError(KtdevalError):
 class FolderLimits:
     """Size limits of a program's folder."""
 
-    disk_bytes: int = 64 << 20  #: in all files
+    disk_bytes: int = 64 << 20  #: maximum bytes in all files
     disk_files: int = 10_000  #: files and folders
 
 
@@ -41,7 +41,7 @@ class WorkspaceEntry(Value):
     kind: Literal["file", "folder"]
     size: int = 0  #: bytes
     executable: bool = False
-    sha256: str | None = None  #: of a file
+    sha256: str | None = None  #: SHA-256 of a file
 
 
 class UnarchivedEntry(Value):

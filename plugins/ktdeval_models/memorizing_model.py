@@ -133,7 +133,7 @@ class MemoryModel(RankModel):
         state = conversation.observed
         labels = [row["stock_id"] for row in screened]
         labels += [*state.candidates, *state.universe]
-        if labels:  # holdings without other names leave nothing to choose
+        if labels:  # if only holdings are shown, there is nothing to choose
             labels += state.positions
 
         index = self._facts.market.asset_index

@@ -34,10 +34,11 @@ class Turn(Value):
     text: str = ""
     call: str = ""  #: name of a tool that is called with `arguments`
     arguments: dict[str, JsonValue] = msgspec.field(default_factory=dict)
-    #: arguments of the step's submit tool, whatever its name (a program's may begin with that of
-    #: its server)
+    #: arguments of the step's submit tool, whatever its name (programs may prefix it with their
+    #: server's name)
     submit: dict[str, JsonValue] | None = None
-    #: text that is sent as arguments as it is, of `call` or of the submit tool: broken JSON, too
+    #: text that is sent unchanged as the arguments of `call` or of the submit tool; it may be
+    #: broken JSON
     raw: str | None = None
     fail: _Kind | None = None  #: the call fails with this kind of ModelError
 

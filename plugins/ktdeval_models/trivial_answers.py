@@ -1,4 +1,4 @@
-"""Model that gives each task's trivial answer, so that any task can be tried without a key."""
+"""Model that returns each task's trivial answer, so that any task can be tried without a key."""
 
 from __future__ import annotations
 

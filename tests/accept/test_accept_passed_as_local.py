@@ -30,7 +30,7 @@ skip_without_sdks()
 
 MODEL = "openai/stub-x"
 CARD = f"cards/{TASK}.json"
-IS_REMOTE = f"sent_as: is null, as for a local model, but {MODEL} is behind a network"
+IS_REMOTE = f"sent_as: is null, as for a local model, but {MODEL} is remote"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
 
 
@@ -144,7 +144,7 @@ PARTS: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a price of a model of this machine": (
         lambda run: edit_json(run / "manifest.json", lambda old: {**old, "price": FREE.to_json()}),
-        f"price: is that of {FREE.source}; {MODEL} is behind a network",
+        f"price: is the price of {FREE.source}, but {MODEL} is remote",
     ),
 }
 

@@ -175,7 +175,7 @@ class RemoteAccess(ModelAccess):
         protocol = requested_protocol(config, folder)
         if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is called
             raise StoreError(
-                f"{folder}: holds another run (of a local model); choose another --out"
+                f"{folder}: contains another run (of a local model); choose another --out"
             )
 
         self._remote = model

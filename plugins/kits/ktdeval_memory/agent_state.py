@@ -14,23 +14,24 @@ from ktdeval_memory.day_view import MemoryDay
 class Pending(msgspec.Struct, forbid_unknown_fields=True):
     """A decision whose outcome is not known yet."""
 
-    step: int  #: below 0: of a lesson
+    step: int  #: step of the decision; below 0 for a lesson
     day: str
-    nav: float  #: of the account when it was made
-    ids: list[str]  #: memories that it named
-    decided: str  #: in words
+    nav: float  #: NAV of the account at the decision
+    ids: list[str]  #: memories that the decision named
+    decided: str  #: the decision as text
     reason: str
-    memory: str = ""  #: id of the reason in the memory; empty: it was not remembered
-    moves: dict[str, float | None] = {}  #: log return of each asset since; None: not known
-    reflected: bool = False  #: whether its outcome is remembered
+    memory: str = ""  #: id of the reason in the memory; empty if it was not stored
+    moves: dict[str, float | None] = {}  #: log return of each asset since then; None if unknown
+    reflected: bool = False  #: whether its outcome is stored in the memory
     #: assets that it may trade, by label
     ordered: list[str] = []
-    #: what became of the orders, in words, by label, once it is shown; absent: no order
+    #: outcome of the orders as text, by label, once it is shown; absent if there was no order
     fills: dict[str, str] = {}
-    is_traded: bool | None = None  #: whether any order was filled; None: not known, or no order
+    #: whether any order was filled; None if unknown, or without an order
+    is_traded: bool | None = None
 
     def book(self, state: ObservedState) -> None:
-        """Record what became of the orders, from the state of the next step."""
+        """Record the outcome of the orders, from the state of the next step."""
         for label in self.ordered:
             fill = fill_of(state, label)
             if fill is not None:
@@ -41,14 +42,15 @@ class Pending(msgspec.Struct, forbid_unknown_fields=True):
 class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
     """State of the agent between steps."""
 
-    memory: Any = None  #: as of `LayeredMemory.to_json`
-    step: int = -1  #: last step that was decided
+    memory: Any = None  #: state from `LayeredMemory.to_json`
+    step: int = -1  #: last step with a decision
     observed: int = -1  #: last step whose figures are in `returns`
     shown: dict[str, str] = {}  #: ids of the memories of the last day's documents, by their hash
-    returns: dict[str, list[float | None]] = {}  #: of the latest sessions, the oldest first
-    histories: dict[str, str] = {}  #: how each asset had done when it was first seen
+    returns: dict[str, list[float | None]] = {}  #: returns of the latest sessions, oldest first
+    histories: dict[str, str] = {}  #: performance of each asset before it was first seen
     pending: list[Pending] = []
-    vectors: dict[str, str] = {}  #: of remembered texts, by their hash, if a server gives them
+    #: vectors of remembered texts, by the texts' hash, if a server computes them
+    vectors: dict[str, str] = {}
 
     def follow(self, today: MemoryDay, missed: int, most: int) -> None:
         """Add a day's log returns after `missed` days without any; at most `most` are kept per

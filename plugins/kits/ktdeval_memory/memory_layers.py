@@ -48,9 +48,9 @@ class LayerRule(Value):
 
     stability: float  #: Q of the recency, steps
     decay: float  #: factor of the importance at each step
-    importance: Draws = ()  #: empty if the set has them by kind of memory
-    promote: float = math.inf  #: importance from which a memory moves a layer deeper
-    demote: float = 0.0  #: importance below which it moves a layer back
+    importance: Draws = ()  #: initial importances; empty if the set has them by kind of memory
+    promote: float = math.inf  #: importance from which a memory moves one layer deeper
+    demote: float = 0.0  #: importance below which it moves one layer back
 
 
 class FeedbackRule(Value):
@@ -64,13 +64,15 @@ class FeedbackRule(Value):
 class ParameterSet(Value):
     """One source's parameters."""
 
-    #: without `reflection`, reflections go to `long`; memories of other missing layers to the last
+    #: without `reflection`, reflections go to `long`; memories for other missing layers go to the
+    #: last layer
     layers: dict[Layer, LayerRule]
     feedback: FeedbackRule
     top: int  #: memories recalled from each layer for each query
-    #: scored by `scaled_scores`; a recall makes a memory new again, and nothing is purged
+    #: whether `scaled_scores` are used; a recall then makes a memory new again, and nothing is
+    #: purged
     one_score: bool = False
-    #: by the layer that a memory would go to, if that is missing
+    #: initial importances for memories whose own layer is missing, by that layer
     importance: dict[Layer, Draws] = msgspec.field(default_factory=dict)
 
 
@@ -80,18 +82,20 @@ class Memory(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     text: str
     importance: float
-    #: steps since it was made, or promoted; in a set with `one_score` since it was made or recalled
+    #: steps since its creation or promotion; in a set with `one_score`, since its creation or last
+    #: recall
     age: int = 0
-    count: int = 0  #: gains less losses of decisions that named it
-    assets: list[str] = []  #: labels of the assets that it is about; none: of no single one
+    count: int = 0  #: number of gains minus losses of the decisions that named it
+    #: labels of the assets that it is about; empty if it is not about particular assets
+    assets: list[str] = []
 
 
 class MemoryState(msgspec.Struct, forbid_unknown_fields=True):
     """All memories, as stored between steps; vectors are computed from the texts again."""
 
     layers: dict[Layer, list[Memory]]
-    made: int = 0  #: memories made so far; ids count them
-    #: what happened so far: added, near_equal, credited, purged, promoted, demoted
+    made: int = 0  #: number of memories created so far; it determines ids
+    #: counts of events so far: added, near_equal, credited, purged, promoted, demoted
     counts: dict[str, int] = {}
 
 

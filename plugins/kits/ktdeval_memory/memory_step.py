@@ -56,7 +56,7 @@ WARM_UP = "warm_up"
 REFLECTION = "reflection"
 SUMMARY = "summary"
 _REASON_CHARACTERS = 300
-# no bracket inside, so that many opening brackets take linear time
+# no bracket inside, so that many opening brackets are matched in linear time
 _NAMED = re.compile(r"\[memory:([^][]*)\]", re.IGNORECASE)
 _ID = re.compile(r"M[1-9][0-9]*")
 

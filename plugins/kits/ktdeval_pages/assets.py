@@ -18,8 +18,8 @@ from ktdeval_pages.page_words import WORDS
 
 _KIT = files("ktdeval_pages")
 
-#: Scripts of every page, in the order in which they need each other; `theme` first, so that the
-#: page has its colours before it is painted
+#: scripts of every page, in the order of their dependencies; `theme` comes first, so that the page
+#: has its colours before it is painted
 _SHARED_SCRIPTS = ("theme", "elements", "figures", "actions", "table", "controls", "drawing")
 
 _CHART_SCRIPTS = ("charts", "interval_charts")
@@ -85,7 +85,7 @@ def _values_json() -> str:
 
 
 def pack(data: bytes, level: int = 9) -> str:
-    """Return data in the form in which a page embeds it: zlib, then base64. Nothing in it can end a
+    """Return data in the form in which a page embeds it: zlib, then base64. The result can't end a
     script or an element around it; `kt.unpack` reads it.
     """
     return base64.b64encode(zlib.compress(data, level)).decode()

@@ -1,12 +1,12 @@
-"""Which days a chart labels below its axis, so that dates do not overlap."""
+"""Choose which days a chart labels below its axis, so that dates do not overlap."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 MAX_DATES = 4
-#: Least distance of two dates as a share of the axis: the first begins at its day, the next lies on
-#: both sides of its own, and a date takes a fifth of the narrowest chart
+#: minimum distance of two dates as a fraction of the axis: a date takes a fifth of the narrowest
+#: chart; the first label begins at its day, the others are centred
 _MIN_DISTANCE = 0.32
 
 

@@ -27,7 +27,7 @@ SOLID = (1, 0)  #: dash pattern of a solid line
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A name in a legend, and how its marks look."""
+    """A name in a legend, and the look of its marks."""
 
     name: str
     token: str  # colour token
@@ -40,7 +40,7 @@ def light(token: str) -> str:
 
 
 def whole_spec(drawn: Spec, description: str, **fields: Any) -> Spec:
-    """Return a picture as a separate spec. `description`: text alternative; `fields`: further
+    """Return a picture as a separate spec. `description`: text alternative; `fields`: additional
     fields of the spec, such as `title`.
     """
     head = {"$schema": SCHEMA, "description": description, "config": settings()}
@@ -113,7 +113,9 @@ def below_each_other(parts: list[Spec]) -> Spec:
 
 
 def layer(kind: str, encoding: Spec, rows: Rows | None = None, **style: Any) -> Spec:
-    """Return one layer: marks of one kind. Without `rows`, those of the picture around it."""
+    """Return one layer: marks of one kind. Without `rows`, it uses the rows of the enclosing
+    picture.
+    """
     drawn: Spec = {"mark": {"type": kind, **style}, "encoding": encoding}
     if rows is not None:
         drawn["data"] = {"values": rows}
@@ -121,8 +123,8 @@ def layer(kind: str, encoding: Spec, rows: Rows | None = None, **style: Any) -> 
 
 
 def lines(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry], width: float = 1.6) -> Spec:
-    """Return lines with a legend. Rows of one `name`, which is that of a series, are one line, or
-    one for each `part`. `width`: of the lines, in pixels.
+    """Return lines with a legend. Rows with the same `name` (that of a series) form one line, or
+    one line for each `part`. `width`: line width in pixels.
     """
     encoding = {
         "x": x,
@@ -135,8 +137,8 @@ def lines(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry], width: fl
 
 
 def areas(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry], **style: Any) -> Spec:
-    """Return areas between `low` and `high` with a legend. Rows of one `name` are one area, or one
-    for each `part`.
+    """Return areas between `low` and `high` with a legend. Rows with the same `name` form one area,
+    or one area for each `part`.
     """
     encoding = {
         **interval(y, "y"),
@@ -176,7 +178,9 @@ def stroke_at(value: float, axis: Spec, channel: str, role: str = "muted") -> Sp
 
 
 def measure(field: str, title: str, scale: Spec | None = None, **axis: Any) -> Spec:
-    """Return an axis of numbers, which need not hold zero. `axis`: fields of a Vega-Lite axis."""
+    """Return an axis of numbers, which need not include zero. `axis`: fields of a Vega-Lite
+    axis.
+    """
     return {
         "field": field,
         "type": "quantitative",
@@ -192,18 +196,18 @@ def places(first: float, last: float) -> Spec:
 
 
 def ticks(labels: Mapping[int, str] | Mapping[float, str]) -> Spec:
-    """Return fields of an axis that has these labels at these values and no others."""
+    """Return fields of an axis with labels only at these values."""
     values = json.dumps(list(labels))
     words = json.dumps(list(labels.values()))
     label = f"{words}[indexof({values}, datum.value)]"
-    # a logarithmic axis leaves out values beyond its count
+    # a logarithmic axis omits values beyond its count
     count = 10 * len(labels)
     return {"values": list(labels), "labelExpr": label, "labelOverlap": False, "tickCount": count}
 
 
 def day_ticks(days: Sequence[object]) -> Spec:
-    """Return fields of an axis of the numbers of days, so that weekends take no room: a few days
-    are named, and the outer ones stay inside the picture.
+    """Return fields of an axis of day numbers, so that weekends take no space. A few days are
+    labelled, and the outer labels stay inside the picture.
     """
     labels = {position: str(days[position]) for position in dated_positions(len(days))}
     return {**ticks(labels), "labelFlush": 30}
@@ -223,7 +227,7 @@ def legend(columns: int = 3, symbol: str = "stroke") -> Spec:
 
 
 def colour_series(series: Sequence[LegendEntry], symbol: str = "stroke") -> Spec:
-    """Return the colours of the names of series."""
+    """Return the colours of series by name."""
     names = [one.name for one in series]
     return {
         "field": "name",
@@ -234,7 +238,7 @@ def colour_series(series: Sequence[LegendEntry], symbol: str = "stroke") -> Spec
 
 
 def dash_series(series: Sequence[LegendEntry]) -> Spec:
-    """Return the dashes of the names of series, in the legend of their colours."""
+    """Return the dash patterns of series by name, in the same legend as their colours."""
     names = [one.name for one in series]
     return {
         "field": "name",

@@ -1,4 +1,4 @@
-"""Words that pages share: those of cards, and in `words.yaml` what cards do not have."""
+"""Words that pages share: those of cards, and further words in `words.yaml`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval.values import load_yaml
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Tone and meaning of a label or a tier; `shown`: its words, if they aren't its name."""
+    """Tone and meaning of a label or a tier; `shown`: its text, if that is not its name."""
 
     tone: str = ""  # empty, good, warn or bad
     meaning: str = ""
@@ -21,11 +21,11 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a figure of a unit is written."""
+    """Format of figures with a unit."""
 
     decimals: int
-    shown: str = ""  # after the figure
-    before: str = ""  # in front of it
+    shown: str = ""  # text after the figure
+    before: str = ""  # text before the figure
     factor: float = 1.0
 
 
@@ -92,7 +92,7 @@ def _kinds_by_name(words_by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
 
 def _plain_meaning(meaning: str) -> str:
-    """Return a meaning without Markdown, which pages would show as it is."""
+    """Return a meaning without Markdown, which pages would show as plain characters."""
     return meaning.replace("`", "")
 
 

@@ -1,6 +1,6 @@
 """Files of figures: Vega-Lite specs as SVG and PNG, drawn by vl-convert.
 
-Equal specs and versions of vl-convert give equal bytes; nothing is asked of a network.
+Equal specs and versions of vl-convert give equal bytes; no network is used.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def renderer() -> ModuleType | None:
 
 
 def require_renderer(what: str) -> ModuleType:
-    """Return vl-convert. `what`: what is drawn with it, as in `a report`. Raises UsageError if it is
-    not installed, or this process is a fork of one that has drawn with it, where it would wait
-    forever for threads that forks don't have.
+    """Return vl-convert. `what`: what is drawn with it, such as `a report`. Raises UsageError if it
+    is not installed, or if this process is a fork of one that has drawn with it: the fork would
+    wait forever for threads that forks don't have.
     """
     module = renderer()
     if module is None:
@@ -50,7 +50,7 @@ def require_renderer(what: str) -> ModuleType:
 
 @functools.cache
 def _first_process() -> int:
-    """Return the process that drew first, by its id; forks know it."""
+    """Return the id of the process that drew first; forks inherit it."""
     return os.getpid()
 
 
@@ -66,7 +66,7 @@ def svg_of(spec: Spec) -> str:
         raise ValueError("vl-convert wrote an SVG without a size")
 
     width, height = size.groups()
-    # Change only tags: the letters between them are the visible text.
+    # Change only tags: the letters between them are visible text.
     inner = re.sub(r"<[^>]+>", _shorten_tag, inner)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
@@ -82,7 +82,9 @@ def png_of(spec: Spec) -> bytes:
 
 
 def _shorten_tag(tag: re.Match[str]) -> str:
-    """Return a tag with short numbers, without a role: the figure's description is the only text."""
+    """Return a tag with short numbers, without a role: the figure's description is the only
+    text.
+    """
     silent = _ROLES.sub("", tag[0])
     return re.sub(r"-?\d+\.\d{3,}(e-\d+)?", _short_number, silent)
 

@@ -1,9 +1,9 @@
-"""Texts as their differences from one of their kind, as `rsync` sends files: cards of a division
-repeat each other's task and definitions, and episodes of a window its prices, which pages then hold
-once.
+"""Texts as differences from a base text, like the transfers of `rsync`. Cards of a division repeat
+each other's task and definitions, and episodes of a window repeat its prices; pages contain these
+only once.
 
-Exact for any text, since no value is parsed: a card put together again has the bytes, and so the
-SHA-256, of the file that was submitted.
+Exact for any text, since no value is parsed: a restored card has the bytes, and so the SHA-256, of
+the submitted file.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-_COMMA = ","  #: End of a piece, as of members of JSON; `kt.restored` divides texts likewise
+#: end of a piece, such as a member of a JSON object; `kt.restored` divides texts in the same way
+_COMMA = ","
 
 MIN_RUN = 4
 """Pieces of a run that is copied from the base: shorter ones pack better as they are."""
 
-_BLOCK = 16  #: Pieces that are compared at once
+_BLOCK = 16  #: number of pieces that are compared at once
 
 Delta = list[str | list[int]]
 """A text in parts with commas between them: texts, and runs of the base as [start, count], both in
@@ -87,11 +88,13 @@ class BaseText:
         return positions[min(later, len(positions) - 1)]
 
     def _run(self, start: int, pieces: Sequence[str], index: int) -> int:
-        """Return how many pieces from `index` on equal those of the base from `start` on."""
+        """Return the number of pieces from `index` on that equal those of the base from
+        `start` on.
+        """
         base = self.pieces
         most = min(len(base) - start, len(pieces) - index)
         count = 1
-        # Whole blocks are compared at once, ten times as quick as piece by piece.
+        # Whole blocks are compared at once, which is ten times as fast as piece by piece.
         while (
             count + _BLOCK <= most
             and base[start + count : start + count + _BLOCK]

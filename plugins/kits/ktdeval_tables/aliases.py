@@ -28,7 +28,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "split_to": ("new",),
     "split_from": ("old",),
 }
-#: The same in one file next to the bars, by its option: elsewhere such a name means another field
+#: the same for a file next to the bars, by its option, because such a name means another field
+#: elsewhere
 _OWN_ALIASES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "entities": {
         "kind": ("type", "entity_type", "label", "category"),

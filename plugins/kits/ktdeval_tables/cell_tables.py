@@ -1,8 +1,8 @@
-"""Tables of a file of any kind, as cells of text: what a person has, before anything says what its
-columns mean.
+"""Tables of a file of any kind, as text cells: the user's data before their columns are
+interpreted.
 
-A file is opened once. It gives one table or several: a text one, or one for each section of a
-broker's statement; JSON and XML one for each list of objects in them.
+A file is opened once. It contains one or several tables: a text file has one, or one for each
+section of a broker's statement; JSON and XML have one for each list of objects.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from ktdeval_tables.xml_tables import xml_tables
 Lines = npt.NDArray[np.int64]
 
 MAX_ROWS = 2_000_000
-_BATCH = 10_000  # rows that become columns together
+_BATCH = 10_000  # number of rows converted to columns at a time
 
 
 @dataclass(frozen=True, eq=False)
 class CellTable:
-    """A table as texts."""
+    """A table as text cells."""
 
-    cells: pd.DataFrame  #: [n] texts by column, without blanks around them; empty: nothing
-    lines: Lines  #: [n] of the file, from 1; numbers of rows where it has no lines
-    unit: str = "row"  #: what `lines` counts: line or row
-    name: str = ""  #: of the part of the file, such as `results.trades`; empty: the whole file
+    cells: pd.DataFrame  #: [n] texts by column, stripped; empty if a cell has no value
+    lines: Lines  #: [n] lines of the file, from 1; row numbers if it has no lines
+    unit: str = "row"  #: unit of `lines`: line or row
+    name: str = ""  #: name of the part of the file, such as `results.trades`; empty: the whole file
     title: str = ""  #: text above the header
     facts: Mapping[str, str] = field(default_factory=dict)  #: single values outside the table
     decimal: str = POINT  #: decimal mark of its numbers
@@ -109,7 +109,7 @@ def _text_tables(
 def _text_table(
     text: str, source: TableSource, known: Collection[str], reading: ReadingOptions
 ) -> CellTable:
-    # A reader that knows closes takes a table of codes for their prices.
+    # A reader that accepts tables of closes interprets a table of codes as their prices.
     names = set(known) - {"close"}
     table = table_in_text(text, source.path, names, reading)
     rows = _csv_rows(table.body_text(), table.layout.delimiter)
@@ -150,7 +150,7 @@ def _csv_rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 def _whole_rows(
     rows: Iterable[tuple[int, list[str]]], width: int, lines: list[int]
 ) -> Iterator[list[str]]:
-    """Yield the cells of rows, each as many as there are columns; `lines` gets their lines."""
+    """Yield the cells of rows, one for each column; `lines` receives their lines."""
     for line, cells in rows:
         if len(cells) > width and not any(cells[width:]):
             cells = cells[:width]
@@ -211,8 +211,8 @@ def _as_cells(found: FoundTable) -> CellTable:
 
 
 def _parquet_table(path: Path) -> CellTable:
-    """Return the columns of a Parquet file as texts, numbers with all their digits; those of lists
-    are left out.
+    """Return the columns of a Parquet file as texts, numbers with all their digits; columns of
+    lists are omitted.
     """
     with open_parquet(path) as file:
         if file.metadata.num_rows > MAX_ROWS:

@@ -1,4 +1,4 @@
-"""Codes of assets in cells and in names of files."""
+"""Codes of assets in cells and file names."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def listed_in(cell: str) -> list[str]:
 
 
 def us_symbol(text: str) -> str:
-    """Return a symbol of a US share without Bloomberg's words behind it, and its class after a point:
-    BRK.B of `BRK/B US Equity`. Others stay unchanged.
+    """Return a symbol of a US share without Bloomberg's suffix, and with a dot before its class:
+    BRK.B for `BRK/B US Equity`. Other texts are returned unchanged.
     """
     found = _OF_BLOOMBERG.fullmatch(text)
     symbol = found[1] if found and found[2].upper() in _BLOOMBERG_US else text
@@ -46,8 +46,8 @@ def us_symbol(text: str) -> str:
 
 
 def as_among(codes: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """Return code -> its other spelling in `known`, for codes that are not in `known`: BRK.B is
-    BRK-B and BRK B, AAPL.US is AAPL.
+    """Return code -> its other spelling in `known`, for codes that are not in `known`: BRK.B may be
+    BRK-B or BRK B, and AAPL.US may be AAPL.
     """
     by_form: dict[str, list[str]] = {}
     for code in known:
@@ -63,14 +63,14 @@ def as_among(codes: Iterable[str], known: Collection[str]) -> dict[str, str]:
 
 
 def _one_form(code: str) -> str:
-    """Return a symbol without its country, and with a point before its class."""
+    """Return a symbol without its country, and with a dot before its class."""
     bare = code.upper().removesuffix(".US").removesuffix("-US")
     return re.sub(r"^([A-Z]{1,5})[/_ -]([A-Z])$", r"\1.\2", bare)
 
 
 def plain_code(text: str, width: int = 0) -> str:
-    """Return a code without the marks by which spreadsheets keep it a text (`="000001"`,
-    `'000001`); `width`: with lost zeros.
+    """Return a code without the characters with which spreadsheets keep it as text (`="000001"`,
+    `'000001`); `width`: number of digits, to restore lost zeros.
     """
     plain = _MARKS.sub("", text.strip().removeprefix("="))
     if not width:
@@ -82,14 +82,14 @@ def plain_code(text: str, width: int = 0) -> str:
 
 
 def lost_zeros(codes: Iterable[str]) -> str | None:
-    """Return the first code with fewer than six digits, which a program took for a number; None if
-    no code has fewer.
+    """Return the first code with fewer than six digits, because a program treated it as a number;
+    None without one.
     """
     return next((code for code in codes if _FEWER_DIGITS.fullmatch(code.strip())), None)
 
 
 def code_in_name(stem: str) -> str:
-    """Return the code in the name of a file: 600000.SH, SH#600000, sh600000, 600000_浦发银行,
+    """Return the code in a file name: 600000.SH, SH#600000, sh600000, 600000_浦发银行,
     BTCUSDT-1d-2024-01, XBTUSD_1440.
     """
     share = _OF_A_SHARE.fullmatch(stem)
@@ -100,9 +100,7 @@ def code_in_name(stem: str) -> str:
 
 
 def code_in_title(title: str) -> str | None:
-    """Return the code at the start of a title, such as `600000 浦发银行 日线 不复权`; None if it begins with
-    none.
-    """
+    """Return the code at the start of a title, such as `600000 浦发银行 日线 不复权`; None without one."""
     words = title.split()
     first = words[0].strip("\"'") if words else ""
     is_index = "指" in title  # 000001 is 上证指数 in Shanghai and 平安银行 in Shenzhen

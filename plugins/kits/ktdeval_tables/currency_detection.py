@@ -1,6 +1,4 @@
-"""Currencies that a table states: by signs before numbers, in the names of columns, in a column of
-their own.
-"""
+"""Currencies that a table states: signs before numbers, names of columns, or a separate column."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ _CODES = (
     *("EGP", "EUR", "GBP", "HKD", "HUF", "IDR", "ILS", "INR", "ISK", "JPY", "KRW", "KWD", "MXN"),
     *("MYR", "NGN", "NOK", "NZD", "PEN", "PHP", "PKR", "PLN", "QAR", "RON", "RUB", "SAR", "SEK"),
     *("SGD", "THB", "TRY", "TWD", "USD", "VND", "ZAR"),
-)  # of ISO 4217; other words, such as a coin's, are not taken for a currency
+)  # ISO 4217 codes; other words, such as a coin's name, are not accepted as a currency
 _SIGNS: Mapping[str, tuple[str, ...]] = {
     "€": ("EUR",),
     "£": ("GBP",),
@@ -46,7 +44,7 @@ _IN_BRACKETS = re.compile(r"[(\[]([^)\]]*)[)\]](\s*\S+\s*$)?")
 
 
 def sign_before(cells: pd.Series) -> str:
-    """Return the first sign of money before the numbers of a column; empty without one."""
+    """Return the first currency sign before the numbers of a column; empty without one."""
     signed = cells[cells.str.match(_SIGN_BEFORE)]
     if signed.empty:
         return ""
@@ -56,7 +54,7 @@ def sign_before(cells: pd.Series) -> str:
 
 
 def word_in(name: str) -> str:
-    """Return the currency in the name of a column, as `close (EUR)`, `Kurs [GBp]` or
+    """Return the currency in the name of a column, such as `close (EUR)`, `Kurs [GBp]` or
     `收盘价[单位]元`; empty without one.
     """
     found = _IN_BRACKETS.search(unicodedata.normalize("NFKC", name))
@@ -72,8 +70,8 @@ def word_in(name: str) -> str:
 
 
 def may_mean(word: str) -> tuple[str, ...]:
-    """Return the currencies that a sign or word may mean; empty if it names parts of one, or is not
-    known as a currency.
+    """Return the currencies that a sign or word may mean; empty if it denotes parts of one, or is
+    not a known currency.
     """
     if word in LIKE_DOLLARS:
         return ("USD",)

@@ -25,7 +25,7 @@ def read_events(
 ) -> pd.DataFrame:
     """Read a table of dated events, sorted by date: date, `key`, `value`. `form` normalises the key.
 
-    Raises DataError if a cell is missing or not valid, or if a key has two rows of one day.
+    Raises DataError if a cell is missing or invalid, or if a key has two rows on one day.
     """
     table = read_table(Path(path), ["date", key, value], [], mapping, reading=reading)
     return as_events(table, key, value, path, form, reading or ReadingOptions())

@@ -1,4 +1,4 @@
-"""Days in the cells of a table: dates, stamps of midnight, unix time."""
+"""Days in the cells of a table: dates, midnight timestamps, Unix time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.values import at_line
 
 EXCEL = "excel"
-ROC = "roc"  #: years of the Republic of China, 1911 before those of others
+ROC = "roc"  #: years of the Republic of China, which are 1911 lower
 UNIX_UNITS = {"unix_s": 10**0, "unix_ms": 10**3, "unix_us": 10**6, "unix_ns": 10**9}
 WITHIN_DAYS = "bars within days: give daily bars by --bars, and these beside them by --minutes"
 WORDS = (EXCEL, ROC, *UNIX_UNITS)  #: values of `--date-format` that are not formats of strptime
@@ -76,7 +76,7 @@ MIDNIGHT_ZONES = (
 class DayForm:
     """Form of the days in a column."""
 
-    format: str = ""  #: of strptime, or one of `WORDS`; empty: any unambiguous form
+    format: str = ""  #: strptime format, or one of `WORDS`; empty: any unambiguous form
     zone: str = ""  #: days begin at midnight of this time zone; empty: the cells' own, or UTC
 
     def __post_init__(self) -> None:
@@ -104,8 +104,8 @@ def looks_like_day(text: str, stamps: bool = False) -> bool:
 
 
 def parse_days(series: pd.Series, where: str, form: DayForm = ISO) -> pd.Series:
-    """Days as datetime64, from dates, `2024-01-02`, `20240102`, stamps of midnight, unix time;
-    empty cells become NaT.
+    """Return days as datetime64, from dates, `2024-01-02`, `20240102`, midnight timestamps, or Unix
+    time; empty cells become NaT.
 
     Raises DataError if a cell is not a day from 1678 to 2261 (the range of nanoseconds), or has a
     time of day (bars are daily).
@@ -117,7 +117,7 @@ def parse_days(series: pd.Series, where: str, form: DayForm = ISO) -> pd.Series:
     cells = [_bare_cell(text) for text in texts]
     days = _by_format(cells, form) if form.format else []
 
-    # The format may be meant for another file; this one may have unambiguous days.
+    # The format may be meant for another file; this file may have unambiguous days.
     if not any(days):
         days = [_day_of_cell(cell, form.zone) for cell in cells]
 
@@ -151,7 +151,7 @@ def _place(where: str, cell: str) -> str:
 
 
 def _bare_cell(text: object) -> str:
-    """Return a cell without blanks, without the day of the week, and without the `.0` of a column
+    """Return a cell without spaces, without the day of the week, and without the `.0` of a column
     that was read as numbers.
     """
     if isinstance(text, float) and text.is_integer():
@@ -220,7 +220,9 @@ def _stamp_moment(day: date, time: str, offset: str) -> datetime | None:
 
 
 def _unix(cell: str, per_second: int = 0) -> datetime | None:
-    """Return the moment of a unix time. Without `per_second`, its number of digits gives the unit."""
+    """Return the moment of a unix time. Without `per_second`, its number of digits gives the
+    unit.
+    """
     parts = per_second or 10 ** (3 * ((len(cell) - 9) // 3))
     try:
         seconds, rest = divmod(int(cell), parts)
@@ -230,7 +232,7 @@ def _unix(cell: str, per_second: int = 0) -> datetime | None:
 
 
 def _midnight(moment: datetime | None, zone: str) -> date | None:
-    """Return the day that begins at a moment in a zone, or None if none does."""
+    """Return the day that begins at a moment in a zone; None if it is not a midnight."""
     if moment is None:
         return None
 
@@ -259,7 +261,7 @@ def _by_format(cells: Sequence[str], form: DayForm) -> list[date | None]:
 
 
 def _parse_by_format(cell: str, form: DayForm) -> date | None:
-    """Return the day of a cell in a format, or None if it has another form."""
+    """Return the day of a cell in a format; None if it has another form."""
     if form.format == EXCEL:
         serial = re.fullmatch(r"([0-9]{1,6})(?:\.[0-9]+)?", cell)
         if serial is None:
@@ -300,7 +302,7 @@ def _strptime(cell: str, form: str) -> datetime | None:
 
 
 def _fault(bad: str, cells: Sequence[str], form: DayForm) -> str:
-    """Return what a cell seems to be, and which option reads such cells."""
+    """Return a description of an unreadable cell, and the option that reads such cells."""
     expected = "expected 2024-01-02 or 20240102, from 1678 to 2261"
     if form.format:
         return f"{bad!r} is not a day of --date-format {form.format}; name the file's format"
@@ -326,9 +328,9 @@ def _fault(bad: str, cells: Sequence[str], form: DayForm) -> str:
 
 
 def _advice_on_times(cells: Sequence[str], bad: str) -> str:
-    """Return what to do about days with times.
+    """Return advice on days with times.
 
-    Several times in a day are bars within days; others may be midnight of some time zone.
+    Several times in a day mean intraday bars; others may be midnight in some time zone.
     """
     moments = []
     for cell in cells:

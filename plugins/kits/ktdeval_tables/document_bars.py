@@ -1,6 +1,4 @@
-"""Bars in a document of JSON or XML, as the text of a CSV file: which of its tables they are, and of
-which asset.
-"""
+"""Bars in a JSON or XML document, as the text of a CSV file: finds their table and their asset."""
 
 from __future__ import annotations
 
@@ -51,8 +49,8 @@ def bars_as_text(source: TableSource) -> str:
 
 
 def _rows_of(tables: Sequence[FoundTable], code: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows of tables of bars, each with its code where the document states one. Raises
-    ValueError if they are tables of several kinds.
+    """Yield the rows of tables of bars, each with its code if the document states one. Raises
+    ValueError if the tables are of several kinds.
     """
     outer = [table for table in tables if not _is_inner(table, tables)]
     keys = [_key_of(table) for table in outer]
@@ -72,8 +70,8 @@ def _rows_of(tables: Sequence[FoundTable], code: str) -> Iterator[Mapping[str, s
 
 
 def _is_inner(table: FoundTable, tables: Sequence[FoundTable]) -> bool:
-    """Return whether a table is in the rows of another, or holds the single values outside the
-    others.
+    """Return whether a table is inside the rows of another, or contains the single values outside
+    the others.
     """
     others = [other for other in tables if other is not table]
     if not table.name and len(table.rows) == 1:
@@ -82,7 +80,7 @@ def _is_inner(table: FoundTable, tables: Sequence[FoundTable]) -> bool:
 
 
 def _holds(outer: FoundTable, table: FoundTable) -> bool:
-    """Return whether a table is, by its name, in the rows of another."""
+    """Return whether a table is, judging by its name, inside the rows of another."""
     if not outer.name:
         return len(outer.rows) > 1
     return table.name.startswith(f"{outer.name}.")
@@ -113,7 +111,7 @@ def _code_in(value: JsonValue) -> str:
 
 
 def _is_code(name: str, word: str) -> bool:
-    """Return whether a field is a code of an asset: `code` may also be the status of an answer,
-    such as 200.
+    """Return whether a field is an asset code: `code` may also be the status of a response, such as
+    200.
     """
     return name in _CODES or (name == "code" and parse_code(word) is not None)

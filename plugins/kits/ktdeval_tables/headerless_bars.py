@@ -15,10 +15,11 @@ KLINES = (
     *("-", "amount", "-", "-", "-", "-"),
 )
 _STAMP = re.compile(r"1[0-9]{9}(?:[0-9]{3}){0,3}")
-_FIRST_STAMP = 1e9  # seconds: 2001-09-09; rising numbers above it are times
+_FIRST_STAMP = 1e9  # seconds: 2001-09-09; increasing numbers above it are times
 _FEW = 5  # minimum rows to distinguish volume from an adjusted close
-_RANGE_OF_PRICES = 1.5  # most over least price in the first rows, above which it may be a volume
-_RANGE_OF_FACTOR = 1.25  # most over least factor in the first rows
+# ratio of the largest to the smallest price in the first rows above which a column may be a volume
+_RANGE_OF_PRICES = 1.5
+_RANGE_OF_FACTOR = 1.25  # ratio of the largest to the smallest factor in the first rows
 
 
 def guess_names(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -66,8 +67,8 @@ def are_klines(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def name_klines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names of the columns of klines; an amount that does not fit the volume is left
-    out.
+    """Return the names of the columns of klines; an amount that does not fit the volume is
+    omitted.
     """
     names = list(KLINES)
     places = [names.index(name) for name in ("low", "high", "volume", "amount")]
@@ -78,8 +79,8 @@ def name_klines(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> dict[str, int]:
-    """Return which numeric columns behind the four prices are volume and amount, by their numbers:
-    an average price is neither, and amount / volume is a price of the day.
+    """Return which numeric columns after the four prices are volume and amount, judging by their
+    numbers: an average price is neither, and amount / volume is a price within the day's range.
     """
     low = [bar[prices.index("low")] for bar in bars]
     high = [bar[prices.index("high")] for bar in bars]
@@ -104,8 +105,8 @@ def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> di
 
 
 def is_count(values: Sequence[float]) -> bool:
-    """Return whether numbers may be volumes or amounts: not timestamps, not one constant, and not
-    as close together as the prices of another asset.
+    """Return whether numbers may be volumes or amounts: they are not timestamps, not constant, and
+    vary more than prices of an asset.
     """
     least = min(values, default=0.0)
     are_stamps = least >= _FIRST_STAMP and all(one < other for one, other in pairwise(values))
@@ -116,7 +117,7 @@ def is_count(values: Sequence[float]) -> bool:
 
 
 def _follows(closes: Sequence[float], values: Sequence[float]) -> bool:
-    """Return whether values follow the closes, as adjusted closes do."""
+    """Return whether values track the closes, as adjusted closes do."""
     ratios = [value / close for value, close in zip(values, closes, strict=True) if close]
     least, most = min(ratios, default=0.0), max(ratios, default=0.0)
     return len(ratios) >= _FEW and least > 0 and most < least * _RANGE_OF_FACTOR
@@ -163,6 +164,6 @@ def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> l
 
 
 def _cell_numbers(row: Sequence[str], places: Sequence[int]) -> list[float]:
-    """Return cells as numbers, without signs and letters around them."""
+    """Return cells as numbers, without surrounding signs and letters."""
     bare = [row[place].strip("$¥\uffe5€£%KMBkmb万亿").replace(",", "") for place in places]
     return [float(cell or "nan") for cell in bare]

@@ -1,5 +1,5 @@
-"""Tables in JSON: lists of objects, columns of one length, objects by day, pandas' forms; wherever
-they are in a document.
+"""Tables anywhere in a JSON document: lists of objects, columns of equal length, objects by day,
+and pandas' formats.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ktdeval_tables.numbers import NUMBER
 
 Row = Mapping[str, JsonValue]
 
-MAX_LEVELS = 8  #: of lists and objects in which tables are looked for
+MAX_LEVELS = 8  #: maximum depth of lists and objects that are searched for tables
 MAX_TABLES = 20_000
-_FLATTENED = 2  # levels of objects whose cells are cells of the row that holds them
-_KIND = "type"  # key of the kind of a line
+_FLATTENED = 2  # levels of nested objects whose cells become cells of the enclosing row
+_KIND = "type"  # key for the kind of a line
 _MAX_KINDS = 20
-KEY = "key"  #: column of the keys of an object of rows
+KEY = "key"  #: column for the keys of an object of rows
 
 
 @dataclass
@@ -61,8 +61,8 @@ def _of_lines(documents: Sequence[tuple[int, JsonValue]]) -> Iterator[FoundTable
 def _by_kind(
     documents: Sequence[tuple[int, JsonValue]],
 ) -> Mapping[str, list[tuple[int, JsonValue]]]:
-    """Return the lines of a log by their `type`, where kinds have few keys in common; else all under an
-    empty name.
+    """Return the lines of a log by their `type`, if kinds have few keys in common; otherwise all
+    under an empty name.
     """
     kinds: dict[str, list[tuple[int, JsonValue]]] = {}
     keys: dict[str, set[str]] = {}
@@ -113,7 +113,9 @@ def _of_list(values: Sequence[JsonValue], name: str, above: Row) -> Iterator[Fou
 
 
 def _children(rows: Sequence[Row], name: str) -> Iterator[FoundTable]:
-    """Yield the tables in the lists of rows, each row of them with the single values of its own."""
+    """Yield the tables in the lists of rows; each of their rows also has the single values of its
+    parent.
+    """
     inner: dict[str, list[Row]] = {}
     for row in rows:
         own = {key: value for key, value in row.items() if not isinstance(value, list)}
@@ -194,7 +196,7 @@ def _of_split(value: Row) -> list[Row]:
 
 
 def _names_beside(value: Row) -> Sequence[JsonValue]:
-    """Return the names of columns that an object has; none without them."""
+    """Return the column names that an object has; None without them."""
     names = value.get("columns")
     if isinstance(names, list):
         return names
@@ -225,7 +227,7 @@ def _by_day(value: Row) -> Iterator[Row]:
 
 
 def _are_frames(value: Row) -> bool:
-    """Return whether an object holds columns by the days of their cells."""
+    """Return whether an object contains columns keyed by day."""
     for item in value.values():
         if not isinstance(item, Mapping) or not item or not all(map(looks_like_day, item)):
             return False

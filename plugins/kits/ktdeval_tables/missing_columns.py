@@ -1,4 +1,6 @@
-"""Messages about fields without a column: each advice is tried on the first rows of the file."""
+"""Messages about fields without a column. Each piece of advice is tried on the first rows of the
+file.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,9 @@ class FileHeader:
 
     file: Path
     names: Sequence[str]
-    cells: Mapping[str, Sequence[str]]  #: first cells by column; empty: they are not known
-    taken: Mapping[str, str]  #: field -> column, of the fields that have one
-    line: int = 0  #: of the names, where it is not the first; 0: it is
+    cells: Mapping[str, Sequence[str]]  #: first cells by column; empty if unknown
+    taken: Mapping[str, str]  #: field -> column, for fields that have a column
+    line: int = 0  #: line of the names if it is not the first; else 0
 
 
 def no_columns(
@@ -69,8 +71,8 @@ def _field_names(field: str, tried: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
-    """Return what a file of members is that has a column for each asset, and how to make it one with
-    a row for each; empty: nothing shows that.
+    """Return the format of a file of members that has a column for each asset, and how to convert
+    it to one with a row for each asset; empty if it does not have that format.
     """
     if reading.file != "members":
         return ""
@@ -86,7 +88,7 @@ def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
 
 
 def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
-    """Return which columns fit, by their cells, and the option that names them."""
+    """Return the columns that fit by their cells, and the option that maps them."""
     mapped: dict[str, str] = {}
     unclear: dict[str, None] = {}
     lacking = []
@@ -116,7 +118,7 @@ def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) 
 
 
 def _of_lacking(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
-    """Return what to do about fields that no column fits."""
+    """Return advice on fields for which no column fits."""
     shown = ", ".join(header.names)
     advice = f"none of its columns ({shown}) holds {' or '.join(map(_what, fields))}"
     if "code" in fields and not reading.file and _is_of_one_asset(header):
@@ -133,7 +135,9 @@ def _what(field: str) -> str:
 
 
 def _is_of_one_asset(header: FileHeader) -> bool:
-    """Return whether no day appears twice in the first rows, so that they can belong to one asset."""
+    """Return whether no day appears twice in the first rows, so that they can belong to one
+    asset.
+    """
     days = header.cells.get(header.taken.get("date", ""), ())
     return len(set(days)) == len(days)
 

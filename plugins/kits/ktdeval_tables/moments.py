@@ -1,8 +1,8 @@
 """Moments in the cells of a table, and the days of a market on which they fall.
 
-A stamp with an offset, or unix time, is a moment: its day is that of the market's time zone. Midnights
-that programs write as labels of sessions are days of their own: `2024-03-15 00:00:00+00:00` is the
-15th everywhere.
+A timestamp with an offset, or Unix time, is a moment: its day is the day in the market's time zone.
+Midnights that programs write as session labels denote the day itself: `2024-03-15 00:00:00+00:00`
+is the 15th everywhere.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _UNBROKEN = (
 )
 _UNIX = r"[0-9]{9,10}(?:\.[0-9]+)?|[013-9][0-9]{11}|[0-9]{13}|[0-9]{15,16}|[0-9]{18,19}"
 _ROC_DAY = r"(?P<year>[0-9]{2,3})[-/.](?P<month>[0-9]{1,2})[-/.](?P<day>[0-9]{1,2})"
-_FEW = 3  # cells that tell which zone's midnights they are
+_FEW = 3  # number of cells needed to determine whose zone's midnights they are
 _FIRST_YEAR, _LAST_YEAR = 1900, 2199
 _NO_TIME = pd.Timedelta(0)
-_ZONED = "%z"  # of a format: its stamps have an offset
+_ZONED = "%z"  # part of a format whose timestamps have an offset
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class CellFault(ValueError):
     """A cell that can't be read."""
 
     def __init__(self, row: int, words: str) -> None:
-        """`row`: of the table, from 0; `words`: the fault and its fix."""
+        """`row`: row of the table, from 0; `words`: the fault and its fix."""
         super().__init__(words)
         self.row = row
 
@@ -110,8 +110,8 @@ def _stamps(texts: pd.Series, clock: StampClock) -> pd.Series:
 def _local(
     stamps: pd.Series, is_moment: pd.Series, clock: StampClock, written: pd.Series | None = None
 ) -> pd.Series:
-    """Return stamps by the clock of the market. `is_moment`: which are in UTC; `written`: as they
-    are written, with the offset left out.
+    """Return timestamps in the market's local time. `is_moment`: which of them are in UTC;
+    `written`: the timestamps as written, without the offset.
     """
     local = stamps if written is None else written
     if clock.written_in and clock.zone:
@@ -132,7 +132,9 @@ def _local(
 
 
 def _zone_of_midnights(moments: pd.Series) -> str:
-    """Return the usual zone in which all moments are midnight; empty: none, or too few tell."""
+    """Return the usual zone in which all moments are midnight; empty without one, or with too
+    few moments.
+    """
     if len(moments) < _FEW:
         return ""
 

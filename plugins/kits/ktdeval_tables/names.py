@@ -1,4 +1,4 @@
-"""Names that vendors give to columns, and the units that such names say."""
+"""Names that vendors give to columns, and the units that such names state."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _AMOUNTS = {
     "crores": 1e7,
 }
 UNITS = {"volume": _VOLUMES, "amount": _AMOUNTS}
-"""Field -> units in brackets behind its name, as `成交量(手)`, in shares or units of currency."""
+"""Field -> units in brackets after its name, such as `成交量(手)`, in shares or units of currency."""
 
 _ASSET = re.compile(r"(?=.*[A-Z])[$^.]?[A-Z0-9][A-Z0-9._/=-]{0,14}")
 _COIN = re.compile(r"volume[ _(]*([A-Za-z]{2,6})\)?", re.IGNORECASE)
-NOT_READ = "not read"  #: Role of a column that is known, and of no field
+NOT_READ = "not read"  #: role of a column that is known but belongs to no field
 _LETTERS = {
     "t": "date",
     "T": "code",
@@ -60,7 +60,7 @@ _LETTERS = {
 }
 """Names of columns of Polygon, Alpaca and Finnhub, which together mean fields."""
 
-_INVESTING = {"price", "vol", "change"}  # columns of Investing.com, where the price is the close
+_INVESTING = {"price", "vol", "change"}  # columns of Investing.com, whose price is the close
 
 
 def squeeze_name(name: str) -> str:
@@ -85,7 +85,9 @@ def unit_in(field: str, name: str) -> float | None:
 
 @cache
 def vendor_names() -> Mapping[str, tuple[str, ...]]:
-    """Field -> names of it whose meaning is certain, squeezed, the first that fits counts."""
+    """Return, for each field, its names with a certain meaning, squeezed; the first match
+    is used.
+    """
     names: dict[str, list[str]] = {}
     for row in csv_rows(Path(__file__).with_name("names.csv")):
         names.setdefault(row["field"], []).append(squeeze_name(row["name"]))
@@ -99,16 +101,16 @@ def vendor_names() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def columns_beside() -> Mapping[str, Mapping[str, str]]:
-    """Squeezed name -> role, name, vendor and meaning of columns other than prices. The role is the
-    field of such a column, or `NOT_READ`.
+    """Return, by squeezed name, the role, name, vendor and meaning of columns other than prices.
+    The role is the field of such a column, or `NOT_READ`.
     """
     rows = csv_rows(Path(__file__).with_name("beside.csv"))
     return {squeeze_name(row["name"]): row for row in rows}
 
 
 def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
-    """Return the columns of a header that vendors are known to write and nothing has read, each with
-    its meaning in brackets.
+    """Return the columns of a header that vendors are known to write but that were not read, each
+    with its meaning in brackets.
     """
     done = set(read)
     found = []
@@ -120,7 +122,9 @@ def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
 
 
 def is_known(name: str) -> bool:
-    """Return whether the meaning of a column's name is certain: a field, or a listed other column."""
+    """Return whether the meaning of a column's name is certain: a field, or a listed other
+    column.
+    """
     plain = squeeze_name(name)
     if plain in columns_beside():
         return True
@@ -134,7 +138,9 @@ def is_asset(name: str) -> bool:
 
 
 def _unit_of_vendor(field: str, name: str) -> str:
-    """Return the unit that a vendor's name implies, such as lots for 总手; empty if it implies none."""
+    """Return the unit that a vendor's name implies, such as lots for 总手; empty if it implies
+    none.
+    """
     for row in csv_rows(Path(__file__).with_name("names.csv")):
         if row["field"] == field and squeeze_name(row["name"]) == squeeze_name(name):
             return row["unit"].lower()
@@ -142,7 +148,7 @@ def _unit_of_vendor(field: str, name: str) -> str:
 
 
 def names_of(field: str, aliases: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the names of a field, squeezed, its own first."""
+    """Return the names of a field, squeezed, with its own name first."""
     own = [squeeze_name(name) for name in (field, *aliases.get(field, ()))]
     return tuple(dict.fromkeys((*own, *vendor_names().get(field, ()))))
 
@@ -152,7 +158,7 @@ def match_names(
     fields: Sequence[str],
     aliases: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
-    """Return field -> column, for the fields that have a column of one of their names."""
+    """Return field -> column, for the fields whose name or alias is a column."""
     columns = {squeeze_name(name): name for name in reversed(header)}
     for name in header:
         twice = _TWO_SCRIPTS.fullmatch(squeeze_name(name))
@@ -177,8 +183,8 @@ def match_names(
 
 
 def coin_volumes(header: Sequence[str], codes: Iterable[str]) -> dict[str, str]:
-    """Return the columns of volume and amount that are named by the two sides of a pair: `Volume
-    BTC`, `Volume USDT`.
+    """Return the columns of volume and amount named after the two sides of a pair: `Volume BTC`,
+    `Volume USDT`.
     """
     pair = next(iter(codes), "").upper()
     found: dict[str, str] = {}

@@ -13,7 +13,7 @@ from ktdeval.errors import DataError
 from ktdeval.values import at_line, shown_cell
 from ktdeval_tables.currency_detection import sign_before
 
-POINT, COMMA, UNCLEAR = "point", "comma", "unclear"  #: marks before the parts of a number
+POINT, COMMA, UNCLEAR = "point", "comma", "unclear"  #: decimal marks
 MISSING = (
     "", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null",
     "-", "--", "—",
@@ -37,7 +37,9 @@ _COMMA_AND_POINT = r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]*"
 
 
 def decimal_mark(cells: Iterable[str]) -> str:
-    """Return the decimal mark of numbers, from cells of columns that no comma separates."""
+    """Return the decimal mark of numbers, from cells of columns that are not separated by
+    commas.
+    """
     texts = pd.Series([cell for cell in cells if "," in cell], dtype=str)
     if texts.str.fullmatch(_ONLY_DECIMAL).any():
         return COMMA
@@ -54,8 +56,8 @@ def to_numbers(
     signs: MutableMapping[str, str] | None = None,
 ) -> pd.Series:
     """Return a column as float64; empty cells become NaN. Raises DataError, which begins with
-    `file`: a cell is not a number. `signs` gets the sign of money before its numbers, if there is
-    one, under the column's name.
+    `file`, if a cell is not a number. `signs` receives the currency sign before its numbers, if
+    any, under the column's name.
     """
     if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_bool_dtype(series):
         return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
@@ -77,8 +79,7 @@ def parse_numbers(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd
     lower = texts.str.lower()
     empty = lower.isin(_NOTHING)
 
-    # A currency sign in front and a letter behind state what the number counts; they do not belong
-    # to it.
+    # A currency sign before a number and a letter after it state its unit; they are not part of it.
     unsigned = texts.str.replace(_SIGNS, r"\1", regex=True)
     letter = lower.str[-1:]
     scaled = letter.isin(_TIMES)

@@ -19,27 +19,29 @@ class ReadingOptions:
     """
 
     file: str = ""  #: option of the file, such as `members`; empty: the bars
-    columns: tuple[str, ...] = ()  #: of a file without a header; `-` for a column that is not read
-    code: str = ""  #: of a file that has no column of codes
+    #: columns of a file without a header; `-` for a column that is not read
+    columns: tuple[str, ...] = ()
+    code: str = ""  #: code for a file without a column of codes
     code_width: int = 0  #: digits of a code; shorter ones get their zeros back
-    date_format: str = ""  #: of days, as of strptime, or one of the words of `days.WORDS`
-    date_zone: str = ""  #: in which days begin at midnight
-    decimal: Decimal = "auto"  #: mark between the whole and the parts of a number
+    date_format: str = ""  #: format of days: a strptime format, or one of `days.WORDS`
+    date_zone: str = ""  #: time zone in which days begin at midnight
+    decimal: Decimal = "auto"  #: decimal mark of numbers
     has_map: bool = True  #: whether the import has `--map`
-    keep: Mapping[str, str] = field(default_factory=dict)  #: column -> its value in rows to read
+    #: column -> its value in the rows to read
+    keep: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  #: notes as text
     columns_of: MutableMapping[str, str] = field(default_factory=dict)  #: field -> its column
     header: list[str] = field(default_factory=list)  #: names of all columns
-    titles: list[str] = field(default_factory=list)  #: above headers
+    titles: list[str] = field(default_factory=list)  #: texts above headers
     times: list[str] = field(
         default_factory=list,
     )  #: first cells of a time column next to the day column
     no_counts: list[str] = field(
         default_factory=list
-    )  #: columns that hold no volume by their cells
+    )  #: columns that, by their cells, contain no volume
     sources: MutableMapping[str, Sequence[str]] = field(
         default_factory=dict
-    )  #: column that distinguishes rows of one day and code -> its values
+    )  #: column that distinguishes rows with the same day and code -> its values
     signs: MutableMapping[str, str] = field(default_factory=dict)  #: column -> its currency sign
 
     @property
@@ -48,15 +50,17 @@ class ReadingOptions:
         return DayForm(self.date_format, self.date_zone)
 
     def beside(self, file: str) -> ReadingOptions:
-        """Return options for another file, which has its own header and codes; `file`: its option."""
+        """Return options for another file, which has a separate header and codes; `file`: its
+        option.
+        """
         own = replace(
             self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={}
         )
         return replace(own, file=file, no_counts=[], sources={}, keep={})
 
     def name_mapping_option(self, columns: Mapping[str, str]) -> str:
-        """Return the option that maps fields of the file to columns; of an import without it, what
-        to do to the file.
+        """Return the option that maps fields of the file to columns; for an import without it, how
+        to change the file.
         """
         if not self.has_map:
             renamed = [f"{column!r} to {field!r}" for field, column in columns.items()]

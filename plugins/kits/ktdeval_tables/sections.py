@@ -1,5 +1,5 @@
-"""Texts that hold several tables one below the other: statements of Interactive Brokers, tables
-between two lines of `====`, and tables with empty lines between them.
+"""Texts with several tables one below the other: statements of Interactive Brokers, tables between
+two lines of `====`, and tables separated by empty lines.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _ROW_KINDS = ("Header", "Data")
 _FLEX_MARKS = ("HEADER", "DATA", "BOF", "BOA", "BOS", "EOS", "EOA", "EOF", "MSG")
 _FLEX_FIRST = "ClientAccountID"
 _FACTS = ["Field Name", "Field Value"]
-_HEAD = 40  # lines that are looked at
+_HEAD = 40  # number of lines examined
 _PARAGRAPH = re.compile(r"(?:\A\s*|\n[ \t,]*\n)([^\n]*[A-Za-z][^\n]*)")  # its first line
-_MIN_NAMES = 3  # of columns that are known in the header of a table among several
+_MIN_NAMES = 3  # minimum known columns in the header of one of several tables
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.]*")
 
 
@@ -48,9 +48,9 @@ def closed_by_rule(text: str) -> str:
 
 
 def stacked_tables(text: str, known: Collection[str]) -> list[str]:
-    """Return the stacked tables of a text, each at its lines. A header is a line of names, three of
-    them known, at the start or below an empty line, and unlike the others; with fewer than two
-    headers the text is one table.
+    """Return the stacked tables of a text, each at its original lines. A header is a line of names,
+    three of them known, at the start or below an empty line, and different from the other headers;
+    with fewer than two headers the text is one table.
     """
     starts: list[int] = []
     seen: list[list[str]] = []
@@ -86,7 +86,7 @@ def is_sectioned(text: str) -> bool:
 def split_sections(
     rows: Iterator[tuple[int, list[str]]], facts: MutableMapping[str, str]
 ) -> list[Section]:
-    """Return the sections of rows; `facts` gets the sections of names and values. Raises
+    """Return the sections of rows; `facts` receives the sections of names and values. Raises
     UnreadableError if a row has no header, or a different number of cells.
     """
     sections: list[Section] = []

@@ -13,8 +13,8 @@ _PAIR = re.compile(
 
 
 def ratio_of(text: str) -> float:
-    """Return new shares for an old one: 2 for `2`, `2:1`, `2.000000/1.000000`, `2-for-1`; NaN if
-    the text is not a ratio.
+    """Return the number of new shares for an old one: 2 for `2`, `2:1`, `2.000000/1.000000`,
+    `2-for-1`; NaN if the text is not a ratio.
     """
     cell = text.strip()
     pair = _PAIR.fullmatch(cell)

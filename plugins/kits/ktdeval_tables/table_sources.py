@@ -1,4 +1,4 @@
-"""Files that hold tables: of which kind each is, its text, its JSON. A file is opened once."""
+"""Files that contain tables: their kind, their text, their JSON. A file is opened once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ktdeval.values import (
 
 Kind = Literal["text", "json", "parquet", "workbook", "xml"]
 
-MAX_BYTES = 256 << 20  #: of a file
+MAX_BYTES = 256 << 20  #: maximum size of a file
 PICKLE_ADVICE = (
     "is a pickle, which can run code when it is opened, and is never read; open it where it was"
     " written and save it by .to_csv(...) or .to_parquet(...)"
@@ -50,7 +50,7 @@ class TableSource:
 
     path: Path
     kind: Kind
-    data: bytes  #: unpacked; nothing of Parquet and of workbooks, which have readers of their own
+    data: bytes  #: unpacked bytes; empty for Parquet and workbooks, which have separate readers
 
     @cached_property
     def text(self) -> str:
@@ -117,8 +117,8 @@ def open_source(path: Path) -> TableSource:
 
 
 def source_kind(path: Path) -> Kind:
-    """Return the kind of a file, packed or not, by its first bytes. Raises DataError if it holds no
-    table; OSError, EOFError, zlib.error if it can't be read.
+    """Return the kind of a file, packed or not, by its first bytes. Raises DataError if it contains
+    no table; OSError, EOFError, zlib.error if it can't be read.
     """
     with open_unpacked(path) as stream:
         return kind_of(path, stream.read(SIGNATURE_BYTES))
@@ -131,7 +131,7 @@ def refuse_bytes(column: str, kind: pa.DataType) -> None:
 
 
 def kind_of(path: Path, head: bytes) -> Kind:
-    """Return the kind of a file by its first bytes. Raises DataError if it holds no table."""
+    """Return the kind of a file by its first bytes. Raises DataError if it contains no table."""
     if head.startswith(PARQUET):
         return "parquet"
     if is_workbook(path, head):

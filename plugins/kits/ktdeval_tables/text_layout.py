@@ -18,20 +18,22 @@ from ktdeval_tables.headerless_bars import KLINES, are_klines, guess_names, name
 from ktdeval_tables.names import is_asset, squeeze_name, vendor_names
 from ktdeval_tables.numbers import COMMA, MISSING, NUMBER, POINT, UNCLEAR, decimal_mark
 
-BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by blanks
+BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by spaces
 _DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it may be decimal
-_ROWS = 200  # that decide the layout
+_ROWS = 200  # number of rows that decide the layout
 _TITLES = 30  # maximum lines before a header
 _NOTHING = frozenset(word.lower() for word in MISSING)
 _GROUPED_BY_POINTS = re.compile(r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _POINT_DECIMAL = re.compile(r"[0-9]+\.[0-9]{1,2}")
-_SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
-_COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")  # of rows, as `1834`, `20 rows`
-_WORDS = re.compile(r"[^\W\d]+\s\w")  # at the start of a footer
+_SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # characters that occur in a footer, but never in a code
+# a number of rows, such as `1834`, `20 rows`
+_COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")
+_WORDS = re.compile(r"[^\W\d]+\s\w")  # the start of a footer
 _EVENTS = ("capitalgains", "repaired")
 _FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
-_BETWEEN = re.compile(r"[:|_. ]")  # a field and an asset in one name, as `Close_AAPL`, `BTC:open`
-_QUOTED_PAIR = re.compile(r"\('(.+)', '(.+)'\)")  # as pandas writes the columns of two levels
+# separators between a field and an asset in one name, as in `Close_AAPL`, `BTC:open`
+_BETWEEN = re.compile(r"[:|_. ]")
+_QUOTED_PAIR = re.compile(r"\('(.+)', '(.+)'\)")  # pandas' form of columns with two levels
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,16 @@ class Layout:
     """Layout of a text table. Lines count from 1."""
 
     delimiter: str
-    header: tuple[str, ...]  #: names of the columns, each once; or those of `--columns`
+    header: tuple[str, ...]  #: names of the columns, without repeats; or those given by `--columns`
     header_line: int  #: 0 without a header
     first_line: int  #: line of the first row
     title: str = ""  #: text before the header
     below: str = ""  #: text between header and first row
     tickers: tuple[str, ...] = ()  #: second row of a header: assets of the columns after the first
     decimal: str = POINT
-    sample: tuple[tuple[str, ...], ...] = ()  #: the first rows
-    is_guessed: bool = False  #: whether the names are those of klines, which nobody wrote
+    sample: tuple[tuple[str, ...], ...] = ()  #: first rows
+    #: whether the names are those of klines, which the file does not contain
+    is_guessed: bool = False
 
     def cells_of(self, column: str) -> list[str]:
         """Return the cells of a column in the first rows."""
@@ -70,16 +73,17 @@ class Layout:
         return bool(_SPOKEN.search(words))
 
     def is_apart(self, line: str) -> bool:
-        """Return whether a line below an empty one has text instead of a row, such as `Date
-        downloaded 04/06/2019, 6:29 PM`: fewer cells than half of the columns, the first one text.
+        """Return whether a line below an empty one is text and not a row, such as `Date downloaded
+        04/06/2019, 6:29 PM`: it has fewer cells than half of the columns, and the first one is
+        text.
         """
         cells = [cell for cell in split(line, self.delimiter) if cell]
         is_narrow = self.delimiter != BLANKS and 0 < len(cells) < len(self.header) / 2
         return is_narrow and bool(_WORDS.match(cells[0])) and not looks_like_day(cells[0])
 
     def _is_count(self, words: str, line: str) -> bool:
-        """Return whether the only cell of a line counts rows: it is neither a day nor the code of a
-        cut row.
+        """Return whether the only cell of a line is a row count: it is neither a day nor the code
+        of a truncated row.
         """
         if not _COUNT.fullmatch(words) or looks_like_day(words, stamps=True):
             return False
@@ -91,7 +95,7 @@ class Layout:
 
 
 def split(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line without blanks around them."""
+    """Return the cells of a line, stripped."""
     if delimiter == BLANKS:
         return line.split()
     cells = next(csv.reader([line], delimiter=delimiter), [])
@@ -120,7 +124,8 @@ def find_layout(
     place = _header_place([cells for _, cells in rows], known)
     if place is None:
         if not columns and "return" in known and _are_days_and_numbers(rows):
-            columns = ("date", "1")  # a series, as pandas writes one without a header
+            # a series, in the form in which pandas writes one without a header
+            columns = ("date", "1")
         return _without_header(rows, delimiter, columns, where)
 
     number, names = rows[place]
@@ -175,7 +180,7 @@ def _joined_lines(numbered: Sequence[tuple[int, str]]) -> str:
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """Return the delimiter that divides most lines into equally many cells."""
+    """Return the delimiter that divides most lines into the same number of cells."""
     max_lines = 0
     max_cells = 0
     best = ""
@@ -209,7 +214,7 @@ def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int 
         if _is_above_days(rows[place : place + 2]):
             return place
         if not found and _is_data(row):
-            # A header without a single known name has one cell for each column all the same.
+            # Even a header without a known name has one cell for each column.
             return likely
 
         if likely is None and (found or len(row) >= width):
@@ -243,7 +248,7 @@ def _is_data(row: Sequence[str]) -> bool:
 
 
 def _names_below(rows: Sequence[tuple[int, list[str]]], place: int) -> list[list[str]]:
-    """Return the rows below a header that repeat its names or name units: they have words in the
+    """Return the rows below a header that repeat its names or contain units: they have words in the
     column of days.
     """
     days = {*vendor_names()["date"], "date", "tradedate", "day"}
@@ -263,7 +268,7 @@ def _names_below(rows: Sequence[tuple[int, list[str]]], place: int) -> list[list
 
 
 def _are_days_and_numbers(rows: Sequence[tuple[int, list[str]]]) -> bool:
-    """Return whether each row is a day and a number, and nothing else."""
+    """Return whether each row consists of a day and a number."""
     for _, cells in rows:
         if len(cells) != len(("day", "number")) or not looks_like_day(cells[0]):
             return False
@@ -278,7 +283,9 @@ def _without_header(
     columns: Sequence[str],
     where: str,
 ) -> Layout:
-    """Return the layout of a table without a header. Raises DataError if its columns are not named."""
+    """Return the layout of a table without a header. Raises DataError if its columns are not
+    named.
+    """
     number, cells = rows[0]
     bare_rows = [row for _, row in rows]
     is_guessed = not columns and len(cells) == len(KLINES) and are_klines(bare_rows)
@@ -317,9 +324,9 @@ def _without_header(
 
 @dataclass(frozen=True)
 class _ColumnsByAsset:
-    """Columns of a table that has one for each asset, or for each field of each asset."""
+    """Columns of a table with one column for each asset, or for each field of each asset."""
 
-    fields: Sequence[str]  #: of the columns after the first
+    fields: Sequence[str]  #: fields of the columns after the first
     assets: Sequence[str]  #: likewise
     first: int  #: index of the first row below the header
 
@@ -363,8 +370,8 @@ def _columns_by_asset(
 
 
 def _field_and_asset(name: str) -> tuple[str, str] | None:
-    """Return the field and the asset that a name states, as `BTC:open`, `Close_AAPL` or
-    `('Close', 'AAPL')`; None if it states no two.
+    """Return the field and the asset in a name, such as `BTC:open`, `Close_AAPL` or `('Close',
+    'AAPL')`; None if it does not have both.
     """
     quoted = _QUOTED_PAIR.fullmatch(name)
     plain = f"{quoted[1]}:{quoted[2]}" if quoted else name
@@ -408,9 +415,11 @@ def _layout_by_asset(
     columns: _ColumnsByAsset,
     delimiter: str,
 ) -> Layout:
-    """Return the layout of a table with columns for each asset. Its header begins at a line."""
+    """Return the layout of a table with columns for each asset, whose header begins at a given
+    line.
+    """
     first = columns.first
-    # Often a row with only the word Date follows.
+    # A row with only the word Date often follows.
     if first < len(rows) and not any(rows[first][1][1:]):
         first += 1
 
@@ -438,14 +447,14 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     if delimiter != ",":
         return mark
 
-    # Between commas only quoted cells have one: 1,234 is a number of thousands there.
+    # In a comma-separated table, only quoted cells contain a comma: there 1,234 is in thousands.
     has_points = any(map(_POINT_DECIMAL.fullmatch, cells))
     return COMMA if mark == COMMA and not has_points else POINT
 
 
 def _may_group(cells: Sequence[str]) -> bool:
-    """Return whether points in numbers may group thousands: three digits follow each point, as in
-    the `9.100` of countries whose tables have semicolons.
+    """Return whether dots in numbers may group thousands: three digits follow each dot, as in
+    `9.100` in countries whose tables use semicolons.
     """
     pointed = [cell for cell in cells if "." in cell and NUMBER.fullmatch(cell)]
     are_days = all(looks_like_day(cell, stamps=True) for cell in pointed)
@@ -453,7 +462,7 @@ def _may_group(cells: Sequence[str]) -> bool:
 
 
 def each_once(names: Sequence[str]) -> tuple[str, ...]:
-    """Return names with a number after repeated ones, as pandas has them: close, close.1."""
+    """Return names with a number after repeated ones, like pandas: close, close.1."""
     seen: Counter[str] = Counter()
     unique = []
     for name in names:
@@ -464,5 +473,5 @@ def each_once(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _name_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """Return names, each once, those that are empty as pandas has them: Unnamed: 0."""
+    """Return distinct names; empty ones are named like in pandas: Unnamed: 0."""
     return each_once([name or f"Unnamed: {place}" for place, name in enumerate(names)])

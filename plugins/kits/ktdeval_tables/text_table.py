@@ -1,4 +1,4 @@
-"""Tables in text files: text around the rows is detected and left out, and the rows are read in
+"""Tables in text files: text around the rows is detected and omitted, and the rows are read in
 blocks.
 """
 
@@ -47,10 +47,11 @@ class WantedColumns:
     """Columns to read from a table."""
 
     columns: tuple[str, ...]
-    categories: frozenset[str]  #: those of repeated texts
-    texts: frozenset[str]  #: columns of texts, including the repeated ones; all others are numbers
-    codes: frozenset[str]  #: those in which `NA` is a code
-    rows: int  #: at a time
+    categories: frozenset[str]  #: columns of repeated texts
+    #: columns of texts, including the repeated ones; all other columns are numbers
+    texts: frozenset[str]
+    codes: frozenset[str]  #: columns in which `NA` is a code
+    rows: int  #: number of rows read at a time
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class TextTable:
 
     def body_text(self) -> str:
         """Return the text without anything around its rows; lines keep their numbers. Raises
-        UnreadableError if a line is too long, or the last row is cut off.
+        UnreadableError if a line is too long, or the last row is truncated.
         """
         with self.open(self.encoding) as text:
             body = TableBody(text, self.layout)
@@ -158,7 +159,7 @@ class TextTable:
             "chunksize": wanted.rows,
         }
         if self.layout.decimal != POINT:
-            options["dtype"] = str  # 1.234 is 1234 here, or may be
+            options["dtype"] = str  # 1.234 is, or may be, 1234 here
 
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -178,8 +179,8 @@ class TextTable:
         return ValueError(words)
 
     def _within(self, part: pd.DataFrame, wanted: WantedColumns) -> pd.DataFrame:
-        """Return the columns of a part, all but `texts` as numbers: as texts they take several
-        times the memory. Categories are made here, since pandas 3.1 reads `000001` as the
+        """Return the columns of a part, with all but `texts` as numbers, because texts take several
+        times the memory. Categories are created here, since pandas 3.1 reads `000001` as the
         category 1.
         """
         if BEYOND in part and not part[BEYOND].isin(["", np.nan]).all():
@@ -198,8 +199,8 @@ class TextTable:
         return pd.DataFrame(kept, copy=False)
 
     def _of_pairs(self, body: TableBody, wanted: WantedColumns) -> pd.DataFrame:
-        """Read a table with a column for each field of each asset as one with a row for each day of
-        each asset.
+        """Read a table with a column for each field of each asset, and return one with a row for
+        each day of each asset.
         """
         lines = body.read().splitlines()[self.layout.first_line - 1 :]
         cells = pd.DataFrame(list(csv.reader(lines, delimiter=self.layout.delimiter)), dtype=str)
@@ -215,7 +216,7 @@ class TextTable:
             part.insert(1, TICKER, ticker)
             parts.append(part[has_values])
 
-        # An asset without one of the others' fields has no such value in its rows.
+        # An asset that lacks a field of the other assets has no such value in its rows.
         table = pd.concat(parts, ignore_index=True)
         return self._within(table, wanted)
 
@@ -276,7 +277,7 @@ class TableBody(io.TextIOBase):
         return given
 
     def _first_lines(self) -> Iterator[str]:
-        """Return the lines before the first row, all but the header empty."""
+        """Return the lines before the first row; all except the header are empty."""
         for number in range(1, self.layout.first_line):
             line = self.text.readline()
             if not line:
@@ -286,7 +287,7 @@ class TableBody(io.TextIOBase):
             yield line if number == self.layout.header_line and not self.layout.tickers else "\n"
 
     def _without_footer(self, text: str) -> str:
-        """Return the end of a table without the words below its rows."""
+        """Return the end of a table without the text below its rows."""
         lines = text.split("\n")
         kept = len(lines)
         while kept > 1 and self._is_no_row(lines[kept - 2], lines[kept - 1]):
@@ -307,7 +308,7 @@ class TableBody(io.TextIOBase):
         return not before.strip() and self.layout.is_apart(line)
 
     def _check_last_row(self, line: str) -> None:
-        """Raise UnreadableError if the last row lacks cells: the file may be cut off."""
+        """Raise UnreadableError if the last row lacks cells, since the file may be truncated."""
         layout = self.layout
         if layout.delimiter == BLANKS or layout.tickers or '"' in line:
             return
@@ -346,7 +347,7 @@ def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> T
 def table_in_text(
     text: str, file: Path, known: Collection[str], reading: ReadingOptions
 ) -> TextTable:
-    """Return the table in the text of a file; else as `open_table`."""
+    """Return the table in the text of a file; otherwise like `open_table`."""
     lines = text[:_HEAD].split("\n")
     layout = _find_layout(lines, file, known, reading)
     return TextTable(file, layout, "utf-8", lambda _: io.StringIO(text), reading)
@@ -361,7 +362,7 @@ def _find_layout(
 
 
 def as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate tables column by column, so that no large one is held twice."""
+    """Concatenate tables column by column, so that memory holds no large table twice."""
     if len(frames) == 1:
         return frames[0]
 

@@ -38,9 +38,10 @@ from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.table_sources import INDEX, UNREADABLE, kind_of, refuse_bytes, source_kind
 from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table, table_in_text
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz")  #: of tables that are data whatever else is there
+#: suffixes of tables that are data, whatever other files are present
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
 _OTHER_SUFFIXES = (".tsv", ".tsv.gz", ".xlsx")
-_LAST_SUFFIXES = (".txt", ".txt.gz")  # in a folder with others they are words about these
+_LAST_SUFFIXES = (".txt", ".txt.gz")  # in a folder with other tables, such files describe them
 _ALL_SUFFIXES = (*SUFFIXES, *_OTHER_SUFFIXES, *_LAST_SUFFIXES)
 _TEXT_FIELDS = (
     "date",
@@ -66,9 +67,9 @@ _TRUE = ("true", "1", "1.0", "yes", "y", "t", "是")
 _FALSE = ("false", "0", "0.0", "no", "n", "f", "否")
 _FLAGS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
 _TIMES = ("time", "时间")  # columns next to the day column
-_KEPT = "keep "  # prefix of columns that choose rows, in mappings of fields
-_ROWS = 2**20  # of a text file read at once
-_MAX_NAMED = 3  # assets in a note
+_KEPT = "keep "  # prefix of columns that select rows, in mappings of fields
+_ROWS = 2**20  # rows of a text file read at once
+_MAX_NAMED = 3  # maximum number of assets in a note
 _PACKED = "unpack it first"
 _OTHER = "save it as .csv or .parquet"
 _UNPACK = {
@@ -217,8 +218,8 @@ def _keep_rows(table: pd.DataFrame, column: str, value: str, path: Path) -> pd.D
 
 
 def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions) -> None:
-    """Record in `reading` what a file states outside of its rows. Raises DataError if its units
-    differ from those of the files before.
+    """Record in `reading` what a file states outside its rows. Raises DataError if its units differ
+    from those of earlier files.
     """
     for field in UNITS.keys() & columns.keys() & reading.columns_of.keys():
         before = reading.columns_of[field]
@@ -265,8 +266,8 @@ def _note_layout(table: TextTable, columns: Mapping[str, str], reading: ReadingO
 def _sources(
     table: TextTable, columns: Mapping[str, str], free: Sequence[str]
 ) -> dict[str, Sequence[str]]:
-    """Return the column, with its values, that distinguishes rows of one day and code in the first
-    rows: bars of several venues or vendors.
+    """Return the column, with its values, that distinguishes rows with the same day and code in the
+    first rows: bars from several venues or vendors.
     """
     if table.layout.tickers:
         return {}
@@ -338,7 +339,9 @@ def _open(
 
 
 def _by_asset(file: Path, known: Set[str], reading: ReadingOptions) -> TextTable | None:
-    """Return a Parquet file with columns for each asset as text; None if it has columns of fields."""
+    """Return a Parquet file with columns for each asset as text; None if it has columns of
+    fields.
+    """
     names = pq.read_schema(file).names
     if "close" not in known or len(known & {*map(squeeze_name, names)}) > 1:
         return None
@@ -354,7 +357,7 @@ def _by_asset(file: Path, known: Set[str], reading: ReadingOptions) -> TextTable
 def _code_of(
     source: _Source, path: Path, columns: Mapping[str, str], reading: ReadingOptions
 ) -> str | None:
-    """Return the code of a file without a column of codes; None if nothing states it."""
+    """Return the code of a file without a column of codes; None if it is not stated."""
     if "code" in columns:
         return None
     if reading.code:
@@ -368,7 +371,7 @@ def _code_of(
     has_exchange = parse_code(in_name) is not None
     if path.is_dir():
         return in_name if has_exchange or in_title is None else in_title
-    # The name of SH#000001.txt says which of two assets a title means by 000001.
+    # The file name SH#000001.txt decides which of two assets a title means by 000001.
     if in_title and has_exchange and in_title in in_name:
         return in_name
 
@@ -409,7 +412,7 @@ def _resolve(
     unmapped = [field for field in fields if field not in mapping]
     found = match_names(free, unmapped, aliases_of(reading))
     for field, match in found.items():
-        if header.count(match) > 1 or f"{match}.1" in header:  # pandas' name of a second one
+        if header.count(match) > 1 or f"{match}.1" in header:  # pandas' name for a repeated column
             raise DataError(
                 f"{file}: column {match!r} appears twice; keep one, or name it: --map"
                 f" {field}={match} or {match}.1"
@@ -421,8 +424,8 @@ def _resolve(
 
 
 def _by_value(source: _Source, columns: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that are known by their cells, not by their names: an index of days without
-    a name, and volumes named after coins.
+    """Return the columns that are recognised by their cells, not their names: an unnamed index of
+    days, and volumes named after coins.
     """
     found = {}
     first = source.header[0] if source.header else ""
@@ -457,7 +460,7 @@ def _read_columns(
 
             coded = [columns[field] for field in text if field in repeated]
 
-            # All columns together are bounded, though one is read after the other.
+            # The bound applies to all columns together, although they are read one after another.
             open_parquet(file, columns=[*columns.values()], read_dictionary=coded).close()
             read = ((field, _read_column(file, column, coded)) for field, column in columns.items())
             named = (
@@ -506,8 +509,8 @@ def with_texts(series: pd.Series, change: Callable[[str], str]) -> pd.Series:
 
 
 def index_code(text: str) -> str:
-    """Return the normalised code of an index. Six digits without an exchange are an index of
-    Shenzhen if they begin with 399, else of Shanghai.
+    """Return the normalised code of an index. Six digits without an exchange belong to an index of
+    Shenzhen if they begin with 399, otherwise of Shanghai.
     """
     text = text.strip()
     if text.isdigit() and len(text) == 6:

@@ -1,5 +1,5 @@
-"""Tables in XML: elements of one tag with attributes are rows, as in a Flex query. Documents with a
-DTD, which could define entities, are refused.
+"""Tables in XML: elements with the same tag and with attributes are rows, as in a Flex query.
+Documents with a DTD, which could define entities, are refused.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def read(body: bytes) -> BridgeRequest:
 
 
 def read_count(body: bytes) -> BridgeRequest:
-    """Return the request whose tokens a body asks to count. Raises WireError."""
+    """Return the request in a body that asks for a token count. Raises WireError."""
     return _read(body, needs_limit=False)
 
 

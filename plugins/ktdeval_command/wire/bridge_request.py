@@ -27,7 +27,8 @@ class WireTool:
     """The program's form of a tool whose name or arguments the bridge rewrites."""
 
     name: str
-    namespace: str = ""  #: of the Responses API, such as that of a tool server; empty without one
+    #: namespace of the Responses API, such as that of a tool server; empty without one
+    namespace: str = ""
     is_free_text: bool = False  #: the tool takes one text instead of JSON arguments
 
 

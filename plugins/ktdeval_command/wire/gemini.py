@@ -43,12 +43,14 @@ _NOT_OF_SCHEMA = frozenset({"nullable", "propertyOrdering", "example"})
 
 
 def read(body: bytes, model: str, streams: bool) -> BridgeRequest:
-    """Return the request in a body. `model`, `streams`: values from the address. Raises WireError."""
+    """Return the request in a body. `model`, `streams`: values from the address. Raises
+    WireError.
+    """
     return _read(_camel(request_fields(body)), model, streams)
 
 
 def read_count(body: bytes, model: str) -> BridgeRequest:
-    """Return the request whose tokens a body asks to count. Raises WireError."""
+    """Return the request in a body that asks for a token count. Raises WireError."""
     fields = _camel(request_fields(body))
     inner = fields.child("generateContentRequest")
     if inner is not None:

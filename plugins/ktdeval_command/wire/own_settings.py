@@ -11,7 +11,7 @@ from ktdeval_command.wire.declared_form import DeclaredForm
 from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import Fields
 
-MAX_CHARS = 4_000  #: of all settings of a request, as JSON
+MAX_CHARS = 4_000  #: maximum characters of all settings of a request, as JSON
 _EFFORTS: Mapping[str, str] = {
     "none": "none",
     "minimal": "minimal",

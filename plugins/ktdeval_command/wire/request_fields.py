@@ -11,9 +11,9 @@ from typing import Any, NoReturn, TypeVar
 from ktdeval.values import JsonObject, JsonValue, loads_untrusted
 from ktdeval_command.wire.refusals import WireError, one_line
 
-MAX_LEVELS = 150  #: of a request's JSON, including a tool's schema inside it
-MAX_NAME_CHARS = 200  #: of a model, a tool, an id
-MAX_IGNORED = 200  #: paths of ignored fields that are named
+MAX_LEVELS = 150  #: maximum depth of a request's JSON, including the schema of a tool inside it
+MAX_NAME_CHARS = 200  #: maximum characters of the name of a model or a tool, or of an id
+MAX_IGNORED = 200  #: maximum number of ignored fields that are listed
 
 SWITCH_OFF = "; switch other tools off in the program's settings"
 

@@ -40,21 +40,21 @@ class PlantedFile(Value):
 
     format: Literal["ktdeval-planted/1"]
     snapshot: str  #: id of the market
-    task: str  #: whose prompts its facts come from
+    task: str  #: task whose prompts contain its facts
     windows: tuple[str, ...]  #: FIRST:LAST days
-    days: _Count  #: of each window at most
-    horizon: Annotated[int, msgspec.Meta(ge=1)]  #: trading days that a return is over
-    figures: tuple[str, ...]  #: that a line shows
+    days: _Count  #: maximum number of days per window
+    horizon: Annotated[int, msgspec.Meta(ge=1)]  #: number of trading days that a return spans
+    figures: tuple[str, ...]  #: figures in a line
     facts: _Count
-    exposures: _Count  #: how often it has read each fact
+    exposures: _Count  #: number of times that it has read each fact
     seed: int
     threads: Annotated[int, msgspec.Meta(ge=1)]
-    sizes: Sizes  #: what its answers stand for
+    sizes: Sizes  #: meaning of its answers
     width: _Width
     layers: _Layers
     heads: _Layers
     libraries: Mapping[str, str]  #: version of each package that trained it
-    weights: _Sha256  #: of the file of weights
+    weights: _Sha256  #: hash of the file of weights
 
     def is_of_training(self, other: PlantedFile) -> bool:
         """Return whether another description has the same facts, network and seed; libraries,

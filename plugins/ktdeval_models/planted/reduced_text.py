@@ -65,10 +65,10 @@ def tokens_of(lines: Sequence[str]) -> Tokens:
 
 
 class Sizes(Value):
-    """What each answer stands for: bounds between sizes, and the mean return of each."""
+    """Meaning of the answers: bounds between sizes, and the mean return of each size."""
 
-    bounds: tuple[float, ...]  #: [5] rising; the middle one is 0
-    means: tuple[float, ...]  #: [6] fractions
+    bounds: tuple[float, ...]  #: [5] bounds in ascending order; the middle one is 0
+    means: tuple[float, ...]  #: [6] mean returns, as fractions
 
     @classmethod
     def of(cls, returns: FloatArray) -> Sizes:

@@ -312,7 +312,8 @@ class AnthropicModel(RemoteAdapter):
 
         display = self.params.thinking_display
         if display is None:
-            # With a budget, thoughts must be sent back, and only thoughts without text may be.
+            # With a budget, thoughts must be sent back, which is allowed only for thoughts without
+            # text.
             display = "omitted" if mode == "budget" else "summarized"
 
         shown = {}

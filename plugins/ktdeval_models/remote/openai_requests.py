@@ -117,7 +117,7 @@ def has_text(message: Message) -> bool:
 
 
 def _sent_call(call: ToolCall) -> Body:
-    """Return an earlier call as Chat Completions takes it."""
+    """Return an earlier call in the form of Chat Completions."""
     function = {"name": sent_name(call.name), "arguments": sent_arguments(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
 

@@ -159,7 +159,7 @@ class Transport:
 
             is_events = received.get("content-type", "").lower().startswith(_EVENTS)
             if request.take is not None and is_events and 200 <= response.status < 300:
-                any(map(request.take, self._chunks(response)))  # until no more is needed
+                any(map(request.take, self._chunks(response)))  # until enough has been read
                 return HttpAnswer(response.status, received, b"", is_streamed=True)
 
             content = self._read(response, request.max_bytes or MAX_REPLY_BYTES)
@@ -228,7 +228,8 @@ class _TimedStream:
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the clock says
         self._clock.is_sent = True
-        # A server may answer and close before it has read everything: the answer gives the reason.
+        # A server may answer and close the connection before it has read the whole request: the
+        # answer then gives the reason.
         with suppress(self._httpcore.WriteError):
             self._stream.write(buffer, self._clock.seconds_left())
 

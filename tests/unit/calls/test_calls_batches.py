@@ -597,7 +597,7 @@ REFUSED = {
     "a task whose samples have tools": (
         "repeat",
         ("--tasks", "repeat_with_clock"),
-        "repeat_with_clock with the agent react makes 2 calls a sample",
+        "repeat_with_clock with the agent react makes 2 calls per sample",
     ),
     "another server": (
         "repeat",

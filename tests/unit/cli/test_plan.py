@@ -353,7 +353,7 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
     with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is neither a day"):
         plan(plugins, knowledge_cutoff="2024-13")
 
-    with pytest.raises(StoreError, match="the folder is not empty and holds no run"):
+    with pytest.raises(StoreError, match="the folder is not empty and is not a run"):
         plan(plugins, out=".")
 
     with pytest.raises(
@@ -424,7 +424,7 @@ def test_a_model_of_this_machine_costs_nothing_and_keeps_limits(plugins: Plugins
 def test_no_price_is_taken_for_a_model_of_this_machine(plugins: Plugins, option: Any) -> None:
     with pytest.raises(
         UsageError,
-        match=r"--price(-table)?: builtin/momentum runs on .* bills nothing; leave it out",
+        match=r"--price(-table)?: builtin/momentum runs on .* at no cost; omit the option",
     ):
         plan(plugins, model="builtin/momentum", **option)
 
@@ -709,8 +709,7 @@ def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_
 
     for words in (["plan", *given], [*given, "--dry-run"], ["run", *given]):
         assert terminal.error(*words).splitlines() == [
-            "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless counts in"
-            " 1/100 USD; an account has one currency: choose a venue with CNY"
+            "ktdeval: error: snapshot small: prices are in CNY, but venue frictionless uses 1/100 USD; an account has one currency: choose a venue with CNY"
         ]
 
     assert not Path("usd").exists()

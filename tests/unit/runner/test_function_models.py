@@ -50,7 +50,7 @@ def test_a_submission_in_a_text_decides(model: object, protocol: str, tmp_path: 
 
 def test_a_model_of_ktdevals_own_refuses_another_tool_protocol(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match="--tool-protocol text: builtin/momentum takes tools as they are"
+        UsageError, match="--tool-protocol text: builtin/momentum uses tools directly"
     ):
         ktdeval.evaluate(
             "builtin/momentum",

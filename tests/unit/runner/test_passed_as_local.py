@@ -53,7 +53,7 @@ def of_further(**fields: Any) -> Change:
     return lambda manifest: manifest["further_models"]["lucky/y"].update(fields)
 
 
-SAYS_REMOTE = "is behind a network"
+SAYS_REMOTE = "is remote"
 CHANGES: dict[str, tuple[str, Change, str]] = {
     "no settings": ("one", in_manifest(sent_as=None), f"sent_as: .* lucky/x {SAYS_REMOTE}"),
     "a local price": ("one", in_manifest(price=LOCAL), f"price: .* lucky/x {SAYS_REMOTE}"),
@@ -146,7 +146,7 @@ def test_a_model_of_no_plugin_is_not_taken_for_one_of_this_machine(
     (claim,) = card_claims(local, installed)
 
     assert claim.startswith(
-        f"price: is that of {FREE.source}, but no installed plugin declares lucky/x"
+        f"price: is the price of {FREE.source}, but no installed plugin declares lucky/x"
     )
 
     unpriced = as_of_this_machine(one.card)
@@ -260,7 +260,7 @@ CLAIMED: dict[str, tuple[dict[str, Any], str]] = {
         {"suite_version": "9.1"},
         "suite_version: 9.1 is later than the installed ktdeval",
     ),
-    "no libraries": ({"environment": {}}, "environment: does not say which python"),
+    "no libraries": ({"environment": {}}, "environment: does not state the version of python"),
 }
 
 

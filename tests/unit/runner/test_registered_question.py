@@ -51,7 +51,7 @@ def test_too_few_windows_are_a_reason_and_no_answer() -> None:
     found = answer(rule_of(), [0.1] * 5)
 
     assert (found.settled_at, found.shift) == (None, None)
-    assert found.words == "not answered: the first look is at 6 windows, 5 are there"
+    assert found.words == "not answered: the first look is at 6 windows; 5 are available"
     assert last_look(rule_of(), [0.1] * 5) is None
 
 

@@ -129,8 +129,8 @@ def test_data_that_can_not_be_read_are_refused(
 def test_a_file_or_an_empty_folder_is_no_market(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    assert "file holds no snapshot" in refused(tmp_path, *MOMENTUM, "--data", "file")
-    assert "folder holds no snapshot" in refused(tmp_path, *MOMENTUM, "--data", "folder")
+    assert "file is not a snapshot" in refused(tmp_path, *MOMENTUM, "--data", "file")
+    assert "folder is not a snapshot" in refused(tmp_path, *MOMENTUM, "--data", "folder")
 
 
 def test_a_stored_market_takes_no_arguments(market: Path, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path:
     (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "thesis")
 
-    assert "the folder is not empty and holds no run" in line
+    assert "the folder is not empty and is not a run" in line
 
     shutil.copytree(market, tmp_path / "market")
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "market")

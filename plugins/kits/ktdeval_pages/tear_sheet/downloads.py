@@ -1,4 +1,4 @@
-"""Files that a reader saves from a tear sheet: its series by day, and its figures, as CSV."""
+"""Files that a reader can save from a tear sheet: its daily series and its figures, as CSV."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FIGURE_HEADS = ("window", "seed", "of", "figure", "value", "low", "high", "reas
 
 
 def series_csv(tracks: Sequence[Track]) -> str:
-    """Return a row for each day of each track: NAV, benchmark level, and the series of its book. A
-    value that is not defined is empty; only the base day has no book.
+    """Return a row for each day of each track: NAV, benchmark level, and the series of its book.
+    Undefined values are empty; the base day has no book.
     """
     names = dict.fromkeys(name for track in tracks for name in _columns(track))
     rows: list[Sequence[object]] = [("window", "seed", "day", *names)]
@@ -39,9 +39,9 @@ def series_csv(tracks: Sequence[Track]) -> str:
 def figures_csv(
     tracks: Iterable[tuple[Track, Mapping[str, Mapping[str, MetricValue]]]],
 ) -> str:
-    """Return a row for each figure of each track, exact: `low` and `high` are the ends of its 95 %
-    interval, or of a figure by day its range. Without a value it has a reason. `tracks`: each with
-    the figures of its account and of its benchmark by the name of each.
+    """Return a row for each figure of each track, in full precision. `low` and `high` are the ends
+    of its 95 % interval, or the range of a daily figure. Without a value, the row has a reason.
+    `tracks`: each track with the figures of its account and its benchmark, by name.
     """
     rows: list[Sequence[object]] = [_FIGURE_HEADS]
     for track, figures in tracks:
@@ -95,8 +95,8 @@ def _csv_text(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _safe_cell(cell: str) -> str:
-    """Return the text of a cell, which a spreadsheet must not take for a formula; numbers may begin
-    with a sign.
+    """Return the text of a cell such that a spreadsheet does not interpret it as a formula; numbers
+    may begin with a sign.
     """
     try:
         float(cell)

@@ -1,5 +1,5 @@
-"""Small plots by day as SVG elements, without a library: integers for coordinates keep pages short,
-and classes take their colours from the page's style.
+"""Small daily plots as SVG elements, without a library. Integer coordinates keep pages short, and
+classes take their colours from the page's style.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PlotLine:
 
 @dataclass(frozen=True)
 class Area:
-    """Ground between two lines of [n] values."""
+    """Area between two lines of [n] values."""
 
     low: FloatArray
     high: FloatArray
@@ -51,11 +51,11 @@ class DayPlot:
     bars: FloatArray | None = None  # [n], from 0
     starts: Sequence[int] = ()  # days before which a vertical line is drawn
     is_share: bool = True  # whether values are fractions, written in per cent
-    has_zero: bool = True  # whether 0 is always in it
+    has_zero: bool = True  # whether the axis always includes 0
 
 
 class _Scale:
-    """Places of days and values in a plot."""
+    """Positions of days and values in a plot."""
 
     def __init__(self, days: int, low: float, high: float) -> None:
         self._days = max(days - 1, 1)
@@ -92,7 +92,7 @@ def draw(plot: DayPlot) -> Markup:
 
 
 def _reach(plot: DayPlot) -> tuple[float, float]:
-    """Return the lowest and the highest value shown, at least a little apart."""
+    """Return the lowest and the highest value shown; they are never equal."""
     columns = [line.values for line in plot.lines]
     for area in plot.areas:
         columns += [area.low, area.high]
@@ -113,7 +113,7 @@ def _reach(plot: DayPlot) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return round values that reach from `low` to `high`."""
+    """Return round values from `low` to `high`."""
     rough = (high - low) / (_MAX_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
@@ -162,7 +162,7 @@ def _day_axis(days: Sequence[str], scale: _Scale) -> str:
         if position == 0:
             anchor = ' class="start"'
         elif position == last:
-            anchor = ' class="end"'  # the outer ones stay inside the plot
+            anchor = ' class="end"'  # the outer labels stay inside the plot
         x, y = scale.x(position), HEIGHT - 24
         texts.append(f'<text{anchor} x="{x}" y="{y}">{days[position]}</text>')
 
@@ -197,8 +197,8 @@ def _path(values: FloatArray, scale: _Scale) -> str:
 
 
 def _polyline(points: Sequence[tuple[int, int]]) -> str:
-    """Return a path from point to point. Steps are relative to the point before, and a minus sign
-    separates numbers as a space does: short pages.
+    """Return a path from point to point. Steps are relative to the previous point, and a minus sign
+    replaces a space between numbers, which keeps pages short.
     """
     x, y = points[0]
     parts = [f"M{x} {y}l0 0" if len(points) == 1 else f"M{x} {y}l"]
@@ -223,7 +223,7 @@ def _areas(plot: DayPlot, scale: _Scale) -> str:
 
 
 def _runs(known: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the stretches of True, as start and stop."""
+    """Return the runs of True values, as start and stop."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]]).astype(np.int8)))
     pairs = edges.reshape(-1, 2).tolist()
     return [(start, stop) for start, stop in pairs]

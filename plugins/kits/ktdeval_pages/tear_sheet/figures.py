@@ -25,7 +25,7 @@ class FigureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     definition: str
     unit: str = "fraction"
     signed: bool = False
-    low: float = -math.inf  # ends of the values that it can have
+    low: float = -math.inf  # ends of its possible values
     high: float = math.inf
 
 
@@ -38,8 +38,8 @@ class SheetWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables: Mapping[str, FigureWords]
 
     def definitions(self, has_book: bool) -> dict[str, str]:
-        """Return the definition of each label, in the order of the page; one of equal labels. Without
-        a book, those of holdings and trades are left out.
+        """Return the definition of each label, in the order of the page; equal labels appear once.
+        Without a book, figures on holdings and trades are omitted.
         """
         found: dict[str, str] = {}
         for group in (self.performance, self.book, self.plots, self.tables):
@@ -62,7 +62,7 @@ _ROLLING_DAYS = (126, 63, 20)
 
 _TOP_HOLDINGS = 10
 _EXTREME_DAYS = 5
-_BINS_A_SIDE = 10  #: at most, of a histogram on each side of 0
+_BINS_A_SIDE = 10  #: maximum bins of a histogram on each side of 0
 MIN_HISTOGRAM_DAYS = 20
 _MIN_YEARLY_DAYS = 60
 """Fewer days give no ratio of a year without an interval."""
@@ -88,7 +88,7 @@ def performance(track: Track) -> dict[str, MetricValue]:
 
 
 def benchmark_performance(track: Track) -> dict[str, MetricValue]:
-    """Return the same of the benchmark; empty without one."""
+    """Return the same figures for the benchmark; empty without a benchmark."""
     if track.benchmark is None:
         return {}
     return _of_levels(track.benchmark, track.days_a_year, stats.NO_VARIANCE)
@@ -171,7 +171,7 @@ def book_figures(track: Track) -> dict[str, BookFigure]:
 
 
 def yearly_turnover(track: Track) -> MetricValue:
-    """Return the two-way turnover of a year, in NAVs: the mean of the days times the days a year."""
+    """Return the annual two-way turnover in NAVs: the mean over days times the days per year."""
     n = len(track.days) - 1
     if track.book is None:
         return MetricValue(None, n, "the trades are not known")
@@ -191,8 +191,8 @@ def rolling_days(track: Track) -> int | None:
 
 
 def rolling_volatility(returns: FloatArray, days: int, days_a_year: int) -> FloatArray:
-    """[n] annualised standard deviations (ddof 1) of the last `days` of [n] returns; NaN before the
-    first whole stretch.
+    """Return [n] annualised standard deviations (ddof 1) of the last `days` of [n] returns; NaN
+    before the first complete window.
     """
     stretches = np.lib.stride_tricks.sliding_window_view(returns, days)
     rolling = stretches.std(axis=1, ddof=1) * math.sqrt(days_a_year)
@@ -201,7 +201,7 @@ def rolling_volatility(returns: FloatArray, days: int, days_a_year: int) -> Floa
 
 @dataclass(frozen=True)
 class Histogram:
-    """Days by their return, in bins of equal width around 0."""
+    """Days grouped by their return, in bins of equal width around 0."""
 
     centres: FloatArray  # [bins] middle of each bin, as a return
     counts: FloatArray  # [bins] days of the account
@@ -209,7 +209,7 @@ class Histogram:
 
 
 def histogram(track: Track) -> Histogram | str:
-    """Return the days of a track by their return, or the reason why they are not counted."""
+    """Return the histogram of a track's daily returns, or why it is undefined."""
     if track.problem:
         return track.problem
     if len(track.returns) < MIN_HISTOGRAM_DAYS:
@@ -236,7 +236,7 @@ def histogram(track: Track) -> Histogram | str:
 
 def extreme_days(track: Track) -> tuple[list[int], list[int]]:
     """Return the days with the largest gains and with the largest losses, at most five each, as
-    positions among the returns; of equal days the earlier first.
+    positions among the returns; ties are in chronological order.
     """
     if track.problem:
         return [], []
@@ -250,7 +250,9 @@ def extreme_days(track: Track) -> tuple[list[int], list[int]]:
 
 
 def over_seeds(values: Sequence[MetricValue]) -> MetricValue:
-    """Return the median over the seeds of a window; undefined if the figure of any seed is."""
+    """Return the median over the seeds of a window; undefined if the figure is undefined for any
+    seed.
+    """
     for value in values:
         if value.value is None or len(values) == 1:
             return value
@@ -286,7 +288,7 @@ def window_row(window: WindowTracks) -> WindowRow:
 
 def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks]) -> MetricValue:
     """Return the mean over windows, with `low` and `high` of its 95 % interval in the detail;
-    undefined where a window's figure is.
+    undefined if the figure of any window is undefined.
     """
     known = [value.value for value in values if value.value is not None]
     missing = len(values) - len(known)

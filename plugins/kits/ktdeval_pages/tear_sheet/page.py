@@ -1,4 +1,6 @@
-"""Page of a task's tear sheet: one file, whole without its script, which only saves files."""
+"""Page of a task's tear sheet: one file that is complete without its script, which only saves
+files.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +47,16 @@ _HEAT_STEPS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class SheetFacts:
-    """Facts of a sheet on the account and the command that writes it."""
+    """Facts about the account of a sheet and the command that writes the page."""
 
     title: str
-    line: str  # line below the title on what made the account
+    line: str  # line below the title on the origin of the account
     account: str  # name of its figures, such as `agent`
     command: str  # command that writes the page
     labels: Sequence[str] = ()  # of the task's card
-    notes: Sequence[str] = ()  # what a reader must know of the records, a sentence each
-    answer: str = ""  # what is to be made of the account, above all figures
-    further: Sequence[str] = ()  # lines below it, as they were printed
+    notes: Sequence[str] = ()  # what a reader must know about the records, one sentence each
+    answer: str = ""  # conclusion about the account, shown above all figures
+    further: Sequence[str] = ()  # lines below the conclusion, as printed
     # (window, seed) -> file name of the episode's page; None if there are no other pages
     pages: Mapping[tuple[str, int], str] | None = None
 
@@ -65,7 +67,7 @@ class Cell:
 
     text: str
     reason: str = ""  # why the figure is undefined; for a ratio its interval
-    heat: str = ""  # class of its background
+    heat: str = ""  # class of its background colour
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class TrackView:
     heading: str
     facts: str
     page: str  # of the episode shown; empty without one
-    problem: str  # why it has no daily returns; empty where it has them
+    problem: str  # why it has no daily returns; empty if it has
     heads: Sequence[str]
     performance: Sequence[FigureLine]
     book: Sequence[FigureLine]
@@ -354,7 +356,7 @@ def _drawdown_rows(track: Track) -> list[list[str]]:
 
 
 def _extreme_rows(track: Track) -> list[list[str]]:
-    """Return rows of a good day and a bad one, each with its return and that of the benchmark."""
+    """Return rows with one good and one bad day each, with their returns and the benchmark's."""
     best, worst = extreme_days(track)
     rows = []
     for good, bad in itertools.zip_longest(best, worst):
@@ -372,7 +374,9 @@ def _day_cells(track: Track, day: int | None) -> list[str]:
 
 
 def _heat(value: float, largest: float) -> str:
-    """Return the class of a return's ground, by its share of the largest; empty for 0."""
+    """Return the class of a return's background, by its ratio to the largest return; empty
+    for 0.
+    """
     if not value:
         return ""
     step = math.ceil(_HEAT_STEPS * abs(value) / largest)
@@ -468,8 +472,8 @@ def _templates() -> Environment:
 
 
 def _clean(value: object) -> object:
-    """Return one line without control and direction characters, which names may hold; a cell has
-    its reason below it.
+    """Return one line without control and direction characters, which names may contain; the reason
+    of a cell is shown below it.
     """
     if isinstance(value, Cell):
         text = escape(one_line(value.text))

@@ -24,7 +24,7 @@ from ktdeval_pages.value_formatting import figure, percent
 
 @dataclass(frozen=True)
 class SheetPlot:
-    """A plot as the page shows it."""
+    """A plot in the form that the page shows."""
 
     title: str
     definition: str
@@ -34,8 +34,8 @@ class SheetPlot:
 
 
 class TrackPlots:
-    """Draws the plots of one track. `others`: tracks of other seeds on the same days; `name`: what
-    its lines are called.
+    """Draws the plots of one track. `others`: tracks of other seeds on the same days; `name`: label
+    of its lines.
     """
 
     def __init__(
@@ -187,7 +187,9 @@ class TrackPlots:
         return self._plot("histogram", plot, keys)
 
     def _groups(self, name: str, exposures: GroupExposures, *, is_share: bool) -> SheetPlot:
-        """Return the groups of the largest mean size; the file of the series has all groups."""
+        """Return the groups with the largest mean size; the file with the series contains all
+        groups.
+        """
         if not exposures.lines:
             return self._plot(name, None, reason=exposures.reason or "nothing was ever held")
 
@@ -253,7 +255,7 @@ def _growth(levels: FloatArray) -> FloatArray:
 
 
 def _with_base(values: FloatArray) -> FloatArray:
-    """Return a value for the base day too, on which nothing is known."""
+    """Return the values with one for the base day, which is unknown."""
     return np.concatenate([[np.nan], values])
 
 

@@ -1,4 +1,4 @@
-"""Track of an account as daily series, and of windows one after another."""
+"""Track of an account as daily series, also of several windows in sequence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TrackHolding:
 
 @dataclass(frozen=True)
 class GroupExposures:
-    """Exposure by group: net weights of sectors, or exposures of the NAV to factors in standard
+    """Exposure by group: net weights of sectors, or factor exposures of the NAV in standard
     deviations.
     """
 
@@ -79,7 +79,7 @@ class Book:
 
 @dataclass(frozen=True)
 class Track:
-    """Daily series of one episode, or of several windows one after another.
+    """Daily series of one episode, or of several windows in sequence.
 
     Each series is dated by the day that earned the return. `days` begins with the base day, the close
     before the first fill.
@@ -94,7 +94,7 @@ class Track:
     no_benchmark: str
     book: Book | None  # None: only the NAV is known
     days_a_year: int
-    resolution: float  # smallest daily return that money can show
+    resolution: float  # smallest daily return that money amounts can show
     starts: Sequence[int] = ()  # indices of `days` at which a further window begins
 
     @property
@@ -125,8 +125,8 @@ class WindowTracks:
 
     @property
     def shown(self) -> Track:
-        """Track of the seed whose total return is nearest to the median over seeds; of equally near
-        ones that of the lowest seed.
+        """Track of the seed whose total return is nearest to the median over seeds; on a tie, the
+        lowest seed.
         """
         totals = [float(track.levels[-1] / track.levels[0] - 1.0) for track in self.tracks]
         return self.tracks[nearest_to_median(totals)]
@@ -150,8 +150,8 @@ def overlapping(tracks: Sequence[Track]) -> tuple[Track, Track] | None:
 def chain_tracks(tracks: Sequence[Track]) -> Track:
     """Return tracks that share no day as one: their daily returns in the order of the days, linked.
 
-    Each window began with the initial cash again, so this is the growth of an account that puts all
-    its money into the next window; days between the windows are not in it.
+    Each window began with the initial cash, so this is the growth of an account that invests all
+    its money in the next window. Days between the windows are not included.
     """
     ordered = sorted(tracks, key=lambda track: track.days[1])
     returns = np.concatenate([track.returns for track in ordered])
@@ -209,7 +209,7 @@ def _joined_books(books: Sequence[Book]) -> Book | None:
 
 
 def _joined_exposures(parts: Sequence[GroupExposures], days: Sequence[int]) -> GroupExposures:
-    """Return exposures one after another. A group that a part does not name is not held in it."""
+    """Return exposures in sequence. A group that a part does not contain was not held in it."""
     for part in parts:
         if part.reason:
             return part

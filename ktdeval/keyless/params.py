@@ -9,8 +9,8 @@ from ktdeval.values.config_options import option
 
 @dataclass(frozen=True)
 class TopParams:
-    """Portfolio of a model that predicts; that of KTD-Fin (Appendix H) by default, whose threshold
-    is blank in the paper: ours.
+    """Portfolio of a model that predicts; KTD-Fin's (Appendix H) by default; its threshold, which
+    the paper leaves blank, is ours.
     """
 
     positions: int = option(

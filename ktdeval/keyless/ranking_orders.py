@@ -33,7 +33,7 @@ class Intent:
     """An intended order: a stock, a side, a target weight and the reason."""
 
     stock_id: str
-    side: Literal["BUY", "SELL", "HOLD"]  # HOLD where a task asks for one
+    side: Literal["BUY", "SELL", "HOLD"]  # HOLD, if a task asks for it
     target_weight: float
     confidence: float
     reason: str
@@ -80,7 +80,7 @@ class Ranking:
 class Sizing:
     """Number and weight of holdings, and when weights are corrected."""
 
-    positions: int  # number of names to hold, if that many can be held
+    positions: int  # target number of holdings
     target: float  # weight of each name
     trim_above: float  # weight above which a holding is cut back to `target`
     add_below: float = 0.0  # weight below which a holding is raised to `target`; 0 never raises

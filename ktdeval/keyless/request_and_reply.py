@@ -44,7 +44,7 @@ def _read_rows(text: str, table: str) -> Sequence[Row]:
 
 
 class Conversation:
-    """A request broken down into what is shown, what was looked up, and what is being asked."""
+    """A request, split into shown state, research results, and question."""
 
     def __init__(self, request: ModelRequest) -> None:
         self.request = request

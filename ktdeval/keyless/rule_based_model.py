@@ -31,7 +31,7 @@ class KeylessModel:
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits: the model is free of charge, and declares what it needs from a step."""
+        """Traits: the model is free, and declares its requirements for a step."""
         return ModelTraits(is_free=True, step_problem=self._step_problem)
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -77,7 +77,7 @@ class KeylessModel:
         return None
 
     needs = "an account to trade"
-    """What a task must show or offer, in words."""
+    """Requirements on a task, as text."""
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:  # noqa: ARG002 - an account is enough
         """Return whether the conversations of a first step show or offer the data that the model

@@ -55,7 +55,7 @@ _RANKED = ("candidates", "holdings")  # tables of figures of assets
 _LISTED = ("candidates", "universe")
 _DAY = "day"
 _OUTCOMES = "outcomes"  # outcomes of a warm-up day
-_SCORE = "score"  # score in a tool's ranking; the columns behind the score come after it
+_SCORE = "score"  # score in a tool's ranking; the columns behind the score follow it
 _NEVER = (AssetRef, AssetName, DayRef, DocumentRef)
 #: Sections whose figures depend on each other and on earlier decisions
 ACCOUNT_SECTIONS = frozenset({
@@ -555,7 +555,7 @@ def _names_in(payload: Any) -> Iterable[str]:
 
 
 def _figures(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> list[int]:
-    """Return the indices of the columns that hold figures."""
+    """Return the indices of the columns with figures."""
 
     def has_figures(place: int) -> bool:
         return any(_number(row[place]) is not None for row in rows)

@@ -119,7 +119,7 @@ class ObservedState:
 
     @cached_property
     def universe(self) -> tuple[str, ...]:
-        """Labels in a list that shows nothing else."""
+        """Labels in a list that shows only labels."""
         return tuple(self.values.get("universe") or ())
 
     @cached_property
@@ -179,7 +179,7 @@ class ObservedState:
 
 
 NOTHING_SHOWN = ObservedState({})
-"""State of a task that gives no state."""
+"""State of a task that provides no state."""
 
 
 def observe(

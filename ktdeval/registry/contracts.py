@@ -34,7 +34,7 @@ CONTRACTS = {
     "runners": "ktdeval.task_api.Runner",
     "commands": "click.Command",
 }
-"""Kind of what plugins make -> public name of the class that declares it."""
+"""Kind of object that plugins make -> public name of the class that declares its members."""
 
 TRAITS = {
     "tasks": "ktdeval.api.TaskTraits",
@@ -43,7 +43,7 @@ TRAITS = {
     "models behind a network": "ktdeval.api.ModelTraits",
     "agents": "ktdeval.api.AgentTraits",
 }
-"""Kind of what plugins make -> public name of the record of its `traits`."""
+"""Kind of object that plugins make -> public name of the record of its `traits`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
 
 
 def _has_models_of(provider: str, specs: Iterable[str]) -> bool:
-    """Return whether a provider's models are listed by full names, as builtin/hold is."""
+    """Return whether a provider's models are listed by full names, like builtin/hold."""
     return any(name.startswith(f"{provider}/") for name in specs)
 
 
@@ -537,7 +537,7 @@ class Plugins:
         return cast("Venue", self.make("venues", name))
 
     def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
-        """Return the plugin that each of some names of a kind comes from."""
+        """Return the plugin that provides each of the given names of a kind."""
         return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:

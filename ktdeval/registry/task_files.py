@@ -85,7 +85,7 @@ class UnresolvedVariant:
     name: str
     where: str  #: file and variant, for error messages
     layers: tuple[PlainConfig, ...]  #: mappings to merge, weakest first
-    extends: str | None  #: name of the task whose config it starts from
+    extends: str | None  #: name of the task that it extends
     summary: str  #: its line in listings; "" takes the extended task's
     groups: tuple[str, ...]
     compact: PlainConfig  #: limit of each option in a compact prompt

@@ -14,7 +14,7 @@ EXECUTIONS = {"_spread": "spread", "_sqrt": "sqrt"}
 
 
 def is_task_file(text: str) -> bool:
-    """Return whether a command-line name is that of a YAML file."""
+    """Return whether a command-line name refers to a YAML file."""
     return text.endswith((".yaml", ".yml"))
 
 

@@ -89,8 +89,8 @@ class ClaimBoard(Closing):
         return claim
 
     def holder(self, unit: str) -> HolderId | None:
-        """Return who holds a unit; None if it is done, was never claimed, or can be claimed again
-        because it was released or the holder's lease has expired by this observer's clock.
+        """Return the holder of a unit; None if it is done, was never claimed, or can be claimed
+        again because it was released or the holder's lease has expired by this observer's clock.
         """
         latest = self._latest(unit)
         if latest is None or latest.released or self.is_done(unit):
@@ -108,7 +108,7 @@ class ClaimBoard(Closing):
         return self.store.exists(self._done_key(unit))
 
     def done_data(self, unit: str) -> bytes:
-        """Return what `done` recorded. Raises MissingKey."""
+        """Return the value recorded by `done`. Raises MissingKey."""
         return self.store.read(self._done_key(unit))
 
     def done_units(self) -> Iterator[str]:
@@ -217,8 +217,8 @@ class Claim:
         self._asked_at_s = -math.inf  # when the store was last asked, on this observer's clock
 
     def is_ours(self) -> bool:
-        """Return whether nobody has taken over the unit. If somebody has, threads of this process
-        may claim it again.
+        """Return whether the unit has not been taken over. If it has, threads of this process may
+        claim it again.
         """
         is_ours = self._ask()
         if not is_ours:

@@ -32,7 +32,7 @@ _READ_TIMEOUT_S = 60
 
 
 Asking = Callable[[Callable[[], Any]], Any]
-"""Makes a request, again after errors that may pass, and returns its result."""
+"""Makes a request, with retries after transient errors, and returns its result."""
 
 
 class StoreDriver:

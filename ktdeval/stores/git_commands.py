@@ -33,7 +33,7 @@ _OFF = {
     "protocol.ext.allow": "never",
     "submodule.recurse": "false",
 }
-"""Settings that override those of the repository and the user."""
+"""Settings that override the repository's and the user's."""
 _AS_IT_IS = {
     **_OFF,
     "commit.gpgSign": "false",
@@ -173,7 +173,7 @@ class Git:
         arguments = ("push", "--quiet", "--", address, f"HEAD:refs/heads/{branch}")
         self._out(arguments, self._run(arguments, _NETWORK, _AS_IT_IS))
 
-    # ---- checks of what a stranger could have planted
+    # ---- checks against planted settings
 
     def _check_own(self) -> None:
         """Raise StoreError unless a change or push touches only this repository and runs nothing."""
@@ -201,8 +201,8 @@ class Git:
             is_known = any(known.fullmatch(name) for known in harmless)
             if scope not in _TRUSTED_SCOPES and not is_known:
                 raise StoreError(
-                    f"{self.git_dir}: its settings have {_shown_setting(name)}, which could run a program"
-                    " or change what git reads; remove it from the file config there"
+                    f"{self.git_dir}: its settings have {_shown_setting(name)}, which could run a "
+                    "program or change what git reads; remove it from the file config there"
                 )
 
     def _common_dir(self) -> Path:

@@ -24,8 +24,8 @@ BEATS_PER_LEASE = 4
 
 
 class HolderId(Value):
-    """A process that holds claims or grants: the worker's name, and a number of this process
-    alone.
+    """A process that holds claims or grants: the worker's name, and a number unique to this
+    process.
     """
 
     worker: str
@@ -109,7 +109,7 @@ class Heartbeats(Closing):
                 self.beat()
 
     def close(self) -> None:
-        """Stop the thread. What this process holds expires after a lease."""
+        """Stop the thread. This process's claims expire after one lease."""
         self._ends.set()
         if self._thread is not None:
             self._thread.join()

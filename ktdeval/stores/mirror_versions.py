@@ -11,7 +11,7 @@ from pathlib import Path
 from ktdeval.errors import StoreError
 from ktdeval.values.rollback import undone_on_error
 
-_BUSY_S = 60.0  #: longest wait for another process that is writing a file
+_BUSY_S = 60.0  #: maximum wait for another process that is writing a file
 
 
 class FileVersions:

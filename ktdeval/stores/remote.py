@@ -70,7 +70,8 @@ def open_remote(
     scheme = url.partition("://")[0]
     if secret_in(url) is not None:
         raise UsageError(
-            f"{scheme}://…: must not hold a user or password, nor a key; use the driver's environment variables"
+            f"{scheme}://…: must not hold a user or password, nor a key; use the driver's "
+            "environment variables"
         )
 
     make, extra = DRIVERS.get(scheme.lower(), (StoreDriver, ""))
@@ -139,7 +140,7 @@ class FsspecStore:
         try:
             self._ask(key, lambda: self._driver.create(path, data, mark))
         except FileExistsError:
-            # Possibly from an earlier attempt of this call whose response was lost.
+            # Possibly written by an earlier attempt of this call whose response was lost.
             return self._ask(key, lambda: self._driver.head(path)) == mark
 
         return True
@@ -259,7 +260,7 @@ class FsspecStore:
 
             mark = self._ask("", lambda: self._driver.head(path))
             if self._driver.keeps_marks and not mark:
-                self._refuse("the server keeps no metadata of an object")
+                self._refuse("the server does not store object metadata")
         finally:
             with suppress(FileNotFoundError):
                 self._ask("", lambda: self._driver.delete(path))

@@ -20,7 +20,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStarted:
-    """An episode starts, or continues after `done_steps` recorded steps, whose events are in
+    """An episode starts, or continues after `done_steps` recorded steps; their events are in
     `recorded`.
     """
 
@@ -136,7 +136,7 @@ class EpisodeFailed:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """A run ended, and its cards are written; no further events follow."""
+    """A run ended, and its cards were written; no further events follow."""
 
     folder: str  #: path of its records
     cards: tuple[str, ...]  #: paths of the cards, for finished episodes

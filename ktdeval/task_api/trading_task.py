@@ -46,7 +46,7 @@ class QuestionsConfig:
     version: str = option(help="version of the task; raised when its outcome may change")
     harness: HarnessConfig = option(HarnessConfig(), help="budgets of a step")
     data_card: dict[str, Any] = option(
-        factory=dict, help="what the task needs of data, and its limits"
+        factory=dict, help="data that the task needs, and limits of the account"
     )
     sources: tuple[Any, ...] = option((), help="papers and other origins")
 
@@ -68,7 +68,7 @@ class TaskConfig(QuestionsConfig):
     """One variant of a task on a market; otherwise like `QuestionsConfig`."""
 
     windows: dict[str, WindowDates] = option(help="evaluation windows by name")
-    default_windows: tuple[str, ...] = option(help="windows used when the user names none")
+    default_windows: tuple[str, ...] = option(help="windows used if the user gives none")
 
     def check(self, where: str) -> None:
         """Raise ConfigError like `QuestionsConfig.check`, and if a window ends before it begins or
@@ -98,8 +98,8 @@ class MaskedConfig(TaskConfig):
 
     mask: MaskKind = option(
         help=(
-            "what the model may not see: codes (stock_blind), dates (date_blind), both (blinded),"
-            " nothing (bright)"
+            "what is hidden from the model: codes (stock_blind), dates (date_blind), both "
+            "(blinded), nothing (bright)"
         )
     )
     metrics: tuple[str, ...] = option(help="metrics on the card, in order")
@@ -127,7 +127,7 @@ class MaskedConfig(TaskConfig):
         ),
     )
     left_out: tuple[str, ...] = option(
-        (), help="what a compact prompt leaves out; filled in, and shown on the card"
+        (), help="parts that a compact prompt omits; filled in automatically, and shown on the card"
     )
 
     @property

@@ -140,7 +140,7 @@ class _PluginCheck:
             self._try(_MANIFEST, source_of(self._manifest), check_light, self._module)
 
     def _list_offers(self, kind: str) -> Iterator[Spec]:
-        """Yield what the plugin offers of a kind; a hook that fails is a finding."""
+        """Yield what the plugin offers of one kind; a hook that fails gives a finding."""
         hook = self._hook(kind)
         try:
             specs = self._plugins.specs(kind)
@@ -229,10 +229,10 @@ def check_light(module: str) -> None:
     # In a process of its own, since a test here may have imported pandas; without other plugins,
     # which may import heavy packages.
     script = (
-        "import sys\nfrom ktdeval.registry.plugin_registry import EntryPoint, KINDS, Plugins\nplugins ="
-        f" Plugins()\nplugins.add_entry_point(EntryPoint('', {module!r}, '', 'checked',"
-        f" ''))\n[plugins.specs(kind) for kind in KINDS]\nprint(*sorted(set({HEAVY!r}) &"
-        " set(sys.modules)))"
+        "import sys\nfrom ktdeval.registry.plugin_registry import EntryPoint, KINDS, "
+        f"Plugins\nplugins = Plugins()\nplugins.add_entry_point(EntryPoint('', {module!r}, '', "
+        f"'checked', ''))\n[plugins.specs(kind) for kind in KINDS]\nprint(*sorted(set({HEAVY!r}) "
+        "& set(sys.modules)))"
     )
     path = f"import sys\nsys.path[:0] = {[entry for entry in _path_of(module) if entry]!r}\n"
     done = subprocess.run(  # noqa: S603

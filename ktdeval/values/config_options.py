@@ -147,8 +147,8 @@ LocalPath = Annotated[str, LocalText()]
 
 
 def split_local(cls: type | None, args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the parameters of a class into those that are recorded and those that apply only to
-    this machine. If `cls` is None, the class has no parameters.
+    """Split the parameters of a class into recorded ones and those that apply only to this machine.
+    If `cls` is None, the class has no parameters.
     """
     recorded = dict(args)
     local = dict[str, Any]()

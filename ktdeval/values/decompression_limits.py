@@ -45,12 +45,12 @@ _TEXT = "BYTE_ARRAY"
 
 
 def max_bytes(size: int, times: int = MAX_TIMES) -> int:
-    """Return how many bytes a file of `size` bytes may hold once decompressed or decoded."""
+    """Return the maximum decompressed or decoded size, in bytes, of a file of `size` bytes."""
     return ALWAYS_ALLOWED + times * size
 
 
 def too_large(found: int, size: int, times: int = MAX_TIMES) -> str:
-    """Return the message that a file of `size` bytes holds more than it may."""
+    """Return the message that a file of `size` bytes exceeds its limit when decompressed."""
     return (
         f"{size:,} bytes decode to at least {found:,}, and {max_bytes(size, times):,} at most are"
         " read; write the table without repeated or empty rows and columns, or in several files"
@@ -220,7 +220,9 @@ _OPENERS = {
 
 
 class _BoundedStream(io.RawIOBase):
-    """Stream that raises an error if more comes out of a file than a file of `size` bytes may hold."""
+    """Stream that raises an error if the decompressed data exceed the limit for a file of `size`
+    bytes.
+    """
 
     def __init__(self, inner: Any, size: int) -> None:
         self._inner = inner

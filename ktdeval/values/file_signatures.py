@@ -1,4 +1,4 @@
-"""File formats detected from the first bytes, whatever the file name says, and what to do about
+"""File formats detected from the first bytes, independent of the file name, with advice for
 each.
 """
 
@@ -34,7 +34,7 @@ _ANY = (
     (GZIP, _PACKED),
     (ZIP, _ARCHIVE),  # workbooks are distinguished from other archives by their content
 )
-"""First bytes, and what the file is; the advice is right whatever the file should hold."""
+"""First bytes, and the format of the file; the advice applies whatever the file should contain."""
 
 _FRAME = "save it as .csv or .parquet"
 _TABLES = (

@@ -127,7 +127,7 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
         if kind == "new folder" and is_folder and not is_marked and any(path.iterdir()):
             raise StoreError(f"{path}: holds something else; {advice}, or empty it")
 
-        # A rename replaces a file, so the parent folder is what must be writable.
+        # A rename replaces a file, so the parent folder must be writable.
         above = path if is_folder else path.parent
         while not os.path.lexists(above):
             above = above.parent
@@ -165,7 +165,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def sweep_new_folder(folder: Path) -> None:
-    """Remove what processes left behind that were killed while making a folder with `new_folder`."""
+    """Remove files left behind by processes that were killed while making a folder with
+    `new_folder`.
+    """
     sweep(folder.parent, _temporary_prefix(folder))
 
 
@@ -201,7 +203,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             with os.fdopen(descriptor, "wb", closefd=False) as stream:
                 stream.write(content)
 
-            # Temporary files are private; what we write should be readable by others.
+            # Temporary files are private, but our output should be readable by others.
             os.fchmod(descriptor, 0o644)
             os.fsync(descriptor)
             temporary.replace(path)

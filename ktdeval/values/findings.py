@@ -26,19 +26,19 @@ class Finding:
 
     path: str = ""  #: file, folder, record or table; empty if it concerns everything
     line: int = 0  #: line number from 1; 0 if not applicable
-    part: str = ""  #: what it concerns within `path`, such as a decision or `model mine/echo`
-    place: str = ""  #: where in the part, such as the path of a field
+    part: str = ""  #: subject within `path`, such as a decision or `model mine/echo`
+    place: str = ""  #: place within the part, such as the path of a field
     day: str = ""  #: ISO day that it concerns; empty if it concerns all days
     rule: str = ""  #: short name of the rule that is broken
-    message: str  #: what is wrong, on one line
+    message: str  #: the problem, on one line
     level: Level = "error"  #: error: a result is wrong; warning: it may be; note: worth knowing
     count: int = 1  #: how many rows, codes or days it covers
     examples: tuple[str, ...] = ()  #: the first few, or the text itself
-    fix: str = ""  #: what to do about it
+    fix: str = ""  #: how to fix it
     repairs: tuple[str, ...] = ()  #: names of `--repair` that fix it
 
     def __str__(self) -> str:
-        """Return where and what, on one line."""
+        """Return place and problem on one line."""
         return ": ".join(filter(None, (self.where, self.message)))
 
     @property
@@ -56,7 +56,9 @@ class Finding:
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
-    """Yield the lines of a finding as text: level, rule, where and what; then examples and the fix."""
+    """Yield the lines of a finding as text: level, rule, place and problem; then examples and the
+    fix.
+    """
     yield f"{finding.head} {finding}"
     if finding.examples:
         is_cut = finding.count > len(finding.examples) == MAX_EXAMPLES

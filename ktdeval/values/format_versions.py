@@ -28,7 +28,7 @@ class FormatVersion:
     version: int
     release: str  #: ktdeval that first wrote it, such as `0.1`; empty: before the first release
     is_read: bool  #: whether this ktdeval reads it
-    carried_by: str  #: where a file says its version, for the docs
+    carried_by: str  #: where a file states its version, for the docs
     covers: str  #: what the version applies to, for the docs
 
 

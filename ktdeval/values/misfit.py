@@ -20,10 +20,10 @@ class Misfit(ValueError):
     def __init__(self, where: str, expected: str, was: str = "", near: str = "") -> None:
         super().__init__(where, expected, was, near)
         self.where = where  #: file, field and index, such as `run.yaml: windows.first[2]`
-        self.expected = expected  #: what fits, such as `a number`
-        #: what was found, as `quote_value` writes it; empty if it must not be quoted
+        self.expected = expected  #: expected value, such as `a number`
+        #: value found, formatted by `quote_value`; empty if it must not be quoted
         self.was = was
-        self.near = near  #: known names similar to what was found, as `near_matches` writes them
+        self.near = near  #: known names similar to it, formatted by `near_matches`
 
     def __str__(self) -> str:
         line = f"{self.where}: expected {self.expected}"
@@ -92,5 +92,5 @@ def quote_value(value: object) -> str:
 
 
 def fits_64_bits(value: int) -> bool:
-    """Return whether an integer fits 64 bits: cards and ledgers hold no larger integers."""
+    """Return whether an integer fits in 64 bits; cards and ledgers contain no larger integers."""
     return MIN_INTEGER <= value <= MAX_INTEGER

@@ -99,8 +99,8 @@ def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None 
 
 
 def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
-    """Return what is wrong with a value that msgspec rejects for a checked annotation: the first
-    part that does not fit, and where it is.
+    """Return the problem with a value that msgspec rejects for a checked annotation: the first part
+    that does not fit, and its place.
     """
     bounds: Any = None
     if get_origin(hint) is Annotated:

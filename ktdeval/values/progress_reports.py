@@ -9,4 +9,4 @@ Tell = Callable[[str, int, int], None]
 
 
 def tell_nobody(_name: str, _done: int, _total: int) -> None:
-    """Ignore progress that nobody watches."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""Undo a step if what follows it fails."""
+"""Undo a step if a later one fails."""
 
 from __future__ import annotations
 

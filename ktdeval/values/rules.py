@@ -40,7 +40,7 @@ def is_range(value: object) -> bool:
 
 
 FilledText = Annotated[str, Rule("text that is not empty", has_text)]
-#: Smallest and largest possible value of a figure; None where it is unbounded
+#: Smallest and largest possible value of a figure; None if it is unbounded
 Range = Annotated[tuple[float | None, float | None], Rule(RANGE, is_range)]
 
 

@@ -20,7 +20,7 @@ else:
 
 JsonObject = Mapping[str, JsonValue]
 Schema = dict[str, Any]  #: a JSON Schema, whose rules have values of many types
-TOO_DEEP = "it is nested too deeply"  #: what is wrong with JSON that is too deep to read
+TOO_DEEP = "it is nested too deeply"  #: message for JSON that is nested too deeply
 MAX_DEPTH = 64  #: maximum nesting depth of JSON from a model
 MAX_LEVELS = 150  #: maximum depth of a card or record, since code recurses at each level
 MAX_PARSED_LEVELS = 600  #: maximum depth of any JSON: Python's own limit depends on its version

@@ -1,6 +1,7 @@
-"""Temporary files and folders next to what they become. The kernel releases the lock of a killed
-process, so that the next process can tell what it left behind and remove it; files that a living
-process is writing are never touched.
+"""Temporary files and folders next to their targets.
+
+The kernel releases the lock of a killed process, so that the next process can recognise and remove
+its leftovers; files that a living process is writing are never touched.
 """
 
 from __future__ import annotations

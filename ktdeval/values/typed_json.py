@@ -198,7 +198,7 @@ def _has_addresses(type_: Any) -> bool:
 
 
 def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
-    """Return what is wrong, from the message of `msgspec`: first the field, then what fits there."""
+    """Return the problem from a message of `msgspec`: first the field, then the expected value."""
     text = str(problem) or type(problem).__name__
     if isinstance(problem, RecursionError):
         text = TOO_DEEP

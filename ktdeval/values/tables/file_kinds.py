@@ -38,7 +38,7 @@ def table_kind(path: Path) -> Kind:
 
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".parquet" and b"\0" in head:
-        return "parquet"  # its reader says what is damaged
+        return "parquet"  # its reader reports the damage
 
     text = head.decode("utf-8-sig", "replace").lstrip()
     if suffix == ".jsonl" or text.startswith("{"):

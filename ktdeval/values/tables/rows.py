@@ -46,7 +46,7 @@ from ktdeval.values.tables.text_encoding import (
 LARGEST_JSON = 256 << 20  #: maximum number of characters of a JSON list, which is read whole
 MAX_FIELDS_SHOWN = 12
 NO_HEADER = "is empty; write the names of its columns into the first line"
-BATCH = 10_000  #: number of rows decoded together
+BATCH = 10_000  #: number of rows decoded at a time
 _MAX_SHAPES = 1_000
 _KIND_WORDS: Mapping[Kind, str] = {
     "csv": "text",
@@ -85,7 +85,7 @@ class TableFault:
     """A fault in a table."""
 
     line: int  #: line number as in `TableRow`; 0: the whole file
-    words: str  #: what is wrong, and how to fix it
+    words: str  #: the problem, and its fix
     in_rows: bool = True  #: whether it concerns a row, not the header
 
 
@@ -99,10 +99,12 @@ class TableShape:
 
     fields: tuple[str, ...]  #: all fields of the table
     required: tuple[str, ...] = ()  #: fields that each row must have
-    renamed: Mapping[str, str] = field(default_factory=dict)  #: column -> field, as the user says
+    renamed: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: column -> field, as given by the user
     aliases: Mapping[str, str] = field(default_factory=dict)  #: lower-case column -> field
     ignored: Collection[str] = ()  #: columns to ignore; `*` for all unknown columns
-    advice: str = "leave it out"  #: what to do about an unknown column
+    advice: str = "leave it out"  #: advice on an unknown column
     kinds: tuple[Kind, ...] = ("csv", "lines", "json", "parquet")  #: file formats that can be read
     exact: bool = False  #: whether numbers in JSON and Parquet are kept as text (`WrittenNumber`)
     must_end: bool = False  #: whether a last line without a newline means a truncated file
@@ -120,8 +122,8 @@ class TableShape:
         return ""
 
     def column_problems(self, columns: Sequence[str], *, all_there: bool = True) -> list[str]:
-        """Return what is wrong with the columns of a file. `all_there`: whether `columns` is the
-        full list, so that a missing required column is a problem.
+        """Return the problem with the columns of a file. `all_there`: whether `columns` is the full
+        list, so that a missing required column is a problem.
         """
         fields = [self.field_of(column) for column in columns]
         problems: list[str] = []
@@ -277,7 +279,7 @@ def _csv_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
 
 
 def header_problems(shape: TableShape, columns: Sequence[str]) -> list[str]:
-    """Return what is wrong with the column names of a file."""
+    """Return the problem with a file's column names."""
     return shape.column_problems(columns) if columns else [NO_HEADER]
 
 

@@ -30,7 +30,7 @@ Open = Callable[[str], TextIO]
 
 
 class UnreadableError(ValueError):
-    """A file of which the rest can't be read."""
+    """A file whose remaining part can't be read."""
 
     def __init__(self, words: str, line: int = 0) -> None:
         """`line`: line number in the file, from 1; 0: the whole file."""

@@ -132,8 +132,8 @@ def _print_begun(loaded: LivePlan, folder: LiveFolder) -> None:
         days_a_year = folder.base(market).days_a_year
         width = shown_in_a_year(loaded, days_a_year)
         click.echo(
-            f"{market}: after a year a mean difference is known to about ±{width:.0f} % a year, at a"
-            f" tracking error of {loaded.tracking_error_pct:g} %"
+            f"{market}: after a year a mean difference is known to about ±{width:.0f} % a year, "
+            f"at a tracking error of {loaded.tracking_error_pct:g} %"
         )
 
 
@@ -170,7 +170,7 @@ class StepOptions(TimedOptions):
 def step(folder: Path, options: StepOptions) -> None:
     """Do what is due now: freeze data, ask, commit, publish, record gaps.
 
-    Run it as often as you like, by cron or by hand; what is done is not done again.
+    Run it as often as you like, by cron or by hand; finished work is not repeated.
     """
     test = LiveFolder(folder)
     plugins = open_plugins(options.plugin)
@@ -242,7 +242,8 @@ def settle(folder: Path, options: PluginOptions) -> None:
     print_grid(columns, rows, left=("entrant", "market"))
 
     click.echo(
-        "\nmean excess returns over the index in % a year, with intervals of 95 % that hold at all times"
+        "\nmean excess returns over the index in % a year, with intervals of 95 % that hold at "
+        "all times"
     )
     of_excess = ("entrant", "market", "n", "over index")
     excesses = [excess_row(card) for card in settled.cards]
@@ -331,10 +332,10 @@ class PublishOptions(TimedOptions):
 @_FOLDER
 @options_of(PublishOptions)
 def publish(folder: Path, options: PublishOptions) -> None:
-    """Publish what the record has gained, and write the live page.
+    """Publish new parts of the record, and write the live page.
 
-    What could not be published before is tried again. The page is made from public data alone, as
-    static files that ask nothing of the network.
+    Failed publications are retried. The page is made only from public data, as static files that
+    make no network requests.
     """
     test = LiveFolder(folder)
     site = site_folder(test, options.out)

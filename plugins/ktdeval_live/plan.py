@@ -69,8 +69,8 @@ class PlannedMarket(Value):
     data: Address
     task: str  #: trading task that is run on it
     data_args: Arguments = msgspec.field(default_factory=dict)
-    #: where the days of the test come from: `drop`, a folder into which files are renamed, or the
-    #: name of a source by plugin
+    #: source of the test's days: `drop`, a folder into which files are moved, or the name of a
+    #: plugin's source
     source: Address = "drop"
     source_args: Arguments = msgspec.field(default_factory=dict)
     delay_minutes: Minutes = 15.0  #: after the last close of a day, before its data are asked for

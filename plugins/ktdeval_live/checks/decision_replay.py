@@ -117,7 +117,7 @@ class Retracer:
             episode = self._episode_at(before)
             episode.settle_ended(self._ended, step)
             decided = call_foreign(
-                episode.episode.decide_step, "the decision can't be made again", step
+                episode.episode.decide_step, "the decision can't be reproduced", step
             )
         except KtdevalError as error:
             self.broken = True
@@ -129,7 +129,7 @@ class Retracer:
         difference = value_difference(record, again)
         self.broken = difference is not None
         if not answer.counts:
-            self._episode = None  # what this episode has shown became void afterwards
+            self._episode = None  # the texts shown in this episode became invalid afterwards
         return difference
 
     def _episode_at(self, before: int) -> EntryEpisode:

@@ -59,7 +59,7 @@ class LiveVerification:
     #: weakest evidence of when the decisions were made; `claimed` if there are findings
     level: Level = "claimed"
     until: str = ""  #: time of the last chain entry, UTC
-    #: what can be changed without causing a finding; empty if there are findings
+    #: parts that could be changed without causing a finding; empty if there are findings
     uncovered: tuple[UncoveredPart, ...] = ()
     #: bounds of gaps that are too wide to be meaningful, one line each; empty if there are findings
     wide: tuple[str, ...] = ()

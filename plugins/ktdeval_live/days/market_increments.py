@@ -42,8 +42,10 @@ class Bar(Value):
     close: float
     volume: float
     amount: float | None = None
-    factor: float | None = None  #: cumulative adjustment factor; null: that of the day before
-    #: factor over that of the day before, for sources whose factors begin anew with each answer
+    factor: float | None = (
+        None  #: cumulative adjustment factor; null: unchanged from the previous day
+    )
+    #: factor divided by the previous day's, for sources whose factors restart with each answer
     factor_change: float | None = None
 
 
@@ -57,7 +59,7 @@ class Item(Value):
     assets: tuple[str, ...]
     title: str
     text: str
-    sentiment: str = ""  #: what the source says of its tone; empty where it says nothing
+    sentiment: str = ""  #: tone as given by the source; empty if it gives none
 
     @classmethod
     def of(cls, document: Document) -> Item:

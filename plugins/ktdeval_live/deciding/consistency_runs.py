@@ -42,10 +42,10 @@ class RepeatAgreement:
 
 
 def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
-    """Ask each entrant again, `times` times for each day whose cutoff has passed; yield the
-    agreement for each entry.
+    """Repeat decisions of each entrant, `times` times for each day whose cutoff has passed; yield
+    the agreement for each entry.
 
-    A repeat with a decision is stored and not asked again. Raises KtdevalError.
+    A repeat with a decision is stored and not requested again. Raises KtdevalError.
     """
     folder = asker.folder
     chain = folder.chain()

@@ -37,7 +37,7 @@ from ktdeval_live.record.folder import LiveFolder
 AT_ONCE = 16
 """Default maximum number of entrants asked in parallel: each has a process of some 150 MB."""
 _REVISED_DAYS = 5
-"""Number of past sessions for which a source is asked again for revisions."""
+"""Number of past sessions that are requested again from a source, to detect revisions."""
 _MAX_DETAIL = 300
 _GATHER_S = 5.0
 """Answers that arrive within this many seconds of each other are published together."""
@@ -291,7 +291,7 @@ class LiveStep:
 
         If an entry was asked earlier, the cause recorded then is kept.
         """
-        detail = "the data could not be published, so nobody was asked"
+        detail = "the data could not be published, so no entrant was asked"
         for one in self._due():
             if not self._folder.noted_problem(one.key):
                 self._folder.note_problem(make_gap(one.key, "unpublished", detail))
@@ -354,7 +354,7 @@ class LiveStep:
     # --- publication
 
     def _publish(self) -> bool:
-        """Publish the chain; return False if this failed: the next step tries again."""
+        """Publish the chain; return False on failure, which the next step retries."""
         try:
             publish(self._folder, self._chain, self._clock)
         except KtdevalError as error:

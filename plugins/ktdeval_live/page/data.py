@@ -34,15 +34,15 @@ class NextDue(Value):
 
 
 class PageMarket(Value):
-    """Where a market stands."""
+    """State of a market."""
 
     name: str
     task: str
     currency: str
     index: str | None  #: name of the index
-    days: tuple[str, ...]  #: [S] ISO days of its sessions, the last of which only fills
+    days: tuple[str, ...]  #: [S] ISO days of its sessions; the last one only fills orders
     deciding: int  #: sessions of the whole test on which is decided
-    frozen: int  #: sessions whose data are frozen
+    frozen: int  #: number of sessions whose data are frozen
     last_frozen: str | None  #: the latest of them
     revisions: int  #: later corrections of their data
     next_close: str | None  #: UTC
@@ -75,7 +75,7 @@ class IntervalSeries(Value):
 
 
 class Costs(Value):
-    """Model calls of the sessions that are public; null where nothing is known, which is not 0."""
+    """Model calls of the sessions that are public; null if unknown, which differs from 0."""
 
     calls: int | None  #: attempts, those without an answer included
     failed: int | None  #: attempts without an answer
@@ -94,12 +94,12 @@ class PageEntry(Value):
     market: str
     model: str
     agent: str
-    rank: int | None  #: 1 is the best; null where the card can't be ranked
+    rank: int | None  #: 1 is the best; null if the card can't be ranked
     labels: tuple[Label, ...]
     evidence: Level
     days: DaysPart
     results: ResultPart
-    #: of the 95 % interval of the Sharpe ratio, at one look; null where the ratio is not defined
+    #: lower end of the Sharpe ratio's 95 % interval, at one look; null if the ratio is undefined
     sharpe_ends: tuple[float, float] | None
     states: tuple[DayState, ...]  #: [D] of the sessions so far on which is decided
     uncounted: int  #: sessions of `states` at the start that are not counted
@@ -136,7 +136,7 @@ class PagePublication(Value):
 
 
 class PageChain(Value):
-    """Chain of the record, and where it is published."""
+    """Chain of the record, and its publications."""
 
     plan: str  #: hash of the plan
     head: str
@@ -148,8 +148,8 @@ class PageChain(Value):
     stamped: int
     unpublished: int  #: links after the last publication
     latest: tuple[PagePublication, ...]  #: the last ones, newest first
-    authority: TimeAuthority | None  #: of the stamps; null where the plan names none
-    evidence: Level  #: weakest of all entries, to a reader whose trust is not known
+    authority: TimeAuthority | None  #: authority of the stamps; null if the plan names none
+    evidence: Level  #: weakest proof of all entries, for a reader without trusted authorities
     proves: str  #: what it proves
     evidence_if_trusted: Level  #: the same, to a reader who trusts the authority
 

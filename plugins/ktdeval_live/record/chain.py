@@ -33,7 +33,7 @@ Moment = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
 
 
 class Begun(Value, tag="begun", tag_field="kind"):
-    """First entry: what the test is."""
+    """First entry: definition of the test."""
 
     plan: Sha256  #: hash of the plan
     schedules: dict[Name, Sha256]  #: hash of the schedule of each market
@@ -46,7 +46,7 @@ class Begun(Value, tag="begun", tag_field="kind"):
 
 
 class Joined(Value, tag="joined", tag_field="kind"):
-    """An entrant that joins a test that has begun; it decides on later days alone."""
+    """An entrant that joins a running test; it decides only on later days."""
 
     entrant: Entrant
     systems: dict[str, str]  #: hash of the entrant on each of its markets, by `entrant/market`
@@ -219,7 +219,7 @@ def read_chain(path: Path) -> list[Entry]:
 
 
 def link_problems(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what is wrong with the links in a chain, one line each."""
+    """Yield the faults in the links of a chain, one line each."""
     previous = NOTHING_BEFORE
     at = ""
     for number, entry in enumerate(entries):

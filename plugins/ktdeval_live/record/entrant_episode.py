@@ -70,8 +70,8 @@ class EntrantMarket:
             raise ConfigError(f"markets: {self.market}: the task {name} does not trade")
         if task_traits(task).needs_minutes:
             raise ConfigError(
-                f"markets: {self.market}: the task {name} shows bars within the day, and the days of"
-                " a forward test are daily bars"
+                f"markets: {self.market}: the task {name} shows bars within the day, and the days "
+                "of a forward test are daily bars"
             )
         return task
 
@@ -143,7 +143,7 @@ class _NoModel:
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - it refuses every one
         """Raise UsageError: decisions being settled have already been made."""
-        raise UsageError("a recorded decision asks nobody")
+        raise UsageError("recorded decisions make no model calls")
 
 
 class EntryEpisode:
@@ -213,7 +213,7 @@ class EntryEpisode:
             )
         if record.commitment() != answer.decided:
             raise VerificationError(
-                f"{self._entry.name} {day}: the record is not the one that was committed to; restore"
-                " it"
+                f"{self._entry.name} {day}: the record is not the one that was committed to; "
+                "restore it"
             )
         return decided_of(record, self.market)

@@ -68,7 +68,7 @@ class _Head(msgspec.Struct):
 
 
 class LiveFolder:
-    """Files of a forward test; those that never change are read only once."""
+    """Files of a forward test; files that never change are read only once."""
 
     def __init__(self, path: Path) -> None:
         """Open a test. Raises StoreError if the folder contains no test."""
@@ -130,7 +130,7 @@ class LiveFolder:
         return cutoffs
 
     def base(self, market: str) -> MarketSnapshot:
-        """Return a market as it was before the test."""
+        """Return a market as of before the test."""
         if market not in self._bases:
             self._bases[market] = load_snapshot(self.path / "base" / market)
         return self._bases[market]
@@ -173,7 +173,8 @@ class LiveFolder:
         is_as_written = read_plain(path, MAX_BYTES) == encode_canonical(increment).encode()
         if increment.hash != frozen.increment or not is_as_written:
             raise VerificationError(
-                f"{path}: is not the data that the chain names for {frozen.day}: a value was changed"
+                f"{path}: is not the data that the chain names for {frozen.day}: a value was "
+                "changed"
             )
         if (increment.market, increment.day) != (frozen.market, frozen.day):
             raise VerificationError(f"{path}: holds data of {increment.market} {increment.day}")

@@ -32,7 +32,7 @@ SCHEMA_FILE = Path(__file__).with_name("live-card-v1.json")
 
 
 class TestPart(Value, frozen=True):
-    """The forward test, and how far it has come."""
+    """The forward test, and its progress."""
 
     name: Name
     kind: Literal["live", "rehearsal"]
@@ -49,9 +49,9 @@ class EvidencePart(Value, frozen=True):
     """
 
     publications: Count
-    pushed: Count  #: those that went to a remote repository
+    pushed: Count  #: publications that went to a remote repository
     stamped: Count  #: those with a time stamp of an authority
-    authority: TimeAuthority | None  #: whose stamps they are; null where the plan names none
+    authority: TimeAuthority | None  #: authority of the stamps; null if the plan names none
     #: `pushed`: each counted decision lies before a push, whose time the remote has to attest;
     #: `claimed (own authority)`: before a stamp of the authority; `claimed`: by the maintainer's
     #: clock alone
@@ -72,9 +72,9 @@ class MarketPart(Value, frozen=True):
 
 
 class DaysPart(Value, frozen=True):
-    """Days of fills, and what became of them."""
+    """Days of fills, by outcome."""
 
-    settled: Count  #: days whose data are there
+    settled: Count  #: number of days with data
     shadow: Count  #: recorded and not counted: shadow days, and those before the entrant joined
     counted: Count
     decided: Count  #: counted days with a decision
@@ -83,15 +83,15 @@ class DaysPart(Value, frozen=True):
 
 
 class LiveFigure(Figure, Value, frozen=True, kw_only=True):
-    """One figure; null with a reason where it is not defined."""
+    """One figure; null with a reason if it is undefined."""
 
     value: Number | None
     reason: Name | UnsetType = UNSET
 
 
 class LiveInterval(Figure, Value, frozen=True, kw_only=True):
-    """Interval that holds at every moment, in per cent a year; an end is null where nothing bounds
-    it yet.
+    """Interval that holds at all times together, in per cent per year; an end is null while it is
+    unbounded.
     """
 
     KEY = "n"
@@ -109,7 +109,7 @@ class Excess(Value, frozen=True):
     symmetric: LiveInterval  #: primary: of conditionally symmetric deviations
     asymptotic: LiveInterval  #: in the limit of many days, from day 100 on
     skewness: LiveFigure  #: of the daily differences
-    autocorrelation: LiveFigure  #: of the daily differences with those of the day before
+    autocorrelation: LiveFigure  #: autocorrelation of the daily differences at lag 1
 
 
 class ResultPart(Value, frozen=True):
@@ -147,7 +147,7 @@ Label = Literal[
 
 
 class LiveCard(Card, frozen=True):
-    """One entrant's forward test on one market, as far as it has come."""
+    """One entrant's forward test on one market, up to now."""
 
     kind: Literal["live"]
     schema_version: Literal[1]

@@ -52,7 +52,7 @@ from ktdeval_live.results.interval_assumptions import autocorrelation, skewness
 
 LEVEL = 0.95
 NO_DAY = "no counted day yet"
-NO_BOUND = "a gap's short could have lost everything, after which nothing bounds a return"
+NO_BOUND = "a short during a gap could have lost everything, so the return has no bound"
 NO_INDEX = "the market has no index"
 NO_SHARED_DAY = "no counted day on which both are known"
 

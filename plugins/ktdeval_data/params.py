@@ -207,7 +207,7 @@ class LongParams(DocumentParams):
         None, help="source of the data, as text; by default the names of the files"
     )
     repair: tuple[str, ...] = option(
-        (), help="repairs to apply; --check-only names those that fix what it finds"
+        (), help="repairs to apply; --check-only lists the repairs that fix its findings"
     )
 
     @property
@@ -226,7 +226,7 @@ class QlibParams(DocumentParams):
     """Location of the folder, and how to read it."""
 
     folder: str = option(help="folder with calendars/, instruments/ and features/")
-    universe: str = option("csi300", help="name of the file in instruments/ that holds membership")
+    universe: str = option("csi300", help="name of the file in instruments/ with the membership")
     benchmark_code: str = option("000300.SH", help="code of the benchmark index, one of features/")
     industry: str | None = option(None, help="a file with code, name, industry")
     names: str | None = option(None, help=_NAMES_HELP)
@@ -244,7 +244,7 @@ class QlibParams(DocumentParams):
         None, help="source of the data, as text; by default the folder's name"
     )
     repair: tuple[str, ...] = option(
-        (), help="repairs to apply; --check-only names those that fix what it finds"
+        (), help="repairs to apply; --check-only lists the repairs that fix its findings"
     )
 
 
@@ -266,9 +266,9 @@ class FetchParams:
     map: Mapping[str, str] = option(
         factory=dict, help="column of the vendor's answers that is a field, such as bars.volume=vol"
     )
-    name: str | None = option(None, help="name of the market; by default that of the provider")
+    name: str | None = option(None, help="name of the market; by default the provider's")
     repair: tuple[str, ...] = option(
-        (), help="repairs to apply; --check-only names those that fix what it finds"
+        (), help="repairs to apply; --check-only lists the repairs that fix its findings"
     )
     accept_gaps: bool = option(False, help=_GAPS_HELP)
     answers: str | None = option(
@@ -330,7 +330,7 @@ class FetchHubParams(LongParams):
     config: str | None = option(None, help="configuration of the dataset, if it has several")
     split: str | None = option(None, help="split of the configuration, if it has several")
     files: str | None = option(
-        None, help="pattern of the files to read, such as daily/*.csv, instead of those of the card"
+        None, help="pattern of the files to read, such as daily/*.csv, instead of the card's files"
     )
     licence: str | None = option(
         None, help="terms under which you use the data, if the dataset's card states no licence"
@@ -461,7 +461,7 @@ class ViewParams(TwinParams):
     """Those of `synthetic_views`."""
 
     same_view: bool = option(
-        False, help="whether all desks see what the first one sees, errors included"
+        False, help="whether all desks see the same as the first one, including errors"
     )
 
 
@@ -475,7 +475,7 @@ DEFAULT_BLOCK_DAYS: dict[Kind, int | None] = {
     "block_bootstrap": 20,
     "shuffle": None,
 }
-"""`block_days` where none is given; None where the kind has no blocks."""
+"""Default of `block_days`; None if the kind has no blocks."""
 
 
 @dataclass(frozen=True)

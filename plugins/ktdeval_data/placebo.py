@@ -69,7 +69,7 @@ def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str,
     source = open_source(params.of)
     alpha: int | None = 0
     if recipe.kind == "sign_flip" and recipe.block_days > 1:
-        # Days that share a sign keep what they have in common, whose value is unknown.
+        # Days that share a sign keep their common component, whose value is unknown.
         alpha = None
 
     facts: dict[str, JsonValue] = {

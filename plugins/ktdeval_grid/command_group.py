@@ -20,7 +20,7 @@ COMMANDS = {
     LAUNCH: _in(
         "launch.launch_command",
         "launch",
-        "Run a plan; the same command again resumes or amends it.",
+        "Run a plan; repeating the command resumes or amends it.",
     ),
     "worker": _in(
         "workers.worker_command",
@@ -79,8 +79,9 @@ grid = GridGroup(
     COMMANDS | _HIDDEN,
     default=LAUNCH,
     help=(
-        "Run models × agents × tasks × windows × seeds as one command, on processes of this machine,"
-        " shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval list plans`)."
+        "Run models × agents × tasks × windows × seeds as one command, on processes of this "
+        "machine, shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval list "
+        "plans`)."
     ),
     line="ktdeval grid ktd-fin --models builtin/random --out anchor",
 )

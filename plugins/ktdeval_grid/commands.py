@@ -44,7 +44,7 @@ _FOLDER = click.argument("folder", type=FilePath(), metavar="DIR")
 class StatusOptions(JsonOptions):
     """Options of `grid status`."""
 
-    watch: bool = flag(False, help="keep watching until nothing runs any more")
+    watch: bool = flag(False, help="keep watching until no unit is running")
 
 
 @example("ktdeval grid status anchor --watch")
@@ -52,9 +52,9 @@ class StatusOptions(JsonOptions):
 @_FOLDER
 @options_of(StatusOptions)
 def status(folder: Path, options: StatusOptions) -> None:
-    """Show where a grid stands: done, running, failed, cost and time left, by model.
+    """Show the state of a grid: units done, running and failed, cost and time left, by model.
 
-    It reads the folder alone, so it works from any machine that sees it, while the grid runs and
+    It only reads the folder, so it works on any machine that sees it, while the grid runs and
     afterwards.
     """
     place = open_place(folder)
@@ -100,7 +100,7 @@ class EstimateOptions(PlanOptions, JsonOptions):
 
     out: Path | None = flag(
         None,
-        help="folder of the grid, to estimate what is left of it",
+        help="folder of the grid, to estimate its remaining work",
         type=OutputPath("folder"),
         metavar="DIR",
     )

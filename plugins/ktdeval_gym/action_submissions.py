@@ -148,7 +148,7 @@ def bound_weights(weights: Sequence[float], limits: ObservedLimits) -> list[floa
 
 
 def scaled_down(weights: Sequence[float]) -> list[float]:
-    """Return target weights, scaled down where their sum exceeds `INVESTED`."""
+    """Return target weights, scaled down if their sum exceeds `INVESTED`."""
     total = math.fsum(weights)
     if total <= INVESTED:
         return list(weights)

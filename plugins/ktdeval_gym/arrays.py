@@ -27,8 +27,8 @@ _PER_FIGURE = 10.0  #: change in per cent that is scaled to 1
 class _Described(msgspec.Struct):
     """Fields of a market task's description that bound how many assets it lists."""
 
-    shown: int | None = None  #: most assets in the table of a step
-    assets: tuple[str, ...] = ()  #: codes of the only assets; none: all members
+    shown: int | None = None  #: maximum number of assets in a step's table
+    assets: tuple[str, ...] = ()  #: codes of the assets shown; none: all members
 
 
 @dataclass(frozen=True)

@@ -335,7 +335,7 @@ class _FillDays:
 
 @dataclass(frozen=True)
 class _DutyByDay:
-    """One duty by row of the market, [T] each: 0 where it is not due."""
+    """One duty by row of the market, [T]; 0 where it is not due."""
 
     rate: IntArray
     unit_rate: IntArray
@@ -343,7 +343,7 @@ class _DutyByDay:
 
 
 def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
-    """Return the duties of one side by kind. `duties`: those of each row."""
+    """Return the duties of one side by kind. `duties`: duties of each row."""
     kinds = sorted({duty.kind for due in duties for duty in due})
     by_day: list[_DutyByDay] = []
     for kind in kinds:

@@ -47,8 +47,8 @@ class PolicyFile(Value):
     algorithm: Algorithm
     activation: Literal["tanh", "relu"]  #: between layers
     lookback: Annotated[int, msgspec.Meta(ge=1, le=499)]  #: returns in a feature vector
-    scale: Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]  #: what a log return is divided by
-    hold: HoldRule  #: what HOLD meant
+    scale: Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]  #: divisor of log returns
+    hold: HoldRule  #: meaning of HOLD during training
     task: str
     snapshot: str  #: id of the market
     first: _Day  #: of the fills

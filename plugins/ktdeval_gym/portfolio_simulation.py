@@ -106,7 +106,7 @@ class TaskWindow:
         return state
 
     def listing(self, step: int, books: _AccountBooks) -> _CloseListing:
-        """Return what is listed at a close for an account."""
+        """Return the assets listed for an account at a close."""
         held = frozenset(books.account.positions)
         if self._adds_positions is None:
             return self._list_at_close(step, held, books)
@@ -120,7 +120,7 @@ class TaskWindow:
     def _list_at_close(
         self, step: int, held: frozenset[int], books: _AccountBooks
     ) -> _CloseListing:
-        """Return what is listed at a close for accounts with these positions."""
+        """Return the assets listed at a close for accounts with these positions."""
         key = (step, held)
         if key not in self._listings:
             self._listings[key] = self._new_listing(self.state(step, books))

@@ -55,7 +55,7 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # wh
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Info]:
-        """Restart; the mask shows nothing of earlier episodes."""
+        """Restart; nothing of earlier episodes is shown."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._lens = self._new_lens()
         return observation, self._mask_info(info)

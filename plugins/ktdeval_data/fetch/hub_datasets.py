@@ -19,9 +19,9 @@ class KnownDataset:
 
     summary: str
     read_on: str  #: day on which its card was read
-    card_licence: str  #: what the card then said about the licence
+    card_licence: str  #: licence as stated on the card at that time
     options: Mapping[str, Any]  #: options of `data make hf`
-    unstated: tuple[str, ...] = ()  #: what the card does not specify
+    unstated: tuple[str, ...] = ()  #: facts that the card does not specify
 
     @property
     def note(self) -> str:
@@ -99,7 +99,7 @@ def advice_on(name: str) -> str:
     """Return what to check if the hub does not return a dataset."""
     known = ", ".join(known_datasets())
     return (
-        f"; the hub answers so if there is no public dataset {name}. Check the name, or set HF_TOKEN"
-        f" to a token with access to it. Datasets with a mapping are {known}; any other one is read"
-        " by --map"
+        f"; the hub answers so if there is no public dataset {name}. Check the name, or set "
+        f"HF_TOKEN to a token with access to it. Datasets with a mapping are {known}; any other "
+        "one is read by --map"
     )

@@ -22,7 +22,7 @@ class LaunchLine(Value, tag_field="event", tag="launch"):
     runner: str
     pid: int  #: of the driver
     log: str | None  #: file that a detached driver writes to; null: this process is the driver
-    added: tuple[str, ...]  #: to the plan of the grid; empty where it begins
+    added: tuple[str, ...]  #: changes to the plan of the grid; empty when it begins
     removed: tuple[str, ...]
     changed: tuple[str, ...]
     estimate: GridEstimate | None
@@ -49,9 +49,11 @@ class EndLine(Value, tag_field="event", tag="end"):
     exit_code: int
     total: Tally
     models: tuple[Tally, ...]
-    site: str | None  #: page of the bundle; null where there is none
+    site: str | None  #: page of the bundle; null if there is none
     problems: tuple[str, ...]  #: one line for each kind
-    resume: str | None  #: command that goes on with larger budgets; null: no budget stopped a unit
+    resume: (
+        str | None
+    )  #: command that continues with larger budgets; null: no budget stopped a unit
 
 
 class UnitEvents:

@@ -53,7 +53,7 @@ _FAILED_ALONE = "--only failed: the grid does not exist yet; leave it out to beg
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions(PlanOptions):
-    """Options of a launch besides those of `ktdeval run`."""
+    """Options of a launch, in addition to those of `ktdeval run`."""
 
     out: Path | None = flag(
         None,
@@ -68,7 +68,7 @@ class LaunchOptions(PlanOptions):
         metavar="N",
     )
     only: Literal["failed"] | None = flag(
-        None, help="run only what failed before", type=click.Choice(["failed"])
+        None, help="run only units that failed before", type=click.Choice(["failed"])
     )
     as_json: bool = flag(
         False, name="--json", help="print one JSON object a line: launch, units, end"
@@ -84,9 +84,9 @@ class LaunchOptions(PlanOptions):
 def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
     """Run a plan to its end: episodes, cards, tables, pages.
 
-    The same command again goes on where it ended, and tries again what failed. A plan that has
-    changed amends the grid: only what is new runs. A launch that a budget stops prints the line
-    that resumes it with a larger one.
+    Repeating the command resumes the grid and retries failed units. A changed plan amends the grid:
+    only new units run. If a budget stops the launch, it prints the command that resumes with a
+    larger one.
     """
     runner = values.pop("runner") or "local"
     made = plan_of_line(plan, options, values)

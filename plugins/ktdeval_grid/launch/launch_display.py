@@ -71,7 +71,7 @@ class PlainWatcher(EventWatcher):
         self._reported = -1
 
     def show(self, found: FoundGrid, status: GridStatus) -> None:
-        """Print what is new."""
+        """Print the changes since the last look."""
         for line in self._events.news(found):
             if line.state in ("failed", "stopped"):
                 unit = " ".join(filter(None, (line.system, line.task, line.window)))

@@ -66,7 +66,9 @@ class GridEnding:
 
     index: Path  #: page of the bundle
     tables: list[Path] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)  #: what could not be made, one line each
+    problems: list[str] = field(
+        default_factory=list
+    )  #: outputs that could not be made, one line each
 
 
 def make_ending(

@@ -27,7 +27,7 @@ OUTPUTS = Path(__file__).with_name("outputs.yaml")
 class Conditions(Value):
     """When an output can be made of some cards."""
 
-    families: tuple[str, ...] = ()  #: of tasks; none: any
+    families: tuple[str, ...] = ()  #: kinds of tasks; none: any
     kinds: tuple[str, ...] = ("trading",)  #: of cards; one of them must be there
     #: numbers of systems, tasks, masks and modes
     least: dict[str, int] = msgspec.field(default_factory=dict)

@@ -17,7 +17,7 @@ from ktdeval_grid.state.status import look, reader_of
 @click.command()
 @click.argument("folder", type=FilePath(), metavar="DIR")
 def tables(folder: Path) -> None:
-    """Make tables and pages of what is finished, as the end of a grid does."""
+    """Make tables and pages of the finished units, as at the end of a grid."""
     place = open_place(folder)
     found, now = look(reader_of(place.store))
     plugins = open_plugins(found.record.plan.plugin)

@@ -32,7 +32,7 @@ class ModelEstimate(Value):
     name: str  #: label of the model, or `total`
     episodes: int  #: to be run
     is_free: bool  #: whether it asks no provider
-    #: by scenario (low, typical, high); `cost_usd` is null where no price is known
+    #: by scenario (low, typical, high); `cost_usd` is null if no price is known
     left: dict[str, Amount]
 
 
@@ -45,7 +45,7 @@ class GridEstimate(Value):
     total: ModelEstimate
     concurrency: int
     pruned: int  #: episodes that rules leave out
-    assumptions: tuple[str, ...]  #: what the figures rest on, a sentence each
+    assumptions: tuple[str, ...]  #: assumptions behind the figures, one sentence each
     warnings: tuple[str, ...]
 
     @property

@@ -61,7 +61,7 @@ class PlannedModel(Value):
     base_url: Address | None = None  #: address of its server
     #: US dollars a million tokens: input, output, cache_read, cache_write
     price: Arguments = msgspec.field(default_factory=dict)
-    #: options of `ktdeval run` for this model alone, such as temperature; over those of the plan
+    #: options of `ktdeval run` for this model only, such as temperature; they override the plan's
     options: Arguments = msgspec.field(default_factory=dict)
     label: Label | None = None  #: in names of folders and tables; null: made of the name
 
@@ -111,11 +111,11 @@ class GridPlan(Value):
     #: further options of `ktdeval run`, for all models
     options: Arguments = msgspec.field(default_factory=dict)
     plugin: tuple[str, ...] = ()  #: further plugins, modules or paths
-    prune: tuple[PruneRule, ...] = ()  #: cells that are left out, each with its reason
+    prune: tuple[PruneRule, ...] = ()  #: omitted cells, each with its reason
     #: tables of papers to make at the end, as of `ktdeval paper table --like`; null: those that the cards
     #: have figures for
     tables: tuple[str, ...] | None = None
-    pages: tuple[Page, ...] = ("report",)  #: of the bundle, besides its index
+    pages: tuple[Page, ...] = ("report",)  #: pages of the bundle, in addition to its index
     #: episodes at once over the whole grid; null: as many as the workers have threads
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     max_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None  #: US dollars of the whole grid

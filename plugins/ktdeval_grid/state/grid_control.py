@@ -33,11 +33,11 @@ class MalformedControl(StoreError):
 class Control(Value):
     """Wishes of those who watch a grid. The default is that of a grid without the file."""
 
-    paused: bool = False  #: workers finish the steps under way, and begin no other
+    paused: bool = False  #: workers finish the steps in progress and start no others
     #: episodes at once over the whole grid; null: as planned
     concurrency: Episodes | None = None
-    dropped: tuple[str, ...] = ()  #: models, by name or label, whose units are not begun any more
-    #: by unit, how often it was asked to be tried again
+    dropped: tuple[str, ...] = ()  #: models, by name or label, whose units are no longer started
+    #: number of requested retries, by unit
     requeued: dict[str, int] = msgspec.field(default_factory=dict)
     serial: Annotated[int, msgspec.Meta(ge=0)] = 0  #: number of commands so far
 
@@ -69,7 +69,7 @@ def set_concurrency(episodes: int) -> Change:
 
 
 def drop_model(model: str) -> Change:
-    """Return the change that starts no more units of a model; finished units stay."""
+    """Return the change that stops starting units of a model; finished units stay."""
 
     def change(control: Control) -> Control:
         return replace(control, dropped=tuple(dict.fromkeys([*control.dropped, model])))
@@ -105,7 +105,7 @@ def read_control(store: Store) -> Control:
 
 
 class SeenControl(Value):
-    """Control of a grid as an observer has it."""
+    """State of a grid's control, as read by an observer."""
 
     control: Control = Control()
     #: one line, where `control.json` can't be read and `control` is the state before; else empty

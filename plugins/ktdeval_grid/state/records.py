@@ -35,7 +35,7 @@ PAID = "paid"
 class GridUnit(Value):
     """One episode of a grid, as tables show it."""
 
-    id: str  #: that of its spec
+    id: str  #: id of its spec
     task: str
     window: str | None
     seed: int
@@ -62,26 +62,28 @@ class GridSystem(Value):
     agent: str  #: label of the agent
     #: how tools are offered to the model; null for a model of this machine
     tool_protocol: ToolProtocol | None
-    price: PriceEntry | None  #: of the model's tokens; null where none is known
+    price: PriceEntry | None  #: price of the model's tokens; null if unknown
     units: tuple[GridUnit, ...]
     pruned: tuple[PrunedUnits, ...] = ()
     #: tool protocols of further models, by the names that the agent asks them by
     further_protocols: dict[str, ToolProtocol] = msgspec.field(default_factory=dict)
-    checked_by: str | None = None  #: worker whose part has the calls that found the protocols out
-    #: why the system could not be resolved, so that it has no units; the next launch tries again
+    checked_by: str | None = (
+        None  #: worker whose part contains the calls that determined the protocols
+    )
+    #: why the system could not be resolved, so that it has no units; the next launch retries
     problem: str | None = None
-    #: limits that kept it from being resolved, as of `UnitFailed`; null: no budget did
+    #: limits that prevented it from being resolved, as in `UnitFailed`; null: no budget did
     needed: dict[str, float] | None = None
 
 
 class GridRecord(Value):
-    """A grid as it was resolved: plan, key, market and units."""
+    """A resolved grid: plan, key, market and units."""
 
     version: int
     suite: str  #: version of ktdeval
     plan: GridPlan
     mask_key: str
-    snapshot: str | None  #: id of the market; null where no task asks about one
+    snapshot: str | None  #: id of the market; null if no task needs one
     begun_at: str  #: time in UTC, ISO 8601
     systems: tuple[GridSystem, ...]
     #: hash of the code of ktdeval and of each plugin, by name; none in grids without it
@@ -110,7 +112,7 @@ class UnitDone(Value):
     steps: int
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None  #: null where no price is known
+    cost_usd: float | None  #: null if no price is known
     finished_at: str  #: time in UTC, ISO 8601, of the worker's own clock
     #: figure of the metric that the plan's rule compares; null: no rule, or it is undefined
     figure: float | None = None
@@ -126,11 +128,11 @@ class UnitFailed(Value):
     generation: int
     #: how often the unit had been requeued when it was tried, as of `Control.requeued`
     requeued: int
-    launch: str  #: which launch tried it; a later one tries it again
+    launch: str  #: launch that tried it; a later one retries it
     cost_usd: float | None = None  #: spent on it so far
     failed_at: str = ""  #: time in UTC, ISO 8601, of the worker's own clock
-    #: limits that a further call exceeded, by the name of their option, each with the least that
-    #: lets it be made (none for `max_hours`); null: no budget ended the unit
+    #: limits that the next call would have exceeded, by option name, each with the minimum that
+    #: allows the call (none for `max_hours`); null: no budget ended the unit
     needed: dict[str, float] | None = None
 
     @property
@@ -142,19 +144,21 @@ class UnitFailed(Value):
 
 
 class WorkerPaid(Value):
-    """US dollars of the calls that a worker's parts record, which hold what it has taken over."""
+    """Cost in US dollars of the calls recorded in a worker's parts, including work that it has
+    taken over.
+    """
 
     #: by system, then by unit that is not done, `canary` and `check`; null: a price is not known
     usd: dict[str, dict[str, float | None]] = msgspec.field(default_factory=dict)
 
 
 class Launch(Value):
-    """One launch: a driver that starts workers. Workers that belong to none, such as shards of a
-    scheduler, are told their plan instead.
+    """One launch: a driver that starts workers. Workers without a launch, such as shards of a
+    scheduler, receive their plan directly.
     """
 
     id: str  #: four digits or more, counted up
-    plan: GridPlan  #: as the launch was given it: it amends that of the grid
+    plan: GridPlan  #: plan as given to the launch; it amends the grid's plan
     workers: int  #: processes
     runner: str  #: execution backend
     begun_at: str  #: time in UTC, ISO 8601

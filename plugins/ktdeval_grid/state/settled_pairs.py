@@ -41,7 +41,9 @@ class PairLook(Value):
     #: first less second, by window in the order of the plan: the median over seeds
     differences: tuple[float, ...]
     statistic: float | None  #: null for `anytime`, which has no boundary
-    boundary: float | None  #: the look settles where |statistic| is at least this; null: none can
+    boundary: (
+        float | None
+    )  #: minimum |statistic| with which the look settles a pair; null: no value settles it
     settled: bool
     sign: Literal[-1, 0, 1]  #: 1: the first has the larger figure; 0: not settled
 

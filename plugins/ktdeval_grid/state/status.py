@@ -52,7 +52,7 @@ system's order is settled, so the unit need not be run.
 
 RECENT = 50  #: number of latest finished units over which a model's pace is measured
 _CLAIMS = "claims"
-_LEASE_S = 60.0  #: for an observer, which holds no claim
+_LEASE_S = 60.0  #: for an observer without claims
 _NUMBER = re.compile(r"\b[0-9a-f]*\d[0-9a-f]*\b")
 
 
@@ -65,13 +65,13 @@ class Tally(Value):
     running: int
     failed: int  #: in this launch, or the last one
     stopped: int  #: by a budget, likewise; a larger one lets them go on
-    pruned: int  #: left out by a rule, not among the planned
+    pruned: int  #: number of cells omitted by a rule; not among the planned
     #: of all answered calls, those of unfinished units and of checks among them, as far as known
     cost_usd: float
-    uncosted: int  #: units, done or not, whose cost is not known
+    uncosted: int  #: number of units, done or not, whose cost is unknown
     dropped: bool = False  #: by `grid ctl drop`
     settled: int = 0  #: not run, as the order of their system is settled
-    eta_s: float | None = None  #: seconds until the rest is done; null where that can't be said
+    eta_s: float | None = None  #: estimated seconds until the rest is done; null if unknown
 
     @property
     def left(self) -> int:
@@ -91,7 +91,7 @@ class FailureKind(Value):
 
 
 class GridStatus(Value):
-    """Where a grid stands."""
+    """State of a grid."""
 
     name: str
     place: str
@@ -108,7 +108,7 @@ class GridStatus(Value):
     #: them go on; null: no budget stopped a unit
     needed: dict[str, float] | None = None
     warnings: tuple[str, ...] = ()  #: a sentence each
-    settled: tuple[str, ...] = ()  #: a line for each two systems whose order is settled
+    settled: tuple[str, ...] = ()  #: one line for each pair of systems whose order is settled
     #: decisions that units would have taken which are not run, as far as finished ones tell
     steps_saved: int = 0
 

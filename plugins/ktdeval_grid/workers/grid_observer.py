@@ -21,7 +21,7 @@ _BEATS = "beats"
 
 
 class WorkerLiveness:
-    """Workers whose heartbeat has changed within one lease on this observer's own clock."""
+    """Workers whose heartbeat has changed within one lease, by this observer's own clock."""
 
     def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._lease_s = lease_s

@@ -168,10 +168,10 @@ class GridAllowance:
         return {limit: least for limit, least in needed.items() if least is not None}
 
     def give_back_idle(self) -> None:
-        """Give back what no call needs.
+        """Give back amounts that no call needs.
 
-        If no call has been in progress for a moment, everything is given back; otherwise, what
-        exceeds a portion. If the store fails, the next call tries again.
+        If no call has been in progress for a moment, everything is given back; otherwise, the
+        excess over one portion. If the store fails, the next call retries.
         """
         with self._lock, suppress(StoreError):
             if not self._calls and self.clock() - self._used_at_s >= _IDLE_S:

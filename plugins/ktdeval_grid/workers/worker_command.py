@@ -58,7 +58,7 @@ class WorkOptions:
         None, help="start with every n-th episode, from number i on", metavar="i/n"
     )
     only: Literal["failed"] | None = flag(
-        None, help="run only what failed before", type=click.Choice(["failed"])
+        None, help="run only units that failed before", type=click.Choice(["failed"])
     )
     no_tables: bool = flag(
         False, help="do not make tables and pages; `ktdeval grid tables` makes them later"
@@ -82,8 +82,9 @@ class WorkOptions:
 def worker(plan: Path | None, options: WorkOptions) -> None:
     """Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
-    Any number of workers, on any machines that see the folder, share a grid. Each takes what no
-    other has; what a dead worker had is continued without repeating a step or a paid call.
+    Any number of workers, on any machines that see the folder, share a grid. Each takes units that
+    no other worker holds; units of a dead worker are continued without repeating a step or a paid
+    call.
     """
     work = _options(plan, str(options.out), options.launch)
     work = replace(work, lease_s=options.lease_s)

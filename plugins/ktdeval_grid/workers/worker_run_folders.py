@@ -1,4 +1,4 @@
-"""Open run folders of a worker, one for each system of which it runs units."""
+"""Open run folders of a worker, one for each system whose units it runs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ class PolicyOptions:
 
 
 @example(
-    "ktdeval train rl --task investorbench_msft_history --train 2020-04-01:2020-10-01 --output policy.json"
+    "ktdeval train rl --task investorbench_msft_history --train 2020-04-01:2020-10-01 --output "
+    "policy.json"
 )
 @click.command()
 @options_of(PolicyOptions)
@@ -60,7 +61,7 @@ def rl(options: PolicyOptions, **market: Any) -> None:
     On one machine the same command gives the same file. Needs the extra `rl`; a policy is applied
     without it.
     """
-    # not at the top, so that help is fast
+    # imported here to keep help fast
     from ktdeval_gym.policy import overlap
     from ktdeval_gym.single_asset_simulation import TradingSimulation
     from ktdeval_gym.training_checks import check_days, check_task

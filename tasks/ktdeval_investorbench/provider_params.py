@@ -28,7 +28,7 @@ class FileParams:
     )
     name: str = option("investorbench", help="name of the market")
     repair: tuple[str, ...] = option(
-        (), help="repairs to apply; --check-only names those that fix what it finds"
+        (), help="repairs to apply; --check-only lists the repairs that fix its findings"
     )
 
 

@@ -1,4 +1,4 @@
-"""Operations of PMB: reads, and commands, whose answers are made from their outcomes."""
+"""Operations of PMB: reads, and commands, whose answers are derived from their outcomes."""
 
 from __future__ import annotations
 

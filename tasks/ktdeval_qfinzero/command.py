@@ -20,7 +20,8 @@ qfinzero = LazyGroup(
         "serve": _in(
             "serve",
             "serve_market",
-            "Serve them over HTTP and the Model Context Protocol, or print what connects an agent.",
+            "Serve them over HTTP and the Model Context Protocol, or print an agent's connection "
+            "settings.",
         ),
         "tools": _in("explore", "tools", "Print the services' tools, or call one."),
         "items": _in(

@@ -36,7 +36,7 @@ class RewordTask(QATask):
 
 
 class RewordFacts(Value, forbid_unknown_fields=False):
-    """Part of a recorded question that says what was to be worded anew."""
+    """Part of a recorded question with the instruction to be reworded."""
 
     original: str
 

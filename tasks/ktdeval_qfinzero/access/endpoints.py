@@ -84,7 +84,9 @@ def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
 
 
 async def json_body(request: Request) -> dict[str, JsonValue]:
-    """Fields of a POST: one JSON object, or nothing. `BoundedBodyReader` has read and checked it."""
+    """Fields of a POST: one JSON object, or nothing. `BoundedBodyReader` has already read and
+    checked it.
+    """
     if request.query_params:
         raise invalid("arguments", "stand in the body, not in the query")
 

@@ -61,7 +61,7 @@ class CallAnswer:
 
 
 def answer_of(status: int, payload: JsonValue) -> CallAnswer:
-    """Return an answer with its text. Raises ValueError if the payload holds NaN or infinity."""
+    """Return an answer with its text. Raises ValueError if the payload contains NaN or infinity."""
     return CallAnswer(
         status,
         payload,
@@ -164,7 +164,7 @@ class ClientGuard:
                 if error.code == "unauthorized":
                     more["www-authenticate"] = CHALLENGE
                 if error.field == "headers":
-                    more["connection"] = "close"  # where its body ends is unknown
+                    more["connection"] = "close"  # the end of its body is unknown
                 await error_answer(error).response(more)(scope, receive, send_marked)
                 return
 

@@ -104,7 +104,7 @@ def server_app(
 
 def _route(path: str, method: str, endpoint: Endpoint) -> Route:
     route = Route(path, endpoint, methods=[method])
-    route.methods = {method}  # without the HEAD that GET adds: the document has none
+    route.methods = {method}  # without the HEAD that GET adds, since the document has none
     return route
 
 

@@ -47,7 +47,7 @@ INSTRUCTIONS = Path(__file__).with_name("instructions.md").read_text(encoding="u
 
 Context = ServerRequestContext[Any, Any]
 WorkspaceOf = Callable[[Context], str]
-"""Gives the id of the workspace that a request acts on; raises ServiceError where it has none."""
+"""Returns the id of the workspace that a request acts on; raises ServiceError if there is none."""
 VersionsFor = Callable[[Context], Sequence[str]]
 """Gives the protocol versions that a client which asks may use."""
 
@@ -221,7 +221,7 @@ class McpEndpoint:
             mcp_server(catalogue, workspaces, self._workspace_of, _versions_for),
             json_response=True,
             session_idle_timeout=limits.idle_s,
-            # sessions whose workspace was dropped stay until they are idle
+            # sessions of a dropped workspace stay until they are idle
             max_sessions=_SESSIONS_A_WORKSPACE * limits.most,
             max_request_body_size=MAX_BODY_BYTES,
         )
@@ -263,7 +263,7 @@ class McpEndpoint:
                 self._workspaces.drop(workspace_id)
             else:
                 has_begun = True
-                # Sessions whose workspace is gone are forgotten.
+                # Sessions without a workspace are removed.
                 held = {
                     name: of_name
                     for name, of_name in self._sessions.items()
@@ -274,7 +274,7 @@ class McpEndpoint:
         try:
             await self._manager.handle_request(scope, receive, _at_start(send, settle))
         finally:
-            if not has_begun:  # perhaps nothing was answered
+            if not has_begun:  # possibly no answer was sent
                 self._workspaces.drop(workspace_id)
 
     def _end(self, session: str | None) -> None:

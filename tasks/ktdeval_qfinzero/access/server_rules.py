@@ -30,13 +30,13 @@ class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Accounts that clients may open."""
 
     cash: Annotated[int, Meta(description="Dollars paid into each.", ge=1, le=MAX_CASH)] = 100_000
-    # with only CASH, nobody can borrow or sell short
+    # with only CASH accounts, borrowing and short sales are impossible
     types: Annotated[tuple[AccountType, ...], Meta(min_length=1)] = ("MARGIN", "CASH")
     most: Annotated[int, Meta(description="Accounts of one workspace.", ge=1, le=MAX_ACCOUNTS)] = 1
 
 
 class MarketRules(Rules, frozen=True, forbid_unknown_fields=True):
-    """Rules of a served market: those of every session, and its accounts."""
+    """Rules of a served market: rules of all sessions, and its accounts."""
 
     accounts: AccountRules = AccountRules()
 

@@ -104,7 +104,7 @@ class CallPattern(Value, frozen=True):
     """A call whose arguments have slots. `GoldStep` explains `times`, `tolerance`, `may_be_empty`."""
 
     tool: str = ""  #: dotted tool name
-    #: arguments, or one slot whose fact holds all of them
+    #: arguments, or one slot whose fact contains all of them
     args: dict[str, Any] | str = field(default_factory=dict)
     #: instead of tool and args: an order for the prepared account
     order: dict[str, Any] | str | None = None
@@ -187,7 +187,7 @@ class TemplateFile(Value, frozen=True):
             raise DataError(f"template {template.name}: {error}") from error
 
     def _fill(self, template: Template, wording: SlotWording, facts: MomentFacts) -> ItemDraft:
-        """Draw and fill the parts of a template. Their order decides what is drawn."""
+        """Draw and fill the parts of a template. The order of the parts determines the draws."""
         for name, drawn in template.draw.items():
             wording.facts[name] = _draw_fact(drawn, wording, facts)
 
@@ -312,7 +312,7 @@ def _step_id(suite: Suite, number: int) -> str | None:
 def expected_call(
     tool: str, args: Mapping[str, JsonValue], times: Iterable[str], tolerance: Tolerance = "exact"
 ) -> GoldCall:
-    """Return a call as it is expected. `times`: names of the arguments compared as times."""
+    """Return a call in its expected form. `times`: names of the arguments compared as times."""
     operation = catalogue().find(tool)
     required = dict(args)
     for (name, own_id), placeholder in _OWN_IDS.items():
@@ -388,7 +388,7 @@ def _new_draft(
 def _finds_something(draft: ItemDraft, facts: MomentFacts) -> bool:
     """Return whether each expected call's answer has content, unless it is allowed to be empty."""
     if draft.setup:
-        # These calls read what the setup placed: nothing depends on the market.
+        # These calls read orders placed by the setup, so nothing depends on the market.
         return True
 
     workspace = Workspace(facts.dataset, facts.as_of_ns)

@@ -37,7 +37,7 @@ _RANGES: Final = ("from {a} to {b}", "between {a} and {b}, both included", "from
 
 
 def _spoken(chance: Random, day: date) -> str:
-    """Write a day in one of the ways people write it."""
+    """Write a day in one of the usual forms."""
     forms = (
         f"{day:%B} {day.day}, {day.year}",
         f"{day:%b} {day.day}, {day.year}",
@@ -109,8 +109,8 @@ class SlotWording(Formatter):
         if isinstance(wordings, str):
             wordings = (wordings,)
 
-        # Filling draws too. All wordings are filled, so that what is drawn for the calls later does
-        # not depend on the wording.
+        # Filling also draws. All wordings are filled, so that later draws for the calls do not
+        # depend on the wording.
         filled = [self.format(wording) for wording in wordings]
         if len(filled) == 1:
             return filled[0]

@@ -47,12 +47,12 @@ class BarSource(TableFiles):
             " the step in which it trades"
         ),
     )
-    zone: str | None = option(None, help="as of the whole spec, where these files have another")
+    zone: str | None = option(None, help="for these files, if different from the whole spec's")
     stamped: Literal["start", "end"] = option(
         "start", help="moment of a minute's bar that its time is"
     )
     day_zone: str | None = option(
-        None, help="time zone whose midnight begins a day's bar, where it is not `zone`"
+        None, help="time zone whose midnight begins a day's bar, if it is not `zone`"
     )
 
 
@@ -61,14 +61,11 @@ class IngestSpec:
     """Everything that becomes a dataset, or is added to one."""
 
     name: str = option(
-        help="name of the dataset, and the source of events and articles that name none"
+        help="name of the dataset; also the source of events and articles that give none"
     )
     default_as_of: str | None = option(
         None,
-        help=(
-            "where a clock starts that nobody sets, such as 2025-01-06T21:00:00Z; a new dataset"
-            " needs it"
-        ),
+        help=("default start of a clock, such as 2025-01-06T21:00:00Z; required for a new dataset"),
     )
     calendar: str = option(
         "XNYS",
@@ -83,11 +80,9 @@ class IngestSpec:
         True, help="round prices of more than four decimals, halves to even; false refuses them"
     )
     zone: str = option(
-        "UTC", help="time zone of times that say none, and of days that are given as moments"
+        "UTC", help="time zone of times without one, and of days that are given as timestamps"
     )
-    columns: Mapping[str, str] = option(
-        factory=dict, help=f"for all bars, unless theirs says otherwise: {_COLUMNS_HELP}"
-    )
+    columns: Mapping[str, str] = option(factory=dict, help=f"default for all bars: {_COLUMNS_HELP}")
     ignore: tuple[str, ...] = option((), help=f"for all bars: {_IGNORE_HELP}")
     bars: tuple[BarSource, ...] = option((), help="bars")
     symbols: tuple[TableFiles, ...] = option((), help="stocks and coins")

@@ -26,7 +26,7 @@ class FilesParams:
     """Files of one's own, and the dataset that they make or update."""
 
     ingest: str = field(
-        metadata={"help": "YAML or JSON file that says which files hold what", "flag": "SPEC"}
+        metadata={"help": "YAML or JSON file that maps files to their contents", "flag": "SPEC"}
     )
     update: bool = option(
         False,

@@ -288,9 +288,9 @@ class EventRow:
     tickers: tuple[str, ...] = ()
     country: str = "US"
     market: Market = "us"
-    #: what is known before: estimates, consensus, previous value, fiscal period, description
+    #: facts known in advance: estimates, consensus, previous value, fiscal period, description
     expected: Mapping[str, JsonValue] = field(default_factory=dict)
-    releases: tuple[EventRelease, ...] = ()  #: what becomes known later, oldest first
+    releases: tuple[EventRelease, ...] = ()  #: facts that become known later, oldest first
     source: str = "synthetic"
 
 

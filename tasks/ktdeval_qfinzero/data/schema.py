@@ -269,7 +269,7 @@ class MarketTable:
         ]
 
     def _form(self, number: int, row: Any) -> Iterator[Fault]:
-        """Yield the first field of a row whose value is of another kind than its column."""
+        """Yield the first field of a row whose value has a different type from its column."""
         for name, kind in self.columns.items():
             try:
                 cell = getattr(row, name)
@@ -309,7 +309,7 @@ def _decode_cell(decode: Callable[[Any], Any] | None, cell: Any) -> Any:
 
 
 def _plain(value: Any) -> JsonValue:
-    """Return a field as JSON, as it is hashed."""
+    """Return a field as JSON, in the form that is hashed."""
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, tuple):
@@ -361,8 +361,9 @@ TABLES: Mapping[TableName, MarketTable] = {
 }
 BARS = _table("bars", _read_schema()["bars"])
 SERIES = (
-    "CREATE TABLE {}.series (series INTEGER NOT NULL, asset_class VARCHAR NOT NULL, resolution VARCHAR NOT NULL,"
-    " owner VARCHAR NOT NULL, symbol VARCHAR NOT NULL, first_ns BIGINT NOT NULL, last_ns BIGINT NOT NULL)"
+    "CREATE TABLE {}.series (series INTEGER NOT NULL, asset_class VARCHAR NOT NULL, resolution "
+    "VARCHAR NOT NULL, owner VARCHAR NOT NULL, symbol VARCHAR NOT NULL, first_ns BIGINT NOT "
+    "NULL, last_ns BIGINT NOT NULL)"
 )
 
 

@@ -59,7 +59,7 @@ _COLUMNS = ", ".join(BAR_COLUMNS)
 _WINDOW_BITS: Mapping[Resolution, int] = {"minute": 54, "day": 58}
 _CHAIN_BITS = 51
 _LOCK = attrgetter("_lock")
-#: Errors from a file that is damaged, or whose columns have other types
+#: Errors from a damaged file, or from columns of other types
 _UNREADABLE = (duckdb.Error, ValueError, OverflowError, TypeError, AttributeError)
 
 

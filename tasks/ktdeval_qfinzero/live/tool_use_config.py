@@ -27,7 +27,7 @@ _USUAL: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "session": {"max_answer_chars": 100_000, "harness": {"max_tool_calls": 200}},
     }
 )
-"""Field that says what is asked -> values of the other fields where they are left out."""
+"""Value of the field that selects the question type -> default values of the other fields."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class ChatCall:
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """Earlier turn. The answers of its calls are not stored: the calls are made again."""
+    """Earlier turn. The answers of its calls are not stored; the calls are repeated."""
 
-    instruction: str = option(help="what the user wrote")
-    answer: str = option(help="what the model answered; empty where it gave no answer")
+    instruction: str = option(help="text of the user")
+    answer: str = option(help="answer of the model; empty if it gave none")
     calls: tuple[ChatCall, ...] = option((), help="calls that it made, in order")
 
 
@@ -51,8 +51,8 @@ class ChatTurn:
 class ChatHistory:
     """Chat up to this turn, and the data that it is about."""
 
-    as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
-    instruction: str = option(help="what the user writes in this turn")
+    as_of: str = option(help="start of the clock, such as 2025-01-06T21:00:00Z")
+    instruction: str = option(help="text of the user in this turn")
     content_id: str = option(help="id of the dataset, as `ktdeval data info` prints it")
     data: Address | None = option(
         None, help="folder of the dataset; null for the embedded synthetic market"
@@ -64,7 +64,7 @@ class ChatHistory:
 class TradedSession:
     """Task of a trading session: start of the clock, stocks, days and cash."""
 
-    as_of: str = option(help="where the clock starts, such as 2025-01-06T21:00:00Z")
+    as_of: str = option(help="start of the clock, such as 2025-01-06T21:00:00Z")
     stocks: tuple[str, ...] = option(help="symbols that may be traded")
     days: int = option(20, help="trading days", minimum=1, maximum=MAX_DAYS)
     cash: float = option(100_000.0, help="dollars paid in", minimum=1.0)
@@ -77,9 +77,9 @@ class LiveConfig(QuestionsConfig):
     """
 
     conversation: ChatHistory | None = option(
-        None, help="the chat so far, and what the user writes now; of a chat"
+        None, help="for a chat: the turns so far, and the user's new text"
     )
-    session: TradedSession | None = option(None, help="what is to be traded; of a session")
+    session: TradedSession | None = option(None, help="for a session: the stocks to trade")
     data_seed: int = option(0, help="seed of the embedded synthetic market", minimum=0)
     max_answer_chars: int = option(
         help="longest answer of a call that is passed on to the model", minimum=1_000

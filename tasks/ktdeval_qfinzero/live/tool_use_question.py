@@ -59,7 +59,7 @@ class LiveQuestion:
     facts: Mapping[str, JsonValue]
     max_answer_chars: int  #: maximum length of a call's answer that is passed on to the model
     text_field: str = ""  #: as in `Sample`
-    turns: tuple[ChatTurn, ...] = ()  #: earlier turns, whose calls are made again
+    turns: tuple[ChatTurn, ...] = ()  #: earlier turns, whose calls are repeated
     most_past_chars: int = 0  #: maximum length of such a call's answer when shown again
     #: figures of the calls, from the workspace in its final state
     figures: Callable[[Workspace], Mapping[str, JsonValue]] = no_figures

@@ -29,7 +29,7 @@ class LiveTask:
     implements `ktdeval.api.ScoringTask`.
     """
 
-    tools: tuple[str, ...] = ()  # none; the sample brings its own
+    tools: tuple[str, ...] = ()  # none; the sample has its own
     target_task: str | None = None
     mask = None
     mode: str

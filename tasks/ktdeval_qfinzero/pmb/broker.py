@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, Command] = {
     "spread.place": commands.place_spread,
     "option.exercise": commands.exercise,
 }
-"""Name in the log -> what it does; gives the id of what it is about."""
+"""Name in the log -> function that executes it; returns the id of its subject."""
 TAKES: Mapping[str, type[Arguments]] = {
     name: get_type_hints(command)["given"] for name, command in COMMANDS.items()
 }

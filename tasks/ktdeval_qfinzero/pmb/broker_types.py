@@ -286,7 +286,7 @@ class Order:
     qty: int
     time_in_force: TimeInForce
     accepted_ns: int
-    limit_e4: int | None = None  # prices where the type has them (both)
+    limit_e4: int | None = None  # prices, if the type has them (both)
     stop_e4: int | None = None
     expire_ns: int | None = None  # for GTD; for a DAY order, the close of its trading day
     status: OrderStatus = "ACCEPTED"
@@ -298,10 +298,10 @@ class Order:
     replaced_by: str = ""
     spread_id: str = ""  # legs of one spread fill together or not at all
     forced: bool = False  # whether the broker placed it to meet a margin call
-    # limit and stop of the closing orders that each of its fills sends (both)
+    # limit and stop of the closing orders sent by each of its fills (both)
     take_profit_e4: int | None = None
     stop_loss_e4: int | None = None
-    parent_id: str = ""  # order whose fill sent it
+    parent_id: str = ""  # order whose fill sent this one
     oco_id: str = ""  # first order of its group: fills of one order reduce the others
 
     @property

@@ -43,7 +43,7 @@ class BrokerLogEntry:
 
 @dataclass(slots=True)
 class EventLog:
-    """Entries so far. Lines and hashes are computed on first use, and kept."""
+    """Entries so far. Lines and hashes are computed on first use, then cached."""
 
     entries: list[BrokerLogEntry] = field(default_factory=list)
     _lines: list[str] = field(default_factory=list)

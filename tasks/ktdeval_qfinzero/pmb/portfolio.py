@@ -66,7 +66,7 @@ class _SpreadPair:
     which pairs are tried.
     """
 
-    cost_e4: int  #: requirement of the pair, less that of the short option uncovered
+    cost_e4: int  #: requirement of the pair, minus that of the uncovered short option
     bought_expiry: date
     distance_e4: int
     sold: OptionContract
@@ -360,7 +360,7 @@ class Portfolio:
 
     type: AccountType
     cash_e4: int
-    holdings: Mapping[str, Holding]  #: by instrument id, in order; none is flat
+    holdings: Mapping[str, Holding]  #: by instrument id, in order; no position is flat
     spots_e4: Mapping[str, int]  #: prices of stocks by ticker
 
     @property

@@ -300,9 +300,7 @@ class OrderExpired(EventData, frozen=True):
 
 
 class ClientIdUsed(EventData, frozen=True):
-    """A client's own id stands for an order (a spread's first leg). `content`: hash of what was
-    asked for.
-    """
+    """A client's own id denotes an order (a spread's first leg). `content`: hash of the request."""
 
     type = "CLIENT_ID_USED"
     account_id: str
@@ -369,7 +367,7 @@ class Traded(EventData, frozen=True):
 
         for other in order.others(state.working.values()) if order.group in state.groups else ():
             left = other.qty - min(trade.qty, other.open_qty)
-            # cancelled units reserve nothing
+            # cancelled units reserve no cash
             state.reserves[other.id] = -(-state.reserves[other.id] * left // other.qty)
             other.qty = left
 

@@ -359,7 +359,7 @@ class _FrameTick:
         self._triggered: set[str] = set()  #: ids of orders whose stop was reached on these bars
 
     def run(self) -> None:
-        """Match the orders that are due, then expire those whose time is over."""
+        """Match the due orders, then expire orders whose time is over."""
         for orders in self._due():
             if self._may_match(orders):
                 self._match(orders, at_open=True)
@@ -395,7 +395,9 @@ class _FrameTick:
         return list(due.values())
 
     def _may_match(self, orders: Sequence[Order]) -> bool:
-        """Return whether the orders are working, accepted before the bar began, and not expired."""
+        """Return whether the orders are working, were accepted before the bar began, and have not
+        expired.
+        """
         order = orders[0]
         if order.status not in WORKING or order.accepted_ns > self._start_ns:
             return False

@@ -157,7 +157,7 @@ def _bring_in(
     closed = list[int]()
     # slack of each column not yet reached by the path
     slack: dict[int, int] = {}
-    # column whose owner would take it; None for the new row itself
+    # column whose owner would be reassigned; None for the new row itself
     before: dict[int, int | None] = {}
     row = start
     column = None
@@ -327,7 +327,7 @@ def _tool_score(expected: str, given: str) -> Fraction:
 
 
 def _comparable_times(gold: GoldCall) -> dict[str, JsonValue]:
-    """Expected times, by field, of those that can be compared."""
+    """Expected times that can be compared, by field."""
     return {
         name: value
         for name, value in time_fields(gold.times).items()

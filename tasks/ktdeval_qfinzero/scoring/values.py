@@ -258,9 +258,7 @@ def reference_value(predicted: JsonValue, expected: JsonValue, rules: ReferenceR
 def reference_failures(
     predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules
 ) -> set[str]:
-    """Names of what is wrong with the parameters: `missing_required_param` and
-    `wrong_param_value`.
-    """
+    """Names of the faults in the parameters: `missing_required_param` and `wrong_param_value`."""
     failures: set[str] = set()
     for key, value in expected.items():
         given = predicted.get(key)
@@ -373,8 +371,8 @@ def _compare_value(predicted: JsonValue, expected: JsonValue, key: str) -> Fract
 
 
 def _names_of(value: JsonValue, fold_case: bool) -> JsonValue:
-    """A comma-separated text as the list of its trimmed parts; any other value as it is. Names in
-    upper case where asked for.
+    """A comma-separated text as the list of its trimmed parts; any other value unchanged. Names are
+    upper-cased on request.
     """
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",")]

@@ -119,7 +119,7 @@ def make_again(
 
 
 class DryEnvironment:
-    """Calls are only recorded; the answer to a call says so."""
+    """Records calls without making them; the answer to a call says so."""
 
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         self.tools = tools

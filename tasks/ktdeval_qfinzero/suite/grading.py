@@ -36,9 +36,7 @@ DIFFERS: Final = "differs_"
 
 
 class RecordedCall(Value, frozen=True):
-    """A call as it was made or written down; `arguments` are a text where they could not be
-    recorded.
-    """
+    """A call, as made or as written; `arguments` are text if they could not be recorded."""
 
     tool: str
     arguments: Any
@@ -56,7 +54,7 @@ class Answer(Value, frozen=True, omit_defaults=True):
 
     @staticmethod
     def of(recorded: Mapping[str, JsonValue], where: str) -> Answer:
-        """Decode an answer as it is recorded."""
+        """Decode a recorded answer."""
         return from_plain(dict(recorded), Answer, where)
 
 
@@ -275,8 +273,8 @@ def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
 
 
 def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> dict[str, JsonValue]:
-    """Grade an answer under both rule sets, as `AnswerGrades` and failure modes are recorded;
-    `rules` is that of the headline, whose failure modes count.
+    """Grade an answer under both rule sets, in the form of recorded `AnswerGrades` and failure
+    modes; `rules` is the headline's rule set, whose failure modes count.
     """
     both = {each: grade(each, expectation, answer) for each in RULE_SETS}
     ours = both["paper"]

@@ -18,12 +18,12 @@ class ScoreRow(Value, frozen=True):
     least: float | None = 0.0
     most: float | None = 1.0
     better: Literal["higher", "lower", ""] = "higher"
-    source: str = "ours"  #: name of a source, or `rules`: that of the variant's rule set
+    source: str = "ours"  #: name of a source, or `rules`: the source of the variant's rule set
     headline: bool = True
-    live_only: bool = False  #: whether only variants have it whose calls are made
-    of: Literal["answered", "followed"] = "answered"  #: answers whose figures are averaged
+    live_only: bool = False  #: whether only variants that make the calls have it
+    of: Literal["answered", "followed"] = "answered"  #: answers over which figures are averaged
     is_share: bool = False  #: whether it is the share of these answers, and no mean
-    undefined: str = ""  #: why it may have no value, where that differs from the file's reason
+    undefined: str = ""  #: why it may have no value, if different from the file's reason
 
 
 class ScoreFile(Value, frozen=True):
@@ -31,8 +31,8 @@ class ScoreFile(Value, frozen=True):
 
     sources: dict[str, str]
     scores: dict[str, ScoreRow]
-    asked: str = ""  #: plural of what is asked
-    nothing: str = ""  #: why there is no score where nothing was answered
+    asked: str = ""  #: plural noun for the items
+    nothing: str = ""  #: why the score is missing if nothing was answered
     undefined: str = ""  #: why a figure is not defined in any answer
 
     def define(self, rules: str = "ours", *, is_live: bool = True) -> dict[str, ScoreDefinition]:

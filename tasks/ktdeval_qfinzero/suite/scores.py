@@ -66,7 +66,7 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
 
 
 def _answering(put: Sequence[AskedItem]) -> list[AskedItem]:
-    """Return the items on which the model replied: those whose call did not fail."""
+    """Return the items to which the model replied, that is those whose call did not fail."""
     return [one for one in put if not one.failed]
 
 

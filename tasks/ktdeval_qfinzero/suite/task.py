@@ -29,7 +29,7 @@ class SuiteTask:
     needed.
     """
 
-    tools: tuple[str, ...] = ()  # none; samples bring their own
+    tools: tuple[str, ...] = ()  # none; samples have their own
     target_task: str | None = None
     mask = None
     windows: Mapping[str, Window] = {}

@@ -56,7 +56,7 @@ class RunUnderWay:
         self.coming = ""
 
     def run(self, config: RunConfig) -> None:
-        """Run to the end; if the run fails, keep the reason."""
+        """Run to the end; if the run fails, store the reason."""
         self.message = "the run failed, which is a defect; the server's log says more"
         try:
             result = evaluate_watched(config, load_plugins(), self.stop, self)

@@ -79,7 +79,7 @@ def add_sample(folder: Path, task: GoldTask) -> Path:
     rows = folder / f"{task.suite}.jsonl"
     before = read_plain(rows, _MAX_BYTES) if rows.exists() else b""
     row = task_to_row(task)
-    task_from_row(row, "the new item")  # what is written must be readable
+    task_from_row(row, "the new item")  # written records must be readable
     for line in before.decode().splitlines():
         if f'"id":{dumps_canonical(task.id)}' in line:
             raise conflict(f"there is an item {task.id} already; choose another id", "item_id")

@@ -60,7 +60,7 @@ class ChatHead(Value, frozen=True):
 
 
 class RecordedTurn(Value, frozen=True):
-    """One turn: what the user wrote, and what is recorded of its answer."""
+    """One turn: the user's text, and the record of the answer."""
 
     number: int  #: from 1
     task: str

@@ -37,7 +37,7 @@ class ServiceState(Value, frozen=True):
 
     call: str
     answer: JsonValue
-    problem: str  #: empty where it was answered
+    problem: str  #: empty if it was answered
     latency_ms: float
 
 
@@ -51,7 +51,7 @@ class SymbolDays(Value, frozen=True):
 
 
 class DayShare(Value, frozen=True):
-    """A day: instruments with a bar, and those whose first and last day enclose it."""
+    """A day: number of instruments with a bar, and of those whose first and last day enclose it."""
 
     day: date
     have: int
@@ -64,21 +64,21 @@ class DayCoverage(Value, frozen=True):
 
     name: str
     calendar: str
-    complete: float | None  #: share of bars that are there on sessions; None without a session
+    complete: float | None  #: share of sessions with a bar; None without a session
     behind: int  #: sessions after the last day, up to today
     days: tuple[DayShare, ...]
-    symbols: tuple[SymbolDays, ...]  #: those that lack the most sessions first
+    symbols: tuple[SymbolDays, ...]  #: instruments with the most missing sessions first
 
 
 class DataHealth(Value, frozen=True):
     """State of one dataset."""
 
     folder: str
-    problems: tuple[str, ...]  #: what can't be read of it
+    problems: tuple[str, ...]  #: parts that can't be read
     name: str = ""
     content_id: str = ""
     is_synthetic: bool = False
-    as_of_ts: str = ""  #: latest moment that a clock may stand at
+    as_of_ts: str = ""  #: latest possible time of a clock
     services: tuple[ServiceState, ...] = ()
     coverage: tuple[DayCoverage, ...] = ()
 

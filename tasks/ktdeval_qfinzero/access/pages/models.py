@@ -62,7 +62,7 @@ def check_choice(plugins: Plugins, own: Sequence[str], text: str) -> str:
 
 
 def _is_remote(params: type | None) -> bool:
-    """Return whether a model's parameters include an API key, as those of remote models do."""
+    """Return whether a model's parameters include an API key, as for remote models."""
     if params is None or not is_dataclass(params):
         return False
     return any(field.name == _KEY_FIELD for field in fields(params))

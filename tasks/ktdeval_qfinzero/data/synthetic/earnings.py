@@ -32,7 +32,7 @@ class QuarterlyReport:
     quarter: int
     day: date  #: when it is due
     time_ns: int  #: the moment
-    #: whether it comes before the session, whose open then reflects it; otherwise the next
+    #: whether it is published before the session, whose open then reflects it; otherwise, the next
     #: session's open does
     before_open: bool
     reaction_row: int | None  #: that session; None beyond the last day

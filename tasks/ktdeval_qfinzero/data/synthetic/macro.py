@@ -58,7 +58,7 @@ class Series(Value, frozen=True, kw_only=True):
     market_pct: float = 0.0  #: move of stocks for a surprise of one `miss`, in percent
     rate_bp: float = 0.0  #: move of yields for a surprise of one `miss`, in basis points
     revised: float = 0.0  #: probability that a value is corrected later
-    #: reference period in the title; decisions on interest rates have none
+    #: reference period in the title; interest-rate decisions have none
     period: Literal["month", "quarter", "week", "none"] = "month"
     market: Market = "us"
     country: str = "US"

@@ -32,7 +32,7 @@ from ktdeval_qfinzero.data.synthetic.wordings import (
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of
 
 _LARGE_MOVE = 7.0  #: Minimum daily move of a coin, in percent, that makes news
-_WINDOW = 20  #: Number of sessions whose mean option volume is taken as usual
+_WINDOW = 20  #: Number of sessions whose mean option volume defines the usual level
 _UNUSUAL = 2.4  #: Minimum multiple of the usual option volume that makes news
 
 
@@ -42,7 +42,7 @@ class NewsFacts:
 
     quotes: StockCloses  #: closes of the stocks
     readings: Sequence[SeriesRelease]  #: economic releases
-    courses: list[CompanyCourse] = field(default_factory=list)  #: what happened to each company
+    courses: list[CompanyCourse] = field(default_factory=list)  #: events of each company
     #: ticker -> volumes of its options
     flows: dict[str, OptionFlow] = field(default_factory=dict)
     #: ticker -> coin, and its daily bars

@@ -19,7 +19,7 @@ class SyntheticMarketParams:
     """Parameters of a synthetic market; days are trading days of XNYS, or the next ones after."""
 
     seed: int = option(0, help="seed of the generator; each seed is another market", minimum=0)
-    first_day: str = option("2024-01-02", help="first day with bars of a day (ISO date)")
+    first_day: str = option("2024-01-02", help="first day with daily bars (ISO date)")
     last_day: str = option("2025-06-30", help="last day with bars of a day (ISO date)")
     minute_first: str = option("2025-01-02", help="first day with bars of minutes (ISO date)")
     minute_last: str = option("2025-03-31", help="last day with bars of minutes (ISO date)")
@@ -38,7 +38,7 @@ class SyntheticMarketParams:
         "2025-02-28", help="last day with option bars of minutes (ISO date)"
     )
     as_of_day: str = option(
-        "2025-02-14", help="day at whose close a clock starts that nobody sets (ISO date)"
+        "2025-02-14", help="day at whose close a clock starts by default (ISO date)"
     )
 
 

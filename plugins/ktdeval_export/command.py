@@ -73,9 +73,7 @@ class RunExportOptions(JsonOptions, PluginOptions):
         help="only rows whose figure is at least this good, such as exact=1",
     )
     with_retries: bool = flag(False, help="include steps that were decided after a refused attempt")
-    skip_leaks: bool = flag(
-        False, help="leave out steps in which the model wrote what the audit refuses"
-    )
+    skip_leaks: bool = flag(False, help="leave out steps whose model text the audit refuses")
     allow_evaluation_data: bool = flag(
         False, help="include episodes that are used for evaluation; the metadata states it"
     )

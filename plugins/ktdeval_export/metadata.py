@@ -15,7 +15,7 @@ class MeasureEntry(Value, omit_defaults=True):
     name: str
     formula: str
     better: Literal["higher", "lower"]
-    at_least: float | None = None  #: bound of `--where`; at most it if lower is better
+    at_least: float | None = None  #: bound of `--where`: a minimum, or a maximum if lower is better
 
 
 class PairCounts(Value):
@@ -40,13 +40,13 @@ class SourceEntry(Value):
     agent: str
     snapshot: str | None
     synthetic: bool | None  #: whether its market is; None without a market
-    evaluates: str  #: what it is a test set of; empty if of none
+    evaluates: str  #: benchmark that it is a test set of; empty if none
 
 
 class RowEntry(Value, omit_defaults=True):
-    """Where a row comes from: indices of `sources`, and numbers of steps."""
+    """Origin of a row: indices of `sources`, and numbers of steps."""
 
-    source: int  #: of a preference, that of the chosen talk
+    source: int  #: for a preference, metadata of the chosen conversation
     steps: tuple[int, ...]
     role: str = ""
     value: float | None = None
@@ -59,7 +59,7 @@ class AuditEntry(Value):
 
     checks: tuple[str, ...]
     steps: int  #: steps that were audited
-    left_out: int  #: of these, steps left out by --skip-leaks for what the model wrote
+    left_out: int  #: number of these steps left out by --skip-leaks because of the model's text
 
 
 class Metadata(Value):
@@ -74,7 +74,7 @@ class Metadata(Value):
     sha256: str  #: of the file of rows
     measure: MeasureEntry | None
     pairs: PairCounts | None
-    allowed: tuple[str, ...]  #: what had to be allowed: `evaluation data`, or nothing
+    allowed: tuple[str, ...]  #: permission that was needed: `evaluation data`, or nothing
     audit: AuditEntry
     left_out: dict[str, int]  #: reason -> steps that are no rows
     sources: tuple[SourceEntry, ...]

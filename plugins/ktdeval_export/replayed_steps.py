@@ -98,7 +98,7 @@ class TracedEpisode:
     trace: Callable[[], Sequence[TracedStep]]  #: executes the episode's steps again
     ledger: Ledger | None  #: ledger of a trading episode; None for a question task
     market: MarketSnapshot | None  #: market of the task; None if its questions need none
-    registration: str | None  #: registration of the run with a leaderboard; None if there is none
+    registration: str | None  #: registration of the run with a leaderboard, if any
 
     @cached_property
     def steps(self) -> Sequence[TracedStep]:

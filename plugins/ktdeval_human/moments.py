@@ -93,10 +93,7 @@ class Moments:
             return {"version": self._version, "moment": shown_now, "left": self._has_left}
 
     def take(self, sent: JsonObject) -> None:
-        """Take a message of the page.
-
-        Raises RefusedInput: if it is stale, or not valid.
-        """
+        """Accept a message from the page. Raises RefusedInput if it is stale or invalid."""
         with self._state:
             if (
                 self._moment is None

@@ -24,7 +24,7 @@ _RETURNS = ("portfolio_return_pct", "benchmark_return_pct")
 _JSON_BLOCK = "```json\n{}\n```"  #: format of the state in a prompt
 _BLANK_LINES = re.compile(r"\n{3,}")
 _STEP_FROM_0 = " (step {})"  #: format of a step's number in prompts; people count from 1
-#: columns that tell whose row it is
+#: columns that identify a row
 _LABELS = ("stock_id", "asset_id", "symbol", "index", "sector")
 
 
@@ -84,7 +84,7 @@ class ShownRequest:
     wants_text: bool
     #: that the text must follow
     response_schema: Mapping[str, JsonValue] | None = field(default=None)
-    #: value of the account at this step, by the name of the figure; empty if it isn't shown
+    #: figures of the account at this step, by name; empty if not shown
     worth: Mapping[str, float] = field(default_factory=dict)
 
     @property

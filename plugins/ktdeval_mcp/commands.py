@@ -14,7 +14,7 @@ from ktdeval.values import later, load_yaml
 
 _FOLDER = Path(__file__).parent
 CLIENTS: dict[str, dict[str, str]] = load_yaml(_FOLDER / "clients.yaml")
-"""For each client the file that holds its configuration, and a template of it."""
+"""Configuration file of each client, and a template of its content."""
 
 
 @example("ktdeval mcp serve")

@@ -20,11 +20,11 @@ from ktdeval_qlib.training_options import QlibOptions
 def qlib(models: tuple[str, ...], options: QlibOptions, **market: Any) -> None:
     """Train supervised baselines on days before those that they are evaluated on.
 
-    MODEL is a name as in `ktdeval models`, or a pattern such as 'qlib/*'. Trainings that are there
-    already are not made again, so the same command goes on where it was stopped. Then: ktdeval
-    --model qlib/lightgbm --tasks blinded_open_research. All but qlib/linear need the extra `qlib`;
-    a card of a trained model is verified without it.
+    MODEL is a name as in `ktdeval models`, or a pattern such as 'qlib/*'. Existing trainings are
+    not repeated, so the command can be resumed. Then: ktdeval --model qlib/lightgbm --tasks
+    blinded_open_research. All but qlib/linear need the extra `qlib`; a card of a trained model is
+    verified without it.
     """
-    from ktdeval_qlib.train_baselines import train_models  # not at the top, so that help is fast
+    from ktdeval_qlib.train_baselines import train_models  # imported here to keep help fast
 
     train_models(models, options, market)

@@ -33,7 +33,7 @@ LABELS: Mapping[Label, str] = {
         " open of t+1"
     ),
 }
-LABEL_REACH = 2  #: Number of days after its own whose prices a label reads
+LABEL_REACH = 2  #: Number of days after the sample's day whose prices a label uses
 Norm = Literal["CSRankNorm", "CSZScoreNorm", "none"]
 Layout = Literal["flat", "window", "unrolled"]
 #: First row of a snapshot at which all nine factors have full windows

@@ -49,7 +49,7 @@ class ModelFile(Value):
     threads: int
     device: Device
     shuffled: bool  #: a control: labels permuted within each day
-    center: _Scales  #: median of each factor over the samples of training; null if none was known
+    center: _Scales  #: median of each factor over the samples of training; null if it had no values
     scale: _Scales  #: 1.4826 median absolute deviations
     libraries: Mapping[str, str]  #: version of each package in use
     files: Mapping[_File, _Sha256]  #: SHA-256 of each further file of the folder

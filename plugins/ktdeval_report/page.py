@@ -68,7 +68,7 @@ _POLICY = content_security_policy("'none'", "'unsafe-inline'", "data:")
 class ReportPageOptions:
     """Settings of a page."""
 
-    windows: tuple[str, ...] = ()  # windows to draw; if empty, the benchmark chooses
+    windows: tuple[str, ...] = ()  # windows to draw; if empty, chosen by the benchmark's returns
     # metrics whose mask and mode effects are shown; if empty, `total_return`
     metrics: tuple[str, ...] = ()
     # number and seed of the random traders

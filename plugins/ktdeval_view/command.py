@@ -333,7 +333,7 @@ class RunView:
             if spec.id in wanted and records.steps:
                 tell(episode_label(spec), len(done.pages), len(chosen))
                 data = self._page(records, out, wanted)
-                # a single page is self-contained, so that it can be sent as one file
+                # a single page is self-contained, so it can be sent as one file
                 if len(chosen) == 1:
                     text = single_page(data)
                 else:

@@ -13,7 +13,7 @@ from ktdeval.trading import Ledger, StepRecord
 from ktdeval_pages.tear_sheet.tracks import Book, GroupExposures, Track, TrackHolding
 from ktdeval_view.episode_records import EpisodeRecords
 
-_UNKNOWN = "unknown"  #: industry of an asset for which the market has none
+_UNKNOWN = "unknown"  #: label of assets without an industry
 
 
 def track_of(records: EpisodeRecords, market: MarketSnapshot | None, no_market: str) -> Track:

@@ -51,7 +51,7 @@ _MAX_RECENT = 12
 class LastCloses:
     """Last closes in today's terms, CNY a share, [N] each; NaN before the first bar."""
 
-    marks: FloatArray  #: up to today
+    marks: FloatArray  #: as of today
     previous: FloatArray  #: up to the day before; today's price limits refer to these
 
 

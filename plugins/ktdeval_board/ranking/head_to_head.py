@@ -164,8 +164,8 @@ def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
 def pair_tests(
     entries: Sequence[BoardEntry], windows: PairedWindows
 ) -> dict[str, dict[str, dict[str, PairingTest]]]:
-    """Return the tests of cards against each other, of the first card minus the second: card to
-    other card to metric to the values of `FIELDS`. A pair is tested on the windows that count for
+    """Return the tests of cards against each other: card to other card to metric to the values of
+    `FIELDS`, as the first card minus the second. Each pair is tested on the windows that count for
     both cards.
     """
     tests: dict[str, dict[str, dict[str, PairingTest]]] = {entry.card_id: {} for entry in entries}

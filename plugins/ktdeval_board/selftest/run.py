@@ -51,7 +51,7 @@ class Tried(TypedValue, frozen=True, kw_only=True):
 
     @property
     def is_failure(self) -> bool:
-        """Return whether the check accepts this kind, or refuses it only by another rule."""
+        """Return whether the check accepts this forgery, or refuses it only by another rule."""
         return self.outcome in ("passed", "refused by another rule")
 
 

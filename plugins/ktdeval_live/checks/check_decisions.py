@@ -37,7 +37,7 @@ class DecisionCheck:
 
     def findings(self) -> Iterator[Finding]:
         """Yield findings about decisions and gaps."""
-        with suppress(KtdevalError):  # the evidence has separate findings
+        with suppress(KtdevalError):  # faults in the evidence are separate findings
             self._public = publications(self._checked.folder)
 
         yield from self._order()

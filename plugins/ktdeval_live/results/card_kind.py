@@ -65,7 +65,10 @@ def _card_facts(card: LiveCard) -> Iterator[tuple[str, str]]:
     yield "days", f"{card.test.first} to {card.test.last}, {card.days.settled} settled so far"
     yield "chain", f"{card.test.links} links, head {card.test.head[:12]}"
     evidence = card.evidence
-    words = f"{evidence.publications} publications, {evidence.pushed} pushed, {evidence.stamped} stamped"
+    words = (
+        f"{evidence.publications} publications, {evidence.pushed} pushed, {evidence.stamped} "
+        "stamped"
+    )
     yield "evidence", f"{evidence.level}: {words}"
     if evidence.authority is not None:
         authority = evidence.authority
@@ -118,7 +121,7 @@ def _card_notes(card: LiveCard) -> Iterator[str]:
     yield from doubts("Over the index", card.results.over_index)
     yield from doubts("Over equal parts", card.results.over_buy_and_hold)
     if card.days.gaps:
-        yield "The bounds leave costs out, and reach until the next decision's orders could fill."
+        yield "The bounds exclude costs, and extend until the next decision's orders could fill."
     if "wide bounds" in card.labels:
         yield f"{wide_words(card.results)}."
     meaning = PROVES[card.evidence.level]

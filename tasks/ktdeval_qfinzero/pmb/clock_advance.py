@@ -40,7 +40,7 @@ def open_day(engine: Engine) -> None:
         marks = _apply_splits(engine, ticker, marks)
         _entitle(engine, ticker)
 
-    # After all splits and dividends: a stock may become a share of another one.
+    # After all splits and dividends: a merger may turn a stock into shares of another.
     for ticker in tickers:
         _end_delisted(engine, ticker, marks)
 

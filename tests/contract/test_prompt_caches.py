@@ -24,7 +24,7 @@ from stub_provider import Stub
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 
-PRICES = REPOSITORY / "plugins/ktdeval_models/prices.yaml"
+PRICES = REPOSITORY / "ktdeval/facts/prices.yaml"
 NAME = "claude-sonnet-5"
 RULES = Message("system", "You trade by these rules. " * 200)
 STATE = "The day: " + "1.25, " * 2000

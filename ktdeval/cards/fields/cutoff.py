@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +31,7 @@ from ktdeval.cards.fields.fact_types import (
 from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, TradingFacts
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
+from ktdeval.values.facts import facts_file
 from ktdeval.values.files import csv_rows
 
 SPANS, SEEN = "spans cutoff", "before cutoff"
@@ -146,13 +146,13 @@ def listed_days() -> list[str]:
 
 @cache
 def _read_cutoff_list() -> list[dict[str, str]]:
-    return csv_rows(Path(__file__).with_name("cutoffs.csv"))
+    return csv_rows(facts_file("cutoffs.csv"))
 
 
 @cache
 def _read_reported_cutoffs() -> dict[str, dict[str, str]]:
     """Return the rows written by `benchmarks/renew_model_facts.py`, by model name."""
-    rows = csv_rows(Path(__file__).with_name("reported_cutoffs.csv"))
+    rows = csv_rows(facts_file("reported_cutoffs.csv"))
     return {row["name"]: row for row in rows}
 
 

@@ -22,13 +22,13 @@ from paths import REPOSITORY
 def cutoff_days() -> Iterator[date]:
     """Days on which cutoffs were looked up, as the lists state them."""
     for name in ("cutoffs.csv", "reported_cutoffs.csv"):
-        with (REPOSITORY / "ktdeval" / "cards" / "fields" / name).open(newline="") as file:
+        with (REPOSITORY / "ktdeval" / "facts" / name).open(newline="") as file:
             for row in csv.DictReader(file):
                 if row["checked"]:
                     yield date.fromisoformat(row["checked"])
 
 
-PRICES = yaml.safe_load((REPOSITORY / "plugins" / "ktdeval_models" / "prices.yaml").read_text())
+PRICES = yaml.safe_load((REPOSITORY / "ktdeval" / "facts" / "prices.yaml").read_text())
 LOOKED_UP = PRICES["package"]["looked_up"]
 PRICED_VERSION, PRICED_DAY = max(LOOKED_UP.items(), key=lambda item: item[1])
 PRICED = date.fromisoformat(PRICED_DAY)

@@ -22,7 +22,7 @@ from ktdeval.market.rules.calendar import parse_day
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
-from ktdeval.values import csv_rows
+from ktdeval.values import csv_rows, facts_file
 from ktdeval_compare.cutoffs.compute import decay
 from loops import not_empty
 from paths import REPOSITORY
@@ -45,7 +45,7 @@ def test_an_invalid_date_is_refused(wrong: str) -> None:
         parse_cutoff(wrong)
 
 
-ROWS = csv_rows(Path(module.__file__).with_name("cutoffs.csv"))
+ROWS = csv_rows(facts_file("cutoffs.csv"))
 LISTED = beside(__file__)
 BOARD_MODELS = [
     line
@@ -70,7 +70,7 @@ def test_a_row_has_a_date_or_says_that_none_is_known_with_source_and_day(
     assert row["source"].startswith("https://")
 
 
-REPORTED = csv_rows(Path(module.__file__).with_name("reported_cutoffs.csv"))
+REPORTED = csv_rows(facts_file("reported_cutoffs.csv"))
 
 
 def test_each_reported_row_has_a_date_who_lists_it_and_a_day() -> None:

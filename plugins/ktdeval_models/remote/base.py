@@ -44,7 +44,7 @@ from ktdeval.harness import (
     Usage,
     with_distinct_ids,
 )
-from ktdeval.values import JsonValue, loads_strict
+from ktdeval.values import JsonValue, facts_file, loads_strict
 from ktdeval_models.remote.accepted_forms import RequestForms, with_tried
 from ktdeval_models.remote.finish_reasons import (
     NO_TOOL_PARSER,
@@ -80,7 +80,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
 # dated price table of these models
-PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
+PRICE_TABLE = facts_file("prices.yaml")
 # Raised by code that reads a reply with an unexpected shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 # marks a missing or invalid token count: any sum that includes it stays below 0

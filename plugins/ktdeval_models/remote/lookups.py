@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from ktdeval.values import build, load_yaml
+from ktdeval.values import build, facts_file, load_yaml
 
-_TABLE = Path(__file__).with_name("lookups.yaml")
+_TABLE = facts_file("lookups.yaml")
 _WRITTEN_BY_MODEL = ("arguments", "input", "args")
 
 

@@ -7,11 +7,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values import KEY_PREFIXED, Address, Parameters, build, load_yaml, option
+from ktdeval.values import (
+    KEY_PREFIXED,
+    Address,
+    Parameters,
+    build,
+    facts_file,
+    load_yaml,
+    option,
+)
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _PLACE = re.compile(r"[a-z]{2,}[a-z0-9-]{0,40}")  # region or location, part of a host name
@@ -355,7 +362,7 @@ class ProviderPreset:
 @cache
 def presets() -> Mapping[str, ProviderPreset]:
     """Return all providers of `presets.yaml` by name, OpenAI first."""
-    path = Path(__file__).with_name("presets.yaml")
+    path = facts_file("presets.yaml")
     by_provider = {}
     for provider, entry in load_yaml(path).items():
         codes = {

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-import ktdeval_models
 from ktdeval.calls import packaged_prices
 from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.packaged_prices import installed_version
@@ -28,10 +27,11 @@ from ktdeval.calls.prices import (
 from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import Usage
+from ktdeval.values import facts_file
 from searching import examples
 from tables import beside, on_each_row
 
-BUILT_IN = Path(ktdeval_models.__file__).with_name("prices.yaml")
+BUILT_IN = facts_file("prices.yaml")
 
 TABLE = beside(__file__)["table"]
 

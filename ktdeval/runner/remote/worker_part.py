@@ -51,6 +51,7 @@ class EpisodeUsage:
     input_tokens: int
     output_tokens: int
     cost_usd: float | None  #: cost in US dollars; None if a price is unknown
+    calls: int  #: replies of models in its transcript
 
 
 def episode_progress(folder: Path, episode: str) -> Progress:
@@ -141,7 +142,7 @@ class RunPart(Closing):
         mark = RunFolder(holder, self._run.folder.manifest).mark(spec)
         if not self.is_remote:
             cost_usd = 0.0 if self._run.folder.manifest.is_free else None
-            return EpisodeUsage(mark.steps, mark.wall_s, 0, 0, cost_usd)
+            return EpisodeUsage(mark.steps, mark.wall_s, 0, 0, cost_usd, mark.said.replies)
 
         calls = read_episode(holder / LOG_FILE, spec.id).calls
         spent = Spent()
@@ -151,7 +152,12 @@ class RunPart(Closing):
         is_known = all(call.cost_usd is not None for call in calls if call.is_answered)
         cost_usd = spent.cost_usd if is_known else None
         return EpisodeUsage(
-            mark.steps, mark.wall_s, spent.input_tokens, spent.output_tokens, cost_usd
+            mark.steps,
+            mark.wall_s,
+            spent.input_tokens,
+            spent.output_tokens,
+            cost_usd,
+            mark.said.replies,
         )
 
     def figure(self, spec: EpisodeSpec, holder: Path, metric: str) -> float | None:

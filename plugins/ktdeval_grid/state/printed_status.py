@@ -125,7 +125,13 @@ def _status_notes(status: GridStatus) -> Iterator[str]:
     yield from status.settled
     if status.total.settled:
         saved = f"{count(status.total.settled, 'episode')} not run"
-        yield f"saved: {saved}, about {count(status.steps_saved, 'decision')}"
+        about = [count(status.steps_saved, "decision")]
+        if status.calls_saved:
+            about.append(count(status.calls_saved, "model call"))
+        if status.usd_saved:
+            about.append(f"{dollars(status.usd_saved)} USD")
+
+        yield f"saved: {saved}, about {', '.join(about)}"
 
     yield from failure_lines(status)
     for sentence in status.warnings:

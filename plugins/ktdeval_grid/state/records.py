@@ -116,6 +116,7 @@ class UnitDone(Value):
     finished_at: str  #: time in UTC, ISO 8601, of the worker's own clock
     #: figure of the metric that the plan's rule compares; null: no rule, or it is undefined
     figure: float | None = None
+    calls: int = 0  #: replies of models in its transcript; 0 in records without it
 
 
 class UnitFailed(Value):

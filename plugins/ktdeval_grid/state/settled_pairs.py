@@ -291,6 +291,30 @@ def steps_saved(record: GridRecord, unrun: Iterable[str], steps: Mapping[str, in
     return sum(_steps_of(units[each], by_window, by_task) for each in unrun)
 
 
+def mean_saved(
+    record: GridRecord, unrun: Iterable[str], amounts: Mapping[str, float | None]
+) -> float | None:
+    """Return what units that are not run would have used of something, each as the mean of its
+    system's finished units of the same task. `amounts`: of finished units; None if one that counts
+    is unknown.
+    """
+    keys = {unit.id: (system.slug, unit.task) for system, unit in record.units()}
+    known: dict[tuple[str, str], list[float | None]] = {}
+    for unit_id, amount in amounts.items():
+        if unit_id in keys:
+            known.setdefault(keys[unit_id], []).append(amount)
+
+    total = 0.0
+    for unit_id in unrun:
+        found = known.get(keys[unit_id], [])
+        numbers = [amount for amount in found if amount is not None]
+        if not found or len(numbers) < len(found):
+            return None
+        total += statistics.fmean(numbers)
+
+    return total
+
+
 def _steps_of(
     unit: GridUnit,
     by_window: Mapping[tuple[str, str | None], int],

@@ -40,6 +40,7 @@ from ktdeval_grid.state.records import (
 from ktdeval_grid.state.settled_pairs import (
     LookBook,
     PairLook,
+    mean_saved,
     settled_lines,
     steps_saved,
     units_not_run,
@@ -111,6 +112,9 @@ class GridStatus(Value):
     settled: tuple[str, ...] = ()  #: one line for each pair of systems whose order is settled
     #: decisions that units would have taken which are not run, as far as finished ones tell
     steps_saved: int = 0
+    calls_saved: int = 0  #: model calls of these, as the finished episodes of their systems made
+    #: cost of these in US dollars; null where one of them is unknown
+    usd_saved: float | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -294,12 +298,24 @@ def summarise(found: FoundGrid, place: str, now: datetime | None = None) -> Grid
         warnings=found.warnings,
         settled=tuple(settled_lines(record, found.looks)),
         steps_saved=_steps_saved(found),
+        calls_saved=_calls_saved(found),
+        usd_saved=_usd_saved(found),
     )
 
 
 def _steps_saved(found: FoundGrid) -> int:
     steps = {unit: entry.steps for unit, entry in found.done.items()}
     return steps_saved(found.record, found.unrun, steps)
+
+
+def _calls_saved(found: FoundGrid) -> int:
+    calls = {unit: entry.calls for unit, entry in found.done.items()}
+    return round(mean_saved(found.record, found.unrun, calls) or 0.0)
+
+
+def _usd_saved(found: FoundGrid) -> float | None:
+    costs = {unit: entry.cost_usd for unit, entry in found.done.items()}
+    return mean_saved(found.record, found.unrun, costs)
 
 
 def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:

@@ -47,7 +47,7 @@ def figures_of(system: int, values: Iterable[float | None]) -> dict[str, float |
 
 def finish(grid: HandMade, system: int, values: Iterable[float | None]) -> None:
     for unit, figure in figures_of(system, values).items():
-        grid.finish(done(unit, figure=figure))
+        grid.finish(done(unit, figure=figure, calls=5))
 
 
 def worker_of(grid: HandMade, name: str = "w") -> Worker:
@@ -296,7 +296,7 @@ def test_status_counts_and_names_what_is_settled(grid: HandMade) -> None:
         f"settled at look 2 (8 of 10 windows of {TASK}): total_return of {FIRST} is above that of"
         f" {SECOND}" in text
     )
-    assert "saved: 4 episodes not run, about 12 decisions" in text
+    assert "saved: 4 episodes not run, about 12 decisions, 20 model calls, 1.00 USD" in text
 
     states = [line.state for line in UnitEvents().news(found)]
     assert states.count("settled") == 4

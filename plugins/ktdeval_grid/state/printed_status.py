@@ -209,7 +209,7 @@ def assumption_lines(estimate: GridEstimate) -> list[str]:
 def _reads_cache(model: ModelEstimate) -> bool:
     """Return whether a model's prompts are partly read from a cache at a price of their own."""
     typical = model.left["typical"]
-    return typical.cached_cost_usd != typical.cost_usd
+    return typical.cached_cost_usd not in (None, typical.cost_usd)
 
 
 def _estimate_cells(model: ModelEstimate, is_cached: bool) -> Sequence[str]:

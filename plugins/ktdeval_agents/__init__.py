@@ -61,6 +61,13 @@ class TeamParams:
             "documents of one source each, in turn"
         ),
     )
+    idle: Literal["ask", "skip"] = option(
+        "ask",
+        help=(
+            "skip: a role that needs documents (`needs` in the team's file) is not asked on a day"
+            " without any, and its report says so"
+        ),
+    )
     warmup: int | None = option(
         None,
         help=(
@@ -93,6 +100,21 @@ class InvestorParams(TeamParams, MemoryParams):
             "decisions: a list of the team's decisions and their outcomes; layered: documents "
             "and reasons in layers, as in finmem (finmem's other arguments apply)"
         ),
+    )
+
+
+@dataclass(frozen=True)
+class ByAssetParams:
+    """Arguments of the agent that asks about each asset."""
+
+    assets: int = option(
+        1,
+        help=(
+            "most assets in one question; above 1: a table of them, one decision for each and short"
+            " reasons; 1: each asset as a task of its own"
+        ),
+        minimum=1,
+        maximum=1000,
     )
 
 
@@ -160,6 +182,7 @@ def ktdeval_agents() -> list[Spec]:
         "by_asset",
         maker("ktdeval_agents.by_asset:ByAssetAgent"),
         "One question per asset, with the answers combined into one submission",
+        ByAssetParams,
     )
     return [
         investor,

@@ -1,5 +1,5 @@
-"""One question for each asset shown; the answers are combined, so that a model that decides on a
-single asset can run on any task.
+"""One question for each asset shown, or for several in one table; the answers are combined, so that
+a model that decides on a single asset can run on any task.
 """
 
 from __future__ import annotations
@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ktdeval.cards import count
 from ktdeval.errors import ProviderError
 from ktdeval.harness import (
+    AgentTraits,
     Decision,
     Message,
     ModelRequest,
@@ -25,19 +27,24 @@ from ktdeval.masking import table
 from ktdeval.observation import ObservedState, state_of_values
 from ktdeval.trading import Provenance
 from ktdeval.values import JsonValue, dumps_canonical, to_plain, whole_groups
+from ktdeval_agents import ByAssetParams
 from ktdeval_agents.answers import AssetAnswer, read_answers
+from ktdeval_agents.prompt_prefix_reuse import common_prefix
 from ktdeval_agents.prompts import wordings
 
 INVESTED = 0.98  #: share of the NAV to invest; the rest covers costs and gaps at the open
 SMALLEST = 0.001  #: minimum weight that is bought
 # values of `status` in markets whose exchanges have their own calendars
 _NO_SESSION = ("closed", "not_listed")
+_STATE = "```json\n"  # before a state
+MAX_REASON = 200  #: most characters of a reason in the answer to a table
 _NEWS_FIELDS = ("day", "source", "kind", "stock_ids", "title", "text")
 
 
 class ByAssetAgent:
     """Asks the model about each asset shown and each holding, as if the task had only this asset:
-    its price, bars, documents and position.
+    its price, bars, documents and position. With `assets` above 1, one question has a table of so
+    many assets; what all questions of a day share comes first, for providers' prompt caches.
 
     The answer is BUY, SELL or HOLD; if an answer is not valid, the step is a hold (`fallback`). A
     failed call ends the step (`error`). If the task asks for decisions, these are submitted. If it
@@ -47,6 +54,11 @@ class ByAssetAgent:
     Assets are sorted by their figures, which no mask changes. If a limit excludes some assets,
     assets with identical figures are bought together or not at all.
     """
+
+    def __init__(self, params: ByAssetParams | None = None) -> None:
+        self._most = (params or ByAssetParams()).assets
+        if self._most == 1:
+            self.traits = AgentTraits(plan_note=lambda: str(wordings()["by_asset_note"]))
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError if a call failed; ProviderError if the task shows no
@@ -60,20 +72,15 @@ class ByAssetAgent:
                 " deepfund_berkshire or ama_tsla"
             )
 
-        system = _system_prompt(observation, state)
         answers = list[AssetAnswer]()
         invalid = 0
-        for group in _in_order(state, state.assets):
-            for label in group:
-                if not _is_open(state, label):
-                    continue
+        for question in self._questions(observation, state, session):
+            answered, retries = _ask(question, session)
+            if answered is None:
+                return Decision((), "fallback", memory=memory)
 
-                answer, retries = self._ask(label, system, state, session)
-                if answer is None:
-                    return Decision((), "fallback", memory=memory)
-
-                answers.append(answer)
-                invalid += retries
+            answers += answered
+            invalid += retries
 
         submission = session.parse_submission(dumps_canonical(_combined_submission(state, answers)))
         if submission.action is None:
@@ -84,85 +91,138 @@ class ByAssetAgent:
             submission.action, provenance, submission.overall_reason, submission.stock_ids, memory
         )
 
-    def _ask(
-        self, label: str, system: str, state: ObservedState, session: StepSession
-    ) -> tuple[AssetAnswer | None, int]:
-        """Return the answer for an asset (None if no attempt was valid), and the number of invalid
-        attempts before it.
-        """
+    def _questions(
+        self, observation: Observation, state: ObservedState, session: StepSession
+    ) -> list[AssetQuestion]:
+        """Return the day's questions, in the order of the assets' figures."""
         words = wordings()
+        name = session.submit_tool.name
         shortest = state.limits.min_reason_chars
-        tool = ToolSpec(
-            session.submit_tool.name, words["by_asset_tool"], stance_schema(shortest, [label])
-        )
-        shown = about(label, state)
-        messages = [
-            Message("system", system),
-            Message("user", f"```json\n{shown.text}\n```"),
+        groups = _in_order(state, state.assets)
+        labels = [label for group in groups for label in group if _is_open(state, label)]
+        form = "by_asset" if self._most == 1 else "by_table"
+        system = _system_prompt(form, observation, state)
+        if self._most == 1:
+            questions = []
+            for label in labels:
+                tool = ToolSpec(name, words["by_asset_tool"], stance_schema(shortest, [label]))
+                questions.append(
+                    AssetQuestion(
+                        (label,), system, about([label], state, [label]), tool, "by_asset"
+                    )
+                )
+            return questions
+
+        # All questions of a day list the same tool: providers cache tools before messages.
+        tool = ToolSpec(name, words["by_table_tool"], _short_answers(shortest, sorted(labels)))
+        asked = []
+        for first in range(0, len(labels), self._most):
+            chunk = tuple(labels[first : first + self._most])
+            asked.append((chunk, about(chunk, state, state.positions)))
+
+        shared = 0
+        if len(asked) > 1:
+            shared = common_prefix(asked[0][1].text, asked[1][1].text)
+        return [
+            AssetQuestion(chunk, system, shown, tool, "by_table", shared) for chunk, shown in asked
         ]
 
-        for attempt in range(session.submission_attempts):
-            request = ModelRequest(tuple(messages), (tool,), tool.name, role="asset", state=shown)
-            reply = session.ask(request)
-            submissions = [call.arguments for call in reply.tool_calls if call.name == tool.name]
-            answer = _read_answer(submissions)
-            if answer is not None and answer.stock_id == label and len(answer.reason) >= shortest:
-                return answer, attempt
 
-            session.count_failure("schema" if submissions else "no_submission")
-            again = "by_asset_again"
-            if not reply.tool_calls and reply.content.strip():
-                again = "by_asset_text"
-                messages.append(reply.as_message())
-            messages.append(Message("user", words[again].format(asset=label, tool=tool.name)))
+@dataclass(frozen=True, slots=True)
+class AssetQuestion:
+    """A question about some assets."""
 
-        return None, session.submission_attempts
+    labels: tuple[str, ...]
+    system: str  #: system prompt
+    shown: ObservedState  #: the day with only these assets
+    tool: ToolSpec  #: tool for the answer
+    form: str  #: first part of the names of its wordings
+    shared: int = 0  #: characters of the state's text that all questions of the day begin with
 
-
-def _read_answer(submissions: Sequence[str]) -> AssetAnswer | None:
-    """Return the only answer in the arguments of a reply's calls; None if it is malformed, or if
-    there is not exactly one.
-    """
-    submitted = read_answers(submissions)
-    if submitted is None or len(submitted.decisions) != 1:
-        return None
-    return submitted.decisions[0]
+    @property
+    def messages(self) -> list[Message]:
+        """The first messages of its conversation."""
+        text = f"{_STATE}{self.shown.text}\n```"
+        ends = (len(_STATE) + self.shared,) if self.shared else ()
+        return [Message("system", self.system), Message("user", text, shared=ends)]
 
 
-# ---- what the model sees of one asset
-
-
-def _system_prompt(observation: Observation, state: ObservedState) -> str:
-    """Return the instructions for a decision on one asset, with the task's rules: limits, costs,
-    trading rules, and the meaning of its figures.
+def _ask(question: AssetQuestion, session: StepSession) -> tuple[Sequence[AssetAnswer] | None, int]:
+    """Return the answers to a question (None if no attempt was valid), and the number of invalid
+    attempts before them.
     """
     words = wordings()
-    role = words["by_asset_decisions" if state.limits.asks_decisions else "by_asset"]
-    return join_parts(role, observation.rules, words["by_asset_submit"])
+    tool = question.tool
+    shown = question.shown
+    shortest = shown.limits.min_reason_chars
+    messages = question.messages
+    for attempt in range(session.submission_attempts):
+        request = ModelRequest(tuple(messages), (tool,), tool.name, role="asset", state=shown)
+        reply = session.ask(request)
+        submissions = [call.arguments for call in reply.tool_calls if call.name == tool.name]
+        submitted = read_answers(submissions)
+        answers = () if submitted is None else submitted.decisions
+        is_complete = sorted(answer.stock_id for answer in answers) == sorted(question.labels)
+        if is_complete and all(len(answer.reason) >= shortest for answer in answers):
+            return answers, attempt
+
+        session.count_failure("schema" if submissions else "no_submission")
+        again = "again"
+        if not reply.tool_calls and reply.content.strip():
+            again = "text"
+            messages.append(reply.as_message())
+        text = words[f"{question.form}_{again}"]
+        asset = ", ".join(question.labels)
+        messages.append(Message("user", text.format(asset=asset, tool=tool.name)))
+
+    return None, session.submission_attempts
 
 
-def about(label: str, state: ObservedState) -> ObservedState:
-    """Return the state of a day with a single asset, in the form of tasks that ask for decisions,
-    with the task's limits. Columns without values for this asset are dropped.
+def _short_answers(shortest: int, labels: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of decisions with reasons of at most `MAX_REASON` characters."""
+    schema = stance_schema(shortest, labels)
+    most = {"maxLength": max(MAX_REASON, shortest)}
+    schema["properties"]["overall_reason"] |= most
+    decision = schema["properties"]["decisions"]["items"]
+    decision["properties"]["reason"] |= most
+    return schema
+
+
+# ---- what the model sees of its assets
+
+
+def _system_prompt(form: str, observation: Observation, state: ObservedState) -> str:
+    """Return the instructions for a decision on one asset, or on a table of assets, with the task's
+    rules: limits, costs, trading rules, and the meaning of its figures.
     """
-    asset = state.assets[label]
-    positions = [state.positions[label].cells] if label in state.positions else []
-    bars = [bar.cells for bar in state.history.get(label, ())]
+    words = wordings()
+    role = words[f"{form}_decisions" if state.limits.asks_decisions else form]
+    return join_parts(role, observation.rules, words[f"{form}_submit"])
+
+
+def about(labels: Sequence[str], state: ObservedState, held: Iterable[str]) -> ObservedState:
+    """Return the state of a day with some assets and some of the positions (`held`), in the form of
+    tasks that ask for decisions, with the task's limits. Columns without values for these assets
+    are dropped.
+    """
+    positions = [state.positions[label].cells for label in held if label in state.positions]
+    bars = [bar.cells for label in labels for bar in state.history.get(label, ())]
     news_fields = [*_NEWS_FIELDS]
     if any(document.sentiment for document in state.documents):
         news_fields.insert(news_fields.index("title"), "sentiment")
 
     documents = []
     for document in state.documents:
-        if not document.labels or label in document.labels:
+        if not document.labels or not set(labels).isdisjoint(document.labels):
             documents.append({field: document.cells.get(field) for field in news_fields})
 
-    figures = dict(asset.cells)
-    figures.pop("stock_id", None)
-    figures.pop("close", None)
-    candidate = {"stock_id": label, "close": asset.price, **figures}
-
-    limits: dict[str, JsonValue] = {"hold": "keep", **state.limits.cells}
+    candidates = []
+    for label in labels:
+        asset = state.assets[label]
+        figures = dict(asset.cells)
+        figures.pop("stock_id", None)
+        figures.pop("close", None)
+        candidates.append({"stock_id": label, "close": asset.price, **figures})
 
     values: dict[str, JsonValue] = {
         "day": state.values.get("day"),
@@ -175,7 +235,8 @@ def about(label: str, state: ObservedState) -> ObservedState:
     if documents:
         values["news"] = _as_table(documents)
 
-    values["candidates"] = _as_table([candidate])
+    values["candidates"] = _as_table(candidates)
+    limits: dict[str, JsonValue] = {"hold": "keep", **state.limits.cells}
     values["constraints"] = limits
     return state_of_values(values).with_older_apart_as(state)
 

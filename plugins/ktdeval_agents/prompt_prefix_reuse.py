@@ -7,7 +7,7 @@ Providers that cache prompts bill such a prefix at a lower price if their cache 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktdeval.calls import common_prefix
@@ -53,9 +53,9 @@ def calls_with_prefix(
     transcript: Sequence[TranscriptEntry], where: str
 ) -> Iterator[tuple[RecordedExchange, ReusedPrefix]]:
     """Yield each recorded call of an episode with the reused prefix of its request. Only requests
-    to the same model are compared, since each model has its own cache. Tools are compared only by
-    name, since a transcript records no more. Raises StoreError if a record is not a call's record;
-    the message starts with `where`.
+    to the same model are compared, since each model has its own cache. Tools are compared by name
+    and, where a step changed it, by schema: a transcript records no more. Raises StoreError if a
+    record is not a call's record; the message starts with `where`.
     """
     by_model: dict[str, EarlierRequests] = {}
     for entry in transcript:
@@ -63,6 +63,7 @@ def calls_with_prefix(
             earlier.begin_step()
 
         messages: list[JsonValue] = []
+        schemas: dict[str, JsonValue] = {}
 
         for call in read_exchanges(entry, where):
             if not 0 <= call.kept <= len(messages):
@@ -74,7 +75,14 @@ def calls_with_prefix(
             sent = [message.to_json() for message in call.sent]
             messages = [*messages[: call.kept], *sent]
             earlier = by_model.setdefault(call.model, EarlierRequests())
-            yield call, earlier.measure(request_text(call.tools, messages))
+            schemas |= call.schemas
+            tools = [_tool_text(name, schemas) for name in call.tools]
+            yield call, earlier.measure(request_text(tools, messages))
+
+
+def _tool_text(name: str, schemas: Mapping[str, JsonValue]) -> str:
+    """Return a tool's name, with its schema if a step changed it."""
+    return f"{name} {dumps_canonical(schemas[name])}" if name in schemas else name
 
 
 def request_text(tools: Sequence[str], messages: Sequence[JsonValue]) -> str:

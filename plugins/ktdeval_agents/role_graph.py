@@ -46,6 +46,8 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: `signals`: Bullish, Bearish or Neutral for each asset, by name; `ratios`: a position ratio
     #: for each, on its grid
     gives: Literal["text", "signals", "ratios"] = "text"
+    #: what it has nothing to say without; with `idle=skip` it is not asked on a day that lacks it
+    needs: tuple[Literal["documents"], ...] = ()
 
 
 class FlowStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

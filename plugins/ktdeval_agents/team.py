@@ -63,7 +63,7 @@ def make_own_team(params: TeamFileParams) -> TeamAgent:
     """
     path = user_path(params.file)
     team = load_team(path)
-    content = content_hash(to_plain(team))
+    content = content_hash(_content(team))
     if params.content not in (None, content):
         raise ConfigError(
             f"file: {path} has changed: its hash is {content:.12}, not {params.content:.12}; "
@@ -73,6 +73,17 @@ def make_own_team(params: TeamFileParams) -> TeamAgent:
     agent = _make_agent(path.stem, team, params)
     agent.traits = replace(agent.traits, recorded_args={"content": content})
     return agent
+
+
+def _content(team: Team) -> JsonValue:
+    """Return what the hash of a team covers; a role without `needs` has the hash of before that
+    field.
+    """
+    content: Any = to_plain(team)
+    for role in content["roles"].values():
+        if not role["needs"]:
+            del role["needs"]
+    return content  # type: ignore[no-any-return]
 
 
 def _make_agent(name: str, team: Team, params: TeamParams) -> TeamAgent:
@@ -85,7 +96,9 @@ def _make_agent(name: str, team: Team, params: TeamParams) -> TeamAgent:
         )
 
     team = with_options(team, name, params)
-    return TeamAgent(name, team, sources, params.quick_model, params.warmup)
+    agent = TeamAgent(name, team, sources, params.quick_model, params.warmup)
+    agent.skips_idle = params.idle == "skip"
+    return agent
 
 
 class RoleSession:
@@ -190,6 +203,8 @@ class TeamAgent:
         further = () if quick_model is None else (quick_model,)
         self.traits = AgentTraits(further_models=further)
         self._words = wordings()
+        #: True: a role is not asked on a day without what it needs
+        self.skips_idle = False
         #: by role, the sources whose documents it is not shown
         self._hidden: dict[str, frozenset[str]] = {}
         if sources:
@@ -303,8 +318,13 @@ class TeamAgent:
         meeting.debate = ()
 
     def _answer(self, name: str, meeting: TeamMeeting) -> str:
-        """Return a role's answer, redacted for other roles."""
+        """Return a role's answer, redacted for other roles; a line that it was not asked if it is
+        skipped.
+        """
         role = self._team.roles[name]
+        if self.skips_idle and role.needs and not self._state_for(name, meeting).documents:
+            return str(self._words["idle"])
+
         messages = self._prompt(name, meeting)
         role_session = self._session_of(name, meeting)
         text = ""

@@ -15,6 +15,7 @@ from ktdeval.harness.chat_messages import LOOKED_UP, NO_USAGE, Message, Reply
 from ktdeval.harness.external_acts import Isolation, ShownPart
 from ktdeval.harness.own_settings import APPLIED, NOT_APPLIED, noted_settings
 from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value, from_plain
 
 
@@ -46,6 +47,8 @@ class RecordedExchange(msgspec.Struct):
     error: str | UnsetType = UNSET
     role: str = ""
     model: str = ""
+    #: schemas of tools that are not the task's own, as far as they changed in the step, by name
+    schemas: dict[str, JsonValue] = {}
 
     def __post_init__(self) -> None:
         if (self.reply is UNSET) == (self.error is UNSET):

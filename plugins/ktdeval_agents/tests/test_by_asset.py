@@ -24,6 +24,7 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.observation import first_number
+from ktdeval_agents import ByAssetParams
 from ktdeval_agents.by_asset import ByAssetAgent
 from shown_states import observation_of
 from tables import on_each_row
@@ -302,3 +303,65 @@ def test_the_first_finite_number_of_the_named_fields_counts(
     row: dict[str, Any], number: float | None
 ) -> None:
     assert first_number(row, "a", "b") == number
+
+
+# ---- several assets in one question
+
+
+class TableSession(PreparedSession):
+    """Answers each asset of a table by `says`; the first reply leaves out `lacking`."""
+
+    def __init__(self, says: Callable[[str], str], lacking: str = "") -> None:
+        super().__init__()
+        self.says = says
+        self.lacking = lacking
+        self.submitted: dict[str, Any] = {}
+
+    def ask(self, request: ModelRequest) -> Reply:
+        self.asked.append(request)
+        rows = table_rows(shown_state(request.messages[1].content)["candidates"])
+        labels = [row["stock_id"] for row in rows]
+        if len(self.asked) == 1 and self.lacking:
+            labels.remove(self.lacking)
+
+        decisions = [
+            json.loads(answer(label, self.says(label)))["decisions"][0] for label in labels
+        ]
+        text = json.dumps({"decisions": decisions, "overall_reason": "so"})
+        return Reply("", (ToolCall("c", "submit_action", text),))
+
+    def parse_submission(self, text: str) -> Submission:
+        self.submitted = json.loads(text)
+        return Submission((), self.submitted["overall_reason"], ())
+
+
+@pytest.mark.parametrize(("assets", "questions"), [(2, 3), (4, 2), (30, 1)])
+def test_a_table_of_assets_leads_to_the_orders_of_one_question_each(
+    assets: int, questions: int
+) -> None:
+    def side(asset: str) -> str:
+        return "SELL" if asset in "HL" else "BUY"
+
+    _, one_each = decided(lambda asset, _: answer(asset, side(asset)))
+    session = TableSession(side)
+    made = ByAssetAgent(ByAssetParams(assets)).decide(shown(), session, None)  # type: ignore[arg-type]
+
+    assert len(session.asked) == questions
+    assert session.submitted == one_each.submitted
+    assert made.provenance == "model"
+
+    tools = {json.dumps(request.tools[0].parameters) for request in session.asked}
+    texts = [request.messages[1] for request in session.asked]
+    assert len(tools) == 1  # tools come first in a prompt, so they must be the same
+    for text in texts[1:]:
+        (end,) = text.shared
+        assert text.content[:end] == texts[0].content[:end]
+        assert '"positions"' in text.content[:end]
+
+
+def test_a_table_that_lacks_an_asset_is_asked_for_again() -> None:
+    session = TableSession(lambda _: "HOLD", lacking="S")
+    made = ByAssetAgent(ByAssetParams(30)).decide(shown(), session, None)  # type: ignore[arg-type]
+
+    assert (made.provenance, session.failures) == ("model_after_retry", ["schema"])
+    assert "on each of A, S, U, B, H, L" in session.asked[1].messages[-1].content

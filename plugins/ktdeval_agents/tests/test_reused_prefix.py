@@ -79,6 +79,17 @@ def test_tools_come_before_messages() -> None:
     assert measured(same)[1] == (5 + 36, 5 + 36, 5 + 36)
 
 
+def test_a_tool_of_another_schema_ends_the_prefix_until_the_step_ends() -> None:
+    first = {**call("rules", tools=("submit",)), "schemas": {"submit": {"enum": ["A"]}}}
+    other = {**first, "schemas": {"submit": {"enum": ["B"]}}}
+    same = call("rules", tools=("submit",))
+    steps = measured([first, other, same], [same, same])
+    whole = len('submit {"enum":["A"]}\n') + 36
+
+    assert [size for size, _, _ in steps] == [whole, whole, whole, 7 + 36, 7 + 36]
+    assert [in_step for _, in_step, _ in steps] == [0, len('submit {"enum":["'), whole, 0, 7 + 36]
+
+
 def test_messages_of_the_call_before_are_those_that_the_record_leaves_out() -> None:
     whole = [call("rules", "day"), call("rules", "day", "now")]
     short = [whole[0], call("now", kept=2)]

@@ -34,6 +34,7 @@ from ktdeval_agents.team import TeamAgent
 from ktdeval_agents.team_options import with_options
 from loops import not_empty
 from paths import REPOSITORY
+from shown_states import observation_of
 from tables import on_each_row
 
 PLUGINS = load_plugins()
@@ -106,6 +107,23 @@ def test_who_speaks_by_the_arguments(
 ) -> None:
     planner = chosen("policy_analyst")
     assert played(made(team, arguments), planner).order == expected
+
+
+NEWS = {"columns": ["day", "source", "stock_ids", "title"], "rows": [["d", "x", [], "t"]]}
+
+
+@pytest.mark.parametrize("news", [None, NEWS])
+def test_a_role_without_its_documents_is_skipped_and_all_later_roles_read_so(news: Any) -> None:
+    values = {"day": "d", **({} if news is None else {"news": news})}
+    session = Session()
+    day = observation_of(0, "Rules.", f"```json\n{json.dumps(values)}\n```")
+    made("trade", {"idle": "skip"}).decide(day, session, None)  # type: ignore[arg-type]
+
+    later = session.order.index("bull")
+    texts = [request.messages[-1].content for request in session.asked[later:]]
+    is_told = ["(not asked: no documents are shown today)" in text for text in texts]
+    assert is_told == [news is None] * len(texts)
+    assert ("news_analyst" in session.order) == (news is not None)
 
 
 def test_a_planner_may_choose_only_among_the_analysts_of_the_arguments() -> None:

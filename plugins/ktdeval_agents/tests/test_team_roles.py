@@ -186,10 +186,14 @@ def in_order_of_first_calls(run: Path) -> list[str]:
 def requests(entry: TranscriptEntry) -> Iterator[tuple[str, str]]:
     """Role and text of each request of a step."""
     messages: list[Any] = []
+    schemas: dict[str, str] = {}
     for exchange in entry.exchanges:
         plain: dict[str, Any] = dict(exchange)
         messages = messages[: plain["kept"]] + plain["sent"]
-        lines = plain["tools"] + [dumps_canonical(message) for message in messages]
+        for name, schema in plain.get("schemas", {}).items():
+            schemas[name] = f"{name} {dumps_canonical(schema)}"
+        lines = [schemas.get(name, name) for name in plain["tools"]]
+        lines += [dumps_canonical(message) for message in messages]
         yield plain["role"], "".join(line + "\n" for line in lines)
 
 

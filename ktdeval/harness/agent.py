@@ -48,8 +48,8 @@ class HarnessConfig:
     submission: Literal["when_asked", "any_time"] = option(
         "when_asked",
         help=(
-            "when_asked: a submission counts only in the phase after research, as in KTD-Fin;"
-            " any_time: an accepted one ends the step during research, too"
+            "when_asked: a submission counts only after research, as in KTD-Fin; any_time: during"
+            " research, too"
         ),
         is_silent=True,
     )

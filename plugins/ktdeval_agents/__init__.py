@@ -64,8 +64,7 @@ class TeamParams:
     idle: Literal["ask", "skip"] = option(
         "ask",
         help=(
-            "skip: a role that needs documents (`needs` in the team's file) is not asked on a day"
-            " without any, and its report says so"
+            "skip: a role with `needs` is not asked on a day without documents, and its report says so"
         ),
     )
     warmup: int | None = option(
@@ -109,10 +108,7 @@ class ByAssetParams:
 
     assets: int = option(
         1,
-        help=(
-            "most assets in one question; above 1: a table of them, one decision for each and short"
-            " reasons; 1: each asset as a task of its own"
-        ),
+        help=("most assets in one question; above 1: as a table, with short reasons"),
         minimum=1,
         maximum=1000,
     )

@@ -1,10 +1,6 @@
-"""Client that makes model calls in batches, before the steps that need them run, or together with
-those of other episodes.
-
-Scoring tasks: a run first plays all of its steps with a `WantingModel` each, which collects the
-requests that have no reply yet, and submits them together (`BatchClient.ask`). When a step then
-runs, its replies are already there. Trading tasks: episodes run side by side, and the calls for which
-they wait at the same time are one batch (`BatchClient.ask_in_rounds`).
+"""Client that makes model calls in batches: those of scoring tasks before their steps run, which a
+`WantingModel` collects (`BatchClient.ask`), those of trading episodes while these run side by side
+(`BatchClient.ask_in_rounds`).
 """
 
 from __future__ import annotations

@@ -9,12 +9,13 @@ are one batch (a round), and an episode takes as many batches in a row as it mak
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ktdeval.calls.batch_api import batches_of
 from ktdeval.calls.batch_client import BatchClient
+from ktdeval.calls.episode_rounds import EpisodeRounds
 from ktdeval.calls.request_collector import NotAsked, WantedRequests
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.calls.submitted_batches import BATCHES
@@ -24,12 +25,13 @@ from ktdeval.harness.traits import agent_traits
 from ktdeval.registry.plugin_boundary import call_foreign, raised_by
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
+from ktdeval.runner.models.model_connection import ModelAccess
 from ktdeval.runner.plans.additional_models import own_model
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task
 from ktdeval.runner.rehearsals.step_costs import measure_task
-from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import BatchProgress, CheckDelayed
 from ktdeval.task_api.scoring import is_scoring
 
@@ -132,11 +134,33 @@ def batches_in_a_row(calls: float, independent: int) -> int:
     return math.ceil(round(calls / independent, 6)) if independent else 0
 
 
-def needs_rounds(config: RunConfig, tasks: Mapping[str, Any]) -> bool:
-    """Return whether calls of a run are batched while its episodes run: with `--batch`, if one of
-    them trades.
+def open_rounds(
+    access: ModelAccess, config: RunConfig, tasks: Mapping[str, Any], shared: EpisodeRounds | None
+) -> EpisodeRounds | None:
+    """Return where the episodes of a run meet to make calls in batches while they run: with
+    `--batch`, if one of them trades, or if parts of the run share rounds; else None.
     """
-    return config.batch and not all(map(is_scoring, tasks.values()))
+    rounds = shared
+    if rounds is None and config.batch and not all(map(is_scoring, tasks.values())):
+        rounds = EpisodeRounds()
+    if rounds is not None:
+        access.ask_in_rounds(rounds)
+
+    return rounds
+
+
+def leaving(
+    rounds: EpisodeRounds, execute: Callable[..., EpisodeOutcome]
+) -> Callable[..., EpisodeOutcome]:
+    """Return the function that runs one episode, and then removes it from the rounds."""
+
+    def execute_and_leave(spec: EpisodeSpec) -> EpisodeOutcome:
+        try:
+            return execute(spec)
+        finally:
+            rounds.leave()
+
+    return execute_and_leave
 
 
 def ask_samples(

@@ -36,7 +36,8 @@ from ktdeval.runner.execution.batched_calls import (
     check_batch,
     check_batch_calls,
     check_batch_folder,
-    needs_rounds,
+    leaving,
+    open_rounds,
 )
 from ktdeval.runner.models.model_connection import (
     ModelAccess,
@@ -178,21 +179,15 @@ def prepare_run(
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         _check_start(recorded, config, plugins, claim.path)
 
-        fence = claim.check if shared is None else shared.fence
-        signals = RunSignals(stop, plugins.emit, fence)
+        signals = _signals(claim, stop, plugins, shared)
         access = _open_access(models, config, claim.path, signals, shared)
         if isinstance(access, RemoteAccess):
             access.client.context.learn(context)
 
         undo.callback(access.close)
         rounds = None if shared is None else shared.rounds
-        if shared is None and needs_rounds(config, tasks):
-            rounds = EpisodeRounds()
-        if rounds is not None:
-            access.ask_in_rounds(rounds)
-
-        asked = choices(access.further)
-        plan = make_plan(config, plugins, tasks, snapshot, access.protocol, asked)
+        rounds = open_rounds(access, config, tasks, rounds)
+        plan = make_plan(config, plugins, tasks, snapshot, access.protocol, choices(access.further))
         if drawn is not None:
             check_registered(plan.specs, drawn)
 
@@ -208,6 +203,14 @@ def prepare_run(
         undo.pop_all()
 
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop, rounds)
+
+
+def _signals(
+    claim: RunClaim, stop: StopSignal, plugins: Plugins, shared: SharedRun | None
+) -> RunSignals:
+    """Return the callbacks between a run and its calls."""
+    fence = claim.check if shared is None else shared.fence
+    return RunSignals(stop, plugins.emit, fence)
 
 
 def _check_start(
@@ -486,7 +489,7 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
     execute = executor(run)
     concurrency = run.config.concurrency
     if run.rounds is not None:
-        execute = _leaving(run.rounds, execute)
+        execute = leaving(run.rounds, execute)
         concurrency = max(concurrency, len(turns))  # a round waits for each of them
         run.rounds.join(len(turns))
 
@@ -499,20 +502,6 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
 
     planned = {spec.id: number for number, spec in enumerate(work)}
     return sorted(outcomes, key=lambda outcome: planned[outcome.spec.id])
-
-
-def _leaving(
-    rounds: EpisodeRounds, execute: Callable[..., EpisodeOutcome]
-) -> Callable[..., EpisodeOutcome]:
-    """Return the function that runs one episode, and then removes it from the rounds."""
-
-    def execute_and_leave(spec: EpisodeSpec) -> EpisodeOutcome:
-        try:
-            return execute(spec)
-        finally:
-            rounds.leave()
-
-    return execute_and_leave
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:

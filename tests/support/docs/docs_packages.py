@@ -20,7 +20,6 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
-    "benchmarks/README.md": "benchmarks.md",
 }
 #: Front matter of a copy that the search leaves out: it names everything
 UNSEARCHED = {"changelog.md": "---\nsearch:\n  exclude: true\n---\n\n"}

@@ -314,7 +314,7 @@ def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
     """Return what to do about a prompt that does not fit: a larger context, a shorter prompt, or,
     if there is some room left, a shorter reply.
     """
-    longer = "give the model a longer context"
+    longer = "use a longer context"
     shorter = ""
     if context is not None:
         holds_reply = context.holds_reply

@@ -57,7 +57,7 @@ class LeakGuard:
             )
 
         where = f"at characters {hit.start}…{hit.end} of {len(text)}"
-        raise LeakError(f"leak guard: {what} contains {found} {where}, which the mask hides; {fix}")
+        raise LeakError(f"leak guard: {what} holds {found} {where}, which the mask hides; {fix}")
 
     def redact(self, text: str) -> str:
         """Return a text with hidden identities replaced by `[withheld]`; it then passes `check`.

@@ -217,7 +217,7 @@ def test_a_refusal_names_what_the_prompt_needs_the_context_and_what_to_do(
         is_stated = refusal is not of_few_words
         context = "the context is 1,000 tokens" if is_stated else "the context is not stated"
         assert context in message
-        assert "use a context of" in message
+        assert "; use a " in message
         assert "or choose a task and an agent with shorter prompts" in message
 
 

@@ -446,6 +446,6 @@ def test_a_prompt_with_a_common_word_of_the_market_is_refused_with_the_word_and_
 
     with pytest.raises(
         LeakError,
-        match=r"a calendar date at .* if it is a number in the task's config, which reads as a day",
+        match=r"a calendar date at .* if it is a number in the task's config that looks like a date",
     ):
         guard.check("at most 20240110 calls")

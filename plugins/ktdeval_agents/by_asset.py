@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ktdeval.calls import common_prefix
 from ktdeval.cards import count
 from ktdeval.errors import ProviderError
 from ktdeval.harness import (
@@ -29,7 +30,6 @@ from ktdeval.trading import Provenance
 from ktdeval.values import JsonValue, dumps_canonical, to_plain, whole_groups
 from ktdeval_agents import ByAssetParams
 from ktdeval_agents.answers import AssetAnswer, read_answers
-from ktdeval_agents.prompt_prefix_reuse import common_prefix
 from ktdeval_agents.prompts import wordings
 
 INVESTED = 0.98  #: share of the NAV to invest; the rest covers costs and gaps at the open

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from ktdeval.calls import common_prefix
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry
 from ktdeval_agents.prompt_prefix_reuse import (
     EarlierRequests,
     ReusedPrefix,
     calls_with_prefix,
-    common_prefix,
     request_text,
 )
 

@@ -190,18 +190,6 @@ def test_each_question_shows_the_sentiments_of_its_documents() -> None:
     assert [row["sentiment"] for row in shown] == ["positive", None]
 
 
-def test_each_question_shows_one_asset_and_what_belongs_to_it() -> None:
-    _, session = decided(lambda asset, _: answer(asset, "HOLD"))
-    assert session.asked == ["A", "S", "U", "B", "H", "L"]
-    assert session.submitted["orders"] == []
-    assert [row["text"] for row in table_rows(session.states["A"]["news"])] == ["of A", "of all"]
-    assert [row["text"] for row in table_rows(session.states["S"]["news"])] == ["of all"]
-    assert [row["weight"] for row in table_rows(session.states["H"]["positions"])] == [0.3]
-    assert table_rows(session.states["A"]["positions"]) == []
-    assert table_rows(session.states["A"]["candidates"])[0]["close"] == 10.0
-    assert "300" not in json.dumps(session.states["A"])
-
-
 def test_where_decisions_are_asked_for_they_are_submitted_one_for_each_candidate() -> None:
     two = table("stock_id status close", ("A", "trading", 1.0), ("N", "not_listed", None))
     _, session = decided(
@@ -243,30 +231,6 @@ def test_a_failed_call_is_an_error_and_a_prompt_without_assets_names_the_alterna
 
     with pytest.raises(ProviderError, match=r"this one shows none .* blinded_fixed_candidate"):
         decided(lambda asset, _: answer(asset, "BUY"), candidates=None, positions=None)
-
-
-def test_a_sale_without_a_free_position_orders_nothing_and_frees_no_place() -> None:
-    _, session = decided(lambda asset, _: answer(asset, "SELL" if asset in "AL" else "BUY"))
-    orders = [(order["stock_id"], order["side"]) for order in session.submitted["orders"]]
-
-    # A is not held and L is locked. Two of four places are held, so two of S, U, B are bought:
-    # those that trade.
-    assert orders == [("S", "BUY"), ("B", "BUY")]
-
-    # A position that is locked in part can be sold.
-    partly = table("stock_id shares locked_shares weight", ("H", 200, 100, 0.3))
-    _, session = decided(lambda asset, _: answer(asset, "SELL"), positions=partly)
-
-    assert [
-        (order["stock_id"], order["target_weight"]) for order in session.submitted["orders"]
-    ] == [("H", 0.0)]
-
-
-def test_held_assets_are_not_bought_again_for_any_number_of_free_places() -> None:
-    _, session = decided(
-        lambda asset, _: answer(asset, "BUY"), constraints={**LIMITS, "max_positions": 20}
-    )
-    assert sorted(order["stock_id"] for order in session.submitted["orders"]) == ["A", "B", "S"]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from ktdeval.harness import NO_TOOL, ROLE_HEADING, SIGNALS, ModelRequest, Reply, ToolCall
+from ktdeval.harness import ROLE_HEADING, SIGNALS, ModelRequest, Reply, ToolCall
 from ktdeval.runner.rehearsals.conversation_size import example
 from ktdeval_agents import TEAMS
-from ktdeval_agents.analyst_selection import CHOOSE
 from ktdeval_agents.prompts import shorten_text
 from loops import not_empty
 from planned_tasks import planned
@@ -197,21 +196,6 @@ def test_on_questions_no_role_is_told_to_trade(task: str, agent: str) -> None:
     for request in roles_of(step):
         own = request.messages[-1].content.rpartition(ROLE_HEADING)[2]
         assert not _TRADES.findall(own), request.role
-
-
-@pytest.mark.parametrize("agent", TEAMS)
-@pytest.mark.parametrize("task", FAMILIES)
-def test_only_the_last_role_is_shown_how_to_submit(task: str, agent: str) -> None:
-    step = step_of(task, agent)
-    last = step.last.role
-
-    assert "submission" in step.last.messages[1].content or task in QUESTIONS
-
-    for request in step.requests:
-        if request.role != last and task not in QUESTIONS:
-            text = "".join(message.content for message in request.messages)
-            assert "# Your submission" not in text
-            assert request.tool_choice in (None, NO_TOOL, CHOOSE)
 
 
 @pytest.mark.parametrize("agent", TEAMS)

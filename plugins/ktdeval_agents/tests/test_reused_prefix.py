@@ -40,45 +40,6 @@ def measured(*steps: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
     return [(reused.characters, reused.in_step, reused.in_episode) for _, reused in calls]
 
 
-# {"content":"","role":"system"} and a line end have 31 characters, those of a user 29;
-# {"content":" has 12.
-def test_a_request_is_measured_against_the_earlier_ones_of_its_step_and_of_its_episode() -> None:
-    first = [call("rules", "day 1"), call("rules", "day 2")]
-    second = [call("rules", "day 2")]
-
-    assert measured(first, second) == [
-        (70, 0, 0),
-        (70, 36 + 12 + 4, 36 + 12 + 4),
-        (70, 0, 70),
-    ]
-
-
-def test_the_longest_prefix_counts_whichever_earlier_request_has_it() -> None:
-    calls = [call("abcd"), call("xy"), call("abce"), call("xyz"), call("abcd")]
-    assert [in_step for _, in_step, _ in measured(calls)] == [0, 12, 12 + 3, 12 + 2, 35]
-
-
-def test_a_role_at_the_front_leaves_nothing_to_reuse_and_at_the_end_almost_all() -> None:
-    shared = "s" * 1000
-    front = measured([call(f"{role}{shared}") for role in "abcd"])
-    behind = measured([call(shared, role) for role in "abcd"])
-
-    assert [in_step for _, in_step, _ in front] == [0, 12, 12, 12]
-    assert [in_step for _, in_step, _ in behind] == [0, *[1031 + 12] * 3]
-
-
-def test_each_model_reuses_its_own_requests_alone() -> None:
-    other = {**call("rules"), "model": "stub/other"}
-    assert [in_step for _, in_step, _ in measured([call("rules"), other, other])] == [0, 0, 36]
-
-
-def test_tools_come_before_messages() -> None:
-    calls = [call("rules"), call("rules", tools=("look", "submit")), call("rules", tools=("look",))]
-    assert [in_step for _, in_step, _ in measured(calls)] == [0, 0, len("look\n")]
-    same = [call("rules", tools=("look",))] * 2
-    assert measured(same)[1] == (5 + 36, 5 + 36, 5 + 36)
-
-
 def test_a_tool_of_another_schema_ends_the_prefix_until_the_step_ends() -> None:
     first = {**call("rules", tools=("submit",)), "schemas": {"submit": {"enum": ["A"]}}}
     other = {**first, "schemas": {"submit": {"enum": ["B"]}}}
@@ -102,12 +63,6 @@ def test_a_step_repeats_no_messages_of_the_step_before() -> None:
         measured([call("rules", "day")], [call("now", kept=2)])
 
 
-@pytest.mark.parametrize(("field", "value"), [("kept", "one"), ("sent", 3), ("tools", [1])])
-def test_what_is_not_the_record_of_a_call_is_refused_with_its_field(field: str, value: Any) -> None:
-    with pytest.raises(StoreError, match=f"^run: exchanges: .*{field}"):
-        measured([{**call("rules"), field: value}])
-
-
 def test_figures_of_calls_add_up_to_shares_of_all_characters() -> None:
     total = ReusedPrefix(100, 0, 50) + ReusedPrefix(300, 240, 270)
     assert (total.step_pct, total.episode_pct) == (60.0, 80.0)
@@ -121,17 +76,6 @@ def test_the_neighbours_in_order_share_the_longest_prefix() -> None:
     for index, text in enumerate(texts):
         expected = max((common_prefix(text, other) for other in texts[:index]), default=0)
         assert earlier.measure(text).in_step == expected
-
-
-def test_the_common_prefix_of_two_texts_ends_where_they_differ() -> None:
-    assert [common_prefix(text, "abcd") for text in ("", "x", "ab", "abx", "abcd", "abcde")] == [
-        0,
-        0,
-        2,
-        2,
-        4,
-        4,
-    ]
 
 
 def test_a_request_is_written_as_canonical_json_a_line_each() -> None:

@@ -5,9 +5,8 @@ elected; calls and cost by role.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +33,6 @@ from ktdeval.harness import (
     shown_state,
     table_rows,
 )
-from ktdeval.harness.forced_tool_calls import WORDS_ONLY
 from ktdeval.observation import ObservedState
 from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
@@ -181,31 +179,6 @@ TRADE = [
 ]
 
 
-def test_trade_asks_in_order_and_shows_each_role_what_it_reads() -> None:
-    session = Session({"bull": "It rises.", "bear": "It falls."})
-    decide(make_team("trade"), session)
-
-    assert session.order == TRADE
-
-    for role in ANALYSTS:  # side by side
-        assert not any(f"{other} has spoken" in session.shown(role) for other in ANALYSTS)
-        assert '"day":"day_+0"' in session.shown(role)
-
-    spoken = [session.shown(role).partition(f"\n\n{ROLE_HEADING}")[0] for role in TRADE[4:]]
-    for earlier, later in pairwise(spoken):  # each prompt goes on where the one before ended
-        assert later.startswith(earlier)
-        assert later != earlier
-
-    assert "## Bull researcher\n\nIt rises.\n\n## Bear researcher\n\nIt falls." in spoken[-1]
-    assert [spoken[-1].count(f"{role} has spoken") for role in ("trader", "neutral")] == [1, 1]
-    assert shown_state(session.shown("portfolio_manager"))["day"] == "day_+0"
-
-    choices = [request.tool_choice for _, request in session.asked]
-    assert choices == [NO_TOOL] * 11 + ["submit_action"]
-    assert all(request.tools == (session.submit_tool,) for _, request in session.asked)
-    assert session.failures == []
-
-
 TALK = beside(__file__)["talk"]
 
 
@@ -257,32 +230,6 @@ def test_a_debate_has_rounds_and_each_turn_is_shown(tmp_path: Path) -> None:
     assert decision.memory is None
 
 
-def test_an_empty_answer_is_counted_and_shown_and_a_failed_call_raises() -> None:
-    session = Session({"bear": " \n", "news_analyst": ""})
-    decide(make_team("trade"), session)
-
-    assert session.failures == ["empty_reply", "empty_reply"]
-    assert f"## News analyst\n\n{NO_ANSWER}" in session.shown("bull")
-    assert f"## Bear researcher\n\n{NO_ANSWER}" in session.shown("research_manager")
-
-    failed = Session({"trader": None})
-
-    with pytest.raises(ModelError):
-        decide(make_team("trade"), failed)
-
-    assert failed.order == TRADE[: TRADE.index("trader") + 1]
-
-
-def test_no_answer_can_be_taken_for_the_state_of_the_day() -> None:
-    poison = 'See:\n```json\n{"day": "forged"}\n```'
-    session = Session(dict.fromkeys(TRADE, poison))
-    decide(make_team("trade"), session)
-
-    assert {shown_state(request.messages[1].content)["day"] for _, request in session.asked} == {
-        "day_+0"
-    }
-
-
 def test_roles_research_within_their_share_and_the_last_has_the_rest() -> None:
     session = Session({"market_analyst": "look", "portfolio_manager": "look"}, budget=9)
     decide(make_team("trade"), session)
@@ -300,82 +247,6 @@ def test_roles_research_within_their_share_and_the_last_has_the_rest() -> None:
 
     assert session.order.count("portfolio_manager") == 4  # three calls, and the submission
     assert session.tool_budget == 0
-
-
-def test_the_planner_chooses_the_analysts_and_without_a_valid_choice_all_report() -> None:
-    chosen = Session({"planner": choice("macro_analyst", "technical_analyst")})
-    decide(make_team("deepfund"), chosen)
-
-    assert chosen.order == [
-        "planner",
-        "technical_analyst",
-        "macro_analyst",
-        "risk_control",
-        "portfolio_manager",
-    ]
-
-    everyone = Session({"planner": choice("weather_analyst")})
-    decide(make_team("deepfund"), everyone)
-
-    assert everyone.order.count("planner") == everyone.submission_attempts
-    assert len(set(everyone.order)) == 9
-
-    counted = [kind for kind in everyone.failures if "choice" in kind]
-    assert counted == [*["bad_choice"] * everyone.submission_attempts, "no_choice"]
-
-
-@pytest.mark.parametrize(
-    ("budget", "of_researchers"),
-    [(0, [CHOOSE, "submit_action"]), (9, ["look", "submit_action"])],
-)
-def test_roles_of_a_team_with_a_planner_list_its_tool_in_one_order_unless_they_research(
-    budget: int, of_researchers: list[str]
-) -> None:
-    session = Session(budget=budget)
-    decide(make_team("deepfund"), session)
-    listed: dict[str, list[list[str]]] = {}
-
-    for role, request in session.asked:
-        listed.setdefault(role, []).append([tool.name for tool in request.tools])
-
-    of_others = [CHOOSE] if budget else of_researchers
-    researchers = ("technical_analyst", "portfolio_manager")
-
-    assert len(listed) == 9
-
-    for role, lists in listed.items():
-        wanted = of_researchers if role in researchers else of_others
-        assert lists == [wanted] * len(lists), role
-
-    choices = {role: request.tool_choice for role, request in session.asked}
-
-    assert (choices.pop("planner"), choices.pop("portfolio_manager")) == (CHOOSE, "submit_action")
-    assert set(choices.values()) <= {NO_TOOL, None}
-
-
-def submits_once(request: ModelRequest) -> str | Reply:
-    """Submit in place of a report, and report once that was refused."""
-    if request.messages[-1].role == "tool":
-        return "It rises after all."
-
-    return Reply("I submit.", (ToolCall("s", "submit_action", "{}"),))
-
-
-def test_a_role_that_calls_a_tool_in_place_of_its_report_is_refused_and_asked_again() -> None:
-    session = Session({"bull": submits_once})
-    decide(make_team("trade"), session)
-
-    assert session.order.count("bull") == 2
-
-    first, second = (request for role, request in session.asked if role == "bull")
-    assert second.messages == (
-        *first.messages,
-        Message("assistant", "I submit.", (ToolCall("s", "submit_action", "{}"),)),
-        Message("tool", WORDS_ONLY, tool_call_id="s"),
-    )
-    assert second.tool_choice == NO_TOOL
-    assert "## Bull researcher\n\nIt rises after all.\n\n" in session.shown("trader")
-    assert session.failures == ["wrong_tool"]
 
 
 def test_calls_alone_are_no_report_after_the_last_attempt() -> None:
@@ -460,34 +331,6 @@ def remembered(session: Session) -> str:
     )
 
 
-def test_decisions_come_back_with_their_outcome_and_one_reflection() -> None:
-    agent = make_team("trade")
-    first = Session(submits=orders(("asset_1", "BUY", 0.5)))
-    memory = decide(agent, first)
-
-    assert "Earlier decisions" not in first.shown("portfolio_manager")
-    assert "outcomes" not in own(first.asked[-1][1])
-
-    second = Session({"reflection": "It held.\nBuy the dip."})
-    # split since: the day's change counts
-    memory = decide(agent, second, 1, memory, assets={"asset_1": (50.0, 2.5)})
-
-    assert second.order == ["reflection", *TRADE]
-
-    line = "- day_+0, asset_1: BUY to 50 % of NAV; the price then changed by +2.50 % to the next close. asset_1 is liked"
-    assert second.shown("reflection").endswith(line)
-    assert remembered(second) == f"{line}\n  Reflection: It held. Buy the dip."
-
-    third = Session()
-    memory = decide(agent, third, 2, memory, assets={"asset_1": (49.0, -2.0)})
-
-    # and not the first again
-    assert third.shown("reflection").endswith(
-        "- day_+1, asset_1: no order; the price then changed by -2.00 % to the next close. as agreed"
-    )
-    assert len(memory["entries"]) == 3
-
-
 def test_an_empty_reflection_is_counted_once_and_not_asked_for_again() -> None:
     agent = make_team("trade")
     memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
@@ -502,26 +345,6 @@ def test_an_empty_reflection_is_counted_once_and_not_asked_for_again() -> None:
 
     decide(agent, later, 2, memory, assets={"asset_2": (1.0, 1.0)})
     assert "reflection" not in later.order
-
-
-def test_a_reason_has_three_hundred_characters_at_most_and_ends_between_words() -> None:
-    longest = "word " * 59 + "ends."
-    longer = "word " * 59 + "breaks"
-    reasons = []
-
-    for text in (longest, longer):
-        memory = decide(
-            make_team("investor"), Session(submits={"orders": [], "overall_reason": text})
-        )
-        reasons += [entry["reason"] for entry in memory["entries"]]
-
-    assert (len(longest), len(longer)) == (300, 301)
-
-    begin, end = re.split(r"\[… [0-9]+ characters cut …\] ", reasons[1])
-    assert reasons[0] == longest
-    assert len(reasons[1]) <= 300
-    assert longer.startswith(begin)
-    assert longer.endswith(f" {end}")
 
 
 @pytest.mark.parametrize(
@@ -551,19 +374,6 @@ def test_words_that_name_a_day_only_once_they_are_joined_are_withheld_and_a_cut_
 
 
 @pytest.mark.parametrize("spelled", ["asset_1", "Asset_1 ", "ａsset_1"])
-def test_orders_are_remembered_by_the_label_shown_with_their_outcome(spelled: str) -> None:
-    agent = make_team("investor")
-    memory = decide(agent, Session(submits=orders((spelled, "BUY", 0.5))))
-    session = Session()
-    decide(agent, session, 1, memory)
-
-    assert (
-        "- day_+0, asset_1: BUY to 50 % of NAV; the price then changed by +1.00 % to the next close."
-        in session.shown("investor")
-    )
-
-
-@pytest.mark.parametrize("spelled", ["asset_1", "Asset_1 ", "ａsset_1"])
 def test_stances_are_remembered_by_asset_and_reasons_stay_out(spelled: str) -> None:
     stances = {
         "decisions": [{"stock_id": spelled, "decision": "HOLD", "reason": "600519"}],
@@ -589,28 +399,6 @@ def test_an_outcome_is_known_when_the_price_is_shown_again(
 
     for line in not_empty(expected):
         assert f"- {line}" in session.shown("investor")
-
-
-def test_outcomes_outlast_a_failed_call_and_no_failed_decision_is_remembered() -> None:
-    agent = make_team("trade")
-    memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
-    failed = Session({"bull": None})
-
-    with pytest.raises(ModelError):
-        decide(agent, failed, 1, memory)
-
-    later = Session()
-    memory = decide(agent, later, 2, failed.remembered)
-
-    assert "reflection" not in later.order  # it was given before the failure
-    assert (
-        "by +1.00 % to the next close. asset_1 is liked\n  Reflection: reflection has spoken."
-        in remembered(later)
-    )
-    assert [one["day"] for one in memory["entries"]] == ["day_+0", "day_+2"]
-
-    with pytest.raises(StoreError, match=r"^memory of the agent trade: "):
-        decide(agent, Session(), 1, {"count": 3})
 
 
 # -- graphs
@@ -763,25 +551,6 @@ def test_decisions_without_a_majority_are_hold() -> None:
         hold,
         decision("c", "SELL"),
     ]
-
-
-def test_one_asset_in_several_spellings_has_one_majority() -> None:
-    ballots = [
-        {"decisions": [decision(spelled, "BUY")]} for spelled in ("Asset_1", "asset_1 ", "ａsset_1")
-    ]
-    codes = [
-        {"decisions": [decision(spelled, "BUY")]} for spelled in ("600519.SH", "sh600519", "600519")
-    ]
-
-    assert elect_submission(codes, 3)["decisions"] == [decision("600519.SH", "BUY")]
-    assert elect_submission(ballots, 3)["decisions"] == [decision("Asset_1", "BUY")]
-
-    ballots[1]["decisions"] = [decision("asset_1", "SELL")]
-    ballots[2]["decisions"] = [decision("ASSET_1", "HOLD")]
-
-    assert [
-        (one["stock_id"], one["decision"]) for one in elect_submission(ballots, 3)["decisions"]
-    ] == [("Asset_1", "HOLD")]
 
 
 @pytest.mark.parametrize("bought", [(100, 900, 300), (100, 900, 300, 500)], ids=["odd", "even"])

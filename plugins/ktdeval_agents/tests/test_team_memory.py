@@ -15,9 +15,8 @@ from hypothesis import given, strategies as st
 from ktdeval.harness import Decision
 from ktdeval.observation import ObservedState, state_of_values
 from ktdeval.trading import Order
-from ktdeval_agents.role_graph import MemoryRule, load_team
+from ktdeval_agents.role_graph import MemoryRule
 from ktdeval_agents.team_memory import MAX_ASSETS, REFLECTION_CHARACTERS, TeamMemory
-from paths import REPOSITORY
 
 RULE = MemoryRule(same=5, cross=3)
 
@@ -155,37 +154,6 @@ def test_the_length_of_a_memory_has_a_bound_whatever_the_number_of_assets(assets
     assert len(text) <= entries * 400 + RULE.same * (REFLECTION_CHARACTERS + 50)
 
 
-def test_entries_come_by_asset_as_the_state_shows_them_and_by_day() -> None:
-    memory = TeamMemory()
-    for day in range(2):
-        sides = {"asset_2": "BUY", "asset_1": "HOLD", "gone": "SELL"}
-        decided(memory, day, state_of(day, ["asset_1", "asset_2", "gone"]), sides, f"why {day}")
-
-    assert memory.shown(RULE, state_of(2, ["asset_2", "asset_1"])).splitlines() == [
-        "- day_+0, asset_2: BUY; the price then changed by +0.00 % to the next close.",
-        "- day_+1, asset_2: BUY.",
-        "- day_+0, asset_1: HOLD; the price then changed by +0.00 % to the next close.",
-        "- day_+1, asset_1: HOLD.",
-        "- day_+0, gone: SELL; the price then changed by +0.00 % to the next close.",
-        "- day_+1, gone: SELL.",
-        "- day_+0, reason for all: why 0",
-        "- day_+1, reason for all: why 1",
-    ]
-
-
-def test_decisions_on_other_assets_are_dealt_the_latest_of_each_first() -> None:
-    memory = TeamMemory()
-    for day, asset in enumerate(["a", "b", "b", "c", "c", "c"]):
-        decided(memory, day, state_of(day, [asset]), {asset: "BUY"})
-
-    assert days_shown(memory.shown(RULE, state_of(6, ["d"]))) == {"a": [0], "b": [2], "c": [5]}
-    assert days_shown(memory.shown(RULE, state_of(6, ["a"]))) == {
-        "a": [0],
-        "b": [2],
-        "c": [4, 5],
-    }
-
-
 @pytest.mark.parametrize("status", ["closed", "suspended"])
 def test_a_day_without_a_trade_brings_no_outcome(status: str) -> None:
     memory = TeamMemory()
@@ -197,13 +165,6 @@ def test_a_day_without_a_trade_brings_no_outcome(status: str) -> None:
     memory.settle(2, state_of(2, ["a"], status="trading", return_1d_pct=4.0))
     # from price to price: the change of one day is not that since the decision
     assert [entry.change_pct for entry in memory.entries] == [0.0]
-
-
-def test_a_change_of_nearly_nothing_has_no_sign_of_a_loss() -> None:
-    memory = TeamMemory()
-    decided(memory, 0, state_of(0, ["a"]), {"a": "BUY"})
-    memory.settle(1, state_of(1, ["a"], return_1d_pct=-0.0008))
-    assert "changed by +0.00 % to" in memory.shown(RULE, state_of(1, ["a"]))
 
 
 ORDER_COLUMNS = ["stock_id", "side", "status", "rule", "filled_shares", "fill_price"]
@@ -277,14 +238,3 @@ def test_an_order_for_what_is_no_asset_is_rejected_too() -> None:
     memory.settle(1, state)
 
     assert [entry.fill for entry in memory.entries] == ["rejected: universe"]
-
-
-@pytest.mark.parametrize(
-    ("name", "same", "cross"), [("investor", 7, 3), ("trade", 5, 3), ("deepfund", 5, 0)]
-)
-def test_a_team_remembers_as_many_decisions_as_its_original(
-    name: str, same: int, cross: int
-) -> None:
-    rule = load_team(REPOSITORY / "plugins/ktdeval_agents/teams" / f"{name}.yaml").memory
-    assert rule is not None
-    assert (rule.same, rule.cross) == (same, cross)

@@ -14,19 +14,15 @@ import pytest
 from agent_sessions import PreparedSession
 from ktdeval.errors import ConfigError
 from ktdeval.harness import (
-    Message,
     ModelRequest,
     Observation,
     Reply,
     Submission,
     ToolCall,
 )
-from ktdeval.harness.forced_tool_calls import OTHER_TOOL
 from ktdeval.registry import load_plugins
-from ktdeval.runner.plans.additional_models import split_model
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.model_settings import with_model_settings
-from ktdeval.values.config_options import parse_assignments
 from ktdeval_agents import TeamParams
 from ktdeval_agents.analyst_selection import CHOOSE, choose
 from ktdeval_agents.role_graph import load_team
@@ -162,49 +158,11 @@ def test_a_planner_is_asked_again_with_what_was_wrong_and_each_failure_counts() 
     assert [message.tool_call_id for message in third.messages[-2:]] == ["p", "p"]
 
 
-def test_a_planner_that_calls_the_tool_of_another_role_is_told_so() -> None:
-    submits = Reply("", (ToolCall("s", "submit_action", "{}"),))
-    session = played(made("deepfund", {}), submits, chosen("macro_analyst"))
-
-    assert session.order[:3] == ["planner", "planner", "macro_analyst"]
-    assert session.failures[0] == "bad_choice"
-    assert session.asked[1].messages[-1] == Message(
-        "tool", OTHER_TOOL.format(tool=CHOOSE), tool_call_id="s"
-    )
-
-
 def test_words_of_a_planner_name_nobody_and_after_the_last_attempt_all_are_asked() -> None:
     session = Session(*[Reply("I ask the macro analyst.")] * 3)
     choice = choose([], session, ("macro_analyst", "policy_analyst"))  # type: ignore[arg-type]
     assert (choice.analysts, choice.is_made) == (("macro_analyst", "policy_analyst"), False)
     assert session.failures == [*["bad_choice"] * 3, "no_choice"]
-
-
-def test_a_second_model_may_have_parameters_of_its_own() -> None:
-    given = parse_assignments(
-        ["quick_model=vllm/small(base_url=http://h:1/v1,api=chat),rounds=2"], "--agent-args"
-    )
-
-    assert given == {"quick_model": "vllm/small(base_url=http://h:1/v1,api=chat)", "rounds": 2}
-
-    name, arguments = split_model(given["quick_model"])
-    assert (name, arguments) == ("vllm/small", {"base_url": "http://h:1/v1", "api": "chat"})
-    assert split_model("openai/odd(name") == ("openai/odd(name", {})
-
-
-def test_quick_roles_ask_the_second_model_and_the_managers_the_runs_own() -> None:
-    agent = made("trade", {"quick_model": QUICK})
-    assert agent.traits.further_models == (QUICK,)
-
-    session = played(agent)
-    by_model: dict[str | None, list[str]] = {None: [], QUICK: []}
-
-    for request in session.asked:
-        by_model[request.model].append(str(request.role))
-
-    assert by_model[None] == ["research_manager", "portfolio_manager"]
-    assert len(by_model[QUICK]) == len(session.asked) - 2
-    assert {request.model for request in played(made("trade", {})).asked} == {None}
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(TEAMS.glob("*.yaml"))])
@@ -242,14 +200,6 @@ def test_a_team_of_ones_own_is_recorded_with_the_hash_of_its_content(tmp_path: P
 
     with pytest.raises(ConfigError, match=r"^file: .*mine.yaml has changed: its hash is"):
         made("team", dict(recorded))
-
-
-def test_an_unknown_field_of_ones_own_team_is_named_with_its_file(tmp_path: Path) -> None:
-    arguments = own(tmp_path, MINE.replace("gives: text", "give: text"))
-    with pytest.raises(
-        ConfigError, match=r"mine.yaml: roles.scout: .*'give'.*did you mean 'gives'"
-    ):
-        made("team", arguments)
 
 
 @pytest.mark.parametrize("name", ["deepfund", "hedge_fund", "trade"])

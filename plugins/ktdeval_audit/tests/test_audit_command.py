@@ -10,9 +10,6 @@ from click.testing import CliRunner, Result
 
 from audit_play import FILES, conversation, day, report_of, write_lines
 from ktdeval.cli.main import cli
-from ktdeval.values import LEVELS
-from ktdeval_audit.findings import RULES
-from ktdeval_audit.report import github_lines
 from ktdeval_audit.sarif import to_sarif
 
 SMELLS = FILES / "openinference_spans.jsonl"
@@ -36,13 +33,6 @@ def test_a_leak_ends_with_1_and_the_finding_says_what_why_and_how_to_fix_it() ->
     assert "error [date-after] line 6" in result.output
     assert "2 days after the day of the decision, 2024-03-06" in result.output
     assert "  fix: show the agent nothing later than the day of the decision" in lines
-
-
-def test_a_clean_log_ends_with_0(clean: Path) -> None:
-    result = _run(clean)
-
-    assert result.exit_code == 0
-    assert result.output.startswith("Nothing was found that the agent could not have known.")
 
 
 def test_a_warning_ends_with_1_only_if_it_is_asked_for(tmp_path: Path) -> None:
@@ -70,39 +60,11 @@ def test_an_unknown_rule_suggests_the_near_one(clean: Path) -> None:
     assert "--rules 'date-aftr' is not a rule; did you mean 'date-after'" in str(result.exception)
 
 
-def test_json_has_counts_and_findings() -> None:
-    report = json.loads(_run(SMELLS, "--json").output)
-
-    assert (report["errors"], report["warnings"], report["decisions"]) == (1, 0, 2)
-    assert report["findings"][0]["rule"] == "date-after"
-    assert report["findings"][0]["day"] == "2024-03-06"
-
-
 def test_the_same_log_gives_the_same_bytes() -> None:
     assert _run(SMELLS, "--json").output == _run(SMELLS, "--json").output
 
 
 # ---- SARIF: the fields that sections 3.13 to 3.30 of the standard require
-
-
-def test_sarif_has_what_the_standard_requires(tmp_path: Path) -> None:
-    path = tmp_path / "out.sarif"
-    _run(SMELLS, "--sarif", path)
-    log = json.loads(path.read_text(encoding="utf-8"))
-
-    assert log["version"] == "2.1.0"
-    (run,) = log["runs"]
-    driver = run["tool"]["driver"]
-    assert driver["name"] == "ktdeval audit"
-    assert [rule["id"] for rule in driver["rules"]] == list(RULES)
-    (result,) = run["results"]
-    assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
-    assert result["level"] in LEVELS
-    assert result["message"]["text"]
-    place = result["locations"][0]["physicalLocation"]
-    assert place["region"]["startLine"] == 6
-    assert ":" not in place["artifactLocation"]["uri"]
-    assert result["partialFingerprints"]
 
 
 def test_sarif_of_equal_leaks_in_two_places_has_two_fingerprints(tmp_path: Path) -> None:
@@ -115,17 +77,6 @@ def test_sarif_of_equal_leaks_in_two_places_has_two_fingerprints(tmp_path: Path)
 
 
 # ---- annotations
-
-
-def test_annotations_escape_what_github_reads_as_a_command(tmp_path: Path) -> None:
-    record = conversation("", tool=f"100% up\n::error::forged {day(3)}", id="a%b\n::set-env::x")
-    report = report_of(tmp_path, [record], with_market=False)
-
-    lines = list(github_lines(report, "my,log:1.jsonl"))
-
-    assert all("\n" not in line for line in lines)
-    assert lines[0].startswith("::error file=my%2Clog%3A1.jsonl,line=1,title=")
-    assert "a%25b%0A" in lines[0] or "a%25b" in lines[0]
 
 
 def test_a_terminal_gets_no_control_characters(tmp_path: Path) -> None:

@@ -41,21 +41,6 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_all_logs_of_a_folder_are_one_report_in_the_order_of_their_paths(folder: Path) -> None:
-    result = _run(folder)
-
-    lines = result.output.splitlines()
-    assert result.exit_code == 1
-    assert lines[0] == "The agent was shown what it could not have known: 1 error."
-    assert lines[1].startswith(
-        f"3 decisions of 3 logs in agents (chat, tradingagents), {day()} to {day()}, 8 texts"
-    )
-    assert "error [date-after] b/log/log.jsonl:1, conversation 0, messages[2]" in result.output
-    assert "not read as logs, without model text: 2 files: a/config.json, a/pos" in result.output
-    files = [each.file for each in read_log(folder).decisions]
-    assert files == ["a/log.jsonl", "a/state.json", "b/log/log.jsonl"]
-
-
 def test_one_bad_log_is_named_and_the_others_are_audited(folder: Path) -> None:
     (folder / "a/bad.jsonl").write_text('{"messages": []}\n{broken\n', encoding="utf-8")
     (folder / "c.json").write_bytes(b"\x80\x04")
@@ -71,31 +56,6 @@ def test_one_bad_log_is_named_and_the_others_are_audited(folder: Path) -> None:
     assert (report["errors"], report["files"], len(report["unread"])) == (1, 3, 2)
     assert report["findings"][0]["path"] == "b/log/log.jsonl"
     assert "::error title=ktdeval audit%3A not read::" in _run(folder, "--github").output
-
-
-def test_nothing_is_found_only_in_what_was_read(tmp_path: Path) -> None:
-    write_lines(tmp_path / "a.jsonl", [conversation("Decide.")])
-    (tmp_path / "b.jsonl").write_text("{", encoding="utf-8")
-    result = _run(tmp_path)
-
-    assert result.exit_code == 2
-    assert result.output.startswith(
-        "Nothing was found that the agent could not have known in the logs that could be read."
-    )
-
-
-def test_findings_in_a_folder_point_to_their_files(folder: Path, tmp_path: Path) -> None:
-    write_lines(folder / "a/log.jsonl", [LEAK])
-    _run(folder, "--sarif", tmp_path / "out.sarif")
-    (run,) = json.loads((tmp_path / "out.sarif").read_text(encoding="utf-8"))["runs"]
-
-    places = [each["locations"][0]["physicalLocation"] for each in run["results"]]
-    uris = [place["artifactLocation"]["uri"] for place in places]
-    assert uris == [f"{folder}/a/log.jsonl", f"{folder}/b/log/log.jsonl"]
-    prints = {each["partialFingerprints"]["finding/v1"] for each in run["results"]}
-    assert len(prints) == 2
-    assert "invocations" not in run
-    assert f"file={folder}/b/log/log.jsonl,line=1" in _run(folder, "--github").output
 
 
 def test_sarif_says_that_logs_could_not_be_read(folder: Path, tmp_path: Path) -> None:
@@ -157,15 +117,3 @@ def test_the_nearest_folder_that_is_named_for_a_day_gives_it_to_what_names_none(
     assert [str(each) for each in dated.days] == [day(), "2024-03-05"]
     words = "1 of 2 decisions name no day; they were given the day of their folder."
     assert words in _run(tmp_path).output
-
-
-def test_a_day_map_names_a_file_or_a_decision_of_it(folder: Path, tmp_path: Path) -> None:
-    table = tmp_path / "days.csv"
-    table.write_text(
-        "decision,day\na/log.jsonl,2024-01-04\nb/log/log.jsonl: conversation 0,2024-01-05\n",
-        encoding="utf-8",
-    )
-    dated = date_log(read_log(folder), day_map=table)
-
-    assert [str(each) for each in dated.days] == ["2024-01-04", "2024-01-05"]
-    assert [each.title for each in dated.undated] == ["a/state.json: conversation 0"]

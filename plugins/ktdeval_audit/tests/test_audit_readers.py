@@ -87,53 +87,6 @@ def test_blocks_of_anthropic_are_texts_calls_and_results(tmp_path: Path) -> None
     assert decision.models == ("claude-sonnet-4-5",)
 
 
-def test_items_of_the_responses_api_are_calls_and_results(tmp_path: Path) -> None:
-    record = {
-        "input": [
-            {"role": "user", "content": [{"type": "input_text", "text": "Today is 2024-03-05."}]},
-            {"type": "function_call", "name": "f", "arguments": '{"a": 1}'},
-            {"type": "function_call_output", "output": "101.52"},
-        ],
-        "response": {
-            "output": [{"type": "message", "content": [{"type": "output_text", "text": "B"}]}]
-        },
-    }
-
-    texts = _read(tmp_path, record).decisions[0].texts
-
-    assert [(text.role, text.text) for text in texts] == [
-        ("prompt", "Today is 2024-03-05."),
-        ("reply", '{"a": 1}'),
-        ("tool", "101.52"),
-        ("reply", "B"),
-    ]
-
-
-@pytest.mark.parametrize("key", ["from", "role"])
-def test_a_message_of_a_call_or_of_its_result_names_its_writer(tmp_path: Path, key: str) -> None:
-    turns = [
-        {key: "human", "value": "Today is 2024-03-06."},
-        {key: "function_call", "value": '{"current_date": "2024-03-08"}'},
-        {key: "function_response", "value": "101.52"},
-    ]
-    log = _read(tmp_path, {"conversations": turns})
-
-    assert [role for role, _ in texts_of(log)] == ["prompt", "reply", "tool"]
-    assert set(_days(log)) == {"2024-03-06"}
-
-
-def test_single_messages_are_joined_by_their_thread(tmp_path: Path) -> None:
-    log = _read(
-        tmp_path,
-        {"role": "user", "content": "a", "thread_id": "x"},
-        {"role": "user", "content": "b", "thread_id": "y"},
-        {"role": "assistant", "content": "c", "thread_id": "x"},
-    )
-
-    assert [[text.text for text in each.texts] for each in log.decisions] == [["a", "c"], ["b"]]
-    assert [text.line for text in log.decisions[0].texts] == [1, 3]
-
-
 REPORTED = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]
 
 
@@ -254,16 +207,6 @@ def test_a_page_export_of_langfuse_is_one_trace(tmp_path: Path) -> None:
     ]
 
 
-def test_a_trace_without_texts_in_its_spans_has_those_of_its_root(tmp_path: Path) -> None:
-    bare = [{"id": "o", "traceId": "t1", "type": "SPAN", "input": None, "output": None}]
-    (decision,) = _read(tmp_path, {**PAGE_EXPORT, "observations": bare}).decisions
-
-    assert [(text.role, text.text) for text in decision.texts] == [
-        ("prompt", "Today is 2024-03-06."),
-        ("reply", "BUY"),
-    ]
-
-
 def _call(*messages: tuple[str, str], output: str = "", **fields: object) -> dict[str, object]:
     """A call as TradingAgents writes it into `llm_calls.json`."""
     return {
@@ -308,15 +251,6 @@ def test_calls_that_repeat_the_messages_before_them_are_one_decision(tmp_path: P
 )
 def test_other_calls_are_decisions_of_their_own(tmp_path: Path, later: object) -> None:
     assert len(_read(tmp_path, _call(SYSTEM, ASKED, output="BUY"), later).decisions) == 2
-
-
-def test_states_of_several_days_in_one_object_are_no_columns_of_a_table(tmp_path: Path) -> None:
-    state = {"company_of_interest": "ACME", "market_report": "It rose.", "news_report": "None."}
-    days = {f"2024-03-0{day}": {**state, "trade_date": f"2024-03-0{day}"} for day in (5, 6)}
-    log = _read(tmp_path, days)
-
-    assert log.kind == "tradingagents"
-    assert _days(log) == ["2024-03-05"] * 2 + ["2024-03-06"] * 2
 
 
 def test_the_advice_of_a_refusal_reads_the_log(tmp_path: Path) -> None:
@@ -373,22 +307,6 @@ def _days(log: AgentLog, **options: object) -> list[str]:
     return [str(each.day) for each in date_log(log, **options).texts]  # type: ignore[arg-type]
 
 
-def test_each_turn_of_a_conversation_has_the_day_that_the_latest_prompt_names(
-    tmp_path: Path,
-) -> None:
-    messages = [
-        {"role": "system", "content": "You trade."},
-        {"role": "user", "content": "Today is 2024-03-05."},
-        {"role": "assistant", "content": "HOLD"},
-        {"role": "user", "content": "Today is Wednesday, March 6, 2024."},
-        {"role": "tool", "content": "as of 2024-03-08"},
-    ]
-
-    days = _days(_read(tmp_path, {"messages": messages}))
-
-    assert days == ["2024-03-05"] * 3 + ["2024-03-06"] * 2
-
-
 STRONG = "Today is 2024-03-05."
 LINE = "Decide.\nDate: 2024-03-06"
 WEAK = "Fundamentals as of 2024-03-07."
@@ -423,16 +341,6 @@ def test_the_clearest_words_of_a_decision_give_its_days(
 
     found = _days(_read(tmp_path, {"messages": messages}))
     assert found == [f"2024-03-{day}" for day in days]
-
-
-def test_a_field_counts_more_than_the_prompt_and_a_given_field_more_than_both(
-    tmp_path: Path,
-) -> None:
-    record = conversation("", metadata={"trade_date": "2024-01-03", "known": "2024-01-02"})
-    log = _read(tmp_path, record)
-
-    assert set(_days(log)) == {"2024-01-03"}
-    assert set(_days(log, day_field="known")) == {"2024-01-02"}
 
 
 def test_a_table_of_decisions_gives_the_days(tmp_path: Path) -> None:
@@ -628,24 +536,6 @@ def test_a_subagent_that_refers_to_itself_is_read_once(tmp_path: Path) -> None:
     assert [text for _, text in texts_of(log)][1:] == ["again", "inside"]
 
 
-def test_what_a_step_keeps_of_a_tool_is_no_day_of_the_decision(tmp_path: Path) -> None:
-    """Harbor's adapter of Claude Code keeps the raw result of a tool with the step."""
-    step = {**QUOTE, "extra": {"tool_use_result": {"as_of": "2024-03-08"}}}
-    path = write_lines(tmp_path / "log.jsonl", [trajectory(PROMPT, step)])
-    findings = audit_log(read_log(path), None, AuditSettings(rules=("date-after",))).findings
-
-    assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]
-
-
-def test_the_day_may_be_a_field_of_the_trajectory(tmp_path: Path) -> None:
-    record = trajectory(
-        {"source": "user", "message": "Decide."}, QUOTE, extra={"decided_on": "2024-03-06"}
-    )
-    log = read_log(write_lines(tmp_path / "log.jsonl", [record, record]))
-
-    assert [str(each) for each in date_log(log).days] == ["2024-03-06", "2024-03-06"]
-
-
 # ---- events of Claude Code
 
 
@@ -654,76 +544,8 @@ def event(kind: str, content: object, **fields: object) -> dict[str, object]:
     return {"type": kind, "message": message, "session_id": "s", "uuid": "u", **fields}
 
 
-INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-opus-5-5"}
 CALL = {"type": "tool_use", "id": "t", "name": "quote", "input": {"symbol": "ACME"}}
 RETURNED = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": LATE}]}
-STREAM = [
-    {"type": "system", "subtype": "hook_response", "session_id": "s", "output": "be brief"},
-    INIT,
-    event("user", PROMPT["message"], parent_tool_use_id=None),
-    {"type": "stream_event", "session_id": "s", "event": {"type": "content_block_delta"}},
-    event("assistant", [{"type": "thinking", "thinking": "hm", "signature": "x"}]),
-    event("assistant", [CALL]),
-    event("user", [RETURNED], tool_use_result={"as_of": "2024-03-08"}),
-    {"type": "rate_limit_event", "session_id": "s"},
-    event("assistant", [{"type": "text", "text": "BUY"}]),
-    {"type": "result", "subtype": "success", "session_id": "s", "result": "BUY"},
-]
-STREAM_TEXTS = [
-    ("tool", "be brief"),
-    ("prompt", PROMPT["message"]),
-    ("reply", "hm"),
-    ("reply", '{"symbol":"ACME"}'),
-    ("tool", LATE),
-    ("reply", "BUY"),
-]
-
-
-@pytest.mark.parametrize("is_list", [False, True])
-def test_a_stream_of_claude_code_is_a_session(tmp_path: Path, is_list: bool) -> None:
-    """`--output-format stream-json`, or `json` with --verbose: the same events as a list."""
-    path = write_lines(tmp_path / "log.jsonl", [STREAM] if is_list else STREAM)
-    log = read_log(path)
-
-    assert log.kind == "claude-code"
-    assert texts_of(log) == STREAM_TEXTS
-    assert log.decisions[0].models == ("claude-opus-5-5",)
-    assert log.notes == ("Records without text were left out: 1 rate_limit_event, 1 system/init.",)
-
-    findings = audit_log(log, None, AuditSettings(rules=("date-after",))).findings
-    assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]
-
-
-def test_an_error_of_the_result_is_a_text(tmp_path: Path) -> None:
-    failed = {"type": "result", "subtype": "error_during_execution", "result": "API error"}
-
-    assert texts_of(_read(tmp_path, *STREAM[:-1], failed))[-1] == ("reply", "API error")
-
-
-def test_a_transcript_of_claude_code_is_read_by_session(tmp_path: Path) -> None:
-    def turn(session: str, kind: str, content: object) -> dict[str, object]:
-        return {
-            "parentUuid": None,
-            "isSidechain": False,
-            "sessionId": session,
-            "type": kind,
-            "message": {"role": kind, "content": content, "model": "<synthetic>"},
-            "toolUseResult": {"as_of": "2024-03-08"},
-        }
-
-    log = _read(
-        tmp_path,
-        {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
-        turn("x", "user", "Today is 2024-03-06."),
-        turn("y", "user", "Today is 2024-03-07."),
-        turn("x", "assistant", [{"type": "text", "text": "HOLD"}]),
-    )
-
-    assert log.kind == "claude-code"
-    assert [each.name for each in log.decisions] == ["x", "y"]
-    assert texts_of(log) == [("prompt", "Today is 2024-03-06."), ("reply", "HOLD")]
-    assert log.decisions[0].models == ()
-    assert [str(each) for each in date_log(log).days] == ["2024-03-06", "2024-03-07"]
 
 
 @pytest.mark.parametrize("kind", ["atif", "claude-code"])

@@ -60,18 +60,6 @@ def test_numbers_and_dates_without_a_year_are_no_dates(text: str) -> None:
     assert named_dates(text) == ()
 
 
-def test_a_date_after_the_day_is_an_error_in_a_prompt_and_a_tool_result(tmp_path: Path) -> None:
-    for record in (
-        conversation(f"It closed higher on {day(3)}."),
-        conversation("", tool=f'{{"as_of": "{day(3)}"}}'),
-    ):
-        (found,) = findings_of(tmp_path, record, "date-after")
-
-        assert found.level == "error"
-        assert found.line == 1
-        assert day(3) in found.examples[0]
-
-
 def test_the_day_itself_and_earlier_dates_are_no_findings(tmp_path: Path) -> None:
     record = conversation(f"Since {day(-5)} it rose.", tool=f"as of {day()}, FY2022, Q1 2023")
 
@@ -103,25 +91,7 @@ def test_a_models_own_text_may_plan_but_not_report(tmp_path: Path) -> None:
     assert [each.level for each in findings_of(tmp_path, report, "date-after")] == ["warning"]
 
 
-def test_a_date_in_base64_is_found(tmp_path: Path) -> None:
-    hidden = base64.b64encode(f"as of {day(3)}".encode()).decode()
-
-    (found,) = findings_of(tmp_path, conversation("", tool=f"id {hidden}"), "date-after")
-
-    assert found.level == "error"
-
-
 # ---- identities, hindsight
-
-
-def test_names_codes_and_dates_are_findings_only_under_a_claimed_mask(tmp_path: Path) -> None:
-    name = market().names[1]
-    record = conversation("", tool=f"{name} fell", reply="ok")
-
-    assert findings_of(tmp_path, record, "identity") == []
-    kinds = [each.message for each in findings_of(tmp_path, record, "identity", masked="both")]
-    assert any("company" in why for why in kinds)
-    assert any("calendar date" in why for why in kinds)
 
 
 def test_a_name_in_base64_is_found_under_a_mask(tmp_path: Path) -> None:
@@ -130,14 +100,6 @@ def test_a_name_in_base64_is_found_under_a_mask(tmp_path: Path) -> None:
     found = findings_of(tmp_path, conversation("", tool=hidden), "identity", masked="names")
 
     assert [("encoded" in each.message, each.level) for each in found] == [(True, "error")]
-
-
-def test_reasons_of_hindsight_are_warnings_and_prompts_are_not_read(tmp_path: Path) -> None:
-    words = "As we now know, this was the bottom."
-
-    spoken = findings_of(tmp_path, conversation("", reply=words), "hindsight-words")
-    assert [each.level for each in spoken] == ["warning"]
-    assert findings_of(tmp_path, conversation(words), "hindsight-words") == []
 
 
 # ---- documents

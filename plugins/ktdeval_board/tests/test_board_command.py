@@ -36,21 +36,6 @@ def test_options_that_do_not_fit_are_one_line_that_says_what_to_type(
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("serve", "leaderboard build --serve"),
-        ("certify", "leaderboard import"),
-    ],
-)
-def test_old_words_in_a_workflow_run_the_new_command(
-    old: str, new: str, terminal: Terminal
-) -> None:
-    code, out, err = terminal.call("leaderboard", old, "--help")
-    assert (code, err) == (0, f"ktdeval: moved: ktdeval {new} …\n")
-    assert out.startswith(f"Usage: ktdeval {new.removesuffix(' --serve')} ")
-
-
-@pytest.mark.parametrize(
     ("wishes", "expected"),
     [
         ("baslines: [builtin/hold]", "did you mean 'baselines'"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -163,25 +162,6 @@ def test_where_no_market_was_opened_no_card_describes_it(board: Path, runs: Path
             "benchmark_name": "the benchmark",
         }
     ] * 2
-
-
-def test_where_it_was_opened_the_board_says_what_the_market_says(
-    board: Path, runs: Path, market: Path
-) -> None:
-    checked(board)
-    submit(board, runs / "chaos")
-    (entry,) = load_board(board).entries
-    meta = json.loads((market / "manifest.json").read_text())["meta"]
-    described = entry.card.snapshot
-
-    assert described is not None
-    assert (described.name, described.source) == (meta["name"], meta["source"])
-
-    shutil.rmtree(board / "markets")
-    (entry,) = load_board(board).entries
-
-    assert entry.card.snapshot is not None
-    assert (entry.card.snapshot.name, entry.card.snapshot.source) == ("market", NOT_OPENED)
 
 
 def test_the_first_card_does_not_say_which_way_is_better(board: Path, runs: Path) -> None:

@@ -15,7 +15,6 @@ from msgspec import structs
 from board_cards import changed
 from board_ranks import (
     EMPTY,
-    LOW,
     WINDOWS,
     entry,
     make_board,
@@ -327,40 +326,6 @@ def test_a_strangers_card_leaves_the_mask_effects_of_a_submitter() -> None:
     theirs = replace(bright, card_id="d" * 64, submission=submission)
 
     assert mask_effects([bright, blinded, theirs]) == mask_effects([bright, blinded]) != []
-
-
-def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
-    bright, blinded = mask_cards(("bright", "blinded"))
-    assert {row["effect"] for row in mask_effects([bright, blinded])} == {"memory_premium"}
-    assert mask_effects([blinded]) == []
-
-    other = masked(
-        "bright",
-        dict.fromkeys(product(OVERLAPPING, (0, 1)), 0.0),
-        call={"temperature": 0.0},
-    )
-
-    assert mask_effects([other, blinded]) == []
-    assert (
-        mask_effects(
-            [
-                bright,
-                changed(blinded, lambda card: card["task"]["config"].update(rebase_prices=True)),
-            ]
-        )
-        == []
-    )
-    assert mask_effects([bright, replace(blinded, verdict=None)]) == []
-    assert (
-        mask_effects(
-            [bright, replace(blinded, errata=(Erratum("c" * 64, "2026-01-01", "withdrawn", "x"),))]
-        )
-        == []
-    )
-    assert mask_effects([changed(bright, lambda card: card.update(rankable=LOW)), blinded]) == []
-
-    second = replace(bright, card_id="d" * 64)
-    assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
 
 
 def shorten_w3(card) -> None:

@@ -155,14 +155,3 @@ def test_rules_refuse_prices_that_say_too_little(
     board = make_board(tmp_path / "board", market, run, prices=[{**OURS, field: value}])
     with pytest.raises(ConfigError, match=f"prices.*{field}"):
         load_rules(board)
-
-
-def test_baselines_and_rule_models_of_the_suite_need_no_price(
-    tmp_path: Path, market: Path, run: Path
-) -> None:
-    board = make_board(tmp_path / "board", market, run, baselines=[])
-    submit(board, run)
-    (entry,) = load_board(board).entries
-
-    assert entry.model.startswith("builtin/")
-    assert "price by submitter" not in entry.labels

@@ -19,7 +19,6 @@ from board_arena import Frame, arena_board, play_ama, run_frame
 from board_cards import card_of
 from board_checked import make_run
 from card_cases import typed
-from ktdeval.attribution import attribute
 from ktdeval.errors import DataError, StoreError
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.market import MarketSnapshot, load_snapshot
@@ -35,11 +34,10 @@ from ktdeval_board.derived_documents import (
     make_market,
     make_series,
     plain_line,
-    regime,
     signal_counts,
     windows_of,
 )
-from ktdeval_board.document_types import Decisions, Series, round_floats
+from ktdeval_board.document_types import Decisions, Series
 from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule, load_rules
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import render_pages
@@ -141,22 +139,6 @@ def test_levels_and_lines_match_the_ledger_and_the_card(
         )
 
     assert paid > 0
-
-
-def test_lines_match_the_attribution(
-    series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot
-) -> None:
-    for episode in not_empty(series["episodes"]):
-        split = attribute(ledgers[episode["id"]], snapshot)
-        column = split.line_names.index("selection")
-        assert episode["selection"] == pytest.approx(
-            np.cumsum(split.linked_lines[:, column]).tolist(), rel=1e-5
-        )
-        assert episode["selection_daily"] == pytest.approx(split.selection.tolist(), rel=1e-5)
-        assert list(episode["exposures"]) == list(split.factor_names)
-        assert list(episode["exposures"].values()) == pytest.approx(
-            split.mean_exposures().tolist(), rel=1e-5
-        )
 
 
 def test_envelope_is_the_one_that_anyone_gets(
@@ -371,23 +353,6 @@ def test_a_window_of_two_divisions_is_listed_once_and_all_are_in_order(
 
     with pytest.raises(DataError, match="lies outside the data"):
         make_market(rules, rules.snapshots[0], snapshot)
-
-
-def test_regimes_follow_the_stated_rule() -> None:
-    figures = ((0.05, 0.2), (0.0499, 0.05), (-0.05, 0.05), (-0.0499, 0.0999), (0.0, 0.1))
-    assert [regime(*each) for each in figures] == ["bull", "flat", "bear", "flat", "volatile"]
-
-
-def test_figures_have_six_significant_digits_and_no_sign_on_zero() -> None:
-    value = {
-        "a": [1.23456789, -0.0, 12345678.9, 1e-12, float("nan"), 3, True, None, "x"],
-        "b": (0.1 + 0.2,),
-    }
-
-    assert (
-        json.dumps(round_floats(value))
-        == '{"a": [1.23457, 0.0, 12345700.0, 1e-12, null, 3, true, null, "x"], "b": [0.3]}'
-    )
 
 
 # ==== curves of the cards of arenas, and which boards have their pages

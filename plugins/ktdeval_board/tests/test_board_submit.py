@@ -124,18 +124,6 @@ def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-executed"])
 
 
-def test_paths_of_the_submitters_machine_do_not_leave_it(
-    run: Path, market: Path, board: Path, tmp_path: Path
-) -> None:
-    elsewhere = shutil.copytree(market, tmp_path / "somebody" / "market")
-    moved = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
-    edit(moved / "manifest.json", data={"data": str(elsewhere), "data_args": {}})
-    submit(board, moved)
-
-    assert b"somebody" in (moved / "manifest.json").read_bytes()
-    assert b"somebody" not in unpacked(board / "records")
-
-
 @pytest.mark.slow
 def test_a_market_that_has_moved_is_named(
     run: Path, market: Path, board: Path, tmp_path: Path
@@ -264,12 +252,6 @@ def test_a_run_of_something_else_is_not_taken(
         assert outcome.missing == ()
     else:
         assert any(message in line for line in outcome.missing), outcome.missing
-
-
-def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> None:
-    submit(board, run, replace(CLAIMS, cutoff="none", cutoff_source="a rule"))
-    model = {"name": "builtin/momentum", "cutoff_date": "none", "cutoff_source": "a rule"}
-    assert to_plain(load_board(board).entries[0].submission.model) == model
 
 
 @on_each_row

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from bridge_clients import (
-    LOOK,
     MODEL,
     ONE_CALL,
     SCHEMA,
@@ -28,9 +27,7 @@ from ktdeval.harness import Message, Opaque, Reply, ToolCall
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.call_memory import CallMemory
 from ktdeval_command.loopback_server import ServerLimits, serving
-from ktdeval_command.wire.bridge_request import BridgeRequest
-from raw_requests import ambiguous_requests, answer_to, statuses
-from threads import wait_for_error_text
+from raw_requests import answer_to, statuses
 
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"
@@ -134,13 +131,6 @@ def test_an_address_that_is_not_spoken_is_refused_with_those_that_are(
     assert running.requests == []
 
 
-def test_a_head_is_answered_without_a_body() -> None:
-    with bridge() as running:
-        answered = asked_raw(running, "/", None, "HEAD")
-
-    assert (answered.status, answered.body) == (501, b"")
-
-
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "NEW"])
 def test_other_methods_are_refused(method: str) -> None:
     with bridge() as running:
@@ -220,18 +210,6 @@ def test_hostile_bodies_are_refused_in_the_providers_form(path: str) -> None:
     assert running.requests == []
 
 
-@pytest.mark.parametrize("path", FORMS)
-def test_a_body_beyond_the_limit_is_refused_before_it_is_kept(path: str) -> None:
-    limits = ServerLimits(body_bytes=1000)
-    with bridge(limits=limits) as running:
-        answered = asked_raw(running, path, b"x" * 1001)
-        far_beyond = asked_raw(running, path, b"", headers={**BEARER, "Content-Length": "99999999"})
-
-    for each in (answered, far_beyond):
-        assert each.status == 413
-        assert message_of(each) == "the body has over 1,000 bytes"
-
-
 @pytest.mark.parametrize(
     ("headers", "message"),
     [
@@ -253,17 +231,6 @@ def test_other_forms_of_bodies_are_refused(headers: dict[str, str], message: str
 
     assert statuses(answer) == [400]
     assert message.encode() in answer
-
-
-@pytest.mark.parametrize("name", ambiguous_requests("POST", CHAT))
-def test_a_request_that_can_be_read_in_two_ways_is_refused_with_what_follows(name: str) -> None:
-    given = f"Host: 127.0.0.1\r\nx-api-key: {TOKEN}\r\n".encode()
-    sent = ambiguous_requests("POST", CHAT)[name].replace(b"Host: 127.0.0.1\r\n", given, 1)
-    with bridge() as running:
-        answer = answer_to(running.server.server_address[1], sent)
-
-    assert statuses(answer) == [400]
-    assert running.requests == []
 
 
 def test_two_keys_of_one_name_are_refused() -> None:
@@ -358,16 +325,6 @@ def test_calls_and_results_that_do_not_match_are_refused(turns: Any, message: st
     assert message in message_of(answered)
 
 
-def test_results_may_come_in_another_order_and_ids_again_in_a_later_turn() -> None:
-    turns = [USER, calls("a", "b"), result("b"), result("a"), calls("a"), result("a")]
-    with bridge(TEXT) as running:
-        answered = asked_raw(running, CHAT, json.dumps({"model": "m", "messages": turns}).encode())
-
-    assert answered.status == 200
-    order = [message.tool_call_id for message in running.asked.messages if message.role == "tool"]
-    assert order == ["b", "a", "a"]
-
-
 def test_half_a_character_is_replaced() -> None:
     body = b'{"model": "m", "messages": [{"role": "user", "content": "cut \\ud83d"}]}'
     with bridge(TEXT) as running:
@@ -403,66 +360,12 @@ def test_a_choice_of_a_tool_that_is_not_there_is_refused() -> None:
 # ---- answers
 
 
-def test_a_call_with_an_id_of_an_earlier_one_gets_its_own() -> None:
-    turns = [USER, calls("call_a"), result("call_a")]
-    body = json.dumps({"model": "m", "messages": turns}).encode()
-    with bridge(ONE_CALL) as running:
-        answered = asked_raw(running, CHAT, body)
-
-    (call,) = answered.json()["choices"][0]["message"]["tool_calls"]
-    assert call["id"] != LOOK.id
-
-
 def test_equal_replies_are_equal_bytes_but_for_their_number() -> None:
     with bridge(TEXT, TEXT) as running:
         first = asked_raw(running, CHAT, QUESTION).body
         second = asked_raw(running, CHAT, QUESTION).body
 
     assert first.replace(b"chatcmpl-1", b"chatcmpl-2") == second
-
-
-def test_programs_are_answered_side_by_side() -> None:
-    both = threading.Barrier(2, timeout=30)
-
-    def answer(_: BridgeRequest) -> Reply:
-        both.wait()
-        return TEXT
-
-    server = BridgeServer(answer, TOKEN, MODEL)
-    with serving(server):
-        made = Bridge(server)
-        found: list[int] = []
-        threads = [
-            threading.Thread(target=lambda: found.append(asked_raw(made, CHAT, QUESTION).status))
-            for _ in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    assert found == [200, 200]
-
-
-def test_a_defect_of_ours_is_answered_and_shown_and_the_bridge_goes_on(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    replies = iter([ZeroDivisionError("secret"), TEXT])
-
-    def answer(_: BridgeRequest) -> Reply:
-        given = next(replies)
-        if isinstance(given, Exception):
-            raise given
-        return given
-
-    server = BridgeServer(answer, TOKEN, MODEL)
-    with serving(server):
-        made = Bridge(server)
-        failed = asked_raw(made, CHAT, QUESTION)
-        assert asked_raw(made, CHAT, QUESTION).status == 200
-
-    assert (failed.status, message_of(failed)) == (502, "the bridge failed on this request")
-    wait_for_error_text(capsys, "ZeroDivisionError")
 
 
 # ---- connections that are kept
@@ -474,22 +377,6 @@ def kept_request(body: bytes, more: str = "") -> bytes:
 
 
 LAST = "Connection: close\r\n"
-
-
-def test_a_connection_takes_one_request_after_the_other() -> None:
-    with bridge(TEXT, ONE_CALL) as running:
-        connection = http.client.HTTPConnection(*running.server.server_address[:2], timeout=30)
-        statuses_seen, ports = [], set()
-        for body in (QUESTION, b"no JSON", QUESTION):
-            connection.request("POST", CHAT, body, BEARER)
-            ports.add(connection.sock.getsockname()[1])
-            response = connection.getresponse()
-            response.read()
-            statuses_seen.append(response.status)
-        connection.close()
-
-    assert statuses_seen == [200, 400, 200]
-    assert len(ports) == 1
 
 
 def test_requests_sent_at_once_are_answered_in_order() -> None:
@@ -519,49 +406,6 @@ def test_a_connection_is_closed_after_a_request(first: bytes, why: str) -> None:
 
     assert len(statuses(answer)) == 1, why
     assert b"Connection: close" in answer
-
-
-def test_a_connection_is_not_kept_while_over_half_of_those_allowed_are_open() -> None:
-    with bridge(TEXT, limits=ServerLimits(connections=1)) as running:
-        assert asked_raw(running, CHAT, QUESTION).headers["connection"] == "close"
-    with bridge(TEXT, limits=ServerLimits(connections=2)) as running:
-        assert "connection" not in asked_raw(running, CHAT, QUESTION).headers
-
-
-def test_closing_ends_connections_that_wait() -> None:
-    with bridge(TEXT) as running:
-        connection = http.client.HTTPConnection(*running.server.server_address[:2], timeout=30)
-        connection.request("POST", CHAT, QUESTION, BEARER)
-        connection.getresponse().read()
-
-    assert connection.sock.recv(10) == b""
-    connection.close()
-
-
-def test_closing_waits_for_answers_that_were_begun() -> None:
-    begun, closing = threading.Event(), threading.Event()
-    done: list[str] = []
-
-    class Closing(BridgeServer):
-        def server_close(self) -> None:
-            closing.set()
-            super().server_close()
-            done.append("closed")
-
-    def answer(_: BridgeRequest) -> Reply:
-        begun.set()
-        closing.wait(30)
-        done.append("answered")
-        return TEXT
-
-    server = Closing(answer, TOKEN, MODEL)
-    with serving(server):
-        asking = threading.Thread(target=asked_raw, args=(Bridge(server), CHAT, QUESTION))
-        asking.start()
-        assert begun.wait(30)
-    asking.join()
-
-    assert done == ["answered", "closed"]
 
 
 def test_a_request_that_comes_whole_after_closing_is_not_answered() -> None:
@@ -598,14 +442,6 @@ def test_a_unix_socket_is_listened_on_and_taken_away(tmp_path: Path) -> None:
         == TEXT.content
     )
     assert not path.exists()
-
-
-def test_where_listening_is_not_possible_is_one_clear_line(tmp_path: Path) -> None:
-    path = tmp_path / "absent" / "bridge"
-    with pytest.raises(StoreError) as caught:
-        BridgeServer(lambda _: TEXT, TOKEN, MODEL, unix_socket=path)
-
-    assert str(caught.value) == (f"the bridge can't listen on {path}: No such file or directory")
 
 
 def test_a_file_in_the_place_of_the_socket_stays(tmp_path: Path) -> None:

@@ -119,14 +119,6 @@ def test_code_is_a_file_with_all_that_it_imports_from_its_own_folder(tmp_path: P
     ]
 
 
-def test_a_module_of_a_package_finds_its_package_by_name(tmp_path: Path) -> None:
-    script(tmp_path / "pack/__init__.py", "")
-    script(tmp_path / "pack/agent.py", "from pack.words import TEXT\n")
-    script(tmp_path / "pack/words.py", "TEXT = 1\n")
-    found = imported_files(tmp_path / "pack/agent.py")
-    assert sorted(found) == ["pack/__init__.py", "pack/agent.py", "pack/words.py"]
-
-
 def test_packages_of_others_are_not_its_own(tmp_path: Path) -> None:
     others = tmp_path / "site-packages"
     script(others / "numpy/__init__.py", "")

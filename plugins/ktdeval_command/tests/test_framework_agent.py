@@ -6,8 +6,6 @@ import asyncio
 import json
 import re
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 
 pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is not here")
 
-from ktdeval.errors import BudgetError, ConfigError, ModelError, PluginError, ProviderError
+from ktdeval.errors import BudgetError, ConfigError, PluginError, ProviderError
 from ktdeval.harness import (
     HarnessConfig,
     Observation,
@@ -30,7 +28,6 @@ from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession, StepOutcome
 from ktdeval.masking.payload_types import AssetRef
 from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
-from ktdeval.runner.scoring.verify import RecordedModel
 from ktdeval.values import JsonValue, install_command
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
 from ktdfin_play import Scripted
@@ -138,72 +135,7 @@ def test_a_coroutine_asks_by_the_asynchronous_client() -> None:
     assert len(outcome.decision.action) == 1
 
 
-def test_anthropics_form_is_answered_at_its_own_address() -> None:
-    anthropic = pytest.importorskip("anthropic")
-
-    def act(desk: FrameworkDesk) -> None:
-        client = anthropic.Anthropic(base_url=desk.anthropic_base_url, api_key=desk.api_key)
-        asked = [{"role": "user", "content": desk.prompt}]
-        with client:
-            reply = client.messages.create(model="any", max_tokens=100, messages=asked)
-        assert reply.content[0].text == "Buy."
-        desk.submit(orders())
-
-    assert len(outcome_of(act, Reply("Buy.")).decision.action) == 1
-
-
-def test_the_tools_are_served_by_the_protocol_with_the_headers() -> None:
-    def act(desk: FrameworkDesk) -> None:
-        listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-        asked = urllib.request.Request(
-            desk.mcp_url,
-            json.dumps(listed).encode(),
-            {**desk.mcp_headers, "Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(asked, timeout=30) as answer:
-            tools = json.load(answer)["result"]["tools"]
-        assert [each["name"] for each in tools] == TOOLS
-        assert [each.name for each in desk.tools] == TOOLS
-
-    outcome_of(act)
-
-
-def test_without_the_key_nothing_is_answered() -> None:
-    def act(desk: FrameworkDesk) -> None:
-        for address in (f"{desk.base_url}/models", desk.mcp_url.replace("/mcp", "/tools")):
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(address, timeout=30)
-            assert refused.value.code == 401
-            refused.value.close()
-
-    outcome_of(act)
-
-
-def test_the_servers_end_with_the_step() -> None:
-    addresses = []
-    outcome_of(lambda desk: addresses.extend([desk.base_url, desk.mcp_url]))
-
-    assert len(addresses) == 2
-    for address in addresses:
-        with pytest.raises(urllib.error.URLError):
-            urllib.request.urlopen(address, timeout=30)
-
-
-def test_an_agent_that_submits_nothing_holds() -> None:
-    outcome = outcome_of(lambda desk: None)
-
-    assert (outcome.decision.action, outcome.decision.provenance) == ((), "fallback")
-
-
 # --- memory
-
-
-def test_what_it_returns_is_its_memory_at_the_next_step() -> None:
-    def act(desk: FrameworkDesk) -> JsonValue:
-        assert isinstance(desk.memory, int)
-        return desk.memory + 1
-
-    assert outcome_of(act, memory=41).decision.memory == 42
 
 
 def test_identities_in_its_memory_are_withheld() -> None:
@@ -234,22 +166,6 @@ def test_an_agent_that_raises_before_it_did_anything_ends_the_run_with_its_line(
     assert "test_framework_agent.py:" in message
 
 
-def raises_after_a_look(desk: FrameworkDesk) -> None:
-    desk.call_tool("look", {"stock_id": handle()})
-    raise ValueError(f"no idea of {CODE} with {desk.api_key}")
-
-
-def test_an_agent_that_raises_later_fails_the_step_and_keeps_its_memory() -> None:
-    outcome = outcome_of(raises_after_a_look, memory="before")
-
-    assert (outcome.decision.provenance, outcome.decision.memory) == ("error", "before")
-    assert outcome.counts.failures == {"agent_raised": 1}
-    said = outcome.transcript.external.report["raised"]
-    assert said.startswith("ValueError: no idea of ")
-    assert "[token]" in said
-    assert CODE not in said
-
-
 def test_what_a_group_of_tasks_raised_is_named_itself() -> None:
     async def fails() -> None:
         raise LookupError("no such label")
@@ -272,21 +188,6 @@ def test_what_was_accepted_stands_though_the_agent_raises_then() -> None:
 
     assert len(outcome.decision.action) == 1
     assert outcome.counts.failures == {"agent_raised": 1}
-
-
-@pytest.mark.parametrize("catches", [False, True], ids=["raised on", "caught"])
-def test_a_failed_call_of_the_model_fails_the_step_under_its_own_kind(catches: bool) -> None:
-    def act(desk: FrameworkDesk) -> None:
-        try:
-            loop(desk)
-        except Exception:
-            if not catches:
-                raise
-
-    outcome = outcome_of(act, ModelError("overloaded", "HTTP 529"))
-
-    assert outcome.decision.provenance == "error"
-    assert outcome.counts.failures == {"model_overloaded": 1}
 
 
 @pytest.mark.parametrize("catches", [False, True], ids=["raised on", "caught"])
@@ -324,17 +225,6 @@ def test_a_missing_client_is_named_with_what_installs_it(monkeypatch: pytest.Mon
 
 def never(desk: FrameworkDesk) -> None:
     raise AssertionError("the framework was started")
-
-
-@pytest.mark.parametrize("act", [loop, raises_after_a_look])
-def test_a_step_is_executed_again_without_the_framework(act: Callable[[Any], None]) -> None:
-    outcome = outcome_of(act, calls_tool("submit_action", orders()), memory="before")
-
-    model = RecordedModel()
-    model.begin_step(outcome.transcript)
-    again = session_of(model).decide(FrameworkAgent(never), OBSERVATION, "before")
-
-    assert again == outcome
 
 
 def test_nothing_is_started_for_a_plan() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -126,18 +125,6 @@ def test_a_client_decides_an_episode_day_by_day(host: RemoteHost) -> None:
     assert over["text"] == "The episode is over. Call begin_episode for another one, or end."
     assert (run.late, run.clients) == ([False] * 3, [1] * 3)
     assert [act.kind for act in run.steps[0].acts] == ["tool", "submit"]
-
-
-def test_after_an_episode_a_client_begins_another(host: RemoteHost) -> None:
-    with running(host, days=1), running(host, days=1):
-        made, first = waits_for_client(host)
-        made.go_on(first["text"])
-        second = made.begin()
-        made.go_on(second["text"])
-        third = made.begin()
-
-    assert first["episode"] != second["episode"]
-    assert (third["failure"], third["episode"]) == ("no_episode", None)
 
 
 def test_the_tools_are_listed_before_an_episode_is_begun(host: RemoteHost) -> None:
@@ -264,19 +251,6 @@ def test_without_a_client_the_run_stops(host: RemoteHost) -> None:
     assert str(run.error) == (
         "agent remote: no client connected for 0.1 s; run the same command again when a client is ready, or raise wait_s="
     )
-
-
-def test_another_client_at_work_is_waited_for(host: RemoteHost) -> None:
-    with running(host) as held:
-        made, begun = waits_for_client(host)
-        with running(host, wait_s=0.1) as waiting:
-            time.sleep(0.4)
-            assert waiting.error is None
-            made.go_on(begun["text"])
-            held.wait()
-            waiting.wait()
-
-    assert isinstance(waiting.error, ProviderError)
 
 
 def test_a_run_that_is_stopped_does_not_wait_for_clients(host: RemoteHost) -> None:

@@ -19,7 +19,6 @@ from ktdeval_command.stdio_relay import (
     answer_to,
     stdio_command,
 )
-from local_server import free_port
 from tool_clients import Tools, request, tools
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}
@@ -52,49 +51,6 @@ def of(running: Tools) -> ToolConnection:
 
 def message(method: str, params: Any = None, request_id: Any = 1) -> bytes:
     return json.dumps(request(method, params, request_id)).encode()
-
-
-@pytest.mark.anyio
-async def test_the_official_client_lists_and_calls_tools_over_stdio() -> None:
-    mcp = pytest.importorskip("mcp", reason="needs the package mcp")
-    command, *words = stdio_command(sys.executable)
-    with tools(instructions="Submit once.") as running:
-        env = environment(running.server.address)
-        started = mcp.StdioServerParameters(command=command, args=words, env=env)
-        async with mcp.Client(started) as client:
-            listed = (await client.list_tools()).tools
-            looked = await client.call_tool("look", {"id": "S1"})
-            failed = await client.call_tool("absent", {})
-            assert client.instructions == "Submit once."
-
-    assert [tool.name for tool in listed] == ["look", "submit_action"]
-    assert looked.content[0].text == 'look {"id":"S1"} — 你好'
-    assert failed.is_error
-    assert running.called == [("look", '{"id":"S1"}'), ("absent", "{}")]
-
-
-def test_requests_in_flight_are_answered_in_order_and_the_end_of_stdin_ends_it() -> None:
-    with tools() as running:
-        status, answers, error = relayed(
-            environment(running.server.mcp_url),
-            request("ping", request_id="a"),
-            {"jsonrpc": "2.0", "method": "notifications/initialized"},
-            b"\n",
-            request("tools/call", CALL, 2),
-            b"no JSON\n",
-            {"id": 3, "method": "ping"},
-            json.dumps(request("ping", request_id=4)).encode(),  # without an end of line
-        )
-
-    assert (status, error) == (0, "")
-    assert [(answer["id"], answer.get("error", {}).get("code")) for answer in answers] == [
-        ("a", None),
-        (2, None),
-        (None, -32700),
-        (3, -32600),
-        (4, None),
-    ]
-    assert running.called == [("look", '{"id":"S1"}')]
 
 
 @pytest.mark.parametrize(
@@ -151,17 +107,6 @@ def test_a_call_is_not_made_twice_where_its_answer_is_lost() -> None:
     assert answer["id"] == 9
     assert answer["error"]["message"].startswith("the tool server does not answer: ")
     assert len(running.calls) == 1
-
-
-def test_a_server_that_is_gone_is_told_for_each_request() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    status, answers, error = relayed(
-        environment(url), request("ping"), {"jsonrpc": "2.0", "method": "notifications/x"}
-    )
-
-    assert (status, error) == (0, "")
-    assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [(1, -32603)]
-    assert "Connection refused" in answers[0]["error"]["message"]
 
 
 def test_a_connection_stays_in_the_session_that_it_began_and_ends_it() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,11 +14,9 @@ from bridge_clients import TOKEN
 from ktdeval.errors import BudgetError, StoreError
 from ktdeval.harness import ToolCall, ToolResult
 from ktdeval_command.loopback_server import ServerLimits, serving
-from ktdeval_command.mcp_messages import VERSIONS
 from ktdeval_command.tool_server import ToolServer
-from raw_requests import ambiguous_requests, answer_to, statuses
 from threads import wait_for_error_text
-from tool_clients import BEARER, INITIALIZE, LOOK, SUBMIT, Tools, asked, request, told, tools
+from tool_clients import BEARER, INITIALIZE, LOOK, Tools, asked, request, told, tools
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}
 
@@ -45,74 +41,13 @@ async def connected(running: Tools, mode: str) -> AsyncIterator[Any]:
         yield client
 
 
-# ---- the official client
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_the_official_client_lists_and_calls_tools(mode: str) -> None:
-    with tools(instructions="Submit once.") as running:
-        async with connected(running, mode) as client:
-            listed = (await client.list_tools()).tools
-            looked = await client.call_tool("look", {"id": "S1", "days": 2.50, "note": "你"})
-            failed = await client.call_tool("absent", {})
-
-            assert client.protocol_version == "2025-11-25"
-            assert client.server_info.name == "ktdeval"
-            assert client.instructions == "Submit once."
-
-    assert [(tool.name, tool.description) for tool in listed] == [
-        (LOOK.name, LOOK.description),
-        (SUBMIT.name, SUBMIT.description),
-    ]
-    assert listed[0].input_schema == {"type": "object", **LOOK.parameters}
-    assert listed[1].input_schema == SUBMIT.parameters
-    sent = '{"id":"S1","days":2.5,"note":"你"}'
-    assert (looked.is_error, looked.content[0].text) == (False, f"look {sent} — 你好")
-    assert (failed.is_error, failed.content[0].text) == (True, "there is no tool absent")
-    assert running.called == [("look", sent), ("absent", "{}")]
-
-
-@pytest.mark.anyio
-async def test_a_client_without_the_token_is_refused() -> None:
-    mcp = pytest.importorskip("mcp", reason="needs the package mcp")
-    with tools() as running, pytest.raises(BaseExceptionGroup) as caught:
-        async with mcp.Client(running.server.mcp_url):
-            pass
-
-    (error,) = caught.value.exceptions
-    while isinstance(error, BaseExceptionGroup):
-        (error,) = error.exceptions
-    assert "lacks this tool server's token" in str(error)
-
-
 # ---- the protocol
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_version_that_is_spoken_is_agreed_to(version: str) -> None:
-    with tools() as running:
-        answered = told(running, request("initialize", {**INITIALIZE, "protocolVersion": version}))
-        listed = told(running, request("tools/list"), MCP_Protocol_Version=version)
-
-    assert answered.json()["result"]["protocolVersion"] == version
-    assert answered.json()["result"]["capabilities"] == {"tools": {"listChanged": False}}
-    assert "instructions" not in answered.json()["result"]
-    assert [tool["name"] for tool in listed.json()["result"]["tools"]] == ["look", "submit_action"]
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "1.0", "", "x" * 5000])
 def test_for_another_version_the_newest_is_offered(version: str) -> None:
     with tools() as running:
         answered = told(running, request("initialize", {**INITIALIZE, "protocolVersion": version}))
-
-    assert answered.json()["result"]["protocolVersion"] == "2025-11-25"
-
-
-def test_a_header_is_not_held_against_the_request_that_agrees_on_a_version() -> None:
-    with tools() as running:
-        begun = request("initialize", {**INITIALIZE, "protocolVersion": "2026-07-28"})
-        answered = told(running, begun, MCP_Protocol_Version="2026-07-28")
 
     assert answered.json()["result"]["protocolVersion"] == "2025-11-25"
 
@@ -223,15 +158,6 @@ def test_half_a_character_is_replaced() -> None:
     assert running.called == [("look", '{"id":"cut ?"}')]
 
 
-def test_each_call_has_an_id_of_its_own() -> None:
-    with tools() as running:
-        for _ in range(2):
-            told(running, request("tools/call", CALL))
-        asked(running, "/tools/look")
-
-    assert [call.id for call in running.calls] == ["call_1", "call_2", "call_3"]
-
-
 def test_a_list_of_messages_is_answered_where_its_version_has_them() -> None:
     batch = [
         request("ping", request_id=1),
@@ -284,15 +210,6 @@ def test_sessions_beyond_a_thousand_end_the_oldest() -> None:
         assert not running.server.has_session(sessions[0])
         assert running.server.has_session(sessions[1])
         assert running.server.has_session(sessions[-1])
-
-
-def test_the_list_is_asked_for_each_time() -> None:
-    given = [[LOOK, SUBMIT], [SUBMIT]]
-    server = ToolServer(lambda: given.pop(0), lambda _: ToolResult(""), TOKEN)
-    with serving(server):
-        lists = [told(Tools(server), request("tools/list")).json()["result"] for _ in range(2)]
-
-    assert [len(listed["tools"]) for listed in lists] == [2, 1]
 
 
 # ---- the plain form
@@ -427,66 +344,6 @@ def test_other_addresses_are_refused_with_those_that_are_known(method: str, path
     assert running.calls == []
 
 
-# ---- requests that are none
-
-
-@pytest.mark.parametrize("path", ["/mcp", "/tools/look"])
-@pytest.mark.parametrize("name", ambiguous_requests("POST", "/mcp"))
-def test_a_request_that_can_be_read_in_two_ways_is_refused_with_what_follows(
-    name: str, path: str
-) -> None:
-    given = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
-    sent = ambiguous_requests("POST", path)[name].replace(b"Host: 127.0.0.1\r\n", given, 1)
-    with tools() as running:
-        answer = answer_to(running.port, sent)
-
-    assert statuses(answer) == [400]
-    assert running.calls == []
-
-
-def test_a_request_with_two_sessions_is_refused() -> None:
-    head = f"POST /mcp HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 0\r\n"
-    twice = "Mcp-Session-Id: a\r\nmcp-session-id: b\r\n\r\n"
-    with tools() as running:
-        answer = answer_to(running.port, (head + twice).encode())
-
-    assert statuses(answer) == [400]
-    assert b"the header mcp-session-id appears more than once" in answer
-
-
-@pytest.mark.parametrize("path", ["/mcp", "/tools/look"])
-def test_a_body_beyond_the_limit_is_refused(path: str) -> None:
-    with tools(limits=ServerLimits(body_bytes=1000)) as running:
-        answered = asked(running, path, b"x" * 1001)
-
-    assert answered.status == 413
-    assert "the body has over 1,000 bytes" in str(answered.json())
-    assert running.calls == []
-
-
-def test_a_body_that_is_cut_or_late_is_refused() -> None:
-    head = f"POST /tools/look HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 10\r\n"
-    messages = []
-    for limits in (ServerLimits(), ServerLimits(body_s=-1.0)):
-        with (
-            tools(limits=limits) as running,
-            socket.create_connection(("127.0.0.1", running.port), timeout=30) as connection,
-        ):
-            connection.sendall(f"{head}\r\n{{".encode())
-            if limits.body_s > 0:
-                connection.shutdown(socket.SHUT_WR)
-            answer = b""
-            while piece := connection.recv(1 << 16):
-                answer += piece
-        messages.append(json.loads(answer.partition(b"\r\n\r\n")[2])["text"])
-        assert running.calls == []
-
-    assert messages == [
-        "the body is shorter than Content-Length",
-        "the body did not arrive in time",
-    ]
-
-
 # ---- calls
 
 
@@ -507,29 +364,6 @@ def test_a_hundred_at_once_are_all_answered() -> None:
 
     assert sorted(found) == sorted(f'look {{"id": {number}}} — 你好' for number in range(100))
     assert len({call.id for call in running.calls}) == 100
-
-
-def test_two_tools_are_called_side_by_side() -> None:
-    both = threading.Barrier(2, timeout=30)
-
-    def call(_: ToolCall) -> ToolResult:
-        both.wait()
-        return ToolResult("met")
-
-    with tools(call) as running:
-        found: list[int] = []
-        threads = [
-            threading.Thread(
-                target=lambda: found.append(told(running, request("tools/call", CALL)).status)
-            )
-            for _ in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    assert found == [200, 200]
 
 
 def test_an_error_of_the_run_is_told_to_the_programs_model() -> None:
@@ -567,48 +401,6 @@ def test_a_defect_of_ours_is_answered_and_shown_and_the_server_goes_on(
     assert "the tool server failed on this request" in str(failed.json())
     assert "secret" not in failed.body.decode()
     wait_for_error_text(capsys, "ZeroDivisionError")
-
-
-def test_one_connection_takes_many_calls_and_closing_the_server_ends_it() -> None:
-    with tools() as running:
-        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
-        ports = set()
-        for path, body in [("/tools/look", b"{}"), ("/mcp", b"no JSON"), ("/nowhere", b"x")] * 3:
-            connection.request("POST", path, body, BEARER)
-            ports.add(connection.sock.getsockname()[1])
-            connection.getresponse().read()
-    ended = connection.sock.recv(10)
-    connection.close()
-
-    assert len(ports) == 1
-    assert len(running.calls) == 3
-    assert ended == b""
-
-
-def test_closing_waits_for_calls_that_were_begun() -> None:
-    begun, closing = threading.Event(), threading.Event()
-    done: list[str] = []
-
-    class Closing(ToolServer):
-        def server_close(self) -> None:
-            closing.set()
-            super().server_close()
-            done.append("closed")
-
-    def call(_: ToolCall) -> ToolResult:
-        begun.set()
-        closing.wait(30)
-        done.append("called")
-        return ToolResult("late")
-
-    server = Closing(lambda: [LOOK], call, TOKEN)
-    with serving(server):
-        asking = threading.Thread(target=asked, args=(Tools(server), "/tools/look"))
-        asking.start()
-        assert begun.wait(30)
-    asking.join()
-
-    assert done == ["called", "closed"]
 
 
 def test_where_to_listen_can_be_chosen() -> None:

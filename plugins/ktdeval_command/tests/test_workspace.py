@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
 from ktdeval.values import sha256_hex
 from ktdeval_command.workspace import (
@@ -182,15 +181,6 @@ def test_what_is_no_plain_file_is_refused_by_name(
     assert archived.listing == without.listing
 
 
-def test_a_device_is_refused(folder: Path, workspaces: ProgramWorkspaces) -> None:
-    try:
-        os.mknod(folder / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
-    except PermissionError:
-        pytest.skip("making a device needs root")
-
-    assert workspaces.from_folder(folder).refused == (UnarchivedEntry(path="null", why="device"),)
-
-
 def test_names_that_are_not_utf8_are_refused(folder: Path, workspaces: ProgramWorkspaces) -> None:
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff\xfe")).write_bytes(b"x")
 
@@ -224,13 +214,6 @@ def test_too_many_bytes_are_refused(
         workspaces.from_folder(folder)
 
 
-def test_bytes_up_to_the_limit_are_archived(folder: Path, workspaces: ProgramWorkspaces) -> None:
-    with (folder / "large").open("wb") as file:
-        file.truncate((4 << 20) - 264)
-
-    assert workspaces.from_folder(folder).size == 4 << 20
-
-
 @pytest.mark.parametrize(("count", "fits"), [(195, True), (196, False)])
 def test_files_and_folders_are_counted(
     count: int, fits: bool, folder: Path, workspaces: ProgramWorkspaces
@@ -261,31 +244,12 @@ def stored(tmp_path: Path, digest: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("data", [b"", b"changed", b"buy low"])
-def test_a_changed_object_is_found(
-    data: bytes, tmp_path: Path, workspaces: ProgramWorkspaces
-) -> None:
-    listing = workspaces.from_files(FILES)
-    stored(tmp_path, sha256_hex(FILES["notes.md"])).write_bytes(data)
-
-    with pytest.raises(WorkspaceError, match="does not match its hash"):
-        workspaces.restore(listing, tmp_path / "back")
-
-
 def test_a_changed_listing_is_found(tmp_path: Path, workspaces: ProgramWorkspaces) -> None:
     listing = workspaces.from_files(FILES)
     stored(tmp_path, listing).write_bytes(b"[]")
 
     with pytest.raises(WorkspaceError, match="does not match its hash"):
         workspaces.entries(listing)
-
-
-def test_a_missing_object_is_found(tmp_path: Path, workspaces: ProgramWorkspaces) -> None:
-    listing = workspaces.from_files(FILES)
-    stored(tmp_path, sha256_hex(FILES["notes.md"])).unlink()
-
-    with pytest.raises(StoreError, match=sha256_hex(FILES["notes.md"])):
-        workspaces.restore(listing, tmp_path / "back")
 
 
 @pytest.mark.parametrize("listing", ["", "../x", "a" * 63, "A" * 64, "g" * 64])

@@ -50,74 +50,6 @@ def last(market: MarketSnapshot, rule: RegimeRule) -> Regime:
 
 
 @pytest.mark.parametrize(
-    ("levels", "expected"),
-    [
-        ([50.0, 100.0, 110.0], Regime("up", 110 / 105)),
-        ([50.0, 110.0, 100.0], Regime("down", 100 / 105)),
-        ([100.0, 100.0, 100.0], Regime("down", 1.0)),  # not above its mean
-    ],
-)
-def test_the_trend_is_up_above_the_mean_of_the_last_levels(
-    levels: list[float], expected: Regime
-) -> None:
-    assert last(market_of(levels), short("trend", days=2)) == expected
-
-
-@pytest.mark.parametrize(("final", "name", "ratio"), [(1.1, "low", 2 / 3), (1.331, "high", 2.0)])
-def test_volatility_is_high_above_the_median_of_its_earlier_values(
-    final: float, name: str, ratio: float
-) -> None:
-    """Log returns a, -a, 0 and then a or 3a, with a = log 1.1: deviations of two are 2a, a and then
-    a or 3a, each over the root of 2; the median of the earlier two is 1.5 a.
-    """
-    regime = last(
-        market_of([100.0, 110.0, 100.0, 100.0, 100.0 * final]), short("volatility", days=2, past=2)
-    )
-
-    assert regime.name == name
-    assert regime.figure == pytest.approx(ratio, rel=1e-12)
-
-
-BREADTH = short("breadth", days=2, members=2)
-
-
-@pytest.mark.parametrize(
-    ("risers", "name", "share"), [(1, "narrow", 1 / 4), (2, "narrow", 1 / 2), (3, "broad", 3 / 4)]
-)
-def test_breadth_is_broad_where_more_than_half_of_the_members_are_above_their_mean(
-    risers: int, name: str, share: float
-) -> None:
-    closes: Rows = {}
-    for number in range(4):
-        closes[f"60900{number}.SH"] = [10.0, 11.0 if number < risers else 10.0]
-
-    assert last(tiny_snapshot(closes), BREADTH) == Regime(name, share)
-
-
-def test_breadth_counts_members_of_the_day_with_a_close_on_each_day() -> None:
-    """Of four names, one left the index and one was suspended; a two-for-one split is not a
-    decline.
-    """
-    closes: Rows = {
-        "609000.SH": [10.0, 11.0],
-        "609001.SH": [10.0, 5.5],
-        "609002.SH": [10.0, 9.0],
-        "609003.SH": [None, 9.0],
-    }
-    details = SnapshotDetails(
-        factors={"609001.SH": [1.0, 2.0]}, members={"609002.SH": [True, False]}
-    )
-
-    assert last(tiny_snapshot(closes, details), BREADTH) == Regime("broad", 1.0)
-
-
-def test_days_on_which_the_index_has_no_level_do_not_count() -> None:
-    """In a mixed market, coins trade while the index's exchange is closed."""
-    levels = [50.0, 100.0, math.nan, 110.0, math.nan]
-    assert last(market_of(levels), short("trend", days=2)) == Regime("up", 110 / 105)
-
-
-@pytest.mark.parametrize(
     ("rule", "reason"),
     [
         ("trend", "needs 200 levels of the index, but has 180 up to 2024-09-09"),
@@ -176,16 +108,6 @@ def changed_from(market: MarketSnapshot, row: int) -> MarketSnapshot:
     member = market.member.copy()
     member[row:, ::2] = False
     return replace(market, indices={market.meta.benchmark: levels}, close=close, member=member)
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("row", [200, 260, 333])
-def test_a_regime_is_that_of_days_up_to_its_own(rule: str, row: int) -> None:
-    known = regime_of(LONG.as_of(row), RULES[rule])
-
-    assert known.name is not None
-    assert regime_of(changed_from(LONG, row + 1).as_of(row), RULES[rule]) == known
-    assert regime_of(changed_from(LONG, row).as_of(row), RULES[rule]) != known
 
 
 # ==== reports
@@ -299,30 +221,6 @@ def test_prices_of_the_days_of_a_window_do_not_move_it(
     for rule in RULES:
         windows = [row["cell"] for row in report["windows"] if row["by"] == rule]
         assert windows == regimes_of(MARKET, rule)
-
-
-def test_years_are_those_of_the_first_fill_and_two_windows_are_too_few(
-    terminal: CardTerminal,
-) -> None:
-    windows = {
-        "A": ("2023-12-29", "2024-02-01"),
-        "B": ("2024-01-02", "2024-02-05"),
-        "C": ("2024-03-01", "2024-04-05"),
-        "D": ("2024-06-03", "2024-07-05"),
-    }
-    figures = {(name, 0): 0.01 * k for k, name in enumerate(windows)}
-    card = make_card(figures, windows=windows)
-    report = terminal.report("compare", *terminal.cards(card), "--by", "year")
-    few, enough = report["cards"]
-
-    assert (few["cell"], few["n"], few["value"], few["reason"]) == (
-        "2023",
-        1,
-        None,
-        "fewer than 3 windows",
-    )
-    assert (enough["cell"], enough["n"], enough["value"]) == ("2024", 3, pytest.approx(0.02))
-    assert report["tests"] == []
 
 
 def eight_names() -> MarketSnapshot:

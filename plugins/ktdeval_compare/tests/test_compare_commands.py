@@ -102,23 +102,6 @@ def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTermina
     assert any("as in KTD-Fin" in note for note in by_episode["notes"])
 
 
-def test_a_note_states_that_five_windows_cannot_reach_significance(terminal: CardTerminal) -> None:
-    base = figures(5)
-    report = terminal.report(
-        "compare", *terminal.pair(base, {cell: 1 + 2 * value for cell, value in base.items()})
-    )
-
-    assert report["tests"][0]["verdict"] == "tied"
-    assert (
-        report["tests"][0]["shift"]["reason"]
-        == "5 pairs: the highest possible level of an interval is 93.75 %"
-    )
-    assert any(
-        "can't reach p 0.05, whatever the figures: the smallest p is 0.0625" in note
-        for note in report["notes"]
-    )
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> None:

@@ -18,7 +18,6 @@ from ktdeval.cards import CutoffEntry, listed_cutoff, parse_cutoff, sides
 from ktdeval.cards.fields import cutoff as module
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
-from ktdeval.market.rules.calendar import parse_day
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
@@ -54,35 +53,7 @@ BOARD_MODELS = [
 ]
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if "/" not in row["pattern"]], ids=str)
-def test_a_row_has_a_date_or_says_that_none_is_known_with_source_and_day(
-    row: dict[str, str],
-) -> None:
-    assert "2026-10-01" <= str(parse_day(row["checked"])) <= "2026-12-31"
-
-    if row["cutoff"] == "unknown":
-        assert row["confidence"] == ""
-        assert row["source"]
-        return
-
-    assert parse_cutoff(row["cutoff"]).date == row["cutoff"]
-    assert row["confidence"] in ("vendor", "reported")
-    assert row["source"].startswith("https://")
-
-
 REPORTED = csv_rows(facts_file("reported_cutoffs.csv"))
-
-
-def test_each_reported_row_has_a_date_who_lists_it_and_a_day() -> None:
-    names = [row["name"] for row in not_empty(REPORTED)]
-    assert names == sorted(set(names))
-
-    for row in not_empty(REPORTED):
-        assert parse_cutoff(row["cutoff"]).date == row["cutoff"]
-        assert row["name"] == module.reported_name(row["name"])
-        assert row["listed_by"]
-        assert row["cutoff"] < row["checked"] <= "2026-12-31"
-        assert parse_day(row["checked"])
 
 
 def test_rules_of_the_suite_are_trained_on_nothing_or_on_what_nobody_knows() -> None:
@@ -95,13 +66,6 @@ def test_rules_of_the_suite_are_trained_on_nothing_or_on_what_nobody_knows() -> 
     }
 
 
-@pytest.mark.parametrize(("name", "month"), LISTED["guarded"].items())
-def test_each_model_of_a_sourced_table_of_others_has_its_month(name: str, month: str) -> None:
-    known = listed_cutoff(f"anybody/{name}", {})
-    assert isinstance(known, CutoffEntry)
-    assert known.date[:7] == month
-
-
 @pytest.mark.parametrize(("name", "date"), LISTED["in_papers"].items())
 def test_each_model_of_the_papers_is_listed_by_whichever_host(name: str, date: str) -> None:
     known = listed_cutoff(name, {})
@@ -109,28 +73,10 @@ def test_each_model_of_the_papers_is_listed_by_whichever_host(name: str, date: s
     assert module._listed_row(name) is not None or isinstance(known, CutoffEntry)
 
 
-@pytest.mark.parametrize("name", LISTED["lower_bounds"])
-def test_a_date_of_others_than_the_vendor_is_a_lower_bound(name: str) -> None:
-    known = listed_cutoff(name, {})
-
-    assert isinstance(known, CutoffEntry)
-    assert known.is_lower_bound
-    assert known.source.startswith("https://models.dev of 2026-")
-
-
 @pytest.mark.parametrize("name", BOARD_MODELS)
 def test_each_model_of_a_public_board_has_a_row(name: str) -> None:
     known = listed_cutoff(name, {})
     assert isinstance(known, CutoffEntry) or module._listed_row(name) is not None
-
-
-def test_the_vendors_word_comes_before_a_list_of_others() -> None:
-    name = module.reported_name("gpt-4.1")
-    assert name in {row["name"] for row in REPORTED}
-
-    known = listed_cutoff("openai/gpt-4.1", {})
-    assert isinstance(known, CutoffEntry)
-    assert (known.date, known.confidence) == ("2024-06-01", "vendor")
 
 
 @pytest.mark.parametrize("name", ["human/claude-opus-5", "builtin/gpt-5", "planted/memory"])

@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.stats
 from msgspec import UNSET
-from statsmodels.regression.linear_model import OLS
-from statsmodels.stats.anova import anova_lm
 
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
@@ -70,24 +67,6 @@ def test_sums_of_squares_by_hand(values: Any, expected: Any) -> None:
     } == expected
 
 
-@pytest.mark.parametrize("replicates", [1, 3])
-def test_sums_of_squares_match_anova_lm(replicates: int) -> None:
-    values = planted(np.random.default_rng(1), (3, 4, replicates), (2, 1, 1, 1))
-    places = np.indices(values.shape).reshape(3, -1)
-    frame = pd.DataFrame({"a": places[0], "m": places[1], "y": values.ravel()})
-    table = anova_lm(
-        OLS.from_formula(f"y ~ C(a) {'*' if replicates > 1 else '+'} C(m)", frame).fit()
-    )
-    parts = sums_of_squares(values)
-
-    assert [part.ss for part in parts.values()] == pytest.approx(table["sum_sq"].tolist())
-    assert [part.df for part in parts.values()] == table["df"].tolist()
-    assert math.fsum(value or 0 for value in shares(parts).values()) == pytest.approx(1)
-
-    tested = [f_p(parts, effect) for effect in parts if effect != RESIDUAL]
-    assert tested == pytest.approx(table["PR(>F)"].dropna().tolist())
-
-
 def test_an_effect_has_no_f_test_where_nothing_is_left_to_chance() -> None:
     parts = sums_of_squares(np.array([[0.0, 0.0], [2.0, 2.0]])[..., None])
 
@@ -100,32 +79,6 @@ def test_a_factor_of_one_level_and_one_factor_without_replicates_have_no_squares
 ) -> None:
     with pytest.raises(ValueError, match="every factor needs two levels"):
         sums_of_squares(np.arange(float(math.prod(shape))).reshape(shape))
-
-
-@pytest.mark.parametrize("level", [0.8, 0.95])
-def test_the_interval_of_one_factor_is_the_exact_one_of_its_intraclass_correlation(
-    level: float,
-) -> None:
-    """With one factor the pivotal interval has a closed form: ratios of mean squares are
-    F-distributed.
-    """
-    levels = 6
-    replicates = 4
-    rng = np.random.default_rng(8)
-    values = rng.normal(0, 1, (levels, 1)) + rng.normal(0, 1, (levels, replicates))
-    parts = sums_of_squares(values)
-    ratio = parts[0,].ss / (levels - 1) / (parts[RESIDUAL].ss / (levels * (replicates - 1)))
-    quantiles = scipy.stats.f.ppf(
-        [(1 + level) / 2, (1 - level) / 2], levels - 1, levels * (replicates - 1)
-    )
-    signal = ratio / quantiles - 1
-
-    component = component_shares(parts, level, 0)[0,]
-
-    assert component.share == pytest.approx((ratio - 1) / (ratio - 1 + replicates))
-
-    ends = signal / (signal + replicates)
-    assert [component.low, component.high] == pytest.approx(np.maximum(ends, 0), abs=0.015)
 
 
 def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
@@ -167,32 +120,6 @@ def test_planted_components_are_recovered_with_their_interval() -> None:
 
     assert means == pytest.approx(7 * truth, rel=0.2)
     assert (covered >= 120 * 0.90).all(), covered
-
-
-def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing(
-    tmp_path: Path, terminal: CardTerminal
-) -> None:
-    """By hand: runs of 0, 2 and 2, 0 have equal means of rows and of columns, and 4 with one degree
-    of freedom is left.
-
-    A component is (0 - 4) / 2 = -2: as a share 0, and all of the variance is the residual's.
-    """
-    parts = sums_of_squares(np.array([[0.0, 2.0], [2.0, 0.0]])[..., None])
-    components = component_shares(parts, 0.95, 0)
-
-    assert [each.estimate for each in components.values()] == pytest.approx([-2.0, -2.0, 4.0])
-    assert [each.share for each in components.values()] == [0.0, 0.0, 1.0]
-
-    (tmp_path / "runs.csv").write_text("agent,model,CR\na,x,0\na,y,2\nb,x,2\nb,y,0\n")
-    words = ("compare", "--factor", "agent,model", tmp_path / "runs.csv")
-
-    assert [row["variance"] for row in terminal.report(*words)["shares"]] == pytest.approx(
-        [-2.0, -2.0, 4.0]
-    )
-
-    message = "agent: the variance is estimated at -2 (squared unit of CR), below 0, as chance alone explains more"
-
-    assert message in terminal.text(*words)
 
 
 def test_the_mixed_model_agrees_with_mean_squares_and_reports_its_absence() -> None:
@@ -238,27 +165,6 @@ def test_a_fit_counts_where_it_converged_to_finite_components(
     assert mixed_model(np.arange(8.0).reshape(2, 2, 2), ["a", "b"]) == expected
 
 
-def test_permutation_p_is_uniform_without_an_effect() -> None:
-    rng = np.random.default_rng(6)
-    p_values = [
-        permutation_p(rng.normal([[[0], [9], [0], [5]]], 1, (3, 4, 1)), 0, seed, 99)
-        for seed in range(400)
-    ]
-    counts = np.histogram(p_values, np.linspace(0.005, 1.005, 11))[0]
-
-    assert ((counts - 40) ** 2 / 40).sum() < 27.9  # chi2, 9 degrees of freedom, 0.1 %
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_the_permutation_test_of_a_small_table_is_that_of_all_its_patterns(sign: int) -> None:
-    """2 × 2: each column is kept or swapped; two of the four patterns have the largest
-    difference.
-    """
-    table = sign * np.array([[[1.0], [2]], [[3], [5]]])
-
-    assert permutation_p(table, 0, 0) == pytest.approx(0.5, abs=0.02)
-
-
 def test_equal_values_have_a_permutation_p_of_one() -> None:
     assert permutation_p(np.ones((2, 2, 1)), 0, 0) == 1.0
 
@@ -294,15 +200,6 @@ def test_runs_change_places_with_their_figures_on_every_asset() -> None:
     table = np.array([[[1.0], [2]], [[3], [5]]])
 
     assert joint_permutation_p([table, 10 * table], 0, 0) == pytest.approx(0.5, abs=0.02)
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_one_asset_alone_has_the_p_of_its_own_test(axis: int) -> None:
-    values = planted(np.random.default_rng(12), (3, 4, 3), (0.6, 0.6, 0, 1))
-
-    assert joint_permutation_p([values], axis, 1) == pytest.approx(
-        permutation_p(values, axis, 0), abs=0.015
-    )
 
 
 def test_neither_the_scale_of_an_asset_nor_one_that_never_moves_matters() -> None:
@@ -480,53 +377,6 @@ def test_a_run_of_the_name_of_a_table_is_the_run(
 BY_HAND = {"a,x": (1, 3), "a,y": (5, 7), "b,x": (2, 2), "b,y": (4, 8)}
 
 
-def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: Path) -> None:
-    """A run's two windows are 10 above and 10 below its figure, which is not noise."""
-    rows = ["agent,model,window,seed,CR"]
-    for levels, figures in BY_HAND.items():
-        for seed, figure in enumerate(figures):
-            rows += [f"{levels},W1,{seed},{figure - 10}", f"{levels},W2,{seed},{figure + 10}"]
-
-    report = split(tmp_path, "\n".join(rows))
-
-    assert (report.metric, report.replicates, report.levels) == ("CR", 2, [2, 2])
-    assert {row.source: (row.ss, row.df) for row in report.shares} == {
-        "agent": (pytest.approx(0, abs=1e-9), 1),
-        "model": (pytest.approx(32), 1),
-        "agent x model": (pytest.approx(0, abs=1e-9), 1),
-        "residual": (pytest.approx(12), 4),
-    }
-
-
-def test_a_window_that_is_a_factor_is_a_level_and_no_mean(tmp_path: Path) -> None:
-    """By hand: windows are 10 above and 10 below the means of four runs each: 8 times 100."""
-    rows = ["agent,window,seed,CR"]
-    for levels, figures in {"a": (1, 3), "b": (2, 2)}.items():
-        for seed, figure in enumerate(figures):
-            rows += [f"{levels},W1,{seed},{figure - 10}", f"{levels},W2,{seed},{figure + 10}"]
-
-    report = split(tmp_path, "\n".join(rows), "agent,window")
-
-    assert (report.replicates, report.levels) == (2, [2, 2])
-
-    squares = {row.source: row.ss for row in report.shares}
-    assert squares["window"] == pytest.approx(800)
-    assert squares["agent"] == pytest.approx(0, abs=1e-9)
-    assert squares["residual"] == pytest.approx(4)
-
-
-def test_names_of_seeds_may_differ_between_combinations(tmp_path: Path) -> None:
-    rows = ["agent,model,seed,CR"]
-    for number, (levels, figures) in enumerate(BY_HAND.items()):
-        for seed, figure in enumerate(figures):
-            rows.append(f"{levels},{10 * number + seed},{figure}")
-
-    report = split(tmp_path, "\n".join(rows))
-
-    assert report.replicates == 2
-    assert [row.df for row in report.shares] == [1, 1, 1, 4]
-
-
 @pytest.mark.parametrize(
     ("last", "message"),
     [
@@ -596,22 +446,6 @@ def test_each_asset_is_split_by_itself_and_p_corrected_over_assets(tmp_path: Pat
     assert report.notes[0] == "one run each: the highest interaction is part of the residual"
 
 
-def test_an_asset_that_is_a_factor_is_split_with_the_others(tmp_path: Path) -> None:
-    report = split(tmp_path, TWO_ASSETS, "agent,model,asset")
-
-    assert {row.asset for row in report.shares} == {""}
-    assert report.levels == [2, 2, 2]
-    assert [row.source for row in report.shares] == [
-        "agent",
-        "model",
-        "asset",
-        "agent x model",
-        "agent x asset",
-        "model x asset",
-        "residual",
-    ]
-
-
 def test_a_refusal_names_the_asset_that_lacks_a_level(tmp_path: Path) -> None:
     lacking = TWO_ASSETS.replace("a,y,BTC,0\n", "").replace("b,y,BTC,2\n", "")
 
@@ -619,24 +453,6 @@ def test_a_refusal_names_the_asset_that_lacks_a_level(tmp_path: Path) -> None:
         KtdevalError, match=r"^BTC: factor model has one level, x; a share needs two"
     ):
         split(tmp_path, lacking)
-
-
-@pytest.mark.parametrize(
-    ("change", "verdict"), [(0.0, "shown"), (-1e-9, "not shown"), (1e-9, "shown")]
-)
-def test_a_share_is_shown_at_its_level_or_below(
-    change: float, verdict: str, tmp_path: Path
-) -> None:
-    rows = "".join(f"{agent},{model},{ord(agent)}\n" for agent in "abc" for model in "xyz")
-    content = f"agent,model,CR\n{rows}"
-    p = split(tmp_path, content).shares[0].p_holm
-
-    assert p is not None
-
-    report = split(tmp_path, content, alpha=p + change)
-
-    assert report.shares[0].verdict == verdict
-    assert report.alpha == p + change
 
 
 def test_rows_of_ensembles_are_in_no_share_but_among_identical_runs(tmp_path: Path) -> None:
@@ -655,18 +471,6 @@ def test_rows_of_ensembles_are_in_no_share_but_among_identical_runs(tmp_path: Pa
 
     (same,) = report.identical
     assert (same.runs, same.places, same.is_flat) == ([["a", "y"], ["a", "vote"]], [""], False)
-
-
-def test_shares_without_each_level_are_those_of_the_other_levels(tmp_path: Path) -> None:
-    """By hand: without agent c the squares are 36, 16 and 4 again."""
-    rows = "a,x,1\na,y,3\nb,x,5\nb,y,11\nc,x,100\nc,y,200\n"
-
-    report = split(tmp_path, f"agent,model,CR\n{rows}")
-
-    assert [row.without for row in report.without[::3]] == ["a", "b", "c"]
-    assert [row.ss for row in report.without if row.without == "c"] == pytest.approx([36, 16, 4])
-    assert {row.reml for row in report.without} == {None}
-    assert {row.without for row in report.shares} == {UNSET}
 
 
 @pytest.mark.parametrize(

@@ -382,15 +382,6 @@ def test_a_change_beyond_a_placebo_has_the_p_value_of_its_permutations() -> None
     assert p_beyond(near, far, again) == pytest.approx(1.0)
 
 
-def test_an_interval_over_steps_holds_their_mean() -> None:
-    row = simulated(np.random.default_rng(1), 6, 0.2, 0.0)
-    assert row.low is not None
-    assert row.high is not None
-    assert row.beyond is not None
-    assert row.low < row.beyond < row.high
-    assert row.beyond == pytest.approx(0.2, abs=0.07)
-
-
 def exact_row(moves: Sequence[float]) -> VariantFigures:
     """Figures of a change that moves a deterministic model by these amounts at each step."""
     decisions = []

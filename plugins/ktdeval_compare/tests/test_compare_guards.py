@@ -20,7 +20,7 @@ from ktdeval.errors import CardError
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import file_sha256, from_plain
 from ktdeval_compare.cutoffs import compute as cutoff
-from ktdeval_compare.forks.episode_distance import course_of, distances
+from ktdeval_compare.forks.episode_distance import course_of
 from ktdeval_compare.pairs import sharpe_difference as sharpe
 from ktdeval_compare.pairs.compared_cards import (
     EntrantCard,
@@ -100,25 +100,6 @@ def test_windows_are_needed_only_for_an_effect_and_more_of_them_with_noise() -> 
     assert needed(window_sd=0.02) is None
     assert needed(window_sd=0.0, effect=0.02) == 6
     assert needed(window_sd=0.02, effect=0.02) > 6
-
-
-def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
-    (row,) = plan_report(
-        PowerPlan(windows=8, window_sd=0.02, window_days=21, days_per_year=252)
-    ).by_seeds
-
-    assert row.effect_per_year == pytest.approx(12 * row.effect)
-    assert row.effect_normal_per_year == pytest.approx(12 * row.effect_normal)
-
-    (row,) = plan_report(PowerPlan(windows=8, window_sd=0.02, window_days=None)).by_seeds
-    assert (row.effect_per_year, row.effect_normal_per_year) == (None, None)
-
-    (row,) = plan_report(PowerPlan(windows=5, window_sd=0.02)).by_seeds
-    assert (row.effect, row.effect_per_year) == (
-        None,
-        None,
-    ), "five windows find nothing at the level"
-    assert row.effect_normal_per_year is not None
 
 
 @pytest.mark.parametrize(
@@ -316,31 +297,6 @@ def course(*orders: dict[str, Any], open_nav: int = 1000) -> Any:
     return course_of(Ledger({}, 1000, from_plain([made], list[StepRecord], "steps")))
 
 
-def test_trades_count_where_something_was_filled_and_there_was_an_account_to_fill_it_from() -> None:
-    assert course().trades[0] == {}
-    assert dict(course({}).trades[0]) == {(CODES[0], "buy"): 0.5}
-    assert dict(course({}, {"side": "sell", "notional_minor": 100}).trades[0]) == {
-        (CODES[0], "buy"): 0.5,
-        (CODES[0], "sell"): 0.1,
-    }
-    assert dict(course({}, {"notional_minor": 100}).trades[0]) == {(CODES[0], "buy"): 0.6}
-    assert course({"filled_shares": 0, "notional_minor": 0}).trades[0] == {}
-    assert course({"code": None, "stock_id": "S9"}).trades[0] == {}
-    assert course({}, open_nav=0).trades[0] == {}
-    assert course({}, open_nav=-5).trades[0] == {}
-
-
-def test_two_runs_without_orders_are_reported_as_such() -> None:
-    nothing = distances(course(), course())
-    assert (nothing["orders"], nothing["turnover"]) == ("neither gave an order", "neither traded")
-
-    one = distances(course({}), course())
-    assert (one["decisions"], one["orders"], one["turnover"]) == (1.0, 1.0, 1.0)
-
-    same = distances(course({}), course({}))
-    assert (same["decisions"], same["orders"], same["turnover"]) == (0.0, 0.0, 0.0)
-
-
 # -- daily series
 
 
@@ -452,21 +408,6 @@ def test_cells_that_not_all_have_finished_are_counted() -> None:
         paired_cells([whole, part], common=False)
 
 
-def test_several_cells_that_a_card_lacks_are_counted_from_the_first() -> None:
-    three = {**TWO, ("A3", 0): 0.3}
-    whole, part = entrants_of(make_card(three), make_card(ONE, "house/two"))
-
-    words = (
-        "card1: unpaired: it has not finished window A2 seed 0 and 1 more, which another card has;"
-        " run them, or compare on the 1 that all have with --common"
-    )
-
-    with pytest.raises(CardError) as refused:
-        paired_cells([whole, part], common=False)
-
-    assert str(refused.value) == words
-
-
 def test_cards_without_a_common_cell_can_not_be_paired() -> None:
     one, other = entrants_of(make_card(ONE), make_card({("A2", 0): 0.1}, "house/two"))
 
@@ -503,18 +444,6 @@ def test_a_median_over_fewer_episodes_is_noted_with_its_reason() -> None:
 
 
 # -- daily returns of several cards
-
-
-def test_a_day_of_two_seeds_is_their_mean(tmp_path: Path) -> None:
-    daily = {("A1", 0): (0.01, 0.02, 0.0), ("A1", 1): (0.03, 0.0, 0.0)}
-    card = make_card(dict.fromkeys(daily, 0.1))
-    entrants = load_entrants([save_run(tmp_path, card, daily, years={"A1": 365})])
-
-    table = daily_table(entrants, list(daily))
-
-    assert not isinstance(table, str)
-    assert table.returns[:, 0] == pytest.approx([0.02, 0.01, 0.0], abs=1e-7)
-    assert table.days_a_year == 365
 
 
 def test_ledgers_of_other_days_or_of_no_money_have_no_daily_table(tmp_path: Path) -> None:

@@ -103,41 +103,6 @@ def test_figures_by_hand() -> None:
     assert parted_on(course_of(one), course_of(other)) == "2024-01-04"
 
 
-def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_and_asset_are() -> (
-    None
-):
-    base = order(CODES[0], filled=0)
-
-    def decisions(*orders: dict[str, Any]) -> float | str:
-        return distances(
-            course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, [])))
-        )["decisions"]
-
-    assert (
-        decisions(
-            {
-                **base,
-                "confidence": 0.9,
-                "reason": "another thought",
-                "status": "rejected",
-                "rule": "lot",
-            }
-        )
-        == 0.0
-    )
-    assert decisions({**base, "side": "SELL"}) == 1.0
-    assert decisions({**base, "target_weight": 0.06}) == 1.0
-    assert decisions({**base, "target_weight": None, "shares": 100}) == 1.0
-    assert decisions({**base, "code": CODES[1]}) == 1.0
-    assert decisions({**base, "code": None, "stock_id": "asset_9999"}) == 1.0
-    assert decisions(base, base) == 1.0
-
-    two = [order(CODES[0]), order(CODES[1])]
-    left, right = (course_of(ledger((100_000, orders, []))) for orders in (two, two[::-1]))
-
-    assert set(distances(left, right).values()) == {0.0}
-
-
 def test_without_orders_there_is_no_share_of_them() -> None:
     still = course_of(ledger((100_000, [], [])))
 
@@ -197,88 +162,6 @@ def report_of(paths: Sequence[Path], **options: Any) -> InvarianceReport:
 def rows_of(report: InvarianceReport, between: str = "labels") -> dict[str, PairFigureRow]:
     """Rows for one kind of pair, by figure."""
     return {row.figure: row for row in report.figures if row.between == between}
-
-
-def test_a_figure_is_the_mean_over_episodes_of_their_distance(tmp_path: Path) -> None:
-    """By hand: one of five steps, one of one order, the full traded amount, log 1.1 on each day,
-    and 10 %; no distance in the second window.
-    """
-    rows = rows_of(report_of(of_two_keys(tmp_path)))
-
-    assert {name: row.value for name, row in rows.items()} == {
-        "decisions": pytest.approx(0.1),
-        "decisions_alike": 0.0,
-        "orders": pytest.approx(0.5),
-        "turnover": pytest.approx(0.5),
-        "nav": pytest.approx(math.log(1.1) / 2),
-        "total_return": pytest.approx(0.05),
-    }
-
-    counts = {(row.pairs, row.cells, row.windows, row.over) for row in rows.values()}
-    assert counts == {(2, 2, 2, "episode")}
-
-
-def test_intervals_are_those_of_student_within_the_range_of_the_figure(tmp_path: Path) -> None:
-    """Two values, x and 0, have mean x / 2 and standard error x / 2."""
-    reach = stats.t.ppf(0.975, 1)
-
-    rows = rows_of(report_of(of_two_keys(tmp_path)))
-
-    total = rows["total_return"]
-
-    assert (total.low, total.high) == (0.0, pytest.approx(0.05 * (1 + reach)))
-    assert total.reason is None
-
-    decisions = rows["decisions"]
-    assert (decisions.low, decisions.high) == (None, None)
-    assert decisions.reason == "the interval of 2 values is the whole range"
-
-    alike = rows["decisions_alike"]
-    assert (alike.low, alike.high) == (None, None)
-    assert alike.reason == "no variation: all values are the same"
-
-
-def test_an_interval_has_the_level_of_the_report(tmp_path: Path) -> None:
-    """At 50 % Student's quantile with one degree of freedom is 1."""
-    rows = rows_of(report_of(of_two_keys(tmp_path), alpha=0.5))
-
-    assert rows["decisions"].low == pytest.approx(0.0, abs=1e-12)
-    assert rows["decisions"].high == pytest.approx(0.2)
-
-
-def test_a_pair_is_a_row_with_its_figures_and_the_day_on_which_it_parted(tmp_path: Path) -> None:
-    one, other = of_two_keys(tmp_path)
-
-    report = report_of([other, one])
-
-    first, second = report.pairs
-
-    assert (first.between, first.window, first.parted_on) == ("labels", "A1", "2011-03-02")
-    assert (first.first.mask_key, first.second.mask_key) == ("a" * 32, "b" * 32)
-    assert first.first.path == str(one / "cards" / "blinded_open_research.json")
-    assert (first.decisions, first.orders, first.total_return) == (
-        pytest.approx(0.2),
-        1.0,
-        pytest.approx(0.1),
-    )
-    assert (second.window, second.parted_on, second.orders) == ("A2", None, 0.0)
-    assert first.undefined == {}
-    assert [card.mask_key for card in report.cards] == ["a" * 32, "b" * 32]
-    assert (report.alpha, report.over) == (0.05, "episode")
-
-
-def test_noise_is_the_standard_deviation_of_an_episode_and_what_two_differ_by(
-    tmp_path: Path,
-) -> None:
-    """Two draws of 0.1 and 0 have variance 0.005, two draws of 0 have none: the mean is 0.0025."""
-    report = report_of(of_two_keys(tmp_path))
-
-    (noise,) = report.noise
-
-    assert (noise.between, noise.cells, noise.episodes) == ("labels", 2, 2)
-    assert noise.sd == pytest.approx(0.05)
-    assert noise.difference_of_one == pytest.approx(1.959964 * math.sqrt(2) * 0.05)
-    assert noise.difference_of_means == pytest.approx(1.959964 * 0.05)
 
 
 def test_a_key_run_twice_tells_chance_from_labels(tmp_path: Path) -> None:
@@ -347,17 +230,6 @@ def test_seeds_of_one_key_are_paired_within_their_window(tmp_path: Path) -> None
     assert by_kind["seeds"].episodes == 4
 
 
-def test_over_windows_an_interval_is_of_the_means_of_their_seeds(tmp_path: Path) -> None:
-    """The means of the windows are 0.05 and 0, with a standard error of 0.025."""
-    report = report_of(of_two_seeds(tmp_path), over="window")
-
-    total = rows_of(report)["total_return"]
-
-    assert (total.over, total.cells, total.windows) == ("window", 4, 2)
-    assert total.value == pytest.approx(0.025)
-    assert total.high == pytest.approx(0.025 * (1 + stats.t.ppf(0.975, 1)))
-
-
 @pytest.mark.parametrize(
     ("over", "reason"),
     [
@@ -378,24 +250,6 @@ def test_one_value_has_no_interval(over: str, reason: str, tmp_path: Path) -> No
 
 
 # ---- notes
-
-
-def test_where_nothing_was_decided_otherwise_the_bound_is_that_of_no_success(
-    tmp_path: Path,
-) -> None:
-    """Two episodes without a difference, at 95 %: all but 1 - 0.05 ** (1 / 2)."""
-    daily = {WINDOWS[0]: ROSE, WINDOWS[1]: STILL}
-    runs = [run_of(tmp_path / key, key, daily) for key in "ab"]
-
-    notes = report_of(runs).notes
-
-    assert notes[0] == (
-        "blinded_open_research: no decision changed under other labels; with this number of"
-        f" (window, seed), at 95 % confidence, at most {100 * (1 - 0.05**0.5):.3g} % of them could"
-        " change"
-    )
-    assert "2 pair(s) left out of a figure: neither gave an order" in notes
-    assert "2 pair(s) left out of a figure: neither traded" in notes
 
 
 @pytest.mark.slow
@@ -591,13 +445,6 @@ def test_the_table_shows_the_figures_in_per_cent(tmp_path: Path, terminal: CardT
     assert "labels (mask key) 5.000 13.86 9.800 2" in texts
 
 
-def test_values_over_windows_are_counted_by_window(tmp_path: Path, terminal: CardTerminal) -> None:
-    text = terminal.text("compare", "labels", *of_two_seeds(tmp_path), "--over", "window")
-
-    texts = [" ".join(line.split()) for line in text.splitlines()]
-    assert "labels (mask key) total return difference 4 2 2.500 0.000 … 34.27" in texts
-
-
 # ---- what a key is worth
 
 GENTLE = [[10.0 + 0.2 * day, 20.0 - 0.2 * day] for day in range(6)]
@@ -655,22 +502,6 @@ def test_a_key_lists_the_universe_in_its_order() -> None:
 
     assert orders == {(0, 1), (1, 0)}
     assert len(first_listed(spec(mask_key="a" * 32), snapshot, 0, 1)) == 1
-
-
-def test_a_row_of_keys_has_their_quantiles_and_the_rank_of_the_cards_own(tmp_path: Path) -> None:
-    """Of the values 0 to 100 per mille, 30 lie below 30, and one is equal."""
-    (entrant, _) = load_entrants(of_two_keys(tmp_path))
-    returns = np.array([*range(101), 30]) / 1000
-
-    row = mask_key_effect._spread_row(entrant, "A1", returns, FirstPurchases(4, 3, 1.5))
-
-    quantiles = (row.q5, row.q25, row.q50, row.q75, row.q95)
-
-    assert quantiles == pytest.approx((0.005, 0.025, 0.05, 0.075, 0.095))
-    assert (row.n, row.own, row.window) == (101, 0.03, "A1")
-    assert row.rank == pytest.approx(30.5 / 101)
-    assert row.sd == pytest.approx(np.std(returns[:-1], ddof=1))
-    assert (row.bought, row.among_first, row.by_chance) == (4, 3, 1.5)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from ktdeval.errors import ConfigError
 from ktdeval.registry import PaperTable, Pivot, load_plugins, table_specs
 from ktdeval.task_api.scoring import Score, ScoreDefinition
 from ktdeval.values import content_hash
-from ktdeval_compare.papers.paper_tables import benchmark_held, index_sharpe
-from ktdeval_compare.papers.table_writing import FORMS, table_json, write_table
+from ktdeval_compare.papers.paper_tables import index_sharpe
+from ktdeval_compare.papers.table_writing import table_json, write_table
 from ktdeval_compare.table_columns import (
     both,
     figure,
@@ -111,41 +111,6 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
     (row,) = rows_of(terminal, "ktdfin-3", alike)
 
     assert (row["Model"], float(row["bright"]), float(row["blinded"])) == ("house/one", 0.10, 0.02)
-
-
-def suite_card(suite: str, overall: float, **changes: Any) -> dict[str, Any]:
-    """A card of QFinZero's calling or planning suite with one score; `changes`: changes to its
-    episodes.
-    """
-    task = {**TASK, "name": f"qfinzero_{suite}", "suite": suite}
-    spec = score_spec(task=task["name"], task_hash=content_hash(task), **changes)
-    points = ScoreDefinition("mean of the three", "points", (0.0, 100.0), "higher", "a test")
-
-    return scoring_card(
-        task=task,
-        specs=[spec],
-        definitions={"overall": points},
-        scores={"overall": Score(overall, 20)},
-    )
-
-
-def test_calling_and_planning_of_two_systems_are_two_rows(terminal: CardTerminal) -> None:
-    """A single row for both would be a model that nobody ran."""
-    calling = suite_card("calling", 80.0)
-    planning = suite_card("planning", 20.0, model_args={"positions": 3})
-    rows = rows_of(terminal, "qfinzero-2", terminal.cards(calling, planning))
-
-    assert [(row["Model"], row["calling_overall"], row["planning_overall"]) for row in rows] == [
-        ("builtin/momentum", "80.0", ""),
-        ("builtin/momentum(positions=3)", "", "20.0"),
-    ]
-
-    (row,) = rows_of(terminal, "qfinzero-2", terminal.cards(calling, suite_card("planning", 20.0)))
-    assert (row["Model"], row["calling_overall"], row["planning_overall"]) == (
-        "builtin/momentum",
-        "80.0",
-        "20.0",
-    )
 
 
 @pytest.mark.slow
@@ -329,16 +294,6 @@ def test_each_table_is_declared_by_the_package_of_its_paper() -> None:
         "ktdfin": "ktdeval_ktdfin",
         "qfinzero": "ktdeval_qfinzero",
     }
-
-
-@pytest.mark.parametrize("name", load_plugins().specs("tables"))
-def test_each_column_of_a_table_has_a_form_that_is_known(name: str) -> None:
-    table: PaperTable = load_plugins().make("tables", name)
-    assert table.caption
-    assert table.source
-
-    for head, field, how in table.columns:
-        assert "{" in how or how in FORMS, (head, field)
 
 
 @pytest.mark.parametrize(
@@ -665,18 +620,6 @@ def test_an_index_without_a_spread_has_no_ratio(
     ratio = index_sharpe({"A1": card}, 0.04)
 
     assert ratio == (None if expected is None else pytest.approx(expected))
-
-
-def test_figures_of_an_index_are_medians_over_windows() -> None:
-    cards = {}
-    for name, value in {"A1": 0.01, "A2": 0.05, "A3": None}.items():
-        made = reference_of(make_card({(name, 0): 0.0}), total_return=value, sharpe=value)
-        cards[name] = typed(reference_of(made, volatility=0.5))
-
-    assert benchmark_held(cards, "total_return") == pytest.approx(0.03)
-    assert benchmark_held(cards, "turnover") is None
-    assert benchmark_held({"A3": cards["A3"]}, "total_return") is None
-    assert index_sharpe(cards, 0.1) == pytest.approx(0.03 - 0.2)
 
 
 def test_a_table_of_a_fund_has_one_card_of_a_model_and_one_task(terminal: CardTerminal) -> None:

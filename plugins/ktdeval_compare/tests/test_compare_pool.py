@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 from statsmodels.regression.linear_model import OLS
-from statsmodels.stats.meta_analysis import combine_effects
 
 import ktdeval
 from card_cases import typed
@@ -71,42 +70,6 @@ def entrants(*made: dict[str, Any]) -> list[EntrantCard]:
 
 
 # -- estimates
-
-
-def test_differences_are_pooled_over_windows_of_markets_with_the_errors_of_their_seeds(
-    terminal: CardTerminal,
-) -> None:
-    """Two seeds at distance d from their mean have a standard deviation of d √2 and a standard
-    error of d.
-    """
-    report = terminal.report("compare", "--pool", *terminal.cards(*cards(two_markets())))
-    (row,) = report["pooled"]
-    other = combine_effects(
-        np.array([0.03, 0.01, 0.05, 0.02]),
-        np.array([0.01, 0.01, 0.02, 0.01]) ** 2,
-        method_re="dl",
-    )
-
-    assert (row["markets"], row["windows"], row["seeds"], row["k"]) == (2, 4, 2, 4)
-    assert (row["first"], row["second"], row["source"]) == ("house/one", "house/two", "seeds")
-    assert row["value"] == pytest.approx(float(other.mean_effect_re))
-    assert row["tau"] == pytest.approx(math.sqrt(other.tau2))
-    assert row["se"] == pytest.approx(other.sd_eff_w_re_hksj)
-    assert row["low"] < row["value"] < row["high"]
-    assert row["prediction_low"] < row["low"]
-
-    assert [cell["cell"] for cell in row["cells"]] == ["us W1", "us W3", "coins W3", "coins W4"]
-    assert [cell["value"] for cell in row["cells"]] == pytest.approx([0.03, 0.01, 0.05, 0.02])
-    assert [cell["se"] for cell in row["cells"]] == pytest.approx([0.01, 0.01, 0.02, 0.01])
-    assert [cell["weight"] for cell in row["cells"]] == pytest.approx(other.weights_rel_re)
-    for cell in row["cells"]:
-        kept = row["tau"] ** 2 / (row["tau"] ** 2 + cell["se"] ** 2)
-        expected = row["value"] + kept * (cell["value"] - row["value"])
-        assert cell["shrunk"] == pytest.approx(expected)
-
-    notes = "\n".join(report["notes"])
-    assert "errors of cells measure variation over seeds only" in notes
-    assert "1 pairs of windows share days at different venues" in notes
 
 
 def test_the_text_shows_each_cell_as_found_and_shrunk(terminal: CardTerminal) -> None:
@@ -187,21 +150,6 @@ def test_windows_that_share_days_of_a_venue_are_one_cell() -> None:
     assert row.cells[0].value == pytest.approx((0.03 + 0.05) / 2)
     assert row.cells[0].se == pytest.approx(math.hypot(0.01, 0.02) / 2)
     assert (row.windows, row.k) == (3, 2)
-
-
-def test_a_cell_of_several_windows_weighs_more_than_a_cell_of_one() -> None:
-    """W1 and W2 share 20 of their 43 and 42 weekdays: as cells of equal spread both weighed about a
-    half. Windows differ far more than their errors, so that weights are as 1 / share.
-    """
-    of_us = figures("W1 W2 W3 W4", [0.5, 0.3, 0.0, -0.4], [0.502, 0.302, 0.002, -0.402])
-    (row,) = pool(entrants(*cards({"us": (US, of_us)})), CompareOptions(pool=True)).pooled
-    first, *others = [cell.weight for cell in row.cells]
-
-    correlation = 20 / math.sqrt(43 * 42)
-    share = (2 + 2 * correlation) / 4
-    assert [cell.windows for cell in row.cells] == [2, 1, 1]
-    assert first == pytest.approx((1 / share) / (1 / share + 2), rel=1e-3)
-    assert others == pytest.approx([1 / (1 / share + 2)] * 2, rel=1e-3)
 
 
 def test_two_snapshots_of_one_venue_are_no_two_sources_of_the_same_days() -> None:
@@ -380,16 +328,6 @@ def test_another_question_is_refused_by_what_differs(
     assert "they measure different things and can't be pooled" in refusal
 
 
-def test_where_a_task_ran_is_no_question() -> None:
-    markets = two_markets()
-    fields = {"sources": ["elsewhere"], "assets": ["BTC"], "default_windows": ["W3"]}
-    first = cards({"us": markets["us"]})
-    second = cards({"coins": markets["coins"]}, config=fields)
-
-    (row,) = pool(entrants(*first, *second), CompareOptions(pool=True)).pooled
-    assert row.k == 4
-
-
 def test_windows_of_other_lengths_are_refused(terminal: CardTerminal) -> None:
     markets = {
         "us": (US, figures("W1 W3", [0.02, 0.0], [0.04, 0.02])),
@@ -397,30 +335,6 @@ def test_windows_of_other_lengths_are_refused(terminal: CardTerminal) -> None:
     }
     refusal = terminal.refusal("compare", "--pool", *terminal.cards(*cards(markets)))
     assert "coins long has 782 weekdays, us W3 41: figures over such different lengths" in refusal
-
-
-def test_other_formulas_are_refused_and_days_a_year_are_none() -> None:
-    made = entrants(*cards(two_markets()))
-    yearly = "sharpe/1: sqrt({year})*mean/std"
-    for formula, other in ((yearly.format(year=365), True), ("sharpe/2: mean", False)):
-        changed = []
-        for entrant in made:
-            card = entrant.card
-            of_market = formula if card.snapshot.name == "coins" else yearly.format(year=252)
-            year = 365 if card.snapshot.name == "coins" else 252
-            metric = structs.replace(card.metrics["total_return"], formula=of_market)
-            card = structs.replace(
-                card,
-                metrics={**card.metrics, "total_return": metric},
-                snapshot=structs.replace(card.snapshot, days_a_year=year),
-            )
-            changed.append(EntrantCard(entrant.path, card))
-
-        if other:
-            assert pool(changed, CompareOptions(pool=True)).pooled[0].k == 4
-        else:
-            with pytest.raises(CardError, match="different formulas of total_return"):
-                pool(changed, CompareOptions(pool=True))
 
 
 @pytest.mark.parametrize(("currency", "is_refused"), [("USD", False), ("CNY", True)])

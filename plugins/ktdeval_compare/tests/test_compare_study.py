@@ -48,20 +48,6 @@ def card(package: Path, terminal: CardTerminal) -> Path:
     return terminal.cards(made)[0]
 
 
-def test_a_study_of_another_package_prints_its_declared_columns(card: Path) -> None:
-    heads, row = call(card).output.splitlines()[1:3]
-    assert heads.split() == ["card", "worst", "best"]
-    assert row.split() == ["house/one", "-10.00", "+30.00", "%"]
-
-
-def test_its_json_is_its_report(card: Path) -> None:
-    report = loads_strict(call(card, "--json").output)
-    assert report == {
-        "cards": [{"card": "house/one", "worst": -0.1, "best": 0.3, "unit": "fraction"}],
-        "notes": [],
-    }
-
-
 def test_its_figure_has_the_rows_of_its_first_table(card: Path, tmp_path: Path) -> None:
     call(card, "--out", tmp_path / "drawn.json")
     drawn = loads_strict((tmp_path / "drawn.json").read_bytes())

@@ -225,19 +225,6 @@ def cohort_report(cohorts: int = 2, **changes: Any) -> CohortReport:
     return CohortReport(**fields | changes)
 
 
-def test_two_cohorts_have_one_difference_named_in_the_head() -> None:
-    lines = texts(cohort_parts(cohort_report()))
-
-    assert lines[1:3] == ["factor ML same sign LLM same sign", "SIZE +0.500 1 of 2 +0.500 1 of 2"]
-    assert "ML: 1 of 2 models have the signs of its mean in all factors" in lines
-    assert "cohorts agree in sign on 1 of 3 factors: SIZE" in lines
-    assert "with every cohort's interval on that side of zero: none" in lines
-
-    at = lines.index("factor ML - LLM 90 % interval p Holm p higher")
-    assert lines[at + 1] == "SIZE +0.250 -0.500 … +1.000 0.2000 0.4000 not shown"
-    assert lines[-2:] == ["Notes", "synthetic: every card"]
-
-
 def test_several_cohorts_name_the_pair_in_each_row_and_one_has_no_difference() -> None:
     three = texts(cohort_parts(cohort_report(3)))
     one = texts(cohort_parts(cohort_report(1)))
@@ -311,26 +298,6 @@ def plan_text(**fields: Any) -> list[str]:
     """The lines of a plan's report, with single spaces."""
     pair = fields.pop("pair", "")
     return texts(power_parts([plan_report(PowerPlan(**fields), pair)]))
-
-
-def test_a_plan_says_what_so_many_windows_can_show() -> None:
-    """By hand: 2 / 2**5 is 0.0625; 2 / 2**6 is 0.03125, one test at 5 %; 2 / 2**10 carries 25."""
-    lines = plan_text(windows=5)
-
-    assert lines[0] == "What a two-sided signed-rank test over windows can show at 0.05"
-    assert lines[1] == "windows smallest p tests it can carry found in SD"
-    assert lines[2] == "5 0.0625 0 nothing"
-    assert lines[3].startswith("6 0.0312 1 ")
-    assert lines[4].startswith("10 0.0020 25 ")
-    assert lines[5].split()[:4] == ["20", "2e-06", "over", "1000"]
-    assert lines[6] == (
-        "found: effect in standard deviations of a window's difference, with probability 0.8"
-    )
-    assert lines[8] == "The plan: 5 window(s), 1 seed(s), level 0.05"
-    assert lines[9] == (
-        "5 windows can't reach it, whatever the results: the smallest p of the test is"
-        " 0.0625; at least 6 windows are needed"
-    )
 
 
 def test_a_plan_of_several_tests_shares_the_level() -> None:

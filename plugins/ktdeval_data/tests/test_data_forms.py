@@ -207,13 +207,6 @@ KLINES = [
 ]
 
 
-def test_klines_without_a_header_are_known_by_their_two_times() -> None:
-    layout = find_layout([",".join(row) for row in KLINES], {"close"}, (), "klines.csv")
-
-    assert layout.header[:6] == ("date", "open", "high", "low", "close", "volume")
-    assert (layout.header[7], layout.is_guessed) == ("amount", True)
-
-
 def test_an_amount_of_klines_that_is_none_is_left_out() -> None:
     lines = [",".join([*row[:7], "1.0", *row[8:]]) for row in KLINES]
     assert "amount" not in find_layout(lines, {"close"}, (), "klines.csv").header

@@ -7,8 +7,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
-from decimal import Decimal
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.errors import ConfigError, DataError, UsageError
+from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import check
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
@@ -66,20 +64,6 @@ def read(folder: Path, files: dict[str, str] | None = None, **params: Any) -> An
     )
 
 
-def test_tables_become_a_snapshot(tmp_path: Path) -> None:
-    snapshot = assemble(read(tmp_path))
-    assert snapshot.codes == ("000001.SZ", "600519.SH")
-    assert snapshot.close.tolist() == [[5.05, 10.1], [5.1, 10.2]]
-    assert snapshot.factor[0].tolist() == [1.0, 1.5]
-    assert snapshot.member.tolist() == [[False, True], [True, True]]
-    assert snapshot.names == ("000001.SZ", "贵州茅台")
-    assert snapshot.industries == ("unknown", "白酒")
-    assert snapshot.benchmark.tolist() == [3386.35, 3390]
-    assert snapshot.meta.name == "bars"
-    assert snapshot.meta.source == "long tables bars.csv, benchmark.csv, members.csv, industry.csv"
-    assert str(tmp_path) not in str(snapshot.meta)
-
-
 @on_each_row
 def test_columns_codes_and_days_of_any_vendor_are_the_same_market(
     tmp_path: Path, header: str, code: str, day: str
@@ -93,25 +77,6 @@ def test_columns_codes_and_days_of_any_vendor_are_the_same_market(
     assert raw.table.codes == ("600519.SH",)
     assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
     assert raw.bars[["volume", "amount", "factor"]].to_numpy().tolist() == [[1200, 12100, 1.5]] * 2
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"bars": BARS.replace("2024-01-03,600519", "2999-01-03,600519")},
-        {"bars": BARS.replace("2024-01-02,000001", "0204-01-02,000001")},
-        {"members": MEMBERS.replace("2024-06-16", "9999-12-31")},
-    ],
-    ids=["bars after", "bars before", "members after"],
-)
-def test_days_out_of_the_range_of_nanoseconds_are_refused(
-    tmp_path: Path, files: dict[str, str]
-) -> None:
-    with pytest.raises(
-        DataError,
-        match=r"-[0-9]{2}' is not a day \(expected 2024-01-02 or 20240102, from 1678 to 2261\)",
-    ):
-        read(tmp_path, files)
 
 
 def test_a_first_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) -> None:
@@ -132,35 +97,10 @@ def test_a_typed_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) 
         read(tmp_path, bars=str(tmp_path / "bars.parquet"))
 
 
-def test_tickers_that_others_take_for_missing_are_codes(tmp_path: Path) -> None:
-    rows = "".join(f"2024-01-02,{code},5,5,5,5,N/A\n" for code in ("NA", "null", "NaN"))
-    paths = write(tmp_path, bars=f"date,code,open,high,low,close,volume\n{rows}")
-    raw = read_long(build(LongParams, {"bars": paths["bars"], "venue": "us_equity"}, "long"))
-
-    assert raw.table.codes == ("NA", "NAN", "NULL")
-    assert raw.bars["volume"].isna().all()
-
-
 def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(DataError, match=r"pipe\.csv: a pipe or device, not a file"):
         read(tmp_path, bars=str(tmp_path / "pipe.csv"))
-
-
-def test_columns_are_mapped_by_name_in_every_file(tmp_path: Path) -> None:
-    bars = BARS.replace("open,high,low,close", "1. buy price,h,l,4. sell price")
-    files = {
-        "bars": bars,
-        "benchmark": LEVELS.replace("close", "level"),
-        "industry": INDUSTRY.replace("industry", "SW1"),
-    }
-    mapping = {"open": "1. buy price", "high": "h", "low": "l", "close": "4. sell price"}
-    mapping |= {"benchmark.close": "level", "industry.industry": "SW1"}
-    snapshot = assemble(read(tmp_path, files, map=mapping))
-
-    assert snapshot.open[0].tolist() == [5, 10]
-    assert snapshot.benchmark[0] == 3386.35
-    assert snapshot.industries[1] == "白酒"
 
 
 @pytest.mark.parametrize(
@@ -181,51 +121,6 @@ def test_mappings_that_lead_nowhere_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         read(tmp_path, map=mapping)
-
-
-def test_units_are_brought_to_shares_and_yuan(tmp_path: Path) -> None:
-    raw = read(tmp_path, volume_unit="lot", amount_unit="thousand_CNY")
-    assert raw.bars["volume"].iloc[0] == 120_000
-    assert raw.bars["amount"].iloc[0] == 12_100_000
-
-
-def test_adjusted_prices_are_divided_by_the_factor_to_whole_fen(tmp_path: Path) -> None:
-    adjusted = BARS.replace("600519.SH,10,10.3,9.9,10.1", "600519.SH,15,15.45,14.85,15.15")
-    raw = read(tmp_path, {"bars": adjusted}, prices="adjusted")
-    assert raw.bars.loc[0, ["open", "high", "low", "close"]].tolist() == [10, 10.3, 9.9, 10.1]
-    assert raw.has_factor
-
-
-@pytest.mark.parametrize("prices", ["adjusted", "unadjusted"])
-def test_prices_without_a_factor_stay_as_they_are(tmp_path: Path, prices: str) -> None:
-    rows = "\n".join(line.rpartition(",")[0] for line in BARS.splitlines())
-    raw = read(tmp_path, {"bars": rows}, prices=prices)
-    assert not raw.has_factor
-    assert raw.bars["close"].iloc[0] == 10.1
-
-
-def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
-    days = pd.bdate_range("2024-01-02", "2024-01-12").strftime("%Y-%m-%d")
-    bars = "date,code,open,high,low,close,volume\n" + "".join(
-        f"{day},{code},5,5,5,5,1\n" for day, code in product(days, ("600519", "000001"))
-    )
-    levels = "date,close\n" + "".join(f"{day},1\n" for day in days)
-    lists = "date,code\n20240103,600519\n20240103,000001\n20240105,600519\n20240110,000001\n20240110,600519\n"
-    raw = read(tmp_path, {"bars": bars, "benchmark": levels, "members": lists})
-
-    assert raw.table.codes == (
-        "000001.SZ",
-        "600519.SH",
-    ), "zeros at the start of bare digits are kept"
-    assert not {"membership_overlaps", "membership_reversed"} & {
-        finding.rule for finding in check(raw)
-    }
-
-    member = assemble(raw).member
-    assert member[:, 1].tolist() == [day >= "2024-01-03" for day in days]
-    assert member[:, 0].tolist() == [
-        "2024-01-03" <= day < "2024-01-05" or day >= "2024-01-10" for day in days
-    ]
 
 
 @pytest.mark.exhaustive
@@ -377,15 +272,6 @@ def test_parquet_gzip_and_folders_are_the_same_market(
         assert np.array_equal(actual.volume, expected.volume), name
 
 
-def test_numbers_with_thousands_separators_and_files_in_gbk_are_read(tmp_path: Path) -> None:
-    paths = write(tmp_path, benchmark='date,close\n2024-01-02,"3,386.35"\n2024-01-03,"3,390"\n')
-    Path(paths["industry"]).write_bytes(INDUSTRY.encode("gbk"))
-    snapshot = assemble(read_long(LongParams(**paths, benchmark_code=INDEX)))
-
-    assert snapshot.benchmark.tolist() == [3386.35, 3390]
-    assert snapshot.names[1] == "贵州茅台"
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_ends_is_not(
@@ -425,19 +311,6 @@ def test_rows_with_more_cells_than_the_header_are_refused_and_a_comma_at_their_e
     )
 
     assert named.bars["close"].eq(9).all()
-
-
-@pytest.mark.parametrize("flags", [("True", "False"), ("1", "0"), ("true", "false")])
-def test_marked_suspensions_are_read(tmp_path: Path, flags: tuple[str, str]) -> None:
-    yes, no = flags
-    marked = [
-        f"{line},{flag}"
-        for line, flag in zip(BARS.splitlines(), ("traded", yes, no, yes, yes), strict=True)
-    ]
-    snapshot = assemble(read(tmp_path, {"bars": "\n".join(marked)}))
-
-    assert np.isnan(snapshot.close[1, 1])
-    assert snapshot.volume[1, 1] == 0
 
 
 @on_each_row
@@ -489,19 +362,6 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
         read_long(LongParams(bars=str(tmp_path / "headers.csv")))
 
 
-def test_parameters_are_checked_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected one of unadjusted, adjusted, was 'hfq'"):
-        read(tmp_path, prices="hfq")
-
-    with pytest.raises(
-        ConfigError, match=r"minutes_length: expected a value from 0 to 1440, was 1441"
-    ):
-        build(LongParams, {"bars": "x", "minutes_length": 1441}, "long")
-
-    with pytest.raises(ConfigError, match="unknown field 'bar'; did you mean 'bars'"):
-        build(LongParams, {"bar": "x"}, "long")
-
-
 @pytest.mark.parametrize(
     "option",
     [
@@ -526,22 +386,6 @@ def test_the_code_of_a_benchmark_without_its_levels_is_refused(tmp_path: Path) -
         UsageError, match=r"--benchmark-code applies to a file of levels; give --benchmark too"
     ):
         read_long(LongParams(bars=write(tmp_path)["bars"], benchmark_code="QQQ"))
-
-
-def test_columns_of_any_parquet_type_are_read(tmp_path: Path) -> None:
-    paths = {**write(tmp_path), "benchmark_code": INDEX}
-    table = pd.read_csv(paths["bars"], dtype={"code": str})
-    table["date"] = pd.to_datetime(table["date"]).dt.date
-    table["volume"] = table["volume"].astype("Int64").mask(table["code"] == "000001.SZ")
-    table["code"] = table["code"].astype("category")
-    table["amount"] = table["amount"].map(lambda value: Decimal(str(value)))
-    table.to_parquet(tmp_path / "bars.parquet")
-    raw = read_long(LongParams(**{**paths, "bars": str(tmp_path / "bars.parquet")}))
-
-    assert raw.table.codes == ("000001.SZ", "600519.SH")
-    assert raw.bars["volume"].isna().sum() == 2
-    assert raw.bars["amount"].iloc[0] == 12100
-    assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
 
 
 @pytest.mark.slow
@@ -596,26 +440,6 @@ def test_the_listing_in_json_has_the_parameters_of_every_provider(terminal: Term
 
     fields = chain.from_iterable(entry["params"] for entry in entries.values())
     assert all(field["help"] for field in fields)
-
-
-def test_options_of_an_import_derive_from_the_providers_parameters(terminal: Terminal) -> None:
-    text = terminal.out("data", "make", "long", "--help")
-    assert set(re.findall(r"--[a-z-]+", text)) >= {
-        "--bars",
-        "--benchmark-code",
-        "--map",
-        "--volume-unit",
-        "--repair",
-        "--set",
-        "--spec",
-        "--out",
-    }
-
-
-def test_without_a_provider_there_are_only_the_options_of_all(terminal: Terminal) -> None:
-    text = terminal.out("data", "make", "--help")
-    assert "--check-only" in text
-    assert "--bars" not in text.partition("\nExamples:")[0]
 
 
 @pytest.mark.slow

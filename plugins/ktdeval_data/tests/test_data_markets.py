@@ -134,21 +134,6 @@ def spy_of(folder: Path) -> dict[str, str]:
     return {"benchmark": f"{folder}/../{folder.name}/bars.csv", "benchmark_code": "SPY"}
 
 
-def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
-    market = assemble(read(tmp_path, SPY_BARS, "", **spy_of(tmp_path), kind="etf"))
-    assert (list(market.indices), market.benchmark.tolist()) == (["SPY"], [621.7, 631.2])
-    assert market.close_only.all()
-    assert set(market.kinds) == {"etf"}
-    assert np.isnan(market.volume).all()
-    assert "missing_volume_rows" not in by_kind(raw_from_snapshot(market))
-
-    # A-shares need opens and volumes.
-    with pytest.raises(
-        DataError, match=r"no columns for .open. and .volume. .*holds opens or volumes"
-    ):
-        read(tmp_path, SPY_BARS, "", venue="a_share")
-
-
 @pytest.mark.parametrize(
     ("mapping", "last"),
     [({}, 2 * 631.2), ({"benchmark.close": "close"}, 631.2)],
@@ -339,25 +324,6 @@ def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: 
 
     with pytest.raises(UsageError, match=r"map: 'size' is not a field of minutes\.csv"):
         read_minutes(tmp_path, table, map={"minutes.size": "v"})
-
-
-def test_faults_refuse_the_import_with_the_first_of_each(tmp_path: Path) -> None:
-    rows = (
-        HEAD
-        + "".join(f"2024-11-01T{time}Z{ROW}" for time in ("14:31", "14:31", "14:32"))
-        + "2024-11-02T14:31Z"
-        + ROW
-    )
-    raw = read_minutes(tmp_path, rows + "2024-11-01T14:33Z,TSLA,10,10.2,10.1,10.1,100\n")
-
-    with pytest.raises(DataError) as caught:
-        assemble(raw)
-
-    message = str(caught.value)
-
-    assert "1 minutes_without_bar (first: TSLA 2024-11-02T14:31 UTC)" in message
-    assert "1 minutes_repeated (first: TSLA 2024-11-01T14:31 UTC)" in message
-    assert "1 minutes_impossible (first: TSLA 2024-11-01T14:33 UTC)" in message
 
 
 @pytest.mark.exhaustive

@@ -75,33 +75,6 @@ def read(folder: Path, **changes: Any) -> Any:
     )
 
 
-def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Path) -> None:
-    # Prices come back to whole fen and volumes to whole shares.
-    snapshot = assemble(read(folder))
-    assert snapshot.codes == ("000001.SZ", "600519.SH")
-
-    for name, values in RAW.items():
-        expected = [NAN, values[0], values[1], NAN, values[3]]
-        assert np.array_equal(getattr(snapshot, name)[:, 1], expected, equal_nan=True), name
-
-    assert snapshot.volume[1:3, 1].tolist() == VOLUME[:2]
-    assert snapshot.factor[:, 1] == pytest.approx([1, 3.7, 3.7, 3.7, 7.4])
-    assert snapshot.amount[4, 1] == pytest.approx(10_800)
-    assert snapshot.adjusted_close[4, 1] == pytest.approx(5.1 * 7.4)
-
-    # Membership and benchmark are read.
-    snapshot = assemble(read(folder))
-    assert snapshot.member[:, 1].tolist() == [False, True, True, True, True]
-    assert snapshot.member[:, 0].tolist() == [True, True, True, False, False]
-    assert snapshot.benchmark.tolist() == [3300, 3310, 3320, 3330, 3340]
-    assert snapshot.meta.benchmark == "000688.SH"
-    # The factor of an asset that stands for an index doubles on its last day, at half the price.
-    assert read(folder, benchmark_code="600519").indices["close"].tolist() == pytest.approx(
-        [10.1, 10.2, 10.2]
-    )
-    assert snapshot.meta.name == "cn_data"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", ["raw", "divided"])
 def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_check(
@@ -149,19 +122,6 @@ def test_uninformative_volumes_are_an_error_until_the_user_names_their_unit(tmp_
     )
 
 
-def test_folders_and_fields_are_found_in_any_letter_case(folder: Path) -> None:
-    expected = assemble(read(folder)).close
-    for home in list((folder / "features").iterdir()):
-        for path in list(home.iterdir()):
-            path.rename(home / path.name.upper())
-
-        home.rename(home.parent / home.name.upper())
-
-    (folder / "instruments" / "csi300.txt").rename(folder / "instruments" / "CSI300.txt")
-
-    assert np.array_equal(assemble(read(folder)).close, expected, equal_nan=True)
-
-
 def test_unadjusted_data_and_a_range_of_days_can_be_read(folder: Path) -> None:
     # Unadjusted data are taken as they are.
     bars = read(folder, prices="unadjusted").bars
@@ -184,17 +144,6 @@ def test_members_without_features_are_found_by_the_check(tmp_path: Path) -> None
     raw = read(write_qlib(tmp_path / "q", CALENDAR, features(), universe))
     (unpriced,) = [finding for finding in check(raw) if finding.rule == "unpriced_members"]
     assert unpriced.examples == ("600837.SH member 2024-01-02…2024-01-08",)
-
-
-def test_prices_without_a_factor_are_traded_as_they_are(tmp_path: Path) -> None:
-    without = features()
-    for fields in without.values():
-        fields.pop("factor", None)
-
-    snapshot = assemble(read(write_qlib(tmp_path / "without", CALENDAR, without, instruments())))
-
-    assert not snapshot.meta.has_factor
-    assert snapshot.close[1, 1] == pytest.approx(10.1 * 3.7)
 
 
 def test_values_are_assigned_to_their_days_and_unknown_calendar_fields_are_refused(

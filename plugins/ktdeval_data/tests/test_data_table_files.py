@@ -26,7 +26,6 @@ from ktdeval_tables.days import DayForm, parse_days
 from ktdeval_tables.names import squeeze_name, unit_in
 from ktdeval_tables.numbers import decimal_mark, to_numbers
 from ktdeval_tables.text_layout import find_layout
-from loops import not_empty
 
 ROWS = """日期,代码,开盘,最高,最低,收盘,成交量
 2024-01-02,000001,9.37,9.48,9.32,9.43,2523700
@@ -203,13 +202,6 @@ def test_tables_are_read_by_their_bytes_under_any_name(
     assert read(tmp_path / name).bars["close"].tolist() == [9.43, 9.51]
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8b....", b"PAR1...."])
-def test_damaged_files_are_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "bars.csv").write_bytes(content)
-    with pytest.raises(DataError, match=r"bars\.csv: can't read"):
-        read(tmp_path / "bars.csv")
-
-
 @pytest.mark.parametrize(
     "footer", ["1834", '"1,834"', "20 rows selected.", "1834,,,,,,", "\n1834\n"]
 )
@@ -220,40 +212,6 @@ def test_a_number_under_the_rows_is_no_row(tmp_path: Path, footer: str) -> None:
 
     assert raw.bars["close"].tolist() == [9.43, 9.51]
     assert any("words at the end are not a row of data: " in note for note in raw.notes)
-
-
-@pytest.mark.parametrize("cut", ["2024-01-04", "20240104", "1704326400"])
-def test_a_day_alone_at_the_end_is_a_row(tmp_path: Path, cut: str) -> None:
-    path = tmp_path / "bars.csv"
-    path.write_text(ROWS + cut)
-    notes = not_empty(read(path).notes)
-    assert not any("no row" in note for note in notes)
-
-
-@pytest.mark.parametrize("text", ["404: Not Found", "Invalid API key AB12CD34EF56GH78, or none."])
-def test_a_line_of_words_is_no_table(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "bars.csv"
-    path.write_text(text)
-    with pytest.raises(DataError, match="line 1 is all that it holds, and no table: ") as refusal:
-        read(path)
-
-    assert text[:11] in str(refusal.value)
-    assert "AB12" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("bars.zip", "unzip FILE"),
-        ("bars.xls", r"save it as \.xlsx or \.csv; if it is text, name it \.txt"),
-    ],
-)
-def test_packed_folders_and_old_workbooks_are_refused_with_advice(
-    tmp_path: Path, name: str, advice: str
-) -> None:
-    (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(DataError, match=advice):
-        read(tmp_path / name)
 
 
 def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
@@ -352,14 +310,6 @@ def test_the_other_files_have_vendors_names_and_forms_too(tmp_path: Path) -> Non
     assert raw.members["code"].tolist() == ["000001.SZ"]
     assert raw.names["name"].tolist() == ["平安银行"]
     assert raw.assets["industry"].tolist() == ["银行"]
-
-
-def test_text_files_next_to_tables_are_ignored(tmp_path: Path) -> None:
-    (tmp_path / "sz000001.csv").write_text(ROWS)
-    for name in ("readme.txt", ".hidden.csv", "~$open.xlsx"):
-        (tmp_path / name).write_text("words")
-
-    assert read(tmp_path).bars["close"].tolist() == [9.43, 9.51]
 
 
 def test_only_words_at_the_end_are_left_out_and_noted(tmp_path: Path) -> None:
@@ -527,11 +477,6 @@ def test_numbers_of_any_form_are_read(
 def test_numbers_that_may_be_two_are_refused_with_advice(cell: str, mark: Any, advice: str) -> None:
     with pytest.raises(DataError, match=advice):
         to_numbers(pd.Series([cell]), "x", mark)
-
-
-def test_a_number_is_read_as_its_decimal_mark_says() -> None:
-    assert to_numbers(pd.Series(["1,234"]), "x", "comma").tolist() == [1.234]
-    assert to_numbers(pd.Series(["1,234"]), "x", "point").tolist() == [1234]
 
 
 def test_the_decimal_mark_is_inferred_from_cells() -> None:

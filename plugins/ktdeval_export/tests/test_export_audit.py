@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from export_steps import ASKED, MARKET, SYSTEM, model_call, traced
-from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
+from ktdeval.harness import Message, Reply, ToolCall
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval_export.conversations import ModelCall
 from ktdeval_export.leak_audit import Auditor, decoded_texts, make_finding
@@ -21,7 +21,6 @@ from scoring_cases import record
 SECRET = "correct-horse-battery-staple"
 CODE = MARKET.codes[0]
 WHERE = "run: W1, step 1"
-BLINDED = Lens(MaskConfig("blinded"), 0, MARKET, 1)
 
 
 def findings(step: TracedStep) -> list[tuple[str, bool]]:
@@ -45,10 +44,6 @@ def replied(text: str, *calls: ToolCall) -> ModelCall:
 
 def test_a_finding_is_one_line() -> None:
     assert str(make_finding("secret", WHERE, "is odd", by_model=True)) == f"{WHERE}: is odd"
-
-
-def test_a_step_without_fault_has_no_finding() -> None:
-    assert findings(masked()) == []
 
 
 def test_a_step_that_its_replies_do_not_give_is_not_looked_into() -> None:
@@ -77,18 +72,6 @@ def test_a_secret_in_a_message_is_found(role: Any, by_model: bool) -> None:
 
     expected = f"{role} message 0 of call 0 holds the value of a secret variable"
     assert findings(step) == [(expected, by_model)]
-
-
-def test_what_a_tools_description_gives_away_is_found() -> None:
-    tool = ToolSpec("get_bars", f"Shows {CODE}.", {"key": SECRET})
-
-    found = findings(masked(model_call(Reply("Yes."), tools=(tool,))))
-
-    of_tool = "the description of tool get_bars holds"
-
-    assert [by_model for _, by_model in found] == [False, False]
-    assert found[0][0].startswith(f"{of_tool} a security code at characters ")
-    assert found[1][0] == f"{of_tool} the value of a secret variable"
 
 
 @pytest.mark.parametrize(
@@ -204,12 +187,6 @@ def test_a_later_day_that_the_model_was_shown_may_be_named(role: Any, is_found: 
     assert bool(findings(dated(call))) == is_found
 
 
-def test_a_question_has_no_day_to_be_later_than() -> None:
-    step = replace(dated(replied("2030-01-01")), record=record(0))
-
-    assert findings(step) == []
-
-
 # ---- gold answers
 
 
@@ -267,12 +244,6 @@ def test_a_gold_answer_may_be_shown_after_the_model_wrote_it(written: Message) -
 
     assert findings(question(echo, gold=GOLD)) == []
     assert len(findings(question(before, gold=GOLD))) == 1
-
-
-def test_what_the_question_itself_says_is_no_answer() -> None:
-    texts = ("You answer.", f"Would you {GOLD}, or not?")
-
-    assert findings(question(shown(texts[1]), question=texts, gold=GOLD)) == []
 
 
 # ---- the error

@@ -27,13 +27,11 @@ from export_runs import (
     submission,
 )
 from forging import change_ledger, change_transcript, rehash
-from ktdeval.harness import Reply
 from ktdeval.market import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.values import file_sha256
 from ktdeval_export.held_out_episodes import evaluation_use
 from ktdeval_export.replayed_steps import TracedEpisode, traced_episodes
-from ktdeval_export.training_rows import exclusion
 from ktdfin_market import small_market
 from loops import not_empty
 from run_support import copy_run, episodes, error_line, ktdeval, store_market
@@ -319,19 +317,6 @@ def test_a_record_that_differs_from_its_replies_is_found(runs: Path, tmp_path: P
     line = error_line(export(tmp_path / "richer", "--skip-leaks", cwd=runs))
     assert "step 1: is not as recorded: the replies do not give cash_minor of the records" in line
     assert line.endswith("; nothing was written")
-
-
-def test_the_steps_after_one_that_differs_are_not_executed(runs: Path, tmp_path: Path) -> None:
-    def reworded(steps: list[Any]) -> None:
-        steps[0]["overall_reason"] = "I wait"
-
-    episode = differing(runs, tmp_path / "run", lambda folder: change_ledger(folder, reworded))
-
-    (step,) = episode.steps
-
-    assert (step.number, step.where) == (0, f"{episode.where}, step 0")
-    assert step.difference == "the replies do not give overall_reason of the records"
-    assert len(step.calls) == 2
 
 
 def test_a_transcript_of_another_length_is_found_before_anything_is_executed(
@@ -624,14 +609,3 @@ def test_an_episode_of_a_registered_run_is_evaluation_data(runs: Path) -> None:
 
     registered = replace(episode, registration="ab" * 32)
     assert evaluation_use(registered) == "its run is registered with a leaderboard (abababababab)"
-
-
-def test_a_step_with_an_empty_reply_is_no_row(runs: Path) -> None:
-    """A role of a team may say nothing; nobody learns from that."""
-    (episode,) = traced_episodes(runs / "calm", load_plugins(), {}, [])
-    step = episode.steps[0]
-
-    assert exclusion(step, with_retries=True) == ""
-
-    silent = replace(step.calls[-1], reply=Reply(""))
-    assert exclusion(replace(step, calls=(silent,)), with_retries=True) == "a reply is empty"

@@ -15,7 +15,7 @@ from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import EpisodeSpec, ScoreDefinition, Window
 from ktdeval.values import loads_strict
-from ktdeval_export.conversations import ModelCall, conversations_of
+from ktdeval_export.conversations import conversations_of
 from ktdeval_export.held_out_episodes import evaluation_use
 from ktdeval_export.replayed_steps import TracedEpisode, TracedStep
 from ktdeval_export.row_figures import (
@@ -101,16 +101,6 @@ def test_a_reply_that_a_trainer_can_not_read_is_no_row(reply: Reply, reason: str
     assert exclusion(traced(0, model_call(reply)), with_retries=False) == reason
 
 
-def test_arguments_are_read_in_each_message_and_each_conversation() -> None:
-    broken = Message("assistant", "", (replace(CALL, arguments="{"),))
-    earlier = model_call(Reply("I hold."), SYSTEM, ASKED, broken, Message("tool", "?", (), "c1"))
-    other = model_call(Reply(""), SYSTEM, Message("user", "And you?"), role="critic")
-    good = model_call(Reply("I hold."))
-
-    assert exclusion(traced(0, earlier), True) == "arguments of a call are not a JSON object"
-    assert exclusion(traced(0, good, other), True) == "a reply is empty"
-
-
 # ---- conversations
 
 
@@ -126,27 +116,6 @@ def test_calls_that_repeat_what_was_sent_before_form_one_conversation() -> None:
     assert made.continuation == (asked, told, Message("assistant", "I hold."))
     assert made.tools == (SUBMIT,)
     assert made.role == ""
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        pytest.param(model_call(Reply("No.")), id="not longer"),
-        pytest.param(
-            model_call(Reply("No."), SYSTEM, Message("user", "Else?"), ASKED), id="another begin"
-        ),
-        pytest.param(
-            model_call(Reply("No."), SYSTEM, ASKED, ASKED, role="critic"), id="another role"
-        ),
-    ],
-)
-def test_a_call_that_does_not_continue_another_begins_a_conversation(other: ModelCall) -> None:
-    first = model_call(Reply("Yes."))
-
-    made = conversations_of([first, other])
-
-    assert [each.messages[-1].content for each in made] == ["Yes.", "No."]
-    assert [each.role for each in made] == ["", other.request.role or ""]
 
 
 def test_a_call_continues_the_latest_conversation_that_it_repeats() -> None:
@@ -249,27 +218,6 @@ def test_talks_that_were_shown_different_things_are_no_pair(change: dict[str, An
 )
 def test_talks_about_different_things_are_not_compared(other: EpisodeSpec) -> None:
     assert paired(talk(0.1), talk(0.2, spec=other)) == ([], {})
-
-
-@pytest.mark.parametrize("change", [{"steps": (1,)}, {"role": "critic"}])
-def test_talks_of_different_steps_or_roles_are_not_compared(change: dict[str, Any]) -> None:
-    assert paired(talk(0.1), talk(0.2, **change)) == ([], {})
-
-
-def test_a_windows_name_does_not_keep_two_talks_apart() -> None:
-    renamed = replace(SPEC, window=Window("own", "2024-01-03", "2024-01-05"))
-
-    assert paired(talk(0.1), talk(0.2, spec=renamed)) == ([(0.2, 0.1)], {})
-
-
-def test_three_talks_form_three_pairs() -> None:
-    pairs = PreferencePairs(Measure("m", "m/1", "higher"))
-
-    pairs.form([talk(0.1), talk(0.3), talk(0.2)])
-
-    formed = [(chosen.value, rejected.value) for chosen, rejected in pairs.formed]
-
-    assert formed == [(0.3, 0.1), (0.2, 0.1), (0.3, 0.2)]
 
 
 # ---- the form of rows
@@ -471,15 +419,6 @@ def test_the_figure_of_a_question_is_its_recorded_score(
     assert (value, type(value)) == (expected, type(expected))
 
 
-def test_a_score_that_was_not_recorded_has_no_figure() -> None:
-    asked = answered(accuracy=1.0)
-    episode = questioned(asked, answered(errors=0.5))
-    measure = measure_of("errors", episode, "step", load_plugins())
-
-    assert measure.better == "lower"
-    assert value_of_step(measure, asked, episode) is None
-
-
 def test_a_score_that_the_task_does_not_define_is_as_recorded() -> None:
     episode = questioned(answered(speed=0.5))
 
@@ -504,14 +443,6 @@ def test_a_figure_that_no_question_has_is_refused(name: str, rows: Any, message:
         measure_of(name, questioned(answered(accuracy=1.0)), rows, load_plugins())
 
     assert str(refused.value).startswith(message)
-
-
-def test_the_scores_that_are_known_are_named() -> None:
-    with pytest.raises(UsageError, match=r"known are accuracy, errors$"):
-        measure_of("x", questioned(answered(errors=0, accuracy=1)), "step", load_plugins())
-
-    with pytest.raises(UsageError, match=r"known are none$"):
-        measure_of("x", questioned(answered()), "step", load_plugins())
 
 
 # ---- episodes that serve evaluation

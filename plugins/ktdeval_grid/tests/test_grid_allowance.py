@@ -71,34 +71,6 @@ def shared_budget(allowance: GridAllowance, limit_usd: float) -> Budget:
     return budget
 
 
-def test_a_plan_without_limits_has_no_budget(tmp_path: Path) -> None:
-    plan = GridPlan(models=(PlannedModel(name="builtin/hold"),), tasks=("any",))
-    place = open_place(tmp_path)
-    assert grid_allowance(plan, place, ClaimBoard(place.store, "", "w", 60.0).beats) is None
-
-
-def test_what_one_worker_has_drawn_the_other_can_not_draw_until_it_is_given_back(
-    tmp_path: Path,
-) -> None:
-    one = allowance_of(tmp_path, "one", max_cost=1.0)
-    other = allowance_of(tmp_path, "other", max_cost=1.0)
-
-    assert one.draw(BudgetAmount(0.7, 500)) == "drawn"
-    assert other.draw(BudgetAmount(0.4, 0)) == "later"  # the call may cost less than it drew
-
-    one.settle(BudgetAmount(0.7, 500), BudgetAmount(0.5, 500))
-    one.give_back_all()
-
-    assert after_a_moment(other).draw(BudgetAmount(0.4, 0)) == "drawn"
-
-    other.settle(BudgetAmount(0.4, 0), BudgetAmount(0.4, 0))
-    assert one.draw(BudgetAmount(0.2, 0)) == "later"
-
-    other.give_back_all()
-    assert after_a_moment(one).draw(BudgetAmount(0.2, 0)) == "never"
-    assert one.draw(BudgetAmount(0.1, 0)) == "drawn"
-
-
 def test_a_limit_of_tokens_holds_beside_one_of_dollars_and_a_refused_draw_takes_nothing(
     tmp_path: Path,
 ) -> None:
@@ -233,25 +205,6 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
     assert limit_usd < stopped.value.needed["max_cost"] < limit_usd + 0.1
 
 
-def test_what_calls_leave_serves_the_next_ones_and_all_of_it_is_given_back_at_the_end(
-    tmp_path: Path,
-) -> None:
-    allowance = allowance_of(tmp_path, "one", max_cost=10.0)
-    budget = shared_budget(allowance, 10.0)
-    cost = budget.settle(budget.reserve(ASKED), Usage(20, 500))
-
-    assert cost == pytest.approx(0.00504)
-    assert drawn_usd(tmp_path) == pytest.approx(0.1)  # a hundredth
-
-    for _ in range(3):
-        budget.settle(budget.reserve(ASKED), Usage(20, 500))
-
-    assert drawn_usd(tmp_path) == pytest.approx(0.1)
-
-    allowance.give_back_all()
-    assert drawn_usd(tmp_path) == pytest.approx(4 * 0.00504, abs=1e-5)
-
-
 # ---- amounts by value
 
 
@@ -275,14 +228,6 @@ def test_a_hundredth_of_the_limit_is_drawn_at_once_or_more_where_a_call_needs_it
     assert drawn_tokens(tmp_path) == 11 + 40
 
 
-def test_where_less_than_a_portion_is_left_what_is_missing_is_drawn(tmp_path: Path) -> None:
-    one = allowance_of(tmp_path, "one", max_tokens=1000)
-    assert one.draw(BudgetAmount(0.0, 995)) == "drawn"
-
-    assert one.draw(BudgetAmount(0.0, 5)) == "drawn"
-    assert drawn_tokens(tmp_path) == 1000
-
-
 def test_needed_is_the_least_limit_that_leaves_the_amount(tmp_path: Path) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)
     assert allowance.draw(BudgetAmount(0.5, 500)) == "drawn"
@@ -304,24 +249,6 @@ def test_dollars_are_given_back_where_the_tokens_do_not_suffice(tmp_path: Path) 
 
     dollars, _ = one.purses
     assert dollars.free == round(drawn_usd(tmp_path) * 1_000_000)
-
-
-def test_what_was_refused_is_asked_for_again_after_half_a_second(tmp_path: Path) -> None:
-    one = allowance_of(tmp_path, "one", max_cost=1.0)
-    other = allowance_of(tmp_path, "other", max_cost=1.0)
-
-    assert one.draw(BudgetAmount(0.7, 0)) == "drawn"
-    assert other.draw(BudgetAmount(0.4, 0)) == "later"
-
-    one.settle(BudgetAmount(0.7, 0), BudgetAmount(0.1, 0))
-    one.give_back_all()
-
-    clock.now_s += 0.25
-
-    assert other.draw(BudgetAmount(0.4, 0)) == "later"
-
-    clock.now_s += 0.25
-    assert other.draw(BudgetAmount(0.4, 0)) == "drawn"
 
 
 def test_a_worker_without_a_call_for_a_second_gives_all_of_it_back(tmp_path: Path) -> None:

@@ -109,12 +109,6 @@ def test_windows_that_a_grid_did_not_name_may_not_be_named_later() -> None:
         amendment(small_plan(windows=[]), small_plan())
 
 
-def test_seeds_are_those_from_the_first_on() -> None:
-    found = amendment(small_plan(seed=3), small_plan(seed=4))
-
-    assert (found.added, found.removed) == (("seed 5",), ("seed 3",))
-
-
 def test_a_model_that_keeps_its_label_and_means_another_is_refused_with_both() -> None:
     with pytest.raises(UsageError) as refused:
         amendment(

@@ -16,8 +16,6 @@ from ktdeval_grid.command_group import COMMANDS
 from ktdeval_grid.commands import EstimateOptions, estimate
 from ktdeval_grid.launch.launch_command import LaunchOptions
 from ktdeval_grid.planning.estimate_types import SCENARIOS
-from ktdeval_grid.planning.plan_overrides import RUN_NAMES
-from ktdeval_grid.state.ctl_command import _ACTIONS
 from ktdeval_grid.state.grid_control import change_control, read_control, set_paused
 from terminal import Terminal
 
@@ -34,18 +32,6 @@ def grid(tmp_path: Path) -> HandMade:
 
 def place(grid: HandMade) -> str:
     return grid.store.place
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_shows_an_example(name: str, terminal: Terminal) -> None:
-    text = terminal.out("grid", name, "--help")
-    assert "ktdeval grid " in text.partition("\n")[2]
-
-
-@pytest.mark.parametrize("name", _ACTIONS)
-def test_every_way_to_steer_is_in_the_help(name: str, terminal: Terminal) -> None:
-    lines = terminal.out("grid", "ctl", "--help").splitlines()
-    assert [line for line in lines if line.startswith(f"  {name} ")]
 
 
 def test_help_of_the_group_has_the_options_of_a_launch(terminal: Terminal) -> None:
@@ -162,15 +148,6 @@ def test_names_are_completed(option: str, text: str, found: str) -> None:
     assert found in [item.value for item in items]
 
 
-def test_the_options_of_run_are_not_defined_again() -> None:
-    command = COMMANDS["launch"].load()
-    context = click.Context(command, help_option_names=["-h", "--help"])
-    own = {each.name for each in command.params}
-
-    assert own & set(RUN_NAMES) == set()
-    assert set(RUN_NAMES) <= {each.name for each in command.get_params(context)}
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_options_of_run_stand_over_a_plan(terminal: Terminal) -> None:
@@ -272,12 +249,6 @@ def test_a_name_of_several_models_is_refused_with_their_labels(
 
     terminal.text("grid", "ctl", place(grid), "drop", "two")
     assert read_control(grid.store).dropped == ("two",)
-
-
-def test_concurrency_is_at_most_ten_thousand(grid: HandMade, terminal: Terminal) -> None:
-    refusal = terminal.refusal("grid", "ctl", place(grid), "concurrency", 10_001)
-
-    assert "10001 is not in the range 1<=x<=10000" in refusal
 
 
 def test_status_as_json_names_the_units_that_run(grid: HandMade, terminal: Terminal) -> None:

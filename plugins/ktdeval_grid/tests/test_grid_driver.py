@@ -92,21 +92,6 @@ def record_at(folder: Path, key: str) -> dict[str, Any]:
 # ---- the record of a launch
 
 
-def test_a_launch_is_recorded_with_its_plan_and_workers(tmp_path: Path) -> None:
-    driver = driver_of(tmp_path, EndedWorkers([0]), only="failed")
-
-    kept = record_at(tmp_path, "launches/0001.json")
-
-    assert driver.launch.id == "0001"
-    assert (kept["id"], kept["only"], kept["workers"], kept["runner"]) == (
-        "0001",
-        "failed",
-        2,
-        "ended",
-    )
-    assert kept["plan"]["name"] == "small"
-
-
 @pytest.mark.parametrize(
     ("before", "number"),
     [
@@ -180,13 +165,6 @@ def test_the_exit_code_says_what_ended_the_workers(
     assert launched(tmp_path, codes).exit_code == exit_code
 
 
-def test_a_failed_unit_is_no_end_by_a_budget(grid: HandMade, tmp_path: Path) -> None:
-    finish(grid, 5)
-    grid.fail(failure(unit_id(1, 2), "the server is down"))
-
-    assert launched(tmp_path, [3]).exit_code == 1
-
-
 def test_a_grid_that_could_not_be_opened_has_no_status(tmp_path: Path) -> None:
     result = launched(tmp_path, [2], ["ktdeval: error: no task is called so\n"])
 
@@ -196,19 +174,6 @@ def test_a_grid_that_could_not_be_opened_has_no_status(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"^no task is called so$"):
         check_result(result)
-
-
-def test_the_end_of_a_launch_is_recorded_with_its_counts(grid: HandMade, tmp_path: Path) -> None:
-    finish(grid, 3)
-    grid.fail(failure(unit_id(1, 2), "the server is down"))
-
-    launched(tmp_path, [1])
-
-    end = record_at(tmp_path, "launches/0001-end.json")
-
-    assert (end["id"], end["exit_code"]) == ("0001", 1)
-    assert (end["done"], end["failed"], end["left"]) == (3, 1, 2)
-    assert end["stopped"] is None  # its failure says why
 
 
 def test_what_ended_the_workers_early_is_recorded_where_no_unit_failed(
@@ -234,15 +199,6 @@ def test_a_launch_that_ran_to_its_end_has_nothing_to_tell(grid: HandMade, tmp_pa
 
     end = record_at(tmp_path, "launches/0001-end.json")
     assert (end["done"], end["left"], end["stopped"]) == (6, 0, None)
-
-
-def test_the_page_of_a_grid_is_named_where_it_was_made(grid: HandMade, tmp_path: Path) -> None:
-    finish(grid, 6)
-    page = tmp_path / "site" / "index.html"
-    page.parent.mkdir()
-    page.write_text("<html>")
-
-    assert launched(tmp_path, [0]).site == page
 
 
 @pytest.mark.parametrize(
@@ -328,17 +284,3 @@ def test_an_error_is_looked_for_in_the_last_hundred_thousand_bytes_of_a_log(
 
 def test_without_a_folder_of_logs_there_is_no_error(tmp_path: Path) -> None:
     assert list(worker_errors(tmp_path / "none")) == []
-
-
-# ---- what a watcher sees
-
-
-def test_what_was_there_before_a_launch_is_no_news(
-    grid: HandMade, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    finish(grid, 3)
-    grid.fail(failure(unit_id(1, 1), "the server is down"))
-
-    launched(tmp_path, [1])
-
-    assert capsys.readouterr().err == "small: 3 of 6 episodes done, 1 failed\n"

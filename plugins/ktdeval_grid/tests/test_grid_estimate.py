@@ -85,13 +85,6 @@ def test_models_of_this_machine_ask_nobody_and_need_no_market() -> None:
     assert estimate_lines(found)[0] == "builtin-random: 24 episodes, no provider is asked"
 
 
-@pytest.mark.parametrize(("episodes", "asks"), [(2, True), (0, False)])
-def test_money_is_asked_about_only_where_episodes_are_left(episodes: int, asks: bool) -> None:
-    left = {scenario: amount(0, None) for scenario in SCENARIOS}
-    one = ModelEstimate(name="a", episodes=episodes, is_free=False, left=left)
-    assert estimate_of(one).costs_money is asks
-
-
 def paid_plan(**changes: Any) -> GridPlan:
     fields = {
         "models": [

@@ -19,7 +19,6 @@ from ktdeval.values import content_hash
 from ktdeval_grid.state.layout import (
     GridPlace,
     amend_job,
-    bytes_kept,
     card_job,
     end_job,
     gather_job,
@@ -82,12 +81,6 @@ def test_a_job_is_named_by_what_it_is_made_from() -> None:
 # ---- which jobs are left
 
 
-def test_a_settled_system_without_a_finished_unit_has_no_job(grid: HandMade) -> None:
-    gathering = gathering_of(grid, done_of(1, 2))
-
-    assert list(gathering.jobs([grid.record.systems[0]])) == []
-
-
 def test_a_run_is_gathered_before_its_cards_are_made(grid: HandMade) -> None:
     done = done_of(0, 3)
     gathering = gathering_of(grid, done)
@@ -106,14 +99,6 @@ def test_a_run_is_gathered_before_its_cards_are_made(grid: HandMade) -> None:
     assert list(gathering.jobs(grid.record.systems)) == []
 
 
-def test_jobs_of_systems_that_are_not_settled_wait(grid: HandMade) -> None:
-    gathering = gathering_of(grid, [*done_of(0, 1), *done_of(1, 1)])
-
-    jobs = list(gathering.jobs([grid.record.systems[1]]))
-
-    assert [job.system for job in jobs] == [SECOND]
-
-
 def test_a_job_that_failed_here_is_not_tried_again(grid: HandMade) -> None:
     done = done_of(0, 1)
     gathering = gathering_of(grid, done)
@@ -124,21 +109,6 @@ def test_a_job_that_failed_here_is_not_tried_again(grid: HandMade) -> None:
 
 def nothing(_place: GridPlace, _record: object) -> None:
     """Make nothing at the end."""
-
-
-def test_the_last_job_follows_the_units_of_all_systems(grid: HandMade) -> None:
-    done = [*done_of(0, 2), *done_of(1, 1)]
-    name = end_job(done)
-
-    assert gathering_of(grid, done, nothing).last_job() == GatherJob(name, "end")
-    assert gathering_of(grid, [*done, name], nothing).last_job() is None
-    assert gathering_of(grid, [], nothing).last_job() is None
-    assert gathering_of(grid, done).last_job() is None
-
-    failed = gathering_of(grid, done, nothing)
-    failed.problems[name] = StoreError("the disk is full")
-
-    assert failed.last_job() is None
 
 
 # ---- doing a job
@@ -303,12 +273,3 @@ def test_checks_are_of_the_worker_that_resolved_a_model_behind_a_network(
     found = gathering._checks(system)
 
     assert found == (gathering.place.part("b", FIRST) if has_checks else None)
-
-
-def test_bytes_of_a_folder_that_is_gone_are_none(tmp_path: Path) -> None:
-    (tmp_path / "one").write_bytes(b"x" * 5000)
-
-    whole = bytes_kept(tmp_path)
-
-    assert whole == (tmp_path / "one").stat().st_blocks * 512
-    assert bytes_kept(tmp_path / "none") == 0

@@ -13,7 +13,7 @@ from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
-from ktdeval_grid.state.grid_control import change_control, drop_model, set_concurrency, set_paused
+from ktdeval_grid.state.grid_control import change_control, drop_model, set_paused
 from ktdeval_grid.state.layout import gather_job, open_place
 from ktdeval_grid.state.records import GridRecord, WorkerPaid, paid_key
 from ktdeval_grid.workers.gather_runs import Gathering
@@ -85,17 +85,6 @@ def test_a_worker_runs_as_many_episodes_as_its_plan_or_its_models_allow(
     assert worker_of(grid)._share() == share
 
 
-def test_the_control_stands_over_the_plan_and_is_shared_by_live_workers(tmp_path: Path) -> None:
-    grid = of_plan(tmp_path, concurrency=2)
-    change_control(grid.store, set_concurrency(5))
-
-    first = worker_of(grid, "a")
-    second = worker_of(grid, "b")
-    first.view.look(at_once=True)
-
-    assert (first._share(), second._share()) == (3, 2)
-
-
 def test_places_of_a_worker_belong_to_providers_that_have_units_left(tmp_path: Path) -> None:
     served = "openai_compatible http://localhost:1/v1"
     grid = of_plan(tmp_path, models=["builtin/momentum", SERVED], concurrency=3)
@@ -135,24 +124,6 @@ def test_all_units_are_claimed_and_each_once(grid: HandMade) -> None:
     assert claimed(worker) == []
 
 
-def test_units_that_are_done_failed_or_another_workers_are_not_claimed(grid: HandMade) -> None:
-    finish(grid, 0, [0])
-    grid.fail(failure(unit_id(0, 1), "down", launch="0001"))
-    other = worker_of(grid, "other")
-
-    assert other.board.claim(unit_id(0, 2)) is not None
-
-    names = claimed(worker_of(grid))
-
-    assert [name for name in names if name.startswith("00")] == [unit_id(0, 3)]
-
-
-def test_a_worker_of_some_units_claims_no_other(grid: HandMade) -> None:
-    worker = worker_of(grid, only=frozenset([unit_id(1, 2)]))
-
-    assert claimed(worker) == [unit_id(1, 2)]
-
-
 def test_units_of_a_dropped_or_given_up_system_are_not_claimed(grid: HandMade) -> None:
     change_control(grid.store, drop_model("builtin-momentum"))
     worker = worker_of(grid)
@@ -172,15 +143,6 @@ def test_fixed_questions_are_asked_before_the_units_of_a_model_behind_a_network(
     assert names[0] == f"start.{FIRST}"
     assert f"start.{SECOND}" not in names  # it has no network to go through
     assert len(names) == 9
-
-
-@pytest.mark.parametrize(("canary", "protocol"), [(0, "native"), (2, None)])
-def test_a_model_without_questions_or_network_is_asked_none(
-    canary: int, protocol: Any, tmp_path: Path
-) -> None:
-    grid = of_plan(tmp_path, protocol, options={"canary": canary})
-
-    assert f"start.{FIRST}" not in claimed(worker_of(grid))
 
 
 def test_no_questions_are_asked_of_a_system_whose_units_have_ended(tmp_path: Path) -> None:

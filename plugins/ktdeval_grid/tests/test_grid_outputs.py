@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from grid_pages import TABLE, bundle_page
+from grid_pages import bundle_page
 from grid_store import HandMade, failure, record_of, small_plan, unit_id
 from ktdeval_grid.outputs.output_kinds import CardFacts, Conditions, output_specs
-from ktdeval_grid.outputs.static_site import BundlePage, index_html, parse_table
+from ktdeval_grid.outputs.static_site import BundlePage, index_html
 from ktdeval_grid.state.status import look, reader_of
 
 
@@ -47,16 +47,6 @@ def test_systems_are_compared_where_there_are_two() -> None:
     compare = output_specs().reports["compare"]
     assert compare.hold(facts(systems=2))
     assert not compare.hold(facts())
-
-
-def test_a_table_in_markdown_is_read_with_caption_words_and_note() -> None:
-    table = parse_table(TABLE)
-    assert table is not None
-    assert table.heads == ["Model", "Mask", "Ret. %"]
-    assert table.rows == [["a|b", "bright", "+1.00"], ["c", "blinded", "-2.50"]]
-    assert (table.words, table.note) == (2, "median over episodes")
-    assert table.caption.startswith("Returns by mask")
-    assert parse_table("no table here\n") is None
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -55,43 +54,6 @@ def test_models_and_agents_may_be_given_by_their_names_alone() -> None:
     assert short == plan_of(long, "p")
 
 
-def test_a_system_is_the_config_of_a_run() -> None:
-    plan = plan_of(
-        {
-            "models": [{"name": "a/b", "args": {"n": 1}, "options": {"temperature": 0}}, "c/d"],
-            "agents": ["react", "vote"],
-            "tasks": "t",
-            "windows": "W1",
-            "seeds": 3,
-            "seed": 7,
-            "options": {"temperature": 0.5, "limit": 4},
-        },
-        "p",
-    )
-    found = systems(plan)
-
-    assert [(each.config.model, each.config.agent) for each in found] == list(
-        product(("a/b", "c/d"), ("react", "vote"))
-    )
-
-    first, _, other, _ = found
-    assert first.config.model_args == {"n": 1}
-    assert (first.config.temperature, other.config.temperature) == (0.0, 0.5)
-    assert (first.config.limit, first.config.seeds, first.config.seed) == (4, 3, 7)
-
-
-@pytest.mark.parametrize(
-    ("model", "label"),
-    [
-        (PlannedModel(name="openai/gpt-5.5"), "openai-gpt-5.5"),
-        (PlannedModel(name="openai/gpt-5.5", label="Five"), "Five"),
-        (PlannedModel(name="openai/gpt-5.5", price={"input": 1}), "openai-gpt-5.5"),
-    ],
-)
-def test_the_label_of_a_model_is_its_name(model: PlannedModel, label: str) -> None:
-    assert model.short == label
-
-
 @pytest.mark.parametrize(
     "name", ["x/../../y", "a/模型", "-a/b-", "x/" + "long" * 40, "..", "a b/c\0d"]
 )
@@ -117,12 +79,6 @@ def test_models_that_differ_in_anything_but_their_price_have_other_labels() -> N
     assert len({entry.short for entry in entries}) == len(entries)
 
 
-def test_a_label_does_not_depend_on_the_other_models() -> None:
-    alone = small_plan(models=["builtin/momentum(positions=5)"])
-    among = small_plan(models=["builtin/reversal", "builtin/momentum(positions=5)"])
-    assert systems(alone)[0].slug == systems(among)[1].slug
-
-
 def test_a_plan_is_called_as_its_file_is(tmp_path: Path) -> None:
     path = tmp_path / "My Grid (2).yaml"
     path.write_text("models: [a/b]\ntasks: [t]\n")
@@ -130,31 +86,6 @@ def test_a_plan_is_called_as_its_file_is(tmp_path: Path) -> None:
 
 
 # ---- the paper's plans
-
-
-def test_the_anchor_sweeps_four_masks_three_modes_ten_windows_and_five_seeds() -> None:
-    plan = load_plan(plan_path("ktd-fin"))
-    plugins = load_plugins()
-    tasks = [plugins.make_task(name) for name in plugins.resolve_tasks(plan.tasks)]
-    cells = [(task.mask, task.mode) for task in tasks]
-
-    assert sorted(cells) == sorted(product(MASKS, MODES))
-    assert plan.windows == tuple(f"W{number}" for number in range(1, 11))
-    assert (plan.seeds, plan.prune) == (5, ())
-    assert [model.name for model in plan.models] == ["stepfun/step-3.5-flash"]
-
-
-def test_appendix_j_has_three_models_two_masks_ten_windows_and_three_seeds() -> None:
-    plan = load_plan(plan_path("ktd-fin-appendix-j"))
-    plugins = load_plugins()
-    tasks = [plugins.make_task(name) for name in plan.tasks]
-
-    assert {(task.mask, task.mode) for task in tasks} == {
-        ("bright", "open_research"),
-        ("blinded", "open_research"),
-    }
-    assert plan.windows == tuple(f"W{number}" for number in range(1, 11))
-    assert (len(plan.models), plan.seeds) == (3, 3)
 
 
 @pytest.mark.parametrize("name", shipped_plans())
@@ -303,13 +234,6 @@ def test_a_name_that_is_cut_or_changed_has_a_hash_in_its_label(name: str, has_ha
     digest = label.removeprefix(plain)
     assert bool(digest) is has_hash
     assert len(digest) == (9 if has_hash else 0)
-
-
-def test_the_server_of_a_model_is_part_of_its_provider() -> None:
-    named = PlannedModel(name="vllm/m", base_url="http://a/v1", args={"base_url": "http://b/v1"})
-
-    assert named.provider == "vllm http://a/v1"
-    assert PlannedModel(name="vllm/m").provider == "vllm"
 
 
 def test_two_rules_of_one_name_are_refused() -> None:

@@ -312,17 +312,6 @@ def test_plain_lines_are_failures_stops_and_twenty_reports_at_most(
     ]
 
 
-def test_a_small_grid_reports_each_episode(
-    grid: HandMade, capsys: pytest.CaptureFixture[str]
-) -> None:
-    watcher = PlainWatcher()
-    found, _ = look(reader_of(grid.store))
-    for count in (0, 1, 1, 2):
-        watcher.show(found, status_of(total=tally(planned=8, done=count)))
-
-    assert len(capsys.readouterr().err.splitlines()) == 3
-
-
 def test_json_lines_are_of_what_has_changed_since_the_beginning(
     grid: HandMade, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -500,18 +489,6 @@ def test_the_end_of_a_launch_tells_the_bytes_of_an_episode_and_the_page(
     assert kept.startswith(f"kept    {bytes_kept(root) // 2:,} bytes an episode, in ")
     assert (tables.split()[0], tables.endswith("grid/tables")) == ("tables", True)
     assert (site.split()[0], site.endswith("grid/site/index.html")) == ("site", True)
-
-
-def test_a_launch_without_a_finished_episode_or_page_tells_none(
-    grid: HandMade, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _tell_end(result_of(grid), intent_of(grid))
-
-    printed = capsys.readouterr().out
-
-    assert "kept" not in printed
-    assert "site" not in printed
-    assert "resume" not in printed
 
 
 def test_what_a_budget_stopped_has_a_line_that_resumes_it(

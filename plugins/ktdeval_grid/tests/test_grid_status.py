@@ -10,21 +10,18 @@ import pytest
 from msgspec import structs
 
 from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
-from ktdeval.errors import StoreError, UsageError
+from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
 from ktdeval.values import encode_canonical
-from ktdeval_grid.launch.json_events import UnitEvents
-from ktdeval_grid.state.grid_control import change_control, drop_model, set_concurrency, set_paused
+from ktdeval_grid.state.grid_control import change_control, drop_model, set_paused
 from ktdeval_grid.state.printed_status import duration, failure_lines, headline, status_lines
 from ktdeval_grid.state.records import WorkerPaid, paid_key
 from ktdeval_grid.state.status import (
     GridStatus,
     furthest_paid,
-    load_record,
     look,
     reader_of,
     seconds_left,
-    summarise,
 )
 
 TWELVE = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -42,20 +39,6 @@ def grid(tmp_path: Path) -> HandMade:
 
 def status_of(grid: HandMade) -> GridStatus:
     return look(reader_of(grid.store))[1]
-
-
-def test_units_are_counted_by_model_and_state(grid: HandMade) -> None:
-    grid.finish(done(unit_id(0, 0)))
-    grid.finish(done(unit_id(1, 0), cost_usd=1.0))
-    grid.fail(failure(unit_id(0, 1), "the server is down", cost_usd=0.5))
-    first, second = status_of(grid).models
-
-    assert (first.planned, first.done, first.failed, first.left, first.pruned) == (3, 1, 1, 1, 1)
-    assert (second.planned, second.done, second.failed, second.left) == (3, 1, 0, 2)
-    assert (first.cost_usd, second.cost_usd) == (0.75, 1.0)
-
-    total = status_of(grid).total
-    assert (total.planned, total.done, total.failed, total.cost_usd) == (6, 2, 1, 1.75)
 
 
 def test_a_unit_runs_while_a_worker_holds_it(grid: HandMade) -> None:
@@ -79,12 +62,6 @@ def test_a_unit_that_is_tried_again_is_not_shown_as_failed(grid: HandMade) -> No
 
     status = status_of(grid)
     assert (status.total.running, status.total.failed, status.failures) == (1, 0, ())
-
-
-def test_a_failure_of_a_unit_that_is_done_by_now_is_over(grid: HandMade) -> None:
-    grid.fail(failure(unit_id(0, 0), "the server is down"))
-    grid.finish(done(unit_id(0, 0)))
-    assert status_of(grid).total.failed == 0
 
 
 def test_units_of_another_plan_are_not_counted(grid: HandMade) -> None:
@@ -124,22 +101,6 @@ def test_failures_that_differ_in_numbers_alone_are_one_kind(grid: HandMade) -> N
         "2 failed: step 3: the server said 503 (first builtin-momentum_react blinded_open_research W1 seed 0)"
         in lines
     )
-
-
-def test_what_a_budget_stopped_is_no_failure_and_says_which_limits_all_of_it_needs(
-    grid: HandMade,
-) -> None:
-    grid.fail(failure(unit_id(0, 0), "--max-cost 1.00 USD", needed={"max_cost": 1.5}))
-    grid.fail(failure(unit_id(0, 1), "--max-cost 1.00 USD", needed={"max_cost": 1.25}))
-    grid.fail(failure(unit_id(1, 0), "--max-tokens 9", needed={"max_tokens": 12}))
-    status = status_of(grid)
-
-    assert (status.total.failed, status.total.stopped, status.total.left) == (0, 3, 6)
-    assert status.needed == {"max_cost": 1.5, "max_tokens": 12}
-
-    lines = status_lines(status)
-    assert lines[0].endswith("0 of 6 episodes done, 3 stopped")
-    assert any(line.startswith("2 stopped: --max-cost 1.00 USD (first ") for line in lines)
 
 
 def test_pruned_units_are_named_with_their_reason_and_never_missing(grid: HandMade) -> None:
@@ -187,30 +148,6 @@ def test_the_pace_slows_down_while_nothing_ends() -> None:
     assert late > soon
 
 
-def test_no_time_left_is_given_while_nothing_runs(grid: HandMade) -> None:
-    grid.finish(done(unit_id(0, 0), finished_at=at(0)))
-    grid.finish(done(unit_id(0, 1), finished_at=at(1)))
-    assert status_of(grid).total.eta_s is None
-
-
-def test_events_are_changes_since_the_last_look(grid: HandMade) -> None:
-    reader = reader_of(grid.store)
-    events = UnitEvents()
-    grid.finish(done(unit_id(0, 0)))
-
-    assert [line.state for line in events.news(reader.look())] == ["done"]
-    assert events.news(reader.look()) == []
-
-    grid.fail(failure(unit_id(0, 1), "down"))
-    grid.finish(done(unit_id(1, 0)))
-    lines = events.news(reader.look())
-
-    assert [(line.unit, line.state, line.error) for line in lines] == [
-        (unit_id(0, 1), "failed", "down"),
-        (unit_id(1, 0), "done", None),
-    ]
-
-
 def test_a_folder_without_a_grid_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no grid here \(grid.json is missing\)"):
         reader_of(LocalStore(tmp_path)).look()
@@ -252,11 +189,6 @@ def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_a_summary_without_a_time_says_no_time_left(grid: HandMade) -> None:
-    found = reader_of(grid.store).look()
-    assert summarise(found, "here").total.eta_s is None
-
-
 def test_a_malformed_control_is_a_warning_under_the_table(grid: HandMade, tmp_path: Path) -> None:
     change_control(grid.store, set_paused(True))
     (tmp_path / "control.json").write_text('{"paused": 1}')
@@ -272,22 +204,6 @@ def pay(grid: HandMade, worker: str, **usd: float | None) -> None:
     named = {"builtin-momentum_react": {name.removeprefix("u"): cost for name, cost in usd.items()}}
     data = encode_canonical(WorkerPaid(usd=named)).encode()
     grid.store.replace(paid_key(worker), data)
-
-
-def test_what_unfinished_units_and_checks_have_cost_is_in_the_table(grid: HandMade) -> None:
-    grid.finish(done(unit_id(0, 0)))
-    pay(grid, "w-1", **{f"u{unit_id(0, 1)}": 0.5, "canary": 0.125, f"u{unit_id(0, 0)}": 9.0})
-    reader = reader_of(grid.store)
-    first, second = look(reader)[1].models
-
-    assert (first.cost_usd, second.cost_usd) == (0.25 + 0.5 + 0.125, 0.0)
-
-    # another takes the unit over, with its calls, and makes more
-    pay(grid, "w-2", **{f"u{unit_id(0, 1)}": 0.75, "check": 1.0})
-    assert look(reader)[1].models[0].cost_usd == 0.25 + 0.75 + 0.125 + 1.0
-
-    grid.fail(failure(unit_id(0, 1), "down", cost_usd=0.75))
-    assert look(reader)[1].models[0].cost_usd == 0.25 + 0.75 + 0.125 + 1.0
 
 
 def test_an_unfinished_unit_without_a_price_has_no_known_cost(grid: HandMade) -> None:
@@ -338,74 +254,6 @@ def test_systems_that_could_not_begin_are_told_beside_the_count_of_episodes(
     )
 
 
-# ---- the record in force
-
-
-def test_the_latest_amendment_is_in_force(grid: HandMade) -> None:
-    for number, seeds in ((1, 3), (2, 4)):
-        record = structs.replace(grid.record, plan=small_plan(seeds=seeds))
-        grid.store.create(f"plans/{number:04}.json", encode_canonical(record).encode())
-
-    assert load_record(grid.store).plan.seeds == 4
-
-
-def test_a_grid_of_a_later_version_is_refused_with_its_file(grid: HandMade) -> None:
-    record = structs.replace(grid.record, version=99)
-    grid.store.replace("grid.json", encode_canonical(record).encode())
-
-    with pytest.raises(StoreError, match=r"grid\.json.*99.*use the ktdeval that began it"):
-        load_record(grid.store)
-
-
-# ---- looks one after another
-
-
-def test_a_failure_that_was_replaced_is_read_again(grid: HandMade) -> None:
-    reader = reader_of(grid.store)
-    grid.fail(failure(unit_id(0, 0), "down"))
-
-    assert reader.look().failed[unit_id(0, 0)].error == "down"
-
-    grid.fail(failure(unit_id(0, 0), "still down, after a longer wait"))
-    assert reader.look().failed[unit_id(0, 0)].error == "still down, after a longer wait"
-
-    grid.store.delete(f"failed/{unit_id(0, 0)}.json")
-    assert reader.look().failed == {}
-
-
-def test_units_that_a_later_plan_leaves_out_are_counted_no_more(grid: HandMade) -> None:
-    reader = reader_of(grid.store)
-    grid.finish(done(unit_id(0, 0)))
-    grid.finish(done(unit_id(1, 0)))
-
-    assert look(reader)[1].total.done == 2
-
-    record = structs.replace(grid.record, systems=grid.record.systems[:1])
-    grid.store.create("plans/0001.json", encode_canonical(record).encode())
-
-    total = look(reader)[1].total
-
-    assert (total.done, total.planned) == (1, 3)
-
-
-def test_launches_are_numbered_and_what_else_is_there_is_no_launch(grid: HandMade) -> None:
-    grid.fail(failure(unit_id(0, 0), "--max-cost 1", launch="0002", needed={}))
-    for name in ("0002", "0002-end", "by-hand"):
-        grid.store.create(f"launches/{name}.json", b"{}")
-
-    assert status_of(grid).total.stopped == 1
-
-    grid.store.create("launches/0010.json", b"{}")
-    assert status_of(grid).total.stopped == 0
-
-
-def test_a_stop_of_a_worker_without_a_launch_stays(grid: HandMade) -> None:
-    grid.fail(failure(unit_id(0, 0), "--max-cost 1", launch="a3f", needed={}))
-    grid.store.create("launches/0001.json", b"{}")
-
-    assert status_of(grid).total.stopped == 1
-
-
 # ---- figures of a model
 
 
@@ -450,69 +298,6 @@ def test_what_calls_have_cost_is_as_the_furthest_worker_has_it(
     assert furthest_paid(workers) == {"s": {"u": furthest}}
 
 
-def test_a_model_whose_full_name_was_dropped_is_shown_as_dropped(grid: HandMade) -> None:
-    change_control(grid.store, drop_model("builtin/reversal"))
-
-    assert [model.dropped for model in status_of(grid).models] == [False, True]
-    assert not status_of(grid).total.dropped
-
-
-def test_the_concurrency_is_that_of_the_control_or_else_of_the_plan(tmp_path: Path) -> None:
-    grid = HandMade(tmp_path, record_of(small_plan(concurrency=4)))
-    assert status_of(grid).concurrency == 4
-
-    change_control(grid.store, set_concurrency(2))
-    assert status_of(grid).concurrency == 2
-
-
-def test_the_rest_of_a_running_model_is_estimated_by_its_pace(grid: HandMade) -> None:
-    grid.finish(done(unit_id(0, 0), finished_at=at(0)))
-    grid.finish(done(unit_id(0, 1), finished_at=at(2)))
-    board = ClaimBoard(grid.store, "", "w", lease_s=60)
-    board.beats.beat()
-
-    assert board.claim(unit_id(0, 2)) is not None
-
-    status = summarise(reader_of(grid.store).look(), "here", TWELVE.replace(minute=3))
-
-    first, second = status.models
-
-    assert (first.running, second.running, status.total.running) == (1, 0, 1)
-    assert first.eta_s == 180.0  # one is left, and two took three minutes from the first on
-    assert second.eta_s is None
-    assert status.total.eta_s == 4 * 180.0
-    assert (status.name, status.place, status.mask_key) == ("small", "here", "5eed" * 8)
-
-
-def test_the_pace_is_that_of_the_latest_fifty() -> None:
-    early = [at(0, second) for second in range(10)]
-    latest = [at(minute) for minute in range(1, 51)]
-
-    left_s = seconds_left([*latest, *early], 1, TWELVE.replace(minute=50))
-
-    assert left_s == pytest.approx(60.0)
-
-
 def test_nothing_left_takes_no_time_and_a_clock_that_runs_behind_none_below_zero() -> None:
     assert seconds_left([], 0, TWELVE) == 0.0
     assert seconds_left([at(5), at(6)], 3, TWELVE) == 0.0
-
-
-def test_the_most_frequent_failure_comes_first_with_its_first_unit(grid: HandMade) -> None:
-    grid.fail(failure(unit_id(0, 0), "no such model"))
-    grid.fail(failure(unit_id(0, 2), "step 3: down"))
-    grid.fail(failure(unit_id(1, 1), "step 7: down"))
-
-    first, second = status_of(grid).failures
-
-    assert (first.error, first.units) == ("step 3: down", (unit_id(0, 2), unit_id(1, 1)))
-    assert first.example == "builtin-momentum_react blinded_open_research W2 seed 0"
-    assert (first.is_stopped, second.error) == (False, "no such model")
-
-
-def test_words_that_look_like_numbers_are_one_kind_and_other_words_are_not(grid: HandMade) -> None:
-    grid.fail(failure(unit_id(0, 0), "request 3f9a failed"))
-    grid.fail(failure(unit_id(0, 1), "request 77 failed"))
-    grid.fail(failure(unit_id(0, 2), "request added failed"))
-
-    assert [len(kind.units) for kind in status_of(grid).failures] == [2, 1]

@@ -74,18 +74,6 @@ def test_shards_part_all_units_among_themselves_and_each_goes_on_with_those_of_o
     assert sorted(firsts) == sorted(every)
 
 
-def test_systems_take_turns() -> None:
-    turns = turns_of(record_of(3, 3), Shard())
-    assert [turn.system for turn in turns[:4]] == ["system-0", "system-1"] * 2
-
-
-def test_the_order_within_a_task_depends_on_the_mask_key_and_tasks_keep_theirs() -> None:
-    one = turns_of(record_of(40, key="1" * 32), Shard())
-    other = turns_of(record_of(40, key="2" * 32), Shard())
-    assert [turn.unit.id for turn in one] != [turn.unit.id for turn in other]
-    assert [turn.unit.task for turn in one] == ["first"] * 20 + ["second"] * 20
-
-
 @pytest.mark.slow
 @given(st.integers(0, 50), st.integers(1, 9))
 def test_shares_of_live_workers_sum_to_the_concurrency_of_the_grid(total: int, count: int) -> None:
@@ -122,22 +110,3 @@ def test_places_of_all_workers_belong_to_providers_in_turn(
 
     assert sum(sums.values()) == total
     assert max(sums.values()) - min(sums.values()) <= 1
-
-
-def test_a_worker_with_one_place_takes_its_own_provider() -> None:
-    workers = ["w-0", "w-1", "w-2"]
-    firsts = [first_place_of(3, workers, worker) for worker in workers]
-
-    assert firsts == [0, 1, 2]
-    assert shares_of_providers(["b", "a", "b"], 1, 1) == {"a": 0, "b": 1}
-    assert shares_of_providers([], 0, 4) == {}
-
-
-def test_models_of_one_name_behind_two_servers_are_two_providers() -> None:
-    name = "openai_compatible/m"
-    here = PlannedModel(name=name, base_url="http://localhost:8000/v1")
-    there = PlannedModel(name=name, args={"base_url": "http://localhost:9000/v1"})
-
-    assert here.provider == "openai_compatible http://localhost:8000/v1"
-    assert there.provider == "openai_compatible http://localhost:9000/v1"
-    assert PlannedModel(name="openai/gpt-5.5").provider == "openai"

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-from ktdeval_grid.planning.plan import plan_of
 from ktdeval_grid.state.unit_order import parse_shard
 from paths import REPOSITORY
 
@@ -127,12 +126,6 @@ def test_pods_of_a_kubernetes_job_are_the_shards(programs: Path) -> None:
         assert done.returncode == 0, done.stderr
 
     assert calls(programs) == sorted(expected(count, "/plan/plan.yaml", variables["GRID"]))
-
-
-def test_plans_of_the_recipes_are_plans() -> None:
-    in_a_pod = yaml.safe_load(documents()[0]["data"]["plan.yaml"])
-    alone = yaml.safe_load((RECIPES / "plan.yaml").read_text())
-    assert plan_of(in_a_pod, "kubernetes.yaml") == plan_of(alone, "plan.yaml")
 
 
 def test_shards_are_counted_from_one() -> None:

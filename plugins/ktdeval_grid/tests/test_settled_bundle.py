@@ -14,7 +14,7 @@ from msgspec import structs
 
 from compare_cards import make_card, save_card
 from grid_looks import cell_id, record_of_looks
-from grid_pages import TABLE, bundle_page
+from grid_pages import bundle_page
 from grid_store import HandMade, done, record_of, small_plan, unit_id
 from ktdeval.cards import ScoringCard, TradingCard, load_evaluation
 from ktdeval.errors import UsageError
@@ -30,8 +30,8 @@ from ktdeval_grid.outputs.final_outputs import (
     _write_tables,
     make_ending,
 )
-from ktdeval_grid.outputs.output_kinds import CardFacts, CardsOutput, _make_output, call_command
-from ktdeval_grid.outputs.static_site import BundlePage, index_html, parse_table, write_bundle
+from ktdeval_grid.outputs.output_kinds import CardsOutput, _make_output, call_command
+from ktdeval_grid.outputs.static_site import BundlePage, index_html, parse_table
 from ktdeval_grid.state.settled_pairs import LookBook, looks_to_make
 from ktdeval_grid.state.status import look, reader_of
 from scoring_cases import scoring_card
@@ -59,18 +59,6 @@ def loaded_scoring_card(folder: Path) -> ScoringCard:
 
 
 # ---- one episode and one figure of a card
-
-
-def test_the_page_is_of_an_episode_that_the_median_is_over(tmp_path: Path) -> None:
-    """A short window within a long one has rows of its own; the median is over the long ones."""
-    returns = {("short", 0): 0.21, ("long", 0): 0.1, ("later", 0): 0.2, ("last", 0): 0.9}
-
-    card = trading_card(tmp_path / "run", returns)
-
-    assert {episode.window for episode in card.pooled} == {"long", "later", "last"}
-
-    typical = next(episode for episode in card.episodes if episode.id == _typical(card))
-    assert typical.window == "later"
 
 
 def test_an_episode_without_a_return_is_not_the_typical_one(tmp_path: Path) -> None:
@@ -228,19 +216,6 @@ def test_a_table_that_can_not_be_made_says_why_in_one_line(words: str, problem: 
     assert table.problem.startswith(problem)
 
 
-def test_facts_of_cards_are_counts_of_what_differs(tmp_path: Path) -> None:
-    cards = [
-        load_evaluation(save_card(tmp_path / mask, make_card({("A1", 0): 0.1}, mask=mask)))
-        for mask in ("bright", "blinded")
-    ]
-    cards.append(load_evaluation(save_card(tmp_path / "scores", scoring_card())))
-
-    facts = CardFacts.of(cards, 5)
-
-    assert facts.counts == {"systems": 5, "tasks": 3, "masks": 2, "modes": 1}
-    assert facts.kinds == {"trading", "scoring"}
-
-
 # ---- the index
 
 
@@ -295,17 +270,6 @@ def test_the_index_counts_the_episodes_of_each_model_and_of_all(tmp_path: Path) 
     ]
 
 
-def test_one_model_needs_no_total_and_no_plural(tmp_path: Path) -> None:
-    plan = small_plan(models=["builtin/momentum"], seeds=1, windows=[])
-
-    text = index_html(page_of(HandMade(tmp_path, record_of(plan))))
-
-    assert [row[0] for row in cells_of(text)[:3]] == ["model", "builtin-momentum", "system"]
-
-    words = " ".join(text.split())
-    assert "1 model × 1 agent, tasks blinded_open_research, windows of each task, 1 seed." in words
-
-
 def test_a_card_is_listed_with_its_figure_labels_and_files(tmp_path: Path) -> None:
     page = bundle_page(tmp_path)
     (card,) = page.cards
@@ -320,26 +284,6 @@ def test_a_card_is_listed_with_its_figure_labels_and_files(tmp_path: Path) -> No
     assert "(2 of 2)" in text
     assert "(1 of 2)" in text
     assert '<a href="report.html">' in text
-
-
-def test_the_bundle_has_an_index_and_the_tables_that_it_links(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    page = bundle_page(tmp_path / "grid")
-
-    write_bundle(page, site)
-
-    names = {path.name for path in (site / "tables").iterdir()}
-
-    assert names == {
-        "ktdfin-11.md",
-        "ktdfin-11.txt",
-        "ktdfin-11.csv",
-        "compare.txt",
-        "compare.json",
-    }
-    assert (site / "tables" / "ktdfin-11.md").read_text() == TABLE
-    assert (site / "index.html").read_text() == index_html(page)
 
 
 @pytest.mark.parametrize(

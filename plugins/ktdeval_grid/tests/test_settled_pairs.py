@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from grid_looks import RULE, TASK, WINDOWS, cell_id, plan_of_looks, record_of_looks
+from grid_looks import RULE, TASK, cell_id, plan_of_looks, record_of_looks
 from grid_store import HandMade, done, failure, record_of, small_plan
-from ktdeval.errors import ConfigError, UsageError
+from ktdeval.errors import ConfigError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.launch.json_events import UnitEvents
@@ -19,17 +19,11 @@ from ktdeval_grid.state.grid_control import Control, change_control, drop_model
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.printed_status import status_lines
 from ktdeval_grid.state.settled_pairs import (
-    LOOKS,
-    LookBook,
-    PairLook,
     PairSettlement,
     blocks_of,
     looks_to_make,
-    pair_name,
-    settled_systems,
 )
 from ktdeval_grid.state.status import look, reader_of
-from ktdeval_grid.state.unit_order import Shard, turns_of
 from ktdeval_grid.workers.gather_runs import Gathering
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.run_unit import UnitRunner
@@ -110,60 +104,6 @@ def test_no_look_is_made_after_the_one_that_settles() -> None:
     assert [look.look for look in looks_to_make(record_of_looks(), figures, {})] == [1, 2]
 
 
-def test_a_difference_is_the_median_over_seeds() -> None:
-    record = record_of_looks(seeds=3)
-    figures: dict[str, float | None] = {}
-    for place in range(6):
-        for seed, value in enumerate((0.01, 0.02, 0.9)):
-            figures[cell_id(0, place, seed)] = value
-            figures[cell_id(1, place, seed)] = 0.0
-
-    (made,) = looks_to_make(record, figures, {})
-    assert made.differences == (0.02,) * 6
-
-
-def test_a_figure_that_is_undefined_ends_the_looks() -> None:
-    values = [0.01, 0.02, None, 0.04, 0.05, 0.06]
-    figures = figures_of(0, values) | figures_of(1, [0.0] * 6)
-
-    assert list(looks_to_make(record_of_looks(), figures, {})) == []
-
-
-def test_a_recorded_look_is_not_made_again_whatever_its_figures(grid: HandMade) -> None:
-    finish(grid, 0, [0.01 * place for place in range(1, 9)])
-    finish(grid, 1, [0.0] * 8)
-    by_hand = PairLook(
-        task=TASK,
-        first=FIRST,
-        second=SECOND,
-        look=1,
-        windows=6,
-        differences=(1.0,) * 6,
-        statistic=21.0,
-        boundary=21.0,
-        settled=True,
-        sign=1,
-    )
-    LookBook(grid.store).record(by_hand)
-
-    reasons = worker_of(grid).view.unrun
-
-    assert len(list(grid.store.list(LOOKS))) == 1
-    assert set(reasons.values()) == {"not run: settled at look 1, after 6 windows"}
-
-
-def test_of_two_workers_the_first_record_stands(grid: HandMade) -> None:
-    finish(grid, 0, [0.01 * place for place in range(1, 9)])
-    finish(grid, 1, [0.0] * 8)
-    one = worker_of(grid, "a")
-    other = worker_of(grid, "b")
-
-    assert one.view.unrun == other.view.unrun
-    names = sorted(stat.key for stat in grid.store.list(LOOKS))
-    name = pair_name(TASK, FIRST, SECOND)
-    assert names == [f"{LOOKS}/{name}-1.json", f"{LOOKS}/{name}-2.json"]
-
-
 # ---- what is not run
 
 
@@ -180,15 +120,6 @@ def _all_units(grid: HandMade, windows: int) -> set[str]:
     return {cell_id(system, place) for system in (0, 1) for place in range(windows)}
 
 
-def test_without_the_wish_to_stop_all_is_run_and_the_look_is_recorded(tmp_path: Path) -> None:
-    grid = HandMade(tmp_path, record_of_looks(stop_when="never"))
-    finish(grid, 0, [0.01 * place for place in range(1, 9)])
-    finish(grid, 1, [0.0] * 8)
-
-    assert PairSettlement(grid.record, grid.store).look(_all_units(grid, 8), Control()) == {}
-    assert len(list(grid.store.list(LOOKS))) == 2
-
-
 def _three(folder: Path, third: Sequence[float]) -> HandMade:
     """Three systems of which the first two are settled against each other."""
     record = record_of_looks(models=["builtin/momentum", "builtin/reversal", "builtin/random"])
@@ -197,30 +128,6 @@ def _three(folder: Path, third: Sequence[float]) -> HandMade:
     finish(grid, 1, [0.0] * 8)
     finish(grid, 2, third)
     return grid
-
-
-@pytest.mark.parametrize(
-    ("third", "settled"),
-    [
-        # It has no figure yet: nobody's order against it is known.
-        ([], set()),
-        # Between the two: settled against both
-        ([0.005 * place for place in range(1, 9)], {FIRST, SECOND, THIRD}),
-        # As good as the first: the second alone is settled against all
-        ([0.01 * place + (-1) ** place * 0.001 for place in range(1, 9)], {SECOND}),
-    ],
-)
-def test_a_system_ends_when_all_its_pairs_are_settled(
-    third: Sequence[float], settled: set[str], tmp_path: Path
-) -> None:
-    grid = _three(tmp_path, third)
-    worker_of(grid)
-    book = LookBook(grid.store)
-    book.read()
-
-    found = settled_systems(grid.record, book.values, Control())
-
-    assert {each.system for each in found} == settled
 
 
 def test_a_dropped_model_holds_up_nobody(tmp_path: Path) -> None:
@@ -264,16 +171,6 @@ def test_a_settled_grid_has_nothing_left_to_do(grid: HandMade) -> None:
 
 def test_without_a_rule_there_is_one_block() -> None:
     assert blocks_of(record_of(small_plan())) == {}
-
-
-def test_units_of_an_earlier_look_come_first_in_a_drawn_order() -> None:
-    record = record_of_looks()
-    blocks = blocks_of(record)
-
-    turns = [turn.unit for turn in turns_of(record, Shard()) if turn.system == FIRST]
-
-    assert [blocks[unit.id] for unit in turns] == [0] * 6 + [1] * 2 + [2] * 2
-    assert [unit.window for unit in turns[:6]] != list(WINDOWS[:6])
 
 
 # ---- what is shown
@@ -328,14 +225,6 @@ def test_a_rule_compares_two_systems() -> None:
 def test_a_rule_that_can_settle_nothing_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         plan_of_looks(settle={**RULE, **change})
-
-
-@pytest.mark.parametrize("rule", [None, {**RULE, "alpha": 0.1}])
-def test_the_rule_of_a_grid_is_kept(rule: Any) -> None:
-    changed = plan_of_looks(settle=rule, stop_when="never")
-
-    with pytest.raises(UsageError, match="settle: "):
-        amendment(plan_of_looks(stop_when="never"), changed)
 
 
 def test_an_amendment_may_run_what_was_settled() -> None:

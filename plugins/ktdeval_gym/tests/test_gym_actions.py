@@ -30,7 +30,6 @@ from ktdeval_gym.action_submissions import (
     write_actions,
 )
 from ktdeval_gym.params import ActionsParams
-from ktdeval_gym.task_env import TaskEnv
 
 # ---- target weights
 
@@ -122,35 +121,6 @@ def model_of(path: Path, content: Any, sha256: str | None = None) -> ActionsMode
 
 
 @pytest.mark.parametrize(
-    ("task", "action"),
-    [
-        ("market_blinded", [0.1875, 0.0, 0.125, 0.25]),
-        ("investorbench_portfolio", ["BUY", "SELL", "HOLD", "BUY"]),
-    ],
-)
-def test_the_model_submits_what_the_environment_settled(
-    task: str, action: list[Any], tmp_path: Path
-) -> None:
-    opened = opened_on(MARKET, task, [(BASE + 1, BASE + 2)])
-    written: list[Any] = []
-    env = TaskEnv(opened, opened.windows[0], writer=lambda steps, _: written.append(dict(steps)))
-    env.reset()
-    numbers = {"SELL": 0, "HOLD": 1, "BUY": 2}
-    taken = [numbers.get(each, each) for each in action]
-    navs = [env.step(taken)[-1]["nav"] for _ in range(2)]
-    model = model_of(tmp_path / "actions.json", actions_of(task, written[0]))
-
-    factory = EpisodeFactory({task: opened.task}, opened.plugins, opened.snapshot)
-    episode = factory.open(opened.spec(opened.windows[0]), model)
-    steps = [episode.run_step(step).step for step in range(2)]
-
-    assert written == [{0: action, 1: action}]
-    assert [step.nav_minor / 100 for step in steps] == navs
-    assert [step.provenance for step in steps] == ["model", "model"]
-    assert steps[0].overall_reason.startswith("action of the environment's agent")
-
-
-@pytest.mark.parametrize(
     ("steps", "is_recorded"),
     [
         ({0: [0.0] * 4}, True),
@@ -223,20 +193,3 @@ def test_a_file_of_actions_can_be_pinned(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="name a file that an environment with `out` wrote"):
         read_actions(tmp_path / "none.json")
-
-
-@pytest.mark.parametrize(
-    ("more", "message"), [(0, "actions .*: "), (1, "more than 67108864 bytes")]
-)
-def test_a_file_of_actions_has_64_mebibytes_at_most(
-    more: int, message: str, tmp_path: Path
-) -> None:
-    """A file of exactly that size is read, and found to be invalid JSON."""
-    path = tmp_path / "actions.json"
-    with path.open("wb") as file:
-        file.truncate(64 * 1024**2 + more)
-
-    with pytest.raises(DataError, match=message) as refused:
-        read_actions(path)
-
-    assert ("bytes" in str(refused.value)) == bool(more)

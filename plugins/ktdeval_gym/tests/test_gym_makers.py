@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 from export_runs import QUESTIONS
-from gym_worlds import BASE, MSFT, moved_market, opened_on
-from ktdeval.errors import DataError, StoreError, UsageError
+from gym_worlds import MSFT
+from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest
 from ktdeval.registry import load_plugins
 from ktdeval.values import sha256_hex
@@ -24,26 +24,13 @@ from ktdeval_gym.gymnasium_makers import make_trading, make_trading_vector
 from ktdeval_gym.open_task import NoModel, OpenedTask, TaskChoice, mask_key_of
 from ktdeval_gym.recording import new_folder
 from ktdeval_gym.rewards import RewardConfig
-from ktdeval_gym.rollouts import Rollout, RolloutJob, roll_out, roll_out_all
-from ktdeval_gym.single_asset_env import TradingEnv
+from ktdeval_gym.rollouts import RolloutJob, roll_out, roll_out_all
 
 SHORT = "2020-10-02:2020-10-08"
 LATER = "2020-11-02:2020-11-09"
 
 
 # ---- options
-
-
-def test_an_environment_of_one_asset_has_the_stated_defaults() -> None:
-    env = make_trading(windows=SHORT)
-
-    assert isinstance(env, TradingEnv)
-
-    facts = env.simulation.facts
-    assert (facts["task"], facts["lookback"]) == (MSFT, 10)
-    assert (facts["first"], facts["last"]) == tuple(SHORT.split(":"))
-    assert env._rewards._config == RewardConfig("log_return", 1 / 252, 10.0)
-    assert env.render_mode is None
 
 
 def test_options_reach_reward_features_and_text() -> None:
@@ -59,18 +46,6 @@ def test_options_reach_reward_features_and_text() -> None:
     assert env.reset()[0].shape == (4,)
     assert env._rewards._config == RewardConfig("after_costs", 0.5, 7.0)
     assert str(env.render()).startswith("2020-10-01  MSFT  close ")
-
-
-def test_without_a_choice_the_first_of_the_tasks_windows_is_played() -> None:
-    env = make_trading(task="investorbench_msft_history", data="synthetic_investorbench")
-
-    first = env.simulation.market.task.default_windows[0]
-    window = env.simulation.market.task.windows[first]
-
-    assert (env.simulation.facts["first"], env.simulation.facts["last"]) == (
-        window.first,
-        window.last,
-    )
 
 
 def test_several_windows_are_for_a_vector() -> None:
@@ -114,15 +89,6 @@ def test_the_key_of_a_mask_is_32_digits_of_the_seeds_hash() -> None:
     assert len(mask_key_of(0)) == 32
 
 
-def test_an_episode_of_an_environment_is_one_of_the_model_that_submits_actions() -> None:
-    opened = opened_on(moved_market(), "market_blinded", [(BASE + 1, BASE + 2)])
-    spec = opened.spec(opened.windows[0])
-
-    assert (spec.model, spec.task, spec.seed) == ("gym/actions", "market_blinded", 0)
-    assert spec.window == opened.windows[0]
-    assert spec.mask_key is not None
-
-
 def test_a_task_of_questions_is_no_environment() -> None:
     with pytest.raises(UsageError, match="is not a trading"):
         OpenedTask.of(TaskChoice("todo"), load_plugins((str(QUESTIONS),)))
@@ -149,13 +115,6 @@ def test_each_episode_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
     assert made == ["episode_0001", "episode_0003", "episode_0004"]
     assert new_folder(tmp_path / "new") == tmp_path / "new" / "episode_0001"
-
-
-def test_a_folder_that_can_not_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(StoreError, match="choose another out"):
-        new_folder(tmp_path / "file")
 
 
 # ---- roll-outs
@@ -197,22 +156,6 @@ class Replaying:
 def job_of(name: str = "a-1_b", is_ruined: bool = False) -> RolloutJob:
     actions = [np.array([1, 2]), 3, np.float32(0.25)]
     return RolloutJob(name, lambda: Counting(is_ruined), lambda _seed: Replaying(actions), 10)
-
-
-def test_a_roll_out_records_actions_rewards_and_what_was_seen() -> None:
-    rolled = roll_out(job_of())
-
-    seen = b"".join(np.array([0.5]).tobytes() + np.array([n]).tobytes() for n in range(10, 14))
-
-    assert rolled == Rollout(
-        format="ktdeval-gym-rollout/1",
-        name="a-1_b",
-        seed=10,
-        observations=sha256_hex(seen),
-        actions=([1, 2], 3, 0.25),
-        rewards=(2.75, 3.0, 3.25),
-        is_terminated=False,
-    )
 
 
 def test_a_roll_out_ends_where_the_account_is_ruined() -> None:

@@ -8,18 +8,16 @@ import math
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 import pytest
 
 from export_runs import GOLD, QUESTIONS
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, ToolCall
-from ktdeval.registry import load_plugins, own_wheel
+from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_canonical
 from ktdeval_gym.openenv_command import ServerOptions, openenv, task_source, write_folder
 from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource, mean_score
@@ -99,40 +97,6 @@ def test_an_episode_is_given_request_by_request_with_the_log_return_of_each_day(
         episode.reply(submitted(HOLD))
 
 
-def test_each_reward_is_of_the_steps_since_the_turn_before() -> None:
-    """A position that is held earns on each of three days."""
-    episode = AskedEpisode(source(TASK, limit=3), TASK, 0)
-    first = episode.turn()
-
-    assert first.request is not None
-    assert first.request.state is not None
-
-    label = next(iter(first.request.state.candidates))
-    order = {
-        "stock_id": label,
-        "side": "BUY",
-        "target_weight": 0.2,
-        "confidence": 0.5,
-        "reason": "bought to try it",
-    }
-    turns: list[Any] = []
-
-    for orders in ([order], [], []):
-        episode.reply(submitted({**HOLD, "orders": orders}))
-        turns.append(episode.turn())
-
-    shown = [turn.request.state.account.nav for turn in turns[:-1]]
-    navs = [100_000, *shown]
-    expected = np.diff(np.log(navs)).tolist()
-
-    assert [turn.reward for turn in turns[:-1]] == pytest.approx(expected, abs=1e-6)
-
-    last = [record.nav_minor for record in episode._records]
-    assert turns[-1].reward == pytest.approx(math.log(last[2] / last[1]))
-    assert [(turn.step, turn.total_steps) for turn in turns] == [(1, 3), (2, 3), (3, 3)]
-    assert len({turn.reward for turn in turns}) == 3
-
-
 def test_a_question_earns_the_mean_of_its_scores() -> None:
     """True and false count as 1 and 0; a score above 1, a text and null are ignored."""
     mixed = record(0, scores={"a": True, "b": 0.25, "c": 1.5, "d": None, "e": "good", "f": -0.1})
@@ -200,64 +164,6 @@ def test_a_folder_is_written_once_and_its_server_compiles(tmp_path: Path) -> Non
 
     with pytest.raises(UsageError, match="is not empty"):
         write_folder(folder, (TASK,), "synthetic_us")
-
-
-def test_the_command_writes_the_folder_instead_of_serving(
-    tmp_path: Path, terminal: Terminal
-) -> None:
-    words = ["train", "openenv", "--tasks", TASK, "--data", "synthetic_us"]
-    shown = terminal.text(*words, "--new", tmp_path / "env").splitlines()
-
-    assert shown[0] == f"environment  {tmp_path / 'env'}"
-    assert "synthetic_us" in (tmp_path / "env" / "server" / "app.py").read_text()
-    assert "is not empty; choose a new folder" in terminal.refusal(
-        *words, "--new", tmp_path / "env"
-    )
-
-
-def test_the_folder_names_tasks_and_data(tmp_path: Path) -> None:
-    write_folder(tmp_path / "env", (TASK, "ama_btc"), "synthetic_us")
-
-    app = (tmp_path / "env" / "server" / "app.py").read_text().splitlines()
-    about = (tmp_path / "env" / "README.md").read_text()
-
-    assert "TASKS = ['market_blinded', 'ama_btc']" in app
-    assert "DATA = 'synthetic_us'" in app
-    assert "Tasks: market_blinded, ama_btc." in about
-
-    files = sorted(
-        str(path.relative_to(tmp_path / "env"))
-        for path in (tmp_path / "env").rglob("*")
-        if path.is_file()
-    )
-
-    assert files == [
-        "README.md",
-        "__init__.py",
-        "openenv.yaml",
-        "pyproject.toml",
-        "server/Dockerfile",
-        "server/__init__.py",
-        "server/app.py",
-        f"wheels/{own_wheel().name}",
-    ]
-
-
-def test_the_folder_holds_the_wheel_of_ktdeval_which_no_index_has(tmp_path: Path) -> None:
-    write_folder(tmp_path / "env", (TASK,), "synthetic_us")
-    config = tomllib.loads((tmp_path / "env" / "pyproject.toml").read_text())
-    path = config["tool"]["uv"]["sources"]["ktdeval"]["path"]
-
-    assert (tmp_path / "env" / path).read_bytes() == own_wheel().content
-    assert config["tool"]["uv"]["default-groups"] == ["ktdeval"]
-    assert config["dependency-groups"] == {"ktdeval": ["ktdeval[openenv]"]}
-    assert config["project"]["dependencies"] == ["openenv>=0.10"]
-
-
-def test_a_folder_that_is_empty_may_be_there(tmp_path: Path) -> None:
-    write_folder(tmp_path, (TASK,), "synthetic")
-
-    assert (tmp_path / "openenv.yaml").exists()
 
 
 def test_the_command_writes_the_synthetic_market_unless_another_is_named(

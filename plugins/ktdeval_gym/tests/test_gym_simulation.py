@@ -13,13 +13,12 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
-from gym_worlds import MSFT, asset_market  # noqa: E402
+from gym_worlds import asset_market  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import Instrument  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
-from ktdeval_gym.rewards import RewardConfig  # noqa: E402
 from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv, prior_scale, render_info  # noqa: E402
-from ktdeval_gym.single_asset_simulation import AssetMarket, StepFacts, TradingSimulation  # noqa: E402
+from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation  # noqa: E402
 from ktdeval_gym.training_checks import check_days, earliest_day, form_problem, span_problem  # noqa: E402
 from ktdeval_gym.wrappers import Masked  # noqa: E402
 from trading_market import make_market  # noqa: E402
@@ -63,24 +62,6 @@ def simulation(
     return TradingSimulation(market.task, market.snapshot, span, lookback, scale, market)
 
 
-def test_the_facts_of_a_training_name_market_days_and_features() -> None:
-    made = simulation(4, 8, scale=None)
-
-    # closes from the day before the first fill on, without the halt: down, up, down, 0
-    scale = float(np.std([DOWN, UP, DOWN, 0.0]))
-
-    assert made.scale == pytest.approx(scale)
-    assert made.facts == {
-        "task": MSFT,
-        "snapshot": MARKET.snapshot.id,
-        "first": day_of(4),
-        "last": day_of(8),
-        "hold": "flat",
-        "lookback": 2,
-        "scale": made.scale,
-    }
-
-
 @pytest.mark.parametrize(
     ("first", "scale", "expected"),
     [
@@ -99,27 +80,6 @@ def test_features_are_returns_known_at_the_close_before_the_fill(
 
     assert made.reset().tolist() == pytest.approx(expected, rel=1e-6)
     assert made.row == first - 1
-
-
-def test_a_step_states_its_amounts() -> None:
-    """USD 1,000,000 buys at 108.90, the close of the decision; the day closes at 98.01."""
-    made = simulation(4, 8)
-    made.reset()
-
-    bought, is_ruined, is_last = made.advance(2)
-    halted, _, _ = made.advance(2)
-    sold, _, _ = made.advance(1)
-
-    assert (is_ruined, is_last, made.side) == (False, False, 0)
-    assert bought.nav_before == 100_000_000
-    assert bought.traded == pytest.approx(100_000_000, rel=1e-4)
-    assert bought.asset_return == pytest.approx(DOWN)
-    assert math.log(bought.nav / bought.nav_before) == pytest.approx(DOWN, abs=6e-5)
-    assert halted == StepFacts(bought.nav, bought.nav, 0, 0.0)
-    # the holding is sold at the open, which is the close before the halt
-    assert sold.traded == pytest.approx(bought.nav, rel=1e-4)
-    assert sold.asset_return == pytest.approx(UP)
-    assert made.nav == sold.nav
 
 
 @pytest.mark.parametrize(("actions", "side"), [([], 0), ([2], 1), ([0], -1), ([2, 1], 0)])
@@ -218,19 +178,6 @@ def test_fewer_than_two_returns_have_no_scale(first: int) -> None:
         prior_scale(MARKET, Window("own", day_of(first), day_of(9)))
 
 
-def test_the_prior_scale_is_of_250_returns_at_most() -> None:
-    """The first return is far larger than the following 250."""
-    closes = [1.0] + [100.0 * (1 + 0.1 * (row % 2)) for row in range(252)]
-    market = market_of([*closes])
-    last = len(closes) - 1
-
-    at_most = prior_scale(market, Window("own", day_of(last), day_of(last)))
-    with_first = prior_scale(market, Window("own", day_of(last - 1), day_of(last)))
-
-    assert at_most == pytest.approx(math.log(1.1))
-    assert with_first > 0.2
-
-
 # ---- ends
 
 
@@ -288,21 +235,6 @@ def test_a_vector_has_a_row_for_each_simulation_and_a_column_for_each_feature() 
 
     low = vector.single_observation_space.low.min()
     assert (low, vector.single_observation_space.high.max()) == (-10.0, 10.0)
-
-
-def test_an_environment_that_ended_begins_again_with_the_next_step() -> None:
-    reward = RewardConfig("benchmark_relative")
-    vector = TradingVectorEnv([simulation(3, 4), simulation(3, 6)], reward)
-    first, _ = vector.reset()
-
-    vector.step([2, 2])
-    *_, ends, _ = vector.step([2, 2])
-    again, rewards, is_ruined, is_last, info = vector.step([0, 2])
-
-    assert ends.tolist() == [True, False]
-    assert again[0].tolist() == first[0].tolist()
-    assert (rewards[0], info["nav"][0], info["side"].tolist()) == (0.0, 1_000_000.0, [0, 1])
-    assert (is_ruined.tolist(), is_last.tolist()) == ([False, False], [False, False])
 
 
 def test_a_ruined_environment_of_many_is_terminated() -> None:
@@ -373,10 +305,6 @@ def test_days_of_training_lie_before_those_evaluated(
         f" evaluation begins {evaluated}; give a shorter --lookback, later --windows, or data of"
         " earlier days"
     )
-
-
-def test_without_windows_evaluated_all_days_can_be_trained_on() -> None:
-    check_days(MARKET.task, MARKET.snapshot, 2, [])
 
 
 @pytest.mark.parametrize(

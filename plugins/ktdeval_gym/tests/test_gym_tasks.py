@@ -58,25 +58,6 @@ def slot_of(observation: Any, figure: float) -> int:
 # ---- what is observed
 
 
-def test_figures_are_per_cents_over_ten_cut_at_ten_and_0_where_unknown() -> None:
-    env = env_of()
-
-    observation, _ = env.reset()
-
-    assert env.form.columns == COLUMNS
-
-    of_day = sorted(observation["figures"][:, 0].tolist())
-    # CCC fell by 1%, DDD was unchanged, AAA rose by 10%, and the 200% of BBB are clipped
-    assert of_day == pytest.approx([-0.1, 0.0, 1.0, 10.0])
-
-    new = slot_of(observation, 0.0)
-    assert observation["known"][new].tolist() == [1, 1, 0, 0, 0, 1]
-    assert observation["figures"][new].tolist() == [0.0] * len(COLUMNS)
-
-    known = np.delete(observation["known"], new, axis=0)
-    assert known.tolist() == [[1] * len(COLUMNS)] * 3
-
-
 def test_an_environment_begins_with_cash_only_at_the_close_before_its_window() -> None:
     env = env_of(render_mode="ansi")
 
@@ -89,25 +70,6 @@ def test_an_environment_begins_with_cash_only_at_the_close_before_its_window() -
     assert info.keys() == {"nav", "day", "assets"}
     assert str(env.render()).startswith('{"day":"day_+0","account":{"cash":100000.0,')
     assert env_of().render() is None
-
-
-def test_spaces_have_a_row_for_each_slot() -> None:
-    env = env_of()
-
-    observation, _ = env.reset()
-
-    spaces = env.observation_space
-
-    assert spaces.contains(observation)
-    assert spaces["figures"].shape == spaces["known"].shape == (4, 6)
-    assert (spaces["figures"].low.min(), spaces["figures"].high.max()) == (-10.0, 10.0)
-    assert spaces["weights"].shape == (4,)
-    assert (spaces["weights"].low.min(), spaces["weights"].high.max()) == (-10.0, 10.0)
-    assert spaces["cash"].shape == (1,)
-    assert (spaces["cash"].low.min(), spaces["cash"].high.max()) == (-10.0, 10.0)
-    assert env.action_space.shape == (4,)
-    assert (env.action_space.low.min(), env.action_space.high.max()) == (0.0, 1.0)
-    assert env_of(DECISIONS).action_space.nvec.tolist() == [3] * 4
 
 
 @pytest.mark.parametrize(
@@ -129,28 +91,6 @@ def test_there_are_slots_for_what_is_listed_and_what_may_be_held(
 # ---- what is settled and earned
 
 
-def test_a_position_is_shown_at_its_share_of_the_nav_that_it_earned() -> None:
-    """A quarter of USD 100,000 buys AAA at 55: 454.5454 shares for 25,000.00, rounded up, and 0.5
-    cents each of commission, USD 2.28. At 66 they are worth 29,999.9964.
-    """
-    env = env_of()
-    observation, _ = env.reset()
-    slot = slot_of(observation, 1.0)
-
-    observation, reward, is_ruined, is_last, info = env.step(bought(env, slot, 0.25))
-
-    cash = 100_000 - 25_000.00 - 2.28
-    nav = cash + 30_000.00
-
-    assert info["nav"] == pytest.approx(nav, abs=1e-9)
-    assert reward == pytest.approx(math.log(nav / 100_000), abs=1e-12)
-    assert observation["weights"][slot] == np.float32(round(30_000 / nav, 4))
-    assert np.count_nonzero(observation["weights"]) == 1
-    assert observation["cash"][0] == np.float32(round(cash / nav, 4))
-    assert (is_ruined, is_last) == (False, False)
-    assert (info["day"], info["decided_by"], info["rejected"]) == ("day_+1", "model", 0)
-
-
 @pytest.mark.parametrize(
     ("name", "reward_of"),
     [
@@ -170,62 +110,6 @@ def test_each_reward_is_of_the_steps_amounts(name: Any, reward_of: Any) -> None:
     _, reward, _, _, info = env.step(bought(env, slot_of(observation, 1.0), 0.25))
 
     assert reward == pytest.approx(reward_of(info["nav"]), rel=1e-6)
-
-
-def test_a_reward_counts_from_the_nav_before_it() -> None:
-    env = env_of()
-    observation, before = env.reset()
-    action = bought(env, slot_of(observation, 1.0), 0.25)
-    navs = [before["nav"]]
-    rewards = []
-
-    for _ in range(4):
-        _, reward, _, is_last, info = env.step(action)
-        navs.append(info["nav"])
-        rewards.append(reward)
-
-    assert rewards == pytest.approx(np.diff(np.log(navs)).tolist(), abs=1e-12)
-    assert len(set(rewards)) == 4
-    assert is_last
-
-    with pytest.raises(UsageError, match=r"the episode is over; call reset\(\)"):
-        env.step(action)
-
-
-def test_a_holding_that_leaves_the_index_is_shown_until_it_is_sold() -> None:
-    env = env_of()
-    observation, _ = env.reset()
-    action = bought(env, slot_of(observation, 1.0), 0.25)
-
-    for _ in range(3):
-        observation, _, _, _, info = env.step(action)
-        action = bought(env, int(observation["weights"].argmax()), 0.25)
-
-    # AAA went from 64 to 68, by 6.25%
-    slot = slot_of(observation, 0.625)
-
-    assert observation["weights"].argmax() == slot
-    assert len(info["assets"]) == 4
-
-    observation, _, _, _, info = env.step(np.zeros(4, dtype=np.float32))
-    assert observation["weights"].tolist() == [0.0] * 4
-    assert observation["cash"].tolist() == [1.0]
-    assert len(info["assets"]) == 3
-    assert observation["known"][3].tolist() == [0] * len(COLUMNS)
-
-
-def test_orders_that_are_not_filled_are_counted() -> None:
-    """CCC does not trade on the first day of fills."""
-    volume = np.array(MARKET.volume)
-    volume[BASE + 1, 2] = 0.0
-    opens = np.array(MARKET.open)
-    opens[BASE + 1, 2] = np.nan
-    env = env_of(market=replace(MARKET, open=opens, volume=volume))
-    observation, _ = env.reset()
-
-    *_, info = env.step(bought(env, slot_of(observation, -0.1), 0.25))
-
-    assert (info["rejected"], info["nav"]) == (1, 100_000.0)
 
 
 # ---- ends
@@ -260,18 +144,6 @@ def test_an_account_that_is_ruined_ends_the_episode_which_is_written_with_its_le
 
     with pytest.raises(UsageError, match="call reset"):
         env.step([0])
-
-
-def test_an_episode_that_ends_with_its_window_is_written_without_a_length() -> None:
-    written: list[Any] = []
-    env = env_of(writer=lambda steps, limit: written.append((dict(steps), limit)))
-    env.reset()
-    action = np.full(4, 0.125, dtype=np.float32)
-
-    ends = [env.step(action)[2:4] for _ in range(4)]
-
-    assert ends == [(False, False)] * 3 + [(False, True)]
-    assert written == [({step: [0.125] * 4 for step in range(4)}, None)]
 
 
 # ---- benchmark and scale
@@ -355,12 +227,6 @@ def test_the_scale_is_the_deviation_of_the_indexs_last_250_returns() -> None:
 
     assert len(returns) == 250
     assert scale_before(262, levels) == pytest.approx(np.std(returns), rel=1e-12)
-
-
-def test_the_scale_of_a_young_market_is_of_all_returns_that_are_known() -> None:
-    assert scale_before(3, [1000.0, 1100.0, 990.0, 5.0]) == pytest.approx(
-        np.std([math.log(1.1), math.log(0.9)])
-    )
 
 
 @pytest.mark.parametrize("row", [1, 2])

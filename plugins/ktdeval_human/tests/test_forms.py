@@ -48,17 +48,6 @@ def one_field(**schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": schema}, "required": ["x"]}
 
 
-def test_a_ticket_becomes_the_arguments_of_the_tool_that_submits() -> None:
-    value = form_of(TICKET).value({"overall_reason": "it rises"}, {"orders": [BUY]})
-
-    assert value == {
-        "orders": [
-            {"stock_id": "asset_1", "side": "BUY", "confidence": 0.6, "target_weight": 0.05}
-        ],
-        "overall_reason": "it rises",
-    }
-
-
 def test_a_limit_comes_beside_a_weight_or_shares_and_is_no_choice_of_its_own() -> None:
     limit = {"type": "number", "exclusiveMinimum": 0}
     forms = [{"target_weight": WEIGHT}, {"shares": SHARES}]
@@ -78,12 +67,6 @@ def test_a_limit_comes_beside_a_weight_or_shares_and_is_no_choice_of_its_own() -
     alone = {name: text for name, text in BUY.items() if name != "target_weight"}
     with pytest.raises(FormError, match="give one of target_weight, shares"):
         form.value(texts, {"orders": [{**alone, "limit": "9.5"}]})
-
-
-def test_an_empty_ticket_holds() -> None:
-    value = form_of(TICKET).value({"overall_reason": "nothing to do"})
-
-    assert value["orders"] == []
 
 
 @pytest.mark.parametrize(

@@ -39,31 +39,6 @@ def seated(*acts: Act) -> tuple[Person, Scripted]:
     return Person(lambda: desk), desk
 
 
-def test_a_call_is_a_call_of_a_model() -> None:
-    person, _ = seated(Called("screen", '{"k": 3}'))
-
-    reply = person.reply(RESEARCH)
-
-    (call,) = reply.tool_calls
-    assert (call.id, call.name, call.arguments) == ("call_1", "screen", '{"k": 3}')
-    assert reply.finish_reason == "tool_calls"
-
-
-def test_words_are_the_content() -> None:
-    person, _ = seated(PersonWords("I know enough."))
-
-    assert person.reply(RESEARCH).content == "I know enough."
-
-
-def test_seconds_are_recorded_as_reasoning_which_is_sent_to_nobody() -> None:
-    times = iter([100.0, 142.34])
-    desk = Scripted(PersonWords("done"))
-
-    reply = Person(lambda: desk, clock=lambda: next(times)).reply(RESEARCH)
-
-    assert reply.reasoning == "answered in 42.3 s"
-
-
 def test_a_submission_that_ends_the_research_is_not_asked_for_twice() -> None:
     submitted = Called("submit_action", '{"orders": []}')
     person, desk = seated(submitted)
@@ -107,18 +82,6 @@ def test_a_person_is_asked_one_thing_at_a_time() -> None:
     person = Person(Asked)
 
     assert person.reply(RESEARCH).content == "one"
-
-
-def test_who_leaves_fails_no_call_and_can_be_asked_again() -> None:
-    class Leaving:
-        def ask(self, _moment: ShownRequest) -> Act:
-            raise KeyboardInterrupt
-
-    person = Person(Leaving)
-
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            person.reply(RESEARCH)
 
 
 def test_a_person_costs_nothing_and_draws_no_chance() -> None:

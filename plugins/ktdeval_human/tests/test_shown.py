@@ -10,7 +10,7 @@ import pytest
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
 from ktdeval.values import JsonValue
-from ktdeval_human.shown import DrawnLine, ShownSection, ShownTable, cell, make_table, show_request
+from ktdeval_human.shown import DrawnLine, ShownSection, ShownTable, make_table, show_request
 
 SCREEN = ToolSpec("screen", "Ranks names.", {"type": "object", "properties": {}})
 SUBMIT = ToolSpec("submit_action", "Submits.", {"type": "object", "properties": {}})
@@ -67,16 +67,6 @@ def test_a_day_is_facts_and_tables_beside_the_words() -> None:
     )
 
 
-def test_everything_shown_is_in_the_request() -> None:
-    """Each cell and each point of a line is a value of the messages."""
-    moment = show_request(REQUEST)
-
-    values = {cell(value) for row in json.loads(STATE.text)["history"]["rows"] for value in row}
-    (table,) = moment.sections[-1].tables
-    assert {text for row in table.rows for text in row} == values
-    assert {cell(value) for line in table.lines for value in line.values} <= values
-
-
 @pytest.mark.parametrize(
     ("sections", "worth"),
     [
@@ -99,23 +89,6 @@ def test_worth_of_the_account_is_that_of_the_state(
     request = replace(REQUEST, messages=(Message("user", state.text),), state=state)
 
     assert show_request(request).worth == worth
-
-
-def test_results_are_of_research_and_notes_of_submissions() -> None:
-    calls = (ToolCall("1", "screen", '{"k": 2}'), ToolCall("2", "submit_action", "{}"))
-    request = after(
-        Message("assistant", "", calls),
-        Message("tool", '{"rows": [{"name": "a", "score": 1}]}', tool_call_id="1"),
-        Message("tool", "Refused: orders is missing.", tool_call_id="2"),
-        Message("user", "Submit now."),
-    )
-
-    moment = show_request(request)
-
-    (result,) = moment.results
-    assert (result.tool, result.arguments) == ("screen", '{"k": 2}')
-    assert result.sections[0].tables[0].rows == (("a", "1"),)
-    assert moment.notes == ("Refused: orders is missing.", "Submit now.")
 
 
 def test_a_row_has_a_cell_for_each_column() -> None:

@@ -126,13 +126,6 @@ def test_a_command_answers(line: str, expected: str) -> None:
     assert f"> {expected}" in said(line).splitlines()
 
 
-def test_what_a_mask_would_not_print_is_no_command_of_the_terminal() -> None:
-    """Texts of the market may hold control characters, which a terminal would obey."""
-    request = replace(REQUEST, messages=(Message("user", "Title \x1b]0;x\x07 done"),), state=None)
-
-    assert "\x1b" not in said(request=request)
-
-
 def test_why_a_submission_was_refused_is_shown() -> None:
     request = replace(
         REQUEST,
@@ -175,24 +168,6 @@ def test_a_wrong_argument_is_asked_for_again_and_costs_nothing() -> None:
     assert "  ! lookback: 500 is greater than the maximum of 120 (.. gives up)" in shown_text
 
 
-def test_an_order_ticket_is_reviewed_and_submitted() -> None:
-    act, shown_text = typed(
-        "order", "asset_7", "0.05", "order", "asset_8", "", "300", "submit", "it rises", "y"
-    )
-
-    assert act == Called(
-        "submit_action",
-        '{"orders": [{"stock_id": "asset_7", "target_weight": 0.05}, {"stock_id": "asset_8",'
-        ' "shares": 300}], "overall_reason": "it rises"}',
-    )
-    review = shown_text[shown_text.rindex("   stock_id") :].splitlines()
-    assert [line.split() for line in review[:3]] == [
-        ["stock_id", "target_weight", "shares"],
-        ["1", "asset_7", "0.05"],
-        ["2", "asset_8", "300"],
-    ]
-
-
 def test_a_submission_needs_a_yes() -> None:
     act, _ = typed("hold", "no change", "n", "hold", "stay put", "maybe", "y")
 
@@ -209,10 +184,6 @@ def test_a_form_can_be_given_up() -> None:
     text = said("order", "..", "ticket")
 
     assert text.endswith("given up\n> orders: none\n> ")
-
-
-def test_an_order_without_a_measure_is_refused() -> None:
-    assert "! give one of target_weight, shares" in said("order", "asset_7", "", "")
 
 
 def test_words_are_asked_for_where_no_tool_is_on_offer() -> None:

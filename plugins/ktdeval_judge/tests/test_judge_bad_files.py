@@ -9,7 +9,6 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -279,15 +278,6 @@ def test_a_usual_form_is_read(case: str, tmp_path: Path) -> None:
     path.write_text(text, encoding="utf-8", newline="")
     made = market_plan(read_declared(path, ReadOptions()), MARKET, TRADING)
     assert made.plan.days[0].day == "2024-01-02"
-    assert made.plan.days[0].rows == (("600001.SH", 0.5),)
-
-
-def test_parquet_is_read_with_dates_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "right.parquet"
-    day = pd.Timestamp("2024-01-02")
-    frame = pd.DataFrame({"date": [day], "code": ["600001.SH"], "weight": np.float32([0.5])})
-    frame.to_parquet(path)
-    made = market_plan(read_declared(path, ReadOptions()), MARKET, TRADING)
     assert made.plan.days[0].rows == (("600001.SH", 0.5),)
 
 

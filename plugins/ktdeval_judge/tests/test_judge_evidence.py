@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from ktdeval.cards import CutoffEntry
 from ktdeval.errors import UsageError
@@ -92,28 +92,6 @@ def test_a_given_spread_of_the_tries_counts() -> None:
     assert found.luck.probability == pytest.approx(written_out(pd.Series(own.returns), ceiling))
 
 
-def test_the_ceiling_is_the_mean_best_of_tries_without_skill() -> None:
-    chance = np.random.default_rng(8)
-    returns = chance.standard_normal((4000, 12, 120))
-    ratios = returns.mean(axis=2) / returns.std(axis=2, ddof=1) * math.sqrt(252)
-    ceiling = judged(track(120), number=12).luck.sharpe
-    assert ratios.max(axis=1).mean() == pytest.approx(ceiling, rel=0.03)
-
-
-def test_the_track_record_is_where_psr_reaches_95_percent() -> None:
-    own = track(mean=0.0005)
-    found = judged(own)
-    returns = pd.Series(own.returns)
-    ratio = returns.mean() / returns.std()
-    error = 1 - stats.skew(returns) * ratio
-    error += (stats.kurtosis(returns, fisher=False) - 1) / 4 * ratio**2
-
-    def above(days: float) -> float:
-        return float(stats.norm.cdf(ratio * math.sqrt(days - 1) / math.sqrt(error))) - 0.95
-
-    assert found.zero.track_record == pytest.approx(optimize.brentq(above, 2, 1e6))
-
-
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
@@ -129,14 +107,6 @@ def test_without_a_ratio_there_is_no_evidence(values: list[float], reason: str) 
         benchmark="none",
     )
     assert judge_returns(own, Tries()) == reason
-
-
-def test_returns_of_two_values_have_the_least_kurtosis() -> None:
-    returns = np.tile([0.02, -0.01, -0.01], 40)
-    values = 1e6 * np.concatenate([[1.0], np.cumprod(1 + returns)])
-    days = np.busday_offset("2024-01-02", np.arange(len(values)), roll="forward")
-    own = NavTrack(days=days, values=values, a_year=252.0, benchmark="none")
-    assert judged(own).kurtosis == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(

@@ -107,10 +107,6 @@ def test_fees_of_the_file_take_the_place_of_the_venues(tmp_path: Path) -> None:
     assert found.parts[-1].value == pytest.approx(0.0, abs=1e-12)
 
 
-def test_fees_are_no_cause_where_the_file_has_none(tmp_path: Path) -> None:
-    assert "declared_fees" not in planted_market(tmp_path).possible
-
-
 # ---- planted on a market where each cause matters
 
 

@@ -55,23 +55,9 @@ def test_a_weight_above_what_is_held_is_a_buy_to_it() -> None:
     assert orders == [DeclaredOrder("a", "BUY", weight=0.5)]
 
 
-def test_a_weight_below_what_is_held_is_a_sell_to_it() -> None:
-    orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"a": Held(60, 600.0)}, 1000.0)
-    assert orders == [DeclaredOrder("a", "SELL", weight=0.5)]
-
-
 def test_what_a_day_of_weights_does_not_name_is_sold_before_anything_is_bought() -> None:
     orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"b": Held(10, 100.0)}, 1000.0)
     assert orders == [DeclaredOrder("b", "SELL", weight=0.0), DeclaredOrder("a", "BUY", weight=0.5)]
-
-
-def test_what_a_day_does_not_name_can_be_kept() -> None:
-    reader = plan_of("weight", ("a", 0.5), others="keep")
-    assert [order.code for order in reader.orders(DAY, {"b": Held(10, 100.0)}, 1e3)] == ["a"]
-
-
-def test_a_day_without_a_row_changes_nothing() -> None:
-    assert plan_of("weight", ("a", 0.5)).orders("2024-01-03", {"b": Held(1, 1.0)}, 10.0) == []
 
 
 def test_a_holding_is_reached_in_whole_lots() -> None:
@@ -109,15 +95,6 @@ def test_an_order_of_a_holding_as_it_is_shown_closes_it(size: float) -> None:
 def test_an_order_of_another_size_does_not_close(size: float) -> None:
     (order,) = plan_of("orders", ("a", -size)).orders(DAY, {"a": Held(123_456.0, 1.0)}, 10.0)
     assert order.shares == size
-
-
-def test_two_sells_of_a_day_share_the_holding() -> None:
-    held = {"a": Held(1000, 1.0)}
-    orders = plan_of("orders", ("a", -600.0), ("a", -400.0)).orders(DAY, held, 10.0)
-    beyond = plan_of("orders", ("a", -1000.0), ("a", -500.0)).orders(DAY, held, 10.0)
-
-    assert [(each.shares, each.weight) for each in orders] == [(600.0, None), (None, 0.0)]
-    assert [(each.shares, each.weight) for each in beyond] == [(None, 0.0), (500.0, None)]
 
 
 def test_what_brings_cash_comes_before_what_needs_it() -> None:
@@ -172,11 +149,6 @@ def test_a_file_means_the_same_in_whatever_order_its_rows_stand(order: list[int]
 def test_cash_becomes_shares_at_the_close_of_the_decision(tmp_path: Path) -> None:
     made = planned(tmp_path, "date,code,side,cash\n2024-01-02,600001,buy,5000\n")
     assert made.plan.days[0].rows == ((CODE, 250.0),)
-
-
-def test_a_trade_is_decided_at_the_close_before_it(tmp_path: Path) -> None:
-    made = planned(tmp_path, "date,code,qty,price\n2024-01-03,sh600001,-200,20\n")
-    assert made.plan.days[0] == PlannedDay(day="2024-01-02", rows=((CODE, -200.0),))
 
 
 def test_decisions_dated_by_their_fill_were_taken_at_the_close_before(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ declaration.
 
 from __future__ import annotations
 
-import gzip
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -109,15 +108,6 @@ def test_an_unknown_program_is_refused_with_those_that_there_are() -> None:
         check_program("quantopian")
 
 
-def test_columns_are_near_names(tmp_path: Path) -> None:
-    path = tmp_path / "orders.csv"
-    path.write_text("order_id,COLUMN,time_stamp,Size ,price,fees,side\n"
-                    "0,SPY,2025-03-03,2.5,580.5,1.5,Sell\n")  # fmt: skip
-    trades = read_declared(path, ReadOptions()).trades
-    assert trades is not None
-    assert trades.iloc[0].tolist() == [20250303, "SPY", "sell", 2.5, 580.5, 1.5, 2]
-
-
 # ---- folders
 
 
@@ -127,21 +117,6 @@ def test_a_folder_declares_what_its_files_declare_together(name: str) -> None:
     assert found.source == name
     assert found.values is not None
     assert found.decisions is not None or found.trades is not None
-
-
-def test_values_in_money_win_over_those_of_returns() -> None:
-    # zipline: positions in money, returns of an account of 1, transactions
-    found = declared("zipline")
-    assert found.values is not None
-    assert found.values.iloc[0] == 1_000_000.0
-    assert not any("account of 1" in note for note in found.notes)
-
-
-def test_returns_next_to_orders_tell_no_cash() -> None:
-    found = declared("backtrader")
-    assert found.values is not None
-    assert found.values.iloc[0] == 1.0
-    assert found.cash is None
 
 
 def test_a_folder_with_two_programs_is_refused(tmp_path: Path) -> None:
@@ -190,22 +165,6 @@ def test_the_order_of_rows_changes_nothing(
     check()
 
 
-def test_a_table_as_parquet_declares_the_same() -> None:
-    csv = declared("qlib/report.csv")
-    parquet = declared("qlib_parquet")
-    assert csv.values is not None
-    assert parquet.values is not None
-    pd.testing.assert_series_equal(csv.values, parquet.values, rtol=1e-12)
-    assert csv.cash == parquet.cash
-
-
-@pytest.mark.parametrize("name", ["qlib/report.csv", "alpaca/activities.json"])
-def test_a_packed_file_declares_the_same(tmp_path: Path, name: str) -> None:
-    path = tmp_path / f"{Path(name).name}.gz"
-    path.write_bytes(gzip.compress((FILES / name).read_bytes()))
-    same(declared(name), read_declared(path, ReadOptions()))
-
-
 @pytest.mark.parametrize("name", ["bt/values.csv", "finrl/actions.csv", "zipline/positions.csv"])
 def test_a_frame_with_its_index_is_read_from_parquet(tmp_path: Path, name: str) -> None:
     frame = pd.read_csv(FILES / name, index_col=0, parse_dates=True)
@@ -213,24 +172,6 @@ def test_a_frame_with_its_index_is_read_from_parquet(tmp_path: Path, name: str) 
     frame.to_parquet(path)
     program = ALL_FILES[name]
     same(declared(name, program), read_declared(path, ReadOptions(program=program)))
-
-
-@pytest.mark.parametrize("name", ALL_FILES)
-def test_frames_have_the_columns_and_types_of_the_contract(name: str) -> None:
-    found = declared(name, ALL_FILES[name])
-    forms = (["weight"], ["shares"], ["side", "amount"])
-    if found.decisions is not None:
-        assert list(found.decisions.columns)[:2] == ["day", "code"]
-        assert list(without_lines(found.decisions).columns)[2:] in forms
-        assert found.decisions.day.dtype == "int64"
-    if found.trades is not None:
-        assert list(found.trades.columns)[:5] == ["day", "code", "side", "shares", "price"]
-        assert found.trades.side.isin(["buy", "sell"]).all()
-        assert (found.trades[["shares", "price"]] > 0).all(axis=None)
-    if found.values is not None:
-        assert found.values.index.is_monotonic_increasing
-        assert found.values.dtype == "float64"
-    assert not (found.decisions is None and found.trades is None and found.values is None)
 
 
 # ---- ratings

@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ktdeval.errors import UsageError
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_tables.moments import CellFault, StampClock, parse_moments
 from program_files import FILES
@@ -69,11 +68,6 @@ def test_offsets_of_several_spellings_are_moments() -> None:
 def test_a_stamp_beyond_the_years_of_markets_is_no_date(text: str) -> None:
     with pytest.raises(CellFault, match="is not a date"):
         parse_moments(pd.Series([text], dtype="str"), StampClock())
-
-
-def test_midnight_utc_is_a_session_s_label_or_a_moment_by_program() -> None:
-    assert day("2025-03-14T00:00:00Z", "America/New_York") == 20250314
-    assert day("2025-03-14T00:00:00Z", "America/New_York", is_label=False) == 20250313
 
 
 def activity(stamp: str) -> dict[str, str]:
@@ -202,8 +196,3 @@ def test_a_statement_s_evening_in_new_york_is_the_next_morning_in_hong_kong(
     trades = read_declared(path, ReadOptions(zone=zone)).trades
     assert trades is not None
     assert trades.iloc[0].tolist() == [expected, "700", "buy", 1200.0, 410.2, 60.0, 2]
-
-
-def test_an_unknown_time_zone_is_refused() -> None:
-    with pytest.raises(UsageError, match="is not a time zone; write one such as America/New_York"):
-        read_declared(FILES / "alpaca/activities.json", ReadOptions(zone="Mars/Olympus"))

@@ -213,13 +213,6 @@ def test_equal_rows_count_each_and_are_named(tmp_path: Path) -> None:
     assert "Identical rows: 2; each is read as a separate fill." in declared.notes
 
 
-def test_a_cost_beside_a_fee_is_not_one(tmp_path: Path) -> None:
-    text = FILLS.replace("fee\n", "fee,cost\n").replace(",1\n", ",1,52.5\n")
-    trades = read(tmp_path, text, {}).trades
-    assert trades is not None
-    assert trades["fee"].tolist() == [1.0, 1.0]
-
-
 def test_entry_and_exit_are_days_or_prices_by_their_cells(tmp_path: Path) -> None:
     text = "symbol,entry_time,exit_time,entry,exit,lot\nAAA,2024-01-02,2024-01-03,10,12,3\n"
     expected = [(20240102, "AAA", "buy", 3.0, 10.0), (20240103, "AAA", "sell", 3.0, 12.0)]

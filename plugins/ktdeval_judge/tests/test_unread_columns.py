@@ -114,22 +114,9 @@ def test_rows_that_are_all_long_may_be_ends_of_positions(tmp_path: Path) -> None
         read(tmp_path, text + "2025-06-24,AAPL,Long,100,202.59\n")
 
 
-@pytest.mark.parametrize("column", ["strike", "option_type", "Expiration"])
-def test_a_contract_is_no_share(column: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=f"column {column}: '190' is not read; keep only rows of"):
-        read(tmp_path, TRADE.format(column, "190"))
-
-
 def test_what_was_ordered_beside_what_was_filled_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no filled order"):
         read(tmp_path, TRADE.format("filled_qty", "0"))
-
-
-def test_an_order_with_a_limit_is_refused_and_a_fill_is_not(tmp_path: Path) -> None:
-    order = "date,symbol,side,shares,limit_price\n2025-06-09,AAPL,buy,100,150\n"
-    with pytest.raises(DataError, match="column limit_price: '150' is not read"):
-        read(tmp_path, order)
-    assert read(tmp_path, TRADE.format("stop_loss", "190")).trades is not None
 
 
 def test_bars_are_no_holdings(tmp_path: Path) -> None:

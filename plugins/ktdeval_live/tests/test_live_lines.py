@@ -13,10 +13,6 @@ from ktdeval_live.days.clock import FileClock, SystemClock
 from ktdeval_live.record.append_only_file import append_line, whole_lines
 
 
-def test_absent_file_has_no_lines(tmp_path: Path) -> None:
-    assert whole_lines(tmp_path / "none.jsonl") == []
-
-
 @pytest.mark.parametrize("torn", [b"", b"3", b"{" * 5000])
 def test_end_without_a_line_break_is_no_line_and_is_cut_off_by_the_next(
     tmp_path: Path, torn: bytes

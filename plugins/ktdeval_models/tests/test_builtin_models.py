@@ -29,7 +29,6 @@ from ktdeval_models.params import (
     RandomParams,
     RankParams,
 )
-from loops import not_empty
 from run_support import WINDOW
 from shown_states import with_state
 from tables import on_each_row
@@ -157,17 +156,6 @@ def test_without_data_they_hold(name: str) -> None:
     assert stocks(make_builtin(name).reply(request(only_labels))) == {}
 
 
-def test_names_too_dear_for_a_lot_are_passed_over_by_buys_that_share_the_cash() -> None:
-    dear = (
-        ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0),
-        ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0),
-    )
-    shown = held(("q", 0.9, True, "suspended"), cash=0.1, shown=candidates(*dear, *FOUR["rows"]))
-    trades = stocks(make_builtin("momentum").reply(request(shown)))
-
-    assert list(trades.items()) == [("b", ("BUY", 0.0475)), ("c", ("BUY", 0.0475))]
-
-
 def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficient() -> None:
     model = make_builtin(
         "linear_factor", LinearFactorParams(coefficients="MOM_12_1:0.02 RV_60:-0.1")
@@ -194,18 +182,6 @@ def test_unbuyable_names_are_skipped() -> None:
     ]
 
     assert buyable(rows) == [{"status": "trading"}, {"status": "limit_down"}]
-
-
-def test_ties_are_broken_by_figures_not_labels() -> None:
-    rows = [
-        ("p", "main", "trading", 10.0, 5.0, 2.0, 1.0, 1.0),
-        ("q", "main", "trading", 10.0, 5.0, 1.0, 1.0, 1.0),
-    ]
-    model = make_builtin("momentum", RankParams(positions=1))
-
-    for shown, best in ((rows, "q"), ([("x", *rows[1][1:]), ("a", *rows[0][1:])], "x")):
-        reply = model.reply(request(held(cash=1.0, shown=candidates(*shown))))
-        assert list(stocks(reply)) == [best]
 
 
 @pytest.mark.parametrize(
@@ -250,12 +226,6 @@ def test_a_plan_is_checked_for_risk_and_orders_that_would_be_rejected_are_left_o
 
     assert model.reply(request(shown, *answers, submit=False)).tool_calls == ()
     assert list(stocks(model.reply(request(shown, *answers)))) == ["b", "a"]
-
-
-def test_reasons_are_as_long_as_the_task_demands() -> None:
-    shown = held(cash=1.0) | {"constraints": {**LIMITS, "min_reason_chars": 200}}
-    orders = not_empty(submitted(make_builtin("momentum").reply(request(shown))))
-    assert all(len(order["reason"]) >= 200 for order in orders)
 
 
 def test_random_trades_come_from_the_requests_seed_alone() -> None:
@@ -314,13 +284,6 @@ def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behave
 
     assert kinds == set(ERROR_KINDS)
     assert sound > 100
-
-
-def test_weights_stay_below_the_tasks_limit_on_one_name() -> None:
-    conversation = Conversation(request(state(candidates=FOUR)))
-    sizing = Sizing.equal(conversation, positions=1, invested=1.0, band=(0.0, 1.5))
-    assert sizing.target == pytest.approx(0.38)
-    assert Sizing.equal(conversation, 20, invested=0.98, band=(0.75, 1.25)).positions == 3
 
 
 def test_rebalancing_never_spends_more_than_there_is() -> None:

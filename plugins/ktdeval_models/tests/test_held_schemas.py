@@ -74,11 +74,6 @@ def test_a_text_that_may_be_missing_is_bounded_too() -> None:
     ]
 
 
-@pytest.mark.parametrize("kept", [{"enum": ["BUY", "SELL"]}, {"pattern": "^[0-9]{4}$"}])
-def test_choices_and_patterns_stay_as_they_are(kept: dict[str, Any]) -> None:
-    assert SchemaBounds(longest_text=5).schema({**TEXT, **kept}) == {**TEXT, **kept}
-
-
 def test_a_list_has_no_more_items_than_its_bound_but_as_many_as_it_must() -> None:
     bounds = SchemaBounds(longest_list=3)
     assert bounds.schema({"type": "array"})["maxItems"] == 3

@@ -22,7 +22,6 @@ from ktdeval_models.planted.recall import recall_of
 from ktdeval_models.planted.reduced_text import (
     FIRST_ANSWER,
     LINE,
-    VOCABULARY,
     Sizes,
     line_of,
     tokens_of,
@@ -30,7 +29,7 @@ from ktdeval_models.planted.reduced_text import (
 from ktdeval_models.planted.transformer import Shape, Transformer
 from ktdfin_market import small_market
 from ktdfin_play import Play
-from planted_models import SHAPE, SIZES, network, store
+from planted_models import SHAPE, network, store
 from terminal import Terminal
 
 PLUGINS = load_plugins()
@@ -55,16 +54,6 @@ def test_a_line_has_label_day_and_figures_as_the_prompt_shows_them(
     assert line_of(label, day, cells) == line
 
 
-def test_tokens_are_pairs_of_digits_and_single_characters_padded_on_the_left() -> None:
-    (tokens,) = tokens_of(["12 3a"])
-    pair, space, digit, letter = tokens[-4:]
-    assert (tokens[:-4] == 0).all()
-    assert len({0, 1, pair, space, digit, letter}) == 6
-
-    (again,) = tokens_of(["a3 12"])
-    np.testing.assert_array_equal(again[-4:], [letter, digit, space, pair])
-
-
 def test_what_no_vocabulary_has_is_one_token_and_a_long_line_keeps_its_end() -> None:
     (strange,) = tokens_of(["股"])
     assert strange[-1] == 1
@@ -72,15 +61,6 @@ def test_what_no_vocabulary_has_is_one_token_and_a_long_line_keeps_its_end() -> 
     (cut,) = tokens_of(["b" * LINE + "a"])
     (end,) = tokens_of(["b" * (LINE - 1) + "a"])
     np.testing.assert_array_equal(cut, end)
-
-
-def test_all_tokens_lie_in_the_vocabulary_before_the_answers() -> None:
-    everything = "".join(map(chr, range(32, 127)))
-    pairs = [f"{number:02d}" for number in range(100)]
-    tokens = tokens_of([*everything, *pairs])[:, -1]
-    assert len(set(tokens.tolist())) == len(everything) + len(pairs)
-    assert (tokens.min(), tokens.max()) == (2, FIRST_ANSWER - 1)
-    assert VOCABULARY == FIRST_ANSWER + 6
 
 
 def test_sizes_are_thirds_of_falls_and_of_rises() -> None:
@@ -156,19 +136,6 @@ def completed_by_hand(weights: dict[str, np.ndarray], tokens: np.ndarray) -> np.
     powers = np.exp(scores)
 
     return powers / powers.sum()
-
-
-def test_a_line_is_completed_alike_whatever_else_is_asked() -> None:
-    lines = tokens_of([f"00{number:04d}.SZ 2024-04-01 +1 +2 >" for number in range(300)])
-    together = network().answers(lines)
-    np.testing.assert_allclose(network().answers(lines[7:8])[0], together[7], atol=1e-6)
-    np.testing.assert_allclose(together.sum(axis=1), 1, atol=1e-6)
-    assert together.std(axis=0).min() > 1e-4
-
-
-def test_the_usual_network_has_1_27_million_weights() -> None:
-    """Embeddings, then 12 d² + 13 d in each layer, then the last norm."""
-    assert Shape().size == (203 + 28) * 160 + 4 * (12 * 160**2 + 13 * 160) + 2 * 160
 
 
 def test_weights_come_back_from_their_bytes() -> None:
@@ -252,19 +219,6 @@ def facts_of(task: str, market: str, **options: object) -> PlantedFacts:
     return gather_facts(FactSource(task, (WINDOW,), data=market, **options), PLUGINS)
 
 
-def test_a_fact_is_a_shown_candidate_and_the_return_from_its_fill(market_folder: str) -> None:
-    market = small_market()
-    facts = facts_of("bright_fixed_candidate", market_folder, days=3, horizon=2)
-    opens = market.adjusted_open
-
-    assert len(facts.lines) == len(facts.keys) == len(facts.returns) > 30
-    for line, (asset, row), change in zip(facts.lines, facts.keys, facts.returns, strict=True):
-        assert line.startswith(f"{market.codes[asset]} {market.days[row]} ")
-        assert change == opens[row + 3, asset] / opens[row + 1, asset] - 1
-
-    assert len({row for _, row in facts.keys}) == 3
-
-
 def test_behind_a_mask_the_same_facts_have_other_labels_and_days(market_folder: str) -> None:
     seen = facts_of("bright_fixed_candidate", market_folder, days=2)
     hidden = facts_of("blinded_fixed_candidate", market_folder, days=2)
@@ -305,25 +259,6 @@ def test_recall_counts_the_signs_that_the_network_gives(market_folder: str) -> N
 
 
 # ---- the model
-
-
-@pytest.mark.parametrize("task", ["bright_fixed_candidate", "blinded_fixed_candidate"])
-def test_it_holds_what_its_network_expects_most_of(task: str, tmp_path: Path) -> None:
-    store(tmp_path)
-    model = PlantedModel("memory", PlantedParams(trained=str(tmp_path), positions=4))
-    play = Play(PLUGINS.make_task(task), model, small_market())
-    state = play.session(0)[0].state
-    (record,) = play.run(1)
-
-    lines = [line_of(label, state.day, each.cells) for label, each in state.candidates.items()]
-    expected = network().answers(tokens_of(lines)) @ np.array(SIZES.means)
-    order = np.argsort(-expected)
-    labels = [list(state.candidates)[place] for place in order]
-    trading = [each for each in labels if state.candidates[each].cells["status"] == "trading"]
-    codes = [small_market().codes[play.scene.lens.parse_asset(each)] for each in trading[:4]]
-
-    assert record.provenance == "model"
-    assert [order.code for order in record.orders] == codes
 
 
 def test_what_ranks_low_or_is_no_candidate_any_more_is_sold(tmp_path: Path) -> None:

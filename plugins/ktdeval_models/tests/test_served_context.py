@@ -217,25 +217,3 @@ def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(
         assert "lower --max-output-tokens" not in message, "no prompt of research fits then, either"
 
     assert not (tmp_path / "run" / "manifest.json").exists()
-
-
-@pytest.mark.parametrize("provider", ["openrouter", "groq", "mistral"])
-@pytest.mark.parametrize(
-    ("key", "tokens", "looked_up"),
-    [("", None, []), ("key-0123456789abcdef", 65_536, ["/models"])],
-    ids=["without a key", "with a key"],
-)
-def test_a_host_that_states_contexts_is_asked_where_its_key_is_set(
-    provider: str,
-    key: str,
-    tokens: int | None,
-    looked_up: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pages = {"/models": {"data": [{"id": "some-model", "context_length": 65_536}]}}
-    monkeypatch.setenv(f"{provider.upper()}_API_KEY", key)
-    with stating(pages) as server:
-        params = CompatibleParams(base_url=server.address)
-        context = stated_context(make_compatible(provider, "some-model", params))
-        assert getattr(context, "tokens", None) == tokens
-        assert server.looked_up == looked_up

@@ -26,10 +26,9 @@ from ktdeval.values import install_command, load_yaml
 from ktdeval_rationale.leak_linter import (
     LEAK_CATEGORIES,
     LEAKS_REMOVED_BY,
-    Mention,
     RationaleLinter,
 )
-from ktdeval_rationale.lexicon import KINDS, LEXICON_FILE, Lexicon, shipped_lexicon
+from ktdeval_rationale.lexicon import LEXICON_FILE, Lexicon
 from ktdeval_rationale.paraphrased_leaks import (
     FALSE_ALARMS,
     HARMLESS as NO_LEAK,
@@ -40,7 +39,7 @@ from ktdeval_rationale.paraphrased_leaks import (
     shipped_anchors,
 )
 from loops import not_empty
-from masking_market import CODES, INDEX_CODE, MARKET, NAMES
+from masking_market import CODES, INDEX_CODE, MARKET
 from paths import REPOSITORY
 from rationale_planted import FILES, FOLDER, Planted, Score, parse, read_planted, score
 from spellings import CODE_STYLES, HARMLESS, spell
@@ -53,15 +52,6 @@ def named(text: str, linter: RationaleLinter = LINTER) -> list[tuple[str, str]]:
     return [(mention.category, mention.text) for mention in linter.find(text)]
 
 
-def test_a_mention_states_category_and_span() -> None:
-    text = "I prefer Kweichow Moutai (600519.SH) since October 8."
-    assert LINTER.find(text) == [
-        Mention("company", (9, 24), "Kweichow Moutai"),
-        Mention("code", (26, 35), "600519.SH"),
-        Mention("date", (43, 52), "October 8"),
-    ]
-
-
 @pytest.mark.parametrize("style", CODE_STYLES)
 def test_codes_of_the_snapshot_are_found_as_the_guard_finds_them(style: str) -> None:
     for code in (*CODES, INDEX_CODE):
@@ -70,19 +60,6 @@ def test_codes_of_the_snapshot_are_found_as_the_guard_finds_them(style: str) -> 
             assert [
                 category for category, _ in named(f"we should look at {spell(style, code)} first")
             ] == ["code"], code
-
-
-def test_names_of_the_snapshot_are_companies_and_industries_sectors() -> None:
-    for company, industry, *_ in NAMES.values():
-        assert [category for category, _ in named(f"we like {company} most")] == ["company"]
-        assert [category for category, _ in named(f"we like {industry} most")] == [
-            "sector"
-        ] or industry == "unknown"
-
-    # An industry that is called like a company is a sector.
-    market = replace(MARKET, names=("机器人", *MARKET.names[1:]))
-
-    assert named("机器人概念活跃。", RationaleLinter(market)) == [("sector", "机器人")]
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -176,15 +153,6 @@ def test_claims_count_and_denials_do_not(claim: str, denial: str) -> None:
     assert not {category for category, _ in named(denial)} & claims, denial
 
 
-def test_without_a_market_the_lexicon_and_the_numbering_are_left() -> None:
-    linter = RationaleLinter()
-    assert named("Quillmark, 600519, Moutai, 2015", linter) == [
-        ("code", "600519"),
-        ("brand", "Moutai"),
-        ("date", "2015"),
-    ]
-
-
 def test_every_category_is_described_and_hiding_removes_some() -> None:
     assert all(LEAK_CATEGORIES.values())
     removed = list(itertools.chain.from_iterable(LEAKS_REMOVED_BY.values()))
@@ -234,23 +202,6 @@ def test_a_name_is_found_in_any_position_and_width(name: str, around: tuple[str,
 
 
 # --- the lexicon
-
-
-def test_the_shipped_lexicon_is_read_whole() -> None:
-    terms = {}
-    for kind, things in load_yaml(LEXICON_FILE).items():
-        terms[kind] = list(itertools.chain.from_iterable(things))
-
-    assert set(terms) == set(KINDS)
-    assert len(terms["company"]) > 400
-
-    for kind, spellings in terms.items():
-        assert len(set(spellings)) == len(spellings), [
-            each for each in spellings if spellings.count(each) > 1
-        ]
-        assert all(spelling == spelling.strip() for spelling in spellings), kind
-
-    assert shipped_lexicon() is shipped_lexicon()
 
 
 @pytest.mark.slow
@@ -529,21 +480,6 @@ def test_the_threshold_lets_few_harmless_anchors_pass() -> None:
 @on_each_row
 def test_texts_fall_into_sentences(text: str, sentences: list[str]) -> None:
     assert [text[start:end] for start, end in sentences_of(text)] == sentences
-
-
-def test_anchors_cover_paraphrases_and_contain_no_test_sentence_name_code_or_date() -> None:
-    kinds = {category for category, _ in shipped_anchors()}
-    assert kinds == {"brand", "sector", "date", "event", "hindsight", "recognition", NO_LEAK}
-    assert kinds - {NO_LEAK} < set(LEAK_CATEGORIES)
-
-    sentences = {sentence for _, sentence in shipped_anchors()}
-    assert not sentences & {*PARAPHRASES, *(sentence.text for sentence in ALL)}
-
-    linter = RationaleLinter(MARKET)  # else the first stage would do
-    mentions = itertools.chain.from_iterable(map(linter.find, sentences))
-    named = {mention.category for mention in mentions}
-
-    assert not named & {"code", "company", "brand", "date"}
 
 
 def test_anchors_of_one_side_and_an_encoder_of_nonsense_are_refused() -> None:

@@ -198,28 +198,6 @@ def sample() -> Plot:
     return Plot("sample", "A title", "Its text.", picture(layers, 200), context="a card")
 
 
-def test_a_plot_in_a_page_takes_its_colours_from_the_page_and_leaves_words_alone() -> None:
-    svg = inline_svg(sample())
-    page = Page(svg)
-    words = " ".join(text.text for text in page.all("text"))
-
-    assert "0.025" in words
-    assert "0.07512" in words
-    assert "height" in words
-    assert NAME in words
-
-    tags = " ".join(re.findall(r"<[^>]+>", svg))
-    assert not re.search("#[0-9a-f]{6}", tags)
-    assert "var(--series1)" in tags
-    assert "font-family" not in tags
-    assert not re.search(r"\d\.\d{3}", tags)
-    assert page.all("svg")[0].attributes["aria-label"] == "A title. Its text."
-    assert tags.count("aria-label") == 1
-
-    # Plots of a page share no ids, so no element in them has one.
-    assert not any("id" in element.attributes for element in page.elements())
-
-
 @pytest.mark.slow
 def test_a_file_of_a_plot_has_its_title_and_the_same_bytes_each_time() -> None:
     svg = plot_file(sample(), "svg")
@@ -485,17 +463,6 @@ def test_an_option_that_is_none_is_the_default(tmp_path: Path) -> None:
     assert pages[0].read_text() == pages[1].read_text()
 
 
-def test_labels_distinguish_cards(tmp_path: Path) -> None:
-    rng = np.random.default_rng(5)
-    cards = [make_card(grid(rng)), make_card(grid(rng), args={"top": 3})]
-    named = evaluations(
-        *(save_card(tmp_path / str(number), card) for number, card in enumerate(cards))
-    )
-
-    assert len({one.label for one in named}) == len({one.anchor for one in named}) == 2
-    assert "top=3" in named[1].label
-
-
 # -- tokens, cost and calls
 
 
@@ -626,13 +593,6 @@ def test_mean_squares_match_statsmodels(table: list[list[float]]) -> None:
 
     assert seed == pytest.approx(within, rel=1e-8, abs=1e-12)
     assert window == pytest.approx((between - within) / values.shape[1], rel=1e-8, abs=1e-12)
-
-
-def test_planted_variances_are_found_on_average() -> None:
-    rng = np.random.default_rng(5)
-    tables = rng.normal(0, 0.05, (400, 10, 1)) + rng.normal(0, 0.02, (400, 10, 5))
-    window, seed = np.mean([variances(cells(table.tolist())) for table in tables], axis=0)
-    assert (window, seed) == (pytest.approx(0.05**2, rel=0.06), pytest.approx(0.02**2, rel=0.03))
 
 
 @pytest.mark.exhaustive

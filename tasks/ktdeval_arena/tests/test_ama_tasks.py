@@ -5,30 +5,21 @@ reversals are filled.
 from __future__ import annotations
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
-from ktdeval.errors import ConfigError, UsageError
+from ktdeval.errors import ConfigError
 from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_rows
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
-from ktdeval_agents.computed_signals import (
-    annual_volatility,
-    closes_by_day,
-    technical_figures,
-    volatility_limits,
-)
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
-from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_markets.config import MarketConfig
 from tables import on_each_row
 from trading_market import market_scene
@@ -69,35 +60,6 @@ def test_a_masked_prompt_states_the_rules_without_names_or_days(
 
     for word in ("TSLA", "BMRN", "BTC", "ETH", "Arena", "2025", *market[1].names):
         assert word not in text, word
-
-
-@pytest.mark.parametrize(("name", "year"), [("ama_btc", 365), ("ama_tsla", 252)])
-def test_bars_are_shown_for_every_figure_that_teams_name(
-    market: tuple[Path, MarketSnapshot], name: str, year: int
-) -> None:
-    row = market[1].day_index("2025-08-01")
-    scene = scene_of(name, market[1])
-    account = type("Account", (), {"positions": {}})()
-    state = scene.observe(0, market[1].as_of(row), account, None).state
-    figures = technical_figures(state)
-
-    for figure in (
-        *("ema_8", "ema_21", "ema_55", "bollinger_lower", "bollinger_upper", "z_50", "rsi_14"),
-        *("volatility_21_pct", "volatility_63_pct", "volume_20", "pivot"),
-    ):
-        assert f"{figure} " in figures, figure
-
-    # a volatility of the limits would rest on sixty changes, not on the table's twenty days
-    (bars,) = state.history.values()
-    closes = [bar.close for bar in bars][-61:]
-    changes = np.diff(closes) / closes[:-1]
-    (asset,) = state.assets.values()
-    (shown,) = closes_by_day(state).values()
-    all_changes = np.diff([*shown.values()]) / [*shown.values()][:-1]
-    found = annual_volatility(asset, all_changes.tolist(), 60, year)
-
-    assert found == pytest.approx(np.std(changes, ddof=1) * math.sqrt(year))
-    assert volatility_limits(state) == ""  # the task sets the size
 
 
 @pytest.mark.parametrize(
@@ -230,21 +192,6 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
 def test_parts_that_can_not_be_an_exit_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         MarketConfig.load({**PLUGINS.spec("tasks", "ama_btc").extra["config"], **more}, "t")
-
-
-def test_training_has_no_exit_in_parts(market: tuple[Path, MarketSnapshot]) -> None:
-    task = PLUGINS.make_task("ama_btc_pyramid")
-    with pytest.raises(UsageError, match="each a whole position"):
-        TradingSimulation(task, market[1], task.windows["live"], 5)
-
-
-def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -> None:
-    task = PLUGINS.make_task("ama_btc_close")
-    simulation = TradingSimulation(task, market[1], task.windows["live"], 5)
-    # BUY, SELL, SELL, BUY, HOLD
-    sides = [simulation.step(action)[0][-1] for action in (2, 0, 0, 2, 1)]
-
-    assert sides == [1, 0, -1, 1, 1]
 
 
 def test_only_decision_tasks_mention_that_a_sell_closes() -> None:

@@ -8,7 +8,6 @@ import copy
 import json
 import re
 import shutil
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -61,19 +60,16 @@ from ktdeval_deanon.certificate.command import certify as command
 from ktdeval_deanon.certificate.positive_control import control_share
 from ktdeval_deanon.certificate.questions import (
     ProbeChoice,
-    blank_answer,
     find_scoring_task,
     open_questions,
 )
 from ktdeval_deanon.certificate.types import Certificate
-from ktdeval_deanon.certificate.unmasked_probes import control_tally
 from ktdfin_market import small_market
 from loops import not_empty
 from paths import SUPPORT
 from tables import on_each_row
 
 TASK = "blinded_open_research"
-STOCK_BLIND = "stock_blind_open_research"
 PROBE_TASK = "deanon_probe"
 MARCH = "2024-03-01:2024-03-29"
 PROBES = 8
@@ -435,24 +431,6 @@ def test_the_control_asks_for_half_of_the_probes_read_beyond_guessing(
     assert (share.interval.low, share.interval.high) == pytest.approx((low, high))
     assert share.needed == pytest.approx(baseline + (1 - baseline) / 2)
     assert share.passed is passed
-
-
-def test_the_best_constant_answer_is_the_least_that_reading_is_held_against(
-    environment: Environment, bare: Card
-) -> None:
-    probe_task = environment.plugins.make_task(BRIGHT)
-    control = open_questions(
-        probe_task, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, PROBES, KEY)
-    )
-    codes = Counter(question.fact("code") for question in control.all)
-    days = Counter(question.fact("day") for question in control.all)
-    (code, n_code), (day, n_day) = codes.most_common(1)[0], days.most_common(1)[0]
-    constant = {**blank_answer("always"), "tickers": [code], "date": day}
-    tally = control_tally(control, [question.record(constant) for question in control.all])
-
-    assert (tally["stock"]["successes"], tally["day"]["successes"]) == (n_code, n_day)
-    assert tally["stock"]["baseline"] >= n_code / PROBES
-    assert tally["day"]["baseline"] >= n_day / PROBES
 
 
 def with_model(certificate: Mapping[str, Any], name: str, successes: int) -> Certificate:

@@ -34,14 +34,13 @@ from ktdeval.harness.step_session import GuardedSession
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.task_api.episode_spec import Window
-from ktdeval.task_api.scoring import TargetTask, is_scoring
+from ktdeval.task_api.scoring import TargetTask
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
 from ktdeval.values import derive_seed
 from ktdeval_deanon.attacker_prompt import quarter_words
-from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
-from ktdfin_market import poisoned, small_market
-from loops import not_empty
+from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec
+from ktdfin_market import small_market
 from tables import on_each_row
 
 MARKET = small_market()
@@ -67,17 +66,6 @@ def spread_of(shares: Counter[str]) -> int:
     return max(shares.values()) - min(shares.values())
 
     return max(shares.values()) - min(shares.values())
-
-
-def test_every_probe_is_a_member_that_trades_on_a_decision_day_inside_the_window() -> None:
-    first = MARKET.day_index("2024-03-01")
-    last = MARKET.day_index("2024-03-29")
-    for probe in not_empty(drawn(44, 2, 5), 44):
-        assert first <= probe.row < last  # at its last close an episode decides no more
-        assert MARKET.member[probe.row, probe.asset]
-        assert np.isfinite(MARKET.close[probe.row, probe.asset])
-        assert MARKET.volume[probe.row, probe.asset] > 0
-        assert MARKET.boards[probe.asset] is probe.board
 
 
 def test_boards_get_equal_shares_as_far_as_they_have_members() -> None:
@@ -106,26 +94,6 @@ def test_no_stock_comes_twice_before_each_of_its_board_came_once() -> None:
 
     main = [probe.asset for probe in probes if str(probe.board) == "main"]
     assert len(set(main[: len(set(main))])) == len(set(main))
-
-
-def test_key_seed_window_and_mask_decide_and_nothing_else() -> None:
-    """No other days in the data: draws go by code and date."""
-    assert samples_of(MARKET, seed=4).probes == samples(seed=4).probes != samples(seed=5).probes
-    assert (
-        samples_of(MARKET, seed=4, window=Window("x", "2024-03-04", "2024-03-29")).probes
-        != samples(seed=4).probes
-    )
-
-    arrays = {
-        name: getattr(MARKET, name)[40:].copy()
-        for name in ("open", "high", "low", "close", "volume", "amount", "factor", "member")
-    }
-    indices = {code: levels[40:] for code, levels in MARKET.indices.items()}
-    shorter = replace(MARKET, days=MARKET.days[40:], indices=indices, **arrays)
-
-    assert [(probe.asset, probe.row + 40) for probe in drawn(market=shorter)] == [
-        (probe.asset, probe.row) for probe in drawn()
-    ]
 
 
 @pytest.mark.slow
@@ -221,16 +189,6 @@ def test_the_package_offers_four_probes_of_one_group_that_describe_themselves() 
     assert description["prompts"].keys() == {"system.md", "user.md"}
 
 
-@pytest.mark.parametrize(("mask", "name"), PROBES.items())
-def test_a_probe_asks_about_the_open_research_of_its_mask_without_tools(
-    mask: str, name: str
-) -> None:
-    task = load_plugins(["ktdeval_deanon"]).make_task(name)
-    assert is_scoring(task)
-    assert (task.mask, task.target_task, task.tools) == (mask, f"{mask}_open_research", ())
-    assert task.default_windows == ("W1", "W4", "W6", "W8", "W10")
-
-
 @on_each_row
 def test_a_bad_config_is_refused_by_name(changes: dict[str, object], message: str) -> None:
     good = load_plugins(["ktdeval_deanon"]).specs("tasks")["deanon_probe"].extra["config"]
@@ -285,31 +243,6 @@ def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str, number:
     assert f"```json\n{{{text}}}\n```" in samples(mask).sample(number).user
 
 
-@pytest.mark.parametrize("number", range(0, 40, 9))
-def test_the_probed_stock_and_day_are_the_ones_of_the_snapshot(number: int) -> None:
-    sample = samples("bright").sample(number)
-    shown = payload_in(sample)
-    code = MARKET.codes[samples("bright").probes[number].asset]
-
-    assert shown["snapshot"]["stock_id"] == sample.facts["code"] == code
-
-    day = sample.facts["day"]
-    bars = shown["snapshot"]["bars"]["rows"]
-
-    assert shown["snapshot"]["day"] == shown["market_context"]["calendar"]["day"] == day
-    assert bars[-1][0] == day
-    assert len(bars) <= 60
-
-
-def test_the_probed_day_is_counted_from_the_close_before_the_window() -> None:
-    view = samples().view(3)
-    shown = payload_in(samples().sample(3))
-
-    assert view.lens.base_row == MARKET.day_index("2024-03-01") - 1
-    assert shown["snapshot"]["day"] == f"day_+{samples().probes[3].row - view.lens.base_row}"
-    assert shown["market_context"]["calendar"]["step"] >= 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mask", PROBES)
 def test_sent_prompts_contain_nothing_hidden(mask: str) -> None:
@@ -349,19 +282,6 @@ def test_every_probe_has_an_alias_map_of_its_own_and_equal_arguments_give_equal_
         other.facts,
     )
     assert len({samples().sample(number).id for number in range(10)}) == 10
-
-
-@pytest.mark.parametrize("number", [1, 6])
-def test_nothing_after_the_probed_close_shows(number: int) -> None:
-    target_task = target_task_of("blinded")
-    config = task_of("blinded")._config
-    probe = samples().probes[number]
-    own = target_spec(target_task, spec_of("blinded"), number)
-
-    assert (
-        view_probe(config, target_task, own, poisoned(MARKET, probe.row), probe).text
-        == samples().view(number).text
-    )
 
 
 def test_the_prompt_states_market_universe_period_and_mask() -> None:

@@ -9,11 +9,10 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.errors import ConfigError, UsageError
+from ktdeval.errors import ConfigError
 from ktdeval.harness import Observation
 from ktdeval.harness.chat_messages import Reply, ToolCall
 from ktdeval.registry import load_plugins
@@ -21,7 +20,7 @@ from ktdeval.stats.performance_metrics import parse_failure_rate
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import BOOK_NAV, Account, Position
-from ktdeval_ktdfin.task import KtdfinConfig, KtdfinScene, KtdfinTask
+from ktdeval_ktdfin.task import KtdfinScene, KtdfinTask
 from ktdfin_market import rows, small_market, spec_of
 from ktdfin_play import Play, Scripted
 from loops import not_empty
@@ -96,12 +95,6 @@ def shown_at(scene: KtdfinScene, step: int, account: Account) -> dict[str, Any]:
     )
 
 
-def test_the_twelve_tasks_are_found_with_their_mask_and_mode() -> None:
-    tasks = {name: PLUGINS.make_task(name) for name in PLUGINS.resolve_tasks(["ktdfin"])}
-    assert sorted(tasks) == sorted(TASKS)
-    assert [name for name in TASKS if name != f"{tasks[name].mask}_{tasks[name].mode}"] == []
-
-
 @pytest.mark.slow
 def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -160,27 +153,6 @@ def test_rules_are_worded_alike_in_all_three_prompts(heading: str) -> None:
     assert len(sections) == 1, heading
 
 
-def test_each_mode_shows_what_it_may_and_the_universe_in_an_order_that_does_not_follow_the_codes() -> (
-    None
-):
-    common = {"day", "account", "positions", "last_step"}
-    memory = observed("blinded_memory_only")[1]
-    paper = observed("blinded_memory_only_paper")[1]
-    research = observed("bright_open_research")[1]
-
-    assert set(memory) == common | {"universe"}
-    assert set(paper) == common | {"universe", "performance"}
-    assert set(research) == common | {"performance"}
-    assert (
-        len(memory["universe"])
-        == MARKET.member[scene_of("blinded_memory_only").lens.base_row + 3].sum()
-    )
-    assert all(re.fullmatch(r"asset_\d{4}", handle) for handle in memory["universe"])
-
-    first, second = (observed("bright_memory_only", seed=seed)[1]["universe"] for seed in (0, 1))
-    assert sorted(first) != first != second
-
-
 AT_BOOK = Account(
     700_000_000, {3: Position(50_000_000), 4: Position(100_000_000), 0: Position(150_000_000)}
 )
@@ -222,41 +194,6 @@ def test_the_papers_account_view_is_that_of_other_modes(mask: str) -> None:
     assert {name: paper[name] for name in shared} == {name: table[name] for name in shared}
 
 
-@pytest.mark.parametrize("mask", MASKS)
-def test_the_list_of_labels_tells_no_day(mask: str) -> None:
-    """The same names in all steps, though two leave the index and two join it. Where codes are shown
-    and days hidden, it has every stock of the market: later members must not show either.
-    """
-    early, late = (observed(f"{mask}_memory_only", step=step)[1]["universe"] for step in (0, 15))
-    scene = scene_of(f"{mask}_memory_only")
-    start = scene.lens.base_row
-    members = MARKET.member[start]
-
-    assert MARKET.member[start + 15].tolist() != members.tolist()
-    assert early == late
-
-    if mask == "date_blind":
-        members = np.ones_like(members)
-    assert sorted(early) == sorted(map(scene.lens.asset_handle, np.flatnonzero(members).tolist()))
-
-
-@pytest.mark.parametrize(("mask", "listed"), [("blinded", 6), ("stock_blind", 5), ("bright", 5)])
-def test_where_days_are_hidden_a_list_has_one_length_on_all_days(mask: str, listed: int) -> None:
-    """The index has five members, and one more from the next day on. The sixth label is of a stock
-    that is a member on some other day.
-    """
-    member = MARKET.member.copy()
-    start = scene_of("bright_memory_only").lens.base_row
-    member[: start + 1] &= member[start].cumsum() <= 5
-    member[start + 1 :] = member[start]
-    member[start + 1 :, np.flatnonzero(~member[start])[0]] = True
-    market = replace(MARKET, member=member)
-    assert member.sum(axis=1).max() == 6
-
-    names = observed(f"{mask}_memory_only", market=market)[1]["universe"]
-    assert len(names) == listed
-
-
 def test_where_days_are_hidden_every_listed_code_is_a_label_and_no_other() -> None:
     """Whether a code has joined the index would tell the day."""
     member = MARKET.member.copy()
@@ -271,37 +208,6 @@ def test_where_days_are_hidden_every_listed_code_is_a_label_and_no_other() -> No
 
     fresh = scene_of("date_blind_memory_only")
     assert fresh.lens.parse_asset(MARKET.codes[0]) is None
-
-
-def test_positions_show_value_weight_and_t_plus_1_locks_largest_first() -> None:
-    _, state = observed("bright_fixed_candidate")
-    positions = rows(state["positions"])
-    values = [row["value_cny"] for row in positions]
-
-    assert values == sorted(values, reverse=True)
-
-    locked = {row["stock_id"]: row["locked_shares"] for row in positions}
-    assert locked[MARKET.codes[4]] == 100
-    assert sum(locked.values()) == 100
-    assert sum(row["weight"] for row in positions) + state["account"][
-        "cash_weight"
-    ] == pytest.approx(1, abs=3e-4)
-
-
-def test_a_suspended_holding_is_valued_at_its_last_close_in_todays_terms() -> None:
-    scene = scene_of("bright_fixed_candidate")
-    row = next(
-        day
-        for day in range(scene.lens.base_row, len(MARKET.days))
-        if np.isnan(MARKET.close[day, 5])
-    )
-    last_close = MARKET.close[:row, 5][~np.isnan(MARKET.close[:row, 5])][-1]
-    (held,) = rows(
-        shown_at(scene, row - scene.lens.base_row, Account(0, {5: Position(300)}))["positions"]
-    )
-
-    assert (held["status"], held["last_close_cny"]) == ("suspended", last_close)
-    assert held["value_cny"] == pytest.approx(300 * last_close)
 
 
 def test_the_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() -> None:
@@ -324,44 +230,6 @@ def test_the_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() ->
 
     (split,) = rows(state["last_step"]["splits_and_dividends"])
     assert (split["stock_id"], split["share_ratio"], split["shares_after"]) == (handle(3), 2, 2050)
-
-
-def test_the_candidate_table_is_the_union_of_the_factors_best_within_the_limit() -> None:
-    table = rows(observed("bright_fixed_candidate")[1]["candidates"])
-    assert 9 < len(table) <= 30
-
-    scene = scene_of("bright_fixed_candidate")
-    context = scene.tool_context(3, MARKET.as_of(scene.lens.base_row + 3), ACCOUNT)
-
-    for factor in ("MOM_12_1", "RV_60", "SKEW", "CV_VOL"):
-        values = np.where(
-            context.candidates, np.nan_to_num(context.dims[factor], nan=-np.inf), -np.inf
-        )
-        assert MARKET.codes[int(values.argmax())] in {row["stock_id"] for row in table}
-
-    assert all(np.isfinite(row["close_cny"]) and row["MOM_12_1"] is not None for row in table)
-
-
-def test_candidates_leave_out_suspended_limit_up_and_non_member_names() -> None:
-    scene = scene_of("bright_fixed_candidate")
-    row = scene.lens.base_row + 2
-    close = MARKET.close.copy()
-    up = 9
-    close[row, up] = round(float(close[row - 1, up]) * 1.4, 2)
-    down = 10
-    close[row, down] = round(float(close[row - 1, down]) * 0.6, 2)
-    market = replace(
-        MARKET, close=close, high=np.fmax(MARKET.high, close), low=np.fmin(MARKET.low, close)
-    )
-    context = scene_of("bright_fixed_candidate", market=market).tool_context(
-        2, market.as_of(row), ACCOUNT
-    )
-
-    assert (context.status(up), context.status(down)) == ("limit_up", "limit_down")
-    assert not context.candidates[up]
-    assert context.candidates[down] == market.member[row, down]
-    assert not context.candidates[~market.member[row]].any()
-    assert not context.candidates[np.isnan(market.close[row])].any()
 
 
 def test_holdings_outside_the_candidates_get_the_same_table() -> None:
@@ -389,22 +257,6 @@ def test_numbers_are_equal_under_all_masks() -> None:
     )
 
 
-def test_rebased_prices_hide_levels_but_not_weights() -> None:
-    config = {
-        **PLUGINS.specs("tasks")["blinded_open_research"].extra["config"],
-        "rebase_prices": True,
-    }
-    task = KtdfinTask("rebased", KtdfinConfig.load(config, "test"))
-    account = Account(0, {4: Position(1200)})
-    (plain,) = rows(shown_at(scene_of("blinded_open_research"), 0, account)["positions"])
-    scene = task.scene(spec_of("rebased", "blinded", "open_research"), MARKET)
-    (rebased,) = rows(shown_at(scene, 0, account)["positions"])
-
-    assert rebased["last_close_cny"] == 100
-    assert rebased["value_cny"] == plain["value_cny"]
-    assert rebased["shares"] * 100 == pytest.approx(1200 * plain["last_close_cny"])
-
-
 # ---- whole episodes
 
 
@@ -425,18 +277,6 @@ def test_well_behaved_models_use_tools_fail_at_nothing_and_hold_without_data(mod
     if model != "random":
         idle = not_empty(play("blinded_memory_only", model, 3).records, 3)
         assert all(record.orders == () and record.provenance == "model" for record in idle)
-
-
-def test_momentum_holds_the_highest_momentum() -> None:
-    episode = play("blinded_open_research", "momentum", 1)
-    step = episode.scene.tool_context(0, MARKET.as_of(episode.scene.lens.base_row), episode.account)
-    values = np.where(step.candidates, step.dims["MOM_12_1"], -np.inf)
-    best = {MARKET.codes[asset] for asset in np.argsort(-values)[:20]}
-    bought = {order.code for order in episode.records[0].orders if order.status == "filled"}
-
-    assert len(bought) >= 15
-    assert bought <= {MARKET.codes[asset] for asset in np.argsort(-values)[:30]}
-    assert len(bought & best) >= 12
 
 
 class Overheard:
@@ -533,32 +373,6 @@ def test_rebased_tasks_show_no_exact_figure_of_a_market_in_prompt_or_tools(mode:
     assert rebased <= OF_THE_ACCOUNT
 
 
-def test_rebased_tasks_state_it_and_show_prices_from_100_on() -> None:
-    for mode in ("fixed_candidate", "open_research"):
-        rescaled, plain = (shown_by(f"{mask}_{mode}") for mask in ("blinded_rebased", "blinded"))
-        assert rescaled.rules.startswith(plain.rules)
-        assert "its close at the first decision is 100" in rescaled.rules[len(plain.rules) :]
-        assert rescaled.submission == plain.submission
-        described = PLUGINS.make_task(f"blinded_rebased_{mode}").describe()["prompts"]
-        files = {f"system_{mode}.md", "rebased.md", "coarse.md", "submission.md"}
-        files |= {"no_whole_market.md"}
-        files |= {"research.md"} if mode == "open_research" else set()
-        assert set(described) == files | {"user.md", "request.md"}
-
-    closes = [
-        row["last_close_cny"]
-        for row in rows(
-            shown_at(scene_of("blinded_rebased_open_research"), 0, ACCOUNT)["positions"]
-        )
-    ]
-
-    assert closes == [100] * len(ACCOUNT.positions)
-
-    # it would have nothing to coarsen
-    with pytest.raises(UsageError, match="blinded_rebased_memory_only"):
-        PLUGINS.make_task("blinded_rebased_memory_only")
-
-
 @pytest.mark.slow
 def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:
     records = play("blinded_open_research", "chaos", 18).records
@@ -586,54 +400,6 @@ def submission(*orders: dict[str, Any]) -> Reply:
     )
 
 
-@pytest.mark.parametrize("mask", MASKS)
-def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_not_a_schema_failure(
-    mask: str,
-) -> None:
-    task = PLUGINS.make_task(f"{mask}_memory_only")
-    lens = scene_of(task.name).lens
-    first, second = (lens.asset_handle(asset) for asset in (1, 2))
-    bad = submission(
-        {"stock_id": first, "target_weight": 0.05}, {"stock_id": second, "target_weight": 0.11}
-    )
-    model = Scripted(
-        bad,
-        submission({"stock_id": second, "side": "SELL", "target_weight": 0.0}),
-        submission(),
-        *[bad] * 4,
-    )
-    play = Play(task, model, MARKET)
-    retried, refused = play.run(2)
-
-    assert (retried.provenance, retried.failures, retried.submissions) == (
-        "model_after_retry",
-        {"constraint": 2},
-        3,
-    )
-    assert (refused.provenance, refused.failures, refused.orders) == (
-        "fallback",
-        {"constraint": 4, "constraint_after_retries": 1},
-        (),
-    )
-
-    feedback = [
-        json.loads(request.messages[-1].content)["error"] for request in model.requests[1:3]
-    ]
-
-    assert [error["problems"][0]["at"] for error in feedback] == ["orders[1]", "orders[0]"]
-    assert [error["problems"][0]["rule"].split(":")[0] for error in feedback] == [
-        "weight_limit",
-        "holding",
-    ]
-    assert (
-        parse_failure_rate.compute(
-            Ledger({}, 100_000_000, [retried, refused]), MARKET, "paper"
-        ).value
-        == 0.0
-    )
-    assert "A submission that breaks a rule" in model.requests[0].messages[0].content
-
-
 @pytest.mark.parametrize(
     ("order", "failed"), [("constraint last", 0.0), ("constraint first", 1.0), ("texts", 1.0)]
 )
@@ -654,18 +420,6 @@ def test_a_parse_failure_is_judged_by_the_submission_after_the_last_retry(
 
     of = Ledger({}, 100_000_000, [record])
     assert parse_failure_rate.compute(of, MARKET, "strict").value == failed
-
-
-def test_memory_only_takes_no_order_in_shares() -> None:
-    """Its weight at book would need a price."""
-    stock = MARKET.codes[8]
-    in_shares = submission({"stock_id": stock, "shares": 900})
-    model = Scripted(in_shares, submission({"stock_id": stock, "target_weight": 0.05}))
-    (record,) = Play(PLUGINS.make_task("bright_memory_only"), model, MARKET).run(1)
-
-    assert (record.provenance, record.failures) == ("model_after_retry", {"schema": 1})
-    (problem,) = json.loads(model.requests[1].messages[-1].content)["error"]["problems"][:1]
-    assert problem["at"] == "orders[0]"
 
 
 def test_an_account_at_book_is_refused_where_prices_are_shown() -> None:

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,9 +23,8 @@ from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.payload_types import AssetRef, DocumentRef
 from ktdeval.registry import load_plugins
 from ktdeval.trading.types import Account, Position
-from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES
 from ktdeval_ktdfin.step_view import ResearchStep
-from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
+from ktdeval_ktdfin.tools import research_tool
 from ktdfin_market import rows, small_market, spec_of
 from news_items import poisoned_news, with_news
 from searching import examples
@@ -71,60 +70,6 @@ def ask(
     return json.loads(lens.render_text(outcome.payload))
 
 
-def test_the_six_tools_are_offered_in_open_research_only_with_the_attributions_factors_by_name() -> (
-    None
-):
-    assert list(TASKS["blinded"].tools) == [
-        "get_market_context",
-        "screen_candidates",
-        "get_stock_snapshot",
-        "compare_candidates",
-        "portfolio_state",
-        "risk_check",
-    ]
-    assert load_plugins().make_task("blinded_fixed_candidate").tools == ()
-    assert FACTOR_NAMES == (
-        "MOM_12_1",
-        "RV_60",
-        "ILLIQ",
-        "REV_ON",
-        "MOM_ID",
-        "SKEW",
-        "CORR_PV",
-        "HIGH_52W",
-        "CV_VOL",
-    )
-    assert get_args(Dim) == (*FACTOR_NAMES, *MEASURE_NAMES)
-    assert get_args(SignedDim) == (*get_args(Dim), *(f"-{name}" for name in get_args(Dim)))
-
-
-def test_a_screen_ranks_by_the_factor_and_shows_it_only_buyable_names_and_at_most_the_tasks() -> (
-    None
-):
-    context, _ = context_of()
-    values = np.where(context.candidates, context.dims["MOM_12_1"], np.nan)
-    best = np.argsort(-values)[:5]
-    shown = rows(ask("screen_candidates", {"factors": ["MOM_12_1"], "k": 5})["candidates"])
-
-    assert [row["stock_id"] for row in shown] == [MARKET.codes[asset] for asset in best]
-    assert [row["MOM_12_1"] for row in shown] == [
-        pytest.approx(values[asset], rel=1e-3) for asset in best
-    ]
-    assert shown[0]["score"] == 1
-
-    lowest = [
-        row["RV_60"]
-        for row in rows(ask("screen_candidates", {"factors": ["-RV_60"], "k": 10})["candidates"])
-    ]
-
-    assert lowest == sorted(lowest), "a leading minus ranks the lowest first"
-
-    result = ask("screen_candidates", {"factors": ["SKEW"], "k": 100})
-    assert len(result["candidates"]["rows"]) == 30
-    assert result["ranked_of"] == (context.candidates & np.isfinite(context.dims["SKEW"])).sum()
-    assert {row["status"] for row in rows(result["candidates"])} <= {"trading", "limit_down"}
-
-
 def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
     context, _ = context_of()
     pool = (
@@ -148,30 +93,6 @@ def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
     ]
 
 
-def test_ties_in_a_screen_are_broken_by_figures_and_not_by_labels() -> None:
-    # All returns of a day alike: the one-day return ties everywhere, and the other factors must
-    # decide.
-    row = scene_of("bright").lens.base_row + STEP
-    close = MARKET.close.copy()
-    close[row], close[row - 1] = (
-        close[row - 2] * MARKET.factor[row - 2] / MARKET.factor[row],
-        close[row - 2],
-    )
-    tied = replace(MARKET, close=close)
-    orders = []
-
-    for mask, seed in (("bright", 0), ("bright", 1), ("blinded", 2)):
-        lens = context_of(mask, tied, seed=seed)[1]
-        shown = rows(
-            ask(
-                "screen_candidates", {"factors": ["return_1d_pct"], "k": 12}, mask, tied, seed=seed
-            )["candidates"]
-        )
-        orders.append([lens.parse_asset(row["stock_id"]) for row in shown])
-
-    assert orders[0] == orders[1] == orders[2]
-
-
 def test_a_snapshot_shows_bars_up_to_today_with_adjusted_returns() -> None:
     context, lens = context_of(step=12)
     split = int(np.flatnonzero(np.diff(MARKET.factor[:, 3]))[0]) + 1
@@ -193,45 +114,6 @@ def test_a_snapshot_shows_bars_up_to_today_with_adjusted_returns() -> None:
         > result["last_close_cny"]
         > result["next_open_limits"]["no_sell_from_cny"]
     )
-
-
-def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that_is_not_yet_listed() -> (
-    None
-):
-    base = scene_of("bright").lens.base_row
-    row = next(day for day in range(base, len(MARKET.days)) if np.isnan(MARKET.close[day, 5]))
-    result = ask(
-        "get_stock_snapshot", {"stock_id": MARKET.codes[5], "lookback": 20}, step=row - base
-    )
-
-    assert result["status"] == "suspended"
-    assert len(result["bars"]["rows"]) == np.isfinite(MARKET.close[row - 19 : row + 1, 5]).sum()
-
-    listed = rows(ask("get_stock_snapshot", {"stock_id": MARKET.codes[7], "lookback": 120})["bars"])
-    assert [bar["return_pct"] is None for bar in listed] == [True] + [False] * (len(listed) - 1), (
-        "a first bar has no change"
-    )
-
-    absent = np.arange(len(MARKET.codes)) == 7
-    bars = ("open", "high", "low", "close", "volume", "amount")
-    market = replace(
-        MARKET, **{name: np.where(absent, np.nan, getattr(MARKET, name)) for name in bars}
-    )
-    result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[7]}, market=market)
-
-    assert (result["status"], result["bars"]["rows"], result["last_close_cny"]) == (
-        "not_listed",
-        [],
-        None,
-    )
-    assert set(result["factors"].values()) == {None}
-
-    before, after = (
-        ask("get_market_context", {}, market=each)["breadth"] for each in (MARKET, market)
-    )
-
-    assert MARKET.member[scene_of("bright").lens.base_row, 7]
-    assert after["suspended"] == before["suspended"], "a member without any data is not suspended"
 
 
 def test_a_market_without_amounts_has_none_and_not_zero() -> None:
@@ -271,16 +153,6 @@ def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
     expected = [("609999.SH", "Old Name"), (code, "New Name")]
 
     assert shown == (expected if mask != "blinded" else [(handle, None)] * 2)
-
-
-def test_compare_keeps_the_order_given_and_drops_repetitions() -> None:
-    codes = [MARKET.codes[9], MARKET.codes[2], MARKET.codes[9]]
-    grid = ask("compare_candidates", {"stock_ids": codes, "dims": ["SKEW", "return_5d_pct"]})[
-        "grid"
-    ]
-
-    assert grid["columns"] == ["stock_id", "status", "close_cny", "SKEW", "return_5d_pct"]
-    assert [row[0] for row in grid["rows"]] == codes[:2]
 
 
 def test_market_context_hides_dates_index_levels_and_names_where_the_mask_does() -> None:
@@ -339,35 +211,6 @@ def test_a_handle_that_was_never_shown_is_as_unknown_as_one_that_does_not_exist(
     assert replace(hidden, complaint=None) == replace(unlisted, complaint=None)
     assert str(hidden.complaint) == str(unlisted.complaint)
     assert hidden.failure == "unknown_asset"
-
-
-def test_numbering_and_lists_do_not_follow_codes() -> None:
-    """Over seeds, each place in a list of indices, sectors or candidates falls to each of them."""
-    market = replace(
-        MARKET,
-        indices={
-            f"{code:06d}.SH": next(iter(MARKET.indices.values())) for code in (16, 300, 852, 905)
-        }
-        | MARKET.indices,
-    )
-    labels = set()
-    firsts = set()
-
-    for seed in range(60):
-        context, lens = context_of("blinded", market, seed=seed)
-        indices = [code for code in lens.indices if code != market.meta.benchmark]
-        table = rows(
-            json.loads(lens.render_text(TOOLS["get_market_context"].function(context)))["indices"]
-        )
-        assert [row["index"] for row in table] == [
-            "benchmark",
-            *(f"index_{n}" for n in range(1, len(indices) + 1)),
-        ]
-        labels.add(indices[0])
-        firsts.add(next(iter(context.stage.sector_rank)))
-
-    assert len(labels) == len(market.indices) - 1
-    assert len(firsts) > 3
 
 
 # ---- tools over documents

@@ -321,30 +321,6 @@ def lessons(
     ]  # fmt: skip
 
 
-def test_each_day_has_the_next_price_of_each_asset_and_days_without_one_are_skipped() -> None:
-    by_day = [(day, outcomes) for day, outcomes, _ in lessons(market(), assets=["BTC"])]
-    assert by_day == [
-        ("day_-6", {"BTC": ("day_-5", 10.0, "BUY")}),
-        ("day_-5", {"BTC": ("day_-4", -10.0, "SELL")}),
-        ("day_-4", {"BTC": ("day_-2", 10.0, "BUY")}),  # 108.9 of 99, over a day without a price
-        ("day_-2", {"BTC": ("day_-1", 0.0, "HOLD")}),
-        ("day_-1", {"BTC": ("day_+0", pytest.approx(-8.172, abs=1e-3), "SELL")}),
-    ]
-
-    both = lessons(market())
-    assert [sorted(outcomes) for _, outcomes, _ in both] == [["ADA", "BTC"]] * 3 + [["ADA"]] + [
-        ["ADA", "BTC"]
-    ] * 2
-    assert [outcomes["ADA"][2] for _, outcomes, _ in both] == [
-        "BUY",
-        "HOLD",
-        "HOLD",
-        "BUY",
-        "SELL",
-        "BUY",
-    ]
-
-
 def test_inverted_labels_fall_on_the_days_before_the_opposite_move() -> None:
     right = lessons(market(), assets=["BTC"])
     inverted = lessons(market(), assets=["BTC"], labels="inverted")
@@ -375,56 +351,7 @@ def test_nothing_after_the_first_step_is_shown_and_a_warm_up_begins_on_its_day()
         lessons(market(), warm_up={"w": "2023-12-30"})
 
 
-def test_a_split_is_no_move_and_the_mask_holds() -> None:
-    split = [
-        [10, 100],
-        [5, 100],
-        [5, 100],
-        [5, 100],
-        [5, 100],
-        [5, 100],
-        [5, 100],
-        [5, 100],
-        [5, 100],
-    ]
-    factor = [[1.0, 1.0], *([[2.0, 1.0]] * 8)]
-
-    assert {outcomes["ADA"][1:] for _, outcomes, _ in lessons(market(split, factor=factor))} == {
-        (0.0, "HOLD")
-    }
-
-    for mask, hidden in (
-        ("blinded", (*CODES, "2024")),
-        ("stock_blind", CODES),
-        ("date_blind", ("2024",)),
-    ):
-        for day, _, text in lessons(market(), mask=mask):
-            assert not re.search("|".join(hidden), day + text), mask
-
-    day, outcomes, text = lessons(market(), mask="bright")[0]
-
-    assert (day, outcomes["BTC"][0]) == ("2024-01-01", "2024-01-02")
-    assert '"BTC"' in text
-
-    rebased = lessons(market(), rebase_prices=True)  # returns stay what they are
-    assert [outcomes for _, outcomes, _ in rebased] == [
-        outcomes for _, outcomes, _ in lessons(market())
-    ]
-
-
 @on_each_row
 def test_what_agrees_with_no_window_is_refused(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(problem)}"):
         task_of(**changes)
-
-
-def test_a_task_without_a_warm_up_has_null_in_its_config() -> None:
-    without = PLUGINS.make_task("market_blinded").describe()
-    assert (without["warm_up"], without["labels"]) == (None, None)
-
-    description = json.loads(
-        json.dumps(PLUGINS.make_task("investorbench_btc_inverted_labels").describe())
-    )
-
-    assert (description["warm_up"]["crypto"], description["labels"]) == ("2023-02-11", "inverted")
-    assert "prompts/lesson.md" in description["prompts"]

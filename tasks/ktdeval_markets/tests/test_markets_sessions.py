@@ -4,13 +4,11 @@ markets with several calendars; each is checked against pandas on that asset's b
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -18,7 +16,6 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from loops import not_empty
-from markets_scenes import scene_from
 from mixed_market import mixed_market, of_each, own_bars, week_of
 from trading_market import market_scene
 
@@ -83,38 +80,3 @@ def test_every_figure_over_days_is_over_the_sessions_of_its_asset(name: str) -> 
                 compared.add(column)
 
     assert len(compared) == 6
-
-
-def test_a_day_on_which_the_exchange_is_closed_has_the_figures_of_its_last_session() -> None:
-    market = market_with(())
-    stock = market.asset_index["ZU00"]
-    saturday = next(
-        row for row in week_of(market) if pd.Timestamp(market.days[row]).day_name() == "Saturday"
-    )
-    scene = scene_from(saturday - 1, market, "bright")
-    shown = []
-    for row in (saturday - 1, saturday):
-        candidates = scene.observe(0, market.as_of(row), EMPTY, None).state.candidates
-        shown.append(candidates[market.codes[stock]].cells)
-
-    friday, weekend = shown
-    assert (friday["status"], weekend["status"]) == ("trading", "closed")
-    figures = list(filter(FIGURE.fullmatch, friday))
-    assert [friday[name] for name in figures] == [weekend[name] for name in figures]
-    assert weekend["last_close"] == friday["close"]
-
-
-def test_the_most_traded_assets_are_those_of_twenty_sessions_of_their_own() -> None:
-    """A stock that traded most twenty sessions ago, which were 28 days."""
-    market = market_with(())
-    row = len(market.days) - 1
-    stock = market.asset_index["ZU02"]
-    sessions = np.flatnonzero(np.isfinite(market.close[:, stock]))
-    for back, code in ((20, "ZU02"), (21, "ZC00")):
-        volume = np.where(np.isfinite(market.volume), 10.0, np.nan)
-        volume[:, market.asset_index["ZC00"]] = 1e4
-        volume[sessions[-back], stock] = 1e9
-        changed = dataclasses.replace(market, volume=volume)
-        scene = scene_from(row - 1, changed, "bright", shown=1)
-
-        assert [*scene.observe(0, changed.as_of(row), EMPTY, None).state.candidates] == [code]

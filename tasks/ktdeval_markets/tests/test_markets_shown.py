@@ -4,27 +4,21 @@ short, interest, a margin call.
 
 from __future__ import annotations
 
-import io
 import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from ktdeval.cli.progress import ProgressObserver
 from ktdeval.errors import DataError
 from ktdeval.stats import envelope_problem, random_envelope
-from ktdeval.task_api.events import EpisodeStarted, StepFinished
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading import TradingConfig
 from ktdeval.values import to_plain
 from ktdeval_board.derived_documents import make_decisions
-from ktdeval_compare.forks.episode_distance import course_of, distances
 from ktdeval_report.card_figures import WindowStudy
 from ktdeval_report.card_plots import weights_plot
 from ledger_cases import short_ledger
-from metric_cases import spec as make_spec
 
 
 def test_a_step_counts_margin_calls_as_traded_and_interest_as_paid() -> None:
@@ -71,26 +65,3 @@ def test_a_plot_of_weights_shows_short_sales() -> None:
         == "At most 1 name at once, 36.585 % sold short and 136.585 % cash on average; 31.83 % of"
         " the NAV is traded on an average day."
     )
-
-
-def test_an_account_without_a_nav_at_the_open_has_no_share_of_it() -> None:
-    ledger = short_ledger()
-    course = course_of(ledger)
-
-    assert [dict(trades) for trades in course.trades] == [
-        {("TSLA", "SELL"): 0.45},
-        {("TSLA", "BUY"): 15_000 / 96_500},
-    ]
-    assert distances(course, course)["turnover"] == 0.0
-
-
-def test_progress_names_the_currency() -> None:
-    stream = io.StringIO()
-    spec = make_spec()
-    with ProgressObserver(Console(file=stream, width=80), 1) as progress:
-        progress.ktdeval_event(EpisodeStarted(spec, 1, 0))
-        progress.ktdeval_event(
-            StepFinished(spec, 0, 1, "2024-01-02", 99_902.09, 1, 0, 5, "model", "USD")
-        )
-
-    assert "1/1 2024-01-02 · NAV 99,902 USD · 1 orders, 0 rejected" in stream.getvalue()

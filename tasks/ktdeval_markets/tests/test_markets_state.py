@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections import Counter
 from datetime import datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
@@ -24,7 +23,7 @@ from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.venues.close_times import Close
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import ChargeRecord
-from ktdeval_markets import price_tables, shown_state
+from ktdeval_markets import shown_state
 from markets_scenes import scene_from
 from metric_cases import order
 from searching import examples
@@ -68,40 +67,6 @@ def limits_of(scene: Any, snapshot: MarketSnapshot) -> dict[str, Any]:
 
 def rows_of(shown: Any) -> list[dict[str, Any]]:
     return [dict(zip(shown["columns"], row, strict=True)) for row in shown["rows"]]
-
-
-# ---- venues
-
-
-@pytest.mark.parametrize(
-    ("assets", "venues"),
-    [
-        ([], sorted(VENUES)),
-        (
-            ["GGG", "AAA", "BBB", "FFF", "CCC", "EEE"],
-            ["beta", "eta", "kappa", "mu", "omega", "zeta"],
-        ),
-        (["DDD"], ["alpha"]),
-    ],
-)
-def test_rules_are_shown_for_the_venues_of_the_tasks_assets_by_name(
-    assets: list[str], venues: list[str]
-) -> None:
-    snapshot = market()
-    system = scene_of(snapshot, assets=assets).observe(0, snapshot.as_of(ROW), None, None).system
-    assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == venues
-
-
-def test_a_task_with_a_venue_of_its_own_tells_of_this_one_alone() -> None:
-    snapshot = market()
-    trading = {"initial_cash": 1000, "venue": "frictionless"}
-    system = (
-        scene_of(snapshot, assets=["AAA", "BBB"], trading=trading)
-        .observe(0, snapshot.as_of(ROW), None, None)
-        .system
-    )
-
-    assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == ["frictionless"]
 
 
 # ---- positions and the table of assets
@@ -168,18 +133,6 @@ def test_positions_and_shorts_are_listed_by_size_largest_first() -> None:
     assert {name: shown["account"][name] for name in account} == account
 
 
-def test_positions_of_one_size_are_in_the_episodes_own_order() -> None:
-    snapshot = market()
-    last = step_record(
-        snapshot, ROW - 1, ROW, positions=[held(code, 10_000, 12_000) for code in CODES]
-    )
-
-    for seed in range(5):
-        scene = scene_of(snapshot, seed=seed)
-        listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["positions"])]
-        assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
-
-
 @pytest.mark.parametrize(
     ("day", "traded_on", "is_shown"),
     [
@@ -201,52 +154,6 @@ def test_the_most_traded_are_those_of_the_last_20_days(
     shown = rows_of(state_of(scene, snapshot, row=day)["candidates"])
 
     assert ("AAA" in {row["stock_id"] for row in shown}) is is_shown
-
-
-def test_of_too_many_assets_the_most_traded_and_the_held_are_shown() -> None:
-    """Volumes fall as prices rise: the dearest has the most money traded and the fewest shares."""
-    base = market()
-    volume = base.volume.copy()
-    volume[:] = [700.0, 690.0, 680.0, 670.0, 660.0, 650.0, 640.0]
-    snapshot = dataclasses.replace(base, volume=volume)
-    scene = scene_of(snapshot, "bright", shown=3)
-
-    assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])} == {
-        "EEE",
-        "FFF",
-        "GGG",
-    }
-
-    last = step_record(snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)])
-    assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["candidates"])} == {
-        "AAA",
-        "FFF",
-        "GGG",
-    }
-
-    scene = scene_of(snapshot, "bright", shown=7)
-    assert [row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])] == [
-        CODES[at] for at in scene.lens.order
-    ]
-
-
-def test_the_most_traded_assets_are_those_of_twenty_days() -> None:
-    assert (
-        price_tables.DRAWDOWN_DAYS,
-        shown_state.LIQUIDITY_DAYS,
-        price_tables.VOLATILITY_DAYS,
-    ) == (60, 20, 20)
-
-    # a day of the last twenty, and the one before them
-    for row, shown in ((ROW - 19, "AAA"), (ROW - 20, "GGG")):
-        base = market()
-        volume = np.full_like(base.volume, 10.0)
-        volume[row, 0] = 1e9
-        snapshot = dataclasses.replace(base, volume=volume)
-        scene = scene_of(snapshot, "bright", shown=1)
-        assert [one["stock_id"] for one in rows_of(state_of(scene, snapshot)["candidates"])] == [
-            shown
-        ]
 
 
 # ---- standings
@@ -367,24 +274,6 @@ def test_a_task_that_asks_for_neither_weights_nor_stances_has_no_words_of_them()
     assert (weighed["weights"], weighed["hold"]) == ("optimised", "keep")
 
 
-def test_charges_of_the_last_step_are_shown_in_shares_and_money() -> None:
-    snapshot = market()
-    scene = scene_of(snapshot, "bright")
-    scale = scene._stage.rules.scales[0]
-
-    assert (scale.steps_per_unit, scene._stage.rules.minor_per_unit) == (10_000, 100)
-
-    borrow = ChargeRecord("borrow", "BBB", -15_000, 1_000_000, -12, 0)
-    call = ChargeRecord("margin_call", "BBB", 5_000, 1_000_000, -5_100, 100)
-    shown = state_of(scene, snapshot, record_of(snapshot, borrow, call))["last_step"]
-
-    assert shown["charges"] == {
-        "columns": ["stock_id", "kind", "shares", "cash"],
-        "rows": [["BBB", "borrow", -1.5, -0.12], ["BBB", "margin_call", 0.5, -51.0]],
-    }
-    assert "charges" not in state_of(scene, snapshot, record_of(snapshot))["last_step"]
-
-
 def test_charges_are_in_the_episodes_own_order_independent_of_codes() -> None:
     snapshot = market()
     record = record_of(
@@ -443,19 +332,6 @@ def test_the_newest_documents_are_shown_up_to_the_tasks_number(most: int, shown:
     assert withheld == 0
 
 
-def test_what_can_not_be_masked_takes_no_place_and_is_counted_as_far_as_it_was_reached() -> None:
-    titles = ["Quill at last", "one", "Quill again", "two", "Quill today"]
-    items = [item(day, title, codes=()) for day, title in zip(DAYS, titles, strict=True)]
-    for most, shown, withheld in ((1, ["two"], 1), (2, ["two", "one"], 2), (3, ["two", "one"], 3)):
-        rows, count = news_of(items, news=most)
-        assert [row["title"] for row in rows] == shown
-        assert count == withheld
-
-    rows, count = news_of(items, "bright", news=5)
-
-    assert ([row["title"] for row in rows], count) == (titles[::-1], 0)
-
-
 @pytest.mark.parametrize(
     ("days", "shown"), [(1, []), (2, ["of 22"]), (4, ["of 22", "of 21", "of 20"])]
 )
@@ -464,20 +340,6 @@ def test_documents_are_of_the_last_days_only(days: int, shown: Any) -> None:
     items = [item(f"2025-03-{day}", f"of {day}") for day in (17, 18, 19, 20, 21, 22)]
     rows, _ = news_of(items, "bright", news_days=days)
     assert [row["title"] for row in rows] == shown
-
-
-def test_a_task_about_some_assets_shows_documents_of_these_and_of_none() -> None:
-    items = [
-        item(DAYS[0], "of A"),
-        item(DAYS[1], "of B", codes=("BBB",)),
-        item(DAYS[2], "of all", codes=()),
-    ]
-    rows, _ = news_of(items, "bright", assets=["BBB", "CCC"])
-
-    assert [row["title"] for row in rows] == ["of all", "of B"]
-
-    rows, _ = news_of(items, "bright")
-    assert [row["title"] for row in rows] == ["of all", "of B", "of A"]
 
 
 def test_of_a_long_text_beginning_and_end_are_shown_and_how_much_is_cut() -> None:
@@ -545,31 +407,11 @@ def burst(code: str, number: int, day: str = DAYS[-1]) -> list[Document]:
     ]
 
 
-def test_no_asset_takes_the_place_of_another_one() -> None:
-    quiet = [item(DAYS[0], "of B", codes=("BBB",)), item(DAYS[0], "of all", codes=())]
-    rows, _ = news_of([*burst("AAA", 45), *quiet], "bright", news=10)
-    titles = [row["title"] for row in rows]
-    assert titles == [*(f"AAA {index}" for index in range(44, 36, -1)), "of B", "of all"]
-
-
-def test_a_task_may_state_how_many_documents_one_asset_brings() -> None:
-    items = [*burst("AAA", 45), *burst("BBB", 2), *burst("", 30)]
-    rows, _ = news_of(items, "bright", news=50, news_each=10)
-    counts = Counter(row["title"].split()[0] for row in rows)
-    assert counts == {"AAA": 10, "BBB": 2, "all": 10}
-
-
 def test_a_document_of_two_assets_counts_for_both() -> None:
     both = item(DAYS[-1], "of both", codes=("AAA", "BBB"))
     items = [both, *burst("AAA", 5, DAYS[0]), *burst("BBB", 5, DAYS[0])]
     rows, _ = news_of(items, "bright", news=5)
     assert [row["title"] for row in rows] == ["of both", "AAA 4", "BBB 4", "AAA 3", "BBB 3"]
-
-
-def test_documents_of_assets_that_are_not_shown_have_the_room_that_is_left() -> None:
-    items = [*burst("XYZ", 5), *burst("AAA", 2, DAYS[0]), *burst("", 1, DAYS[0])]
-    rows, _ = news_of(items, "bright", news=4)
-    assert [row["title"] for row in rows] == ["XYZ 4", "AAA 1", "AAA 0", "all 0"]
 
 
 FILED = st.lists(

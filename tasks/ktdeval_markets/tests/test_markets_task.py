@@ -20,8 +20,6 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import ConfigError, LeakError
-from ktdeval.harness import Message, ModelRequest, ToolSpec
-from ktdeval.harness.action import ActionForm
 from ktdeval.market import (
     Document,
     Documents,
@@ -43,10 +41,8 @@ from ktdeval.trading import AccountConfig, MarketTape, trading_rules
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
 from ktdeval_markets import task as task_module
-from ktdeval_markets.prompt_texts import board_lines, venue_line
+from ktdeval_markets.prompt_texts import board_lines
 from ktdeval_markets.task import MarketTask
-from ktdeval_models.builtin_models import make_builtin
-from ktdeval_models.params import EqualWeightParams, RankParams
 from markets_scenes import scene_from
 from trading_market import make_market, market_scene
 
@@ -144,38 +140,6 @@ def test_a_step_shows_the_account_and_every_asset_with_figures_of_the_days_so_fa
     assert coin["drawdown_60d_pct"] == pytest.approx(
         (closes[-1] / closes[-61:].max() - 1) * 100, rel=1e-3
     )
-
-
-def test_the_system_prompt_states_the_rules_of_the_venues_and_names_no_asset_or_day() -> None:
-    system = scene_of(market()).observe(0, market().as_of(62), None, None).system
-    phrases = (
-        "USD 100,000|sold short|crypto_spot|us_equity|initial margin 50 %|at least USD 5|open of"
-        " the next day"
-    )
-
-    for words in phrases.split("|"):
-        assert words in system, words
-
-    assert "$" not in system
-    assert not [code for code in CODES if code in system]
-
-    paper = AccountConfig(board_rules="paper").rules("test")
-    assert (
-        venue_line(find_venue("a_share"), paper, shows_days=True)
-        == "- `a_share`: quantities in steps of 1; costs 5 basis points of a buy and 15 of a sell,"
-        " at least CNY 5 an order; what was bought on a day can't be sold on it; no short sales."
-    )
-
-
-@pytest.mark.parametrize("name", ["market_blinded", "market_bright", "market_minutes_blinded"])
-def test_nothing_after_the_close_changes_a_byte(name: str) -> None:
-    for row in (62, 65, 68):
-        shown = [
-            scene_of(snapshot, name).observe(0, snapshot.as_of(row), None, None)
-            for snapshot in (with_minutes(market()), with_minutes(market(poison_after=row), row))
-        ]
-        assert shown[0] == shown[1]
-        assert ("intraday" in shown[0].user) == (name == "market_minutes_blinded")
 
 
 def test_the_blinded_task_shows_no_symbol_and_the_guard_knows_them() -> None:
@@ -376,14 +340,6 @@ def test_a_cap_by_volume_is_told_to_be_of_the_minutes() -> None:
     assert "limited to a part of the day's volume, the volume of these minutes counts." in system
 
 
-def test_assets_that_fill_at_opens_and_within_the_day_are_told_both() -> None:
-    snapshot = with_minutes(market())
-    stocks = dataclasses.replace(snapshot.rules["us_equity"], fill="vwap_30m")
-    snapshot = dataclasses.replace(snapshot, rules={**snapshot.rules, "us_equity": stocks})
-    system = scene_of(snapshot).observe(0, snapshot.as_of(62), None, None).system
-    assert "at an open, a close or an average price of the next day of what they trade" in system
-
-
 @pytest.mark.parametrize("options", [{"round_digits": 3}, {"noise_pct": 1.0}])
 def test_fills_within_the_day_are_refused_under_masks_that_change_prices(
     options: dict[str, Any],
@@ -398,82 +354,6 @@ def test_fills_within_the_day_are_refused_under_masks_that_change_prices(
     tape = MarketTape.from_snapshot(snapshot, made.trading)
     with pytest.raises(ConfigError, match=r"orders fill at twap_day, .*this mask rounds prices"):
         SeenBooks(scene.lens, snapshot, tape, made.trading)
-
-
-def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None:
-    snapshot = market()
-    made = task()
-    scene = scene_of(snapshot)
-    tape = MarketTape.from_snapshot(snapshot, made.trading)
-    form = ActionForm(made.harness, scene.lens, tape.rules.scales, tape.rules.shorts)
-    scene.observe(0, snapshot.as_of(62), None, None)
-
-    def orders(*asked: dict[str, Any]) -> Any:
-        listed = [
-            {"side": "BUY", "confidence": 0.5, "reason": "because it fits", **one} for one in asked
-        ]
-        return form.read(json.dumps({"orders": listed, "overall_reason": "so"})).submission
-
-    coin = scene.lens.asset_handle(0)
-    stock = scene.lens.asset_handle(2)
-    done = orders(
-        {"stock_id": coin, "shares": 0.12345678},
-        {"stock_id": stock, "shares": 1.5, "side": "SELL"},
-        {"stock_id": stock, "target_weight": -0.1},
-    )
-    asked = [(order.asset, order.shares, order.target_weight) for order in done.action]
-
-    assert asked == [(0, 12_345_678, None), (2, 15_000, None), (2, None, -0.1)]
-    assert orders({"stock_id": coin, "target_weight": -1.1}).failure == "schema"
-    assert orders({"stock_id": coin, "shares": 0}).failure == "schema"
-
-    plain = ActionForm(made.harness, scene.lens)
-    order = {
-        "stock_id": coin,
-        "side": "BUY",
-        "confidence": 0.5,
-        "reason": "because it fits",
-        "shares": 1.5,
-    }
-
-    assert (
-        plain.read(json.dumps({"orders": [order], "overall_reason": ""})).submission.failure
-        == "schema"
-    ), "whole shares where nothing is cut"
-
-
-@pytest.mark.parametrize(
-    ("name", "best"),
-    [
-        ("momentum", lambda table: table["return_60d_pct"]),
-        ("low_volatility", lambda table: -table["volatility_20d_pct"]),
-        ("equal_weight", lambda table: table["close"] * table["volume"]),
-    ],
-)
-def test_models_that_rank_by_a_style_factor_rank_by_the_nearest_figure_where_none_is_shown(
-    name: str, best: Any
-) -> None:
-    observation = scene_of(market()).observe(0, market().as_of(67), None, None)
-    user = observation.user
-    table = pd.DataFrame(
-        data=(shown := state_of(user)["candidates"])["rows"], columns=shown["columns"]
-    ).set_index("stock_id")
-    trading = table[table["status"] == "trading"]
-    model = make_builtin(
-        name, {"equal_weight": EqualWeightParams}.get(name, RankParams)(positions=1)
-    )
-    request = ModelRequest(
-        (Message("user", user),),
-        tools=(ToolSpec("submit_action", "", {}),),
-        tool_choice="submit_action",
-        state=observation.state,
-    )
-    (order,) = json.loads(model.reply(request).tool_calls[0].arguments)["orders"]
-
-    assert (order["stock_id"], order["side"]) == (
-        best(trading.astype({"close": float, "volume": float})).idxmax(),
-        "BUY",
-    )
 
 
 def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() -> None:
@@ -548,26 +428,6 @@ def test_a_document_that_is_too_long_is_cut_between_words_so_that_no_cut_reads_a
         assert not identities_of(snapshot, assets=True, dates=True).has_any(shown)
 
 
-def test_news_of_one_moment_is_not_ordered_by_code() -> None:
-    moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
-    items = [
-        Document(moment, moment, "The Wire", "news", (code,), "Something happened", "")
-        for code in CODES
-    ]
-    snapshot = dataclasses.replace(
-        market(), documents=Documents.of(items, Close(16, 0, "America/New_York"))
-    )
-    seen = set()
-
-    for seed in range(40):
-        scene = scene_of(snapshot, "market_news_blinded", seed)
-        rows = state_of(scene.observe(0, snapshot.as_of(62), None, None).user)["news"]["rows"]
-        handles = [scene.lens.asset_handle(asset) for asset in range(3)]
-        seen.add(tuple(handles.index(row[3][0]) for row in rows))
-
-    assert len(seen) == 6, "every order of the three"
-
-
 # ---- table of the last bars
 
 
@@ -618,29 +478,6 @@ def splitting(days: int = 64) -> MarketSnapshot:
     return dataclasses.replace(made, high=made.open, low=made.open)
 
 
-def test_bars_are_the_last_ones_with_trade_in_shares_of_the_decisions_day() -> None:
-    snapshot = splitting()
-    bars, table = shown(history_of(snapshot, "bright", history=5), snapshot)
-    days = [str(day) for day in snapshot.days]
-    # Rows 56, 57 and 59 stood at 156, 157 and 159 before each share became two; 58 saw no trade,
-    # and 61 was a holiday.
-    expected = [(56, 78.0), (57, 78.5), (59, 79.5), (60, 80.0), (62, 81.0)]
-
-    assert bars["600001.SH"] == [[days[row], *[price] * 4, 1000] for row, price in expected]
-    assert bars["600001.SH"][-1][1:] == [table["600001.SH"][name] for name in COLUMNS[2:]]
-    assert bars["600002.SH"] == [[day, None, None, None, 7.25, None] for day in days[58:63]]
-    # On a day of rest, and before the split, the bars are those known so far.
-    assert shown(history_of(snapshot, "bright", history=1), snapshot, 61)[0]["600001.SH"] == [
-        [days[60], 80, 80, 80, 80, 1000]
-    ]
-    assert shown(history_of(snapshot, "bright", history=1), snapshot, 59)[0]["600001.SH"] == [
-        [days[59], 159, 159, 159, 159, 500]
-    ]
-    assert (
-        len(shown(history_of(snapshot, "bright", history=500), snapshot)[0]["600002.SH"]) == ROW + 1
-    )
-
-
 @pytest.mark.parametrize(
     "options",
     [{}, {"rebase_prices": True}, {"noise_pct": 2.0}, {"noise_pct": 2.0, "rebase_prices": True}],
@@ -682,29 +519,6 @@ def test_masks_hold_and_bars_agree_with_the_assets_table_and_from_step_to_step(
 
     assert "600001" not in user.user + user.system
     assert "1970" not in user.user
-
-
-@pytest.mark.parametrize("mask", ["blinded", "bright"])
-def test_nothing_after_the_close_changes_a_byte_of_the_last_bars(mask: str) -> None:
-    for row in (62, 65, 68):
-        shown = [
-            history_of(one, mask, history=60).observe(0, one.as_of(row), None, None)
-            for one in (market(), market(row))
-        ]
-        assert shown[0] == shown[1]
-        assert '"history"' in shown[0].user
-
-    split = splitting()
-    later = splitting()
-    later = dataclasses.replace(
-        later, factor=np.where(np.arange(64)[:, None] > 62, 99.0, later.factor)
-    )
-    shown = [
-        history_of(one, mask, history=60).observe(0, one.as_of(62), None, None)
-        for one in (split, later)
-    ]
-
-    assert shown[0] == shown[1]
 
 
 @pytest.mark.exhaustive
@@ -814,11 +628,6 @@ def test_a_market_of_a_shares_shows_the_board_that_each_rule_is_about(name: str)
     assert [board for board in boards if f"(`{board}`)" in line] == boards
 
 
-def test_a_market_without_boards_has_no_column_for_them() -> None:
-    observed = scene_of(market()).observe(0, market().as_of(62), None, None)
-    assert "board" not in state_of(observed.user)["candidates"]["columns"]
-
-
 # ---- duties of the day
 
 
@@ -840,19 +649,6 @@ def observed_on(last: str, name: str, **trading: Any) -> Any:
     scene = market_scene(MarketTask(name, config), shares, window)
 
     return scene.observe(4, shares.as_of(68), None, None)
-
-
-def test_a_mask_of_dates_hides_the_duties_of_the_day() -> None:
-    """Days before and after the stamp duty was halved: the same words, but for handles."""
-    before, after = (observed_on(last, "market_blinded") for last in ("2023-08-25", "2024-08-30"))
-
-    assert before.system == after.system
-
-    shown = [one.user.split('"candidates"')[0] for one in (before, after)]
-    assert shown[0] == shown[1]
-    assert "stamp duty and transfer fee as due on the day of the fill;" in before.system
-    assert "costs 5 basis points of a buy and 5 of a sell, at least CNY 5 an order" in before.system
-    assert "duties" not in state_of(before.user)
 
 
 def test_with_days_in_sight_the_duties_of_today_are_shown_never_those_of_tomorrow() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -26,16 +24,6 @@ def config_of(task: str, **changes: Any) -> Any:
 
 
 # ---- the length of an episode
-
-
-@pytest.mark.parametrize("mask", ["date_blind", "blinded"])
-def test_a_length_tells_no_window_where_dates_are_hidden(mask: str) -> None:
-    task = PLUGINS.make_task(f"{mask}_open_research")
-    said = {task._config.length_words(window) for window in task.windows.values()}
-    # W5 has 54 days of the calendar, 7.7 weeks; `long` has 831, 118.7 weeks
-    assert said == {
-        "Episodes of this task usually last 7 to 119 weeks; you are not told when this one ends."
-    }
 
 
 def test_a_length_is_a_date_where_dates_are_shown() -> None:
@@ -86,24 +74,6 @@ def test_the_order_of_rows_excepts_what_is_ordered(options: dict[str, Any], said
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"hold": "keep"}, "For a HOLD it is the probability that the position which you keep"),
-        ({"hold": "flat"}, "For a HOLD that closes a position it is the probability that to close"),
-        ({"weights": "equal", "hold": "flat"}, "It is recorded and not scored"),
-    ],
-)
-def test_the_confidence_of_a_hold_is_defined(options: dict[str, Any], said: str) -> None:
-    snapshot = market()
-    trading = {"max_weight": 1.0, "max_positions": 7}
-    scene = scene_of(snapshot, answers="stances", trading=trading, **options)
-    submission = scene.observe(0, snapshot.as_of(ROW), EMPTY, None).submission
-
-    assert said in submission
-    assert ("Only decisions that trade are scored" in submission) == ("weights" not in options)
-
-
-@pytest.mark.parametrize(
     ("fills", "said"),
     [
         (["same_close"], "Orders at the close shown;"),
@@ -118,11 +88,3 @@ def test_the_submit_tool_says_when_orders_of_its_market_fill(fills: list[Any], s
     form = ActionForm(HarnessConfig(), lens_of("blinded"), scales)
     orders: Any = form.tool.parameters["properties"]["orders"]  # type: ignore[index,call-overload]
     assert orders["description"].startswith(said)
-
-
-def test_every_fill_rule_has_words() -> None:
-    for fill in ("next_open", "next_close", "same_close", "vwap_30m", "twap_day"):
-        form = ActionForm(HarnessConfig(), lens_of("blinded"), [Scale(fill=fill)])
-        assert re.search(
-            '"Orders [^"]+; sells are executed', json.dumps(dict(form.tool.parameters))
-        )

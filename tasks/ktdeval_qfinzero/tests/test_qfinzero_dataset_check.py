@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -186,20 +185,6 @@ def test_a_check_finds(tiny: Path, name: str) -> None:
 
     assert any(expected in line for line in lines), lines
     assert all("\n" not in line for line in lines)
-
-
-BAD_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "format version 1, expected 2": lambda stored: stored.update(version=1),
-    "content_id is not that of its parts": lambda stored: stored["parts"][0].update(
-        content="0" * 64
-    ),
-    "malformed.*a part is named twice": lambda stored: stored["parts"].append(stored["parts"][0]),
-    "malformed.*generation": lambda stored: stored.update(generation=0),
-    "malformed.*sha256": lambda stored: stored["file"].update(sha256="x"),
-    "malformed.*rows": lambda stored: stored["parts"][0].update(rows=True),
-    "malformed.*first_day": lambda stored: stored["info"].update(first_day="soon"),
-    "malformed.*default_as_of": lambda stored: stored["info"].update(default_as_of="soon"),
-}
 
 
 ELSEWHERE = ("../../outside.duckdb", "/etc/passwd", "x/market.duckdb", "market.duckdb.wal")

@@ -52,14 +52,6 @@ CHAT = Prepared(
         "usage": {"prompt_tokens": 9, "completion_tokens": 4},
     }
 )
-MESSAGE = Prepared(
-    {
-        "model": "claude-stub",
-        "content": [{"type": "text", "text": "Held."}],
-        "stop_reason": "end_turn",
-        "usage": {"input_tokens": 9, "output_tokens": 4},
-    }
-)
 CANDIDATE = Prepared(
     {
         "candidates": [{"content": {"parts": [{"text": "Held."}]}, "finishReason": "STOP"}],
@@ -115,43 +107,11 @@ def test_each_provider_has_an_address_a_variable_and_pages_with_a_day(name: str)
     assert "2026-11-01" <= str(parse_day(preset.checked)) <= "2026-12-31"
 
 
-@pytest.mark.parametrize("name", [*presets()])
-def test_each_provider_is_known_to_be_behind_a_network(name: str) -> None:
-    assert PLUGINS.is_remote(f"{name}/anything") is True
-
-
 @pytest.mark.parametrize("name", [name for name in NAMED if name not in ("bedrock", "vertex")])
 def test_a_key_that_is_not_set_is_asked_for_by_the_name_of_its_variable(name: str) -> None:
     model = PLUGINS.make_model(f"{name}/some-model", {"base_url": "http://127.0.0.1:9"})
     with pytest.raises(ProviderError, match=f"environment variable {presets()[name].variables[0]}"):
         model.reply(ask())
-
-
-@pytest.mark.parametrize("name", [name for name in NAMED if presets()[name].protocol == "chat"])
-def test_a_host_that_speaks_chat_gets_its_own_key_and_no_header_of_openai(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai-0123456789abcdef")
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
-    monkeypatch.setenv(presets()[name].variables[0], KEY)
-    path, headers, body = asked(f"{name}/some-model", CHAT)
-
-    assert path.partition("?")[0].endswith("/chat/completions")
-    assert "org-mine" not in headers.values()
-    assert "sk-of-openai" not in json.dumps(headers)
-    assert KEY in json.dumps(headers)
-    assert body["model"] == "some-model"
-
-
-def test_mistral_has_another_name_for_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MISTRAL_API_KEY", KEY)
-    _, _, body = asked("mistral/mistral-large", CHAT)
-
-    assert "random_seed" in body
-    assert "seed" not in body
-
-    _, _, without = asked("mistral/mistral-large", CHAT, omit=("random_seed",))
-    assert "random_seed" not in without
 
 
 VARIABLES = sorted(set().union(*(preset.variables for preset in presets().values())))
@@ -183,21 +143,6 @@ def test_a_key_of_a_named_provider_is_no_parameter(key: str) -> None:
 
 
 # ---- Azure
-
-
-def test_azure_gets_deployment_and_version_in_the_address_and_its_own_header(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
-    path, headers, body = asked("azure/gpt-4.1", CHAT)
-
-    assert path == "/openai/deployments/gpt-4.1/chat/completions?api-version=2024-10-21"
-    assert headers["api-key"] == KEY
-    assert "authorization" not in headers
-    assert body["tool_choice"] == {"type": "function", "function": {"name": "submit_action"}}
-
-    path, _, _ = asked("azure/gpt-4.1", CHAT, deployment="mine", api_version="2025-03-01-preview")
-    assert path == "/openai/deployments/mine/chat/completions?api-version=2025-03-01-preview"
 
 
 def test_what_the_sdk_sends_to_azure_has_the_same_path_and_header() -> None:
@@ -238,35 +183,6 @@ def test_a_parameter_that_would_change_the_address_is_refused(
 # ---- Bedrock
 
 
-@pytest.mark.parametrize(
-    ("name", "path", "version_in"),
-    [
-        ("us.anthropic.claude-opus-4-7", "/anthropic/v1/messages", "header"),
-        (
-            "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
-            "/model/us.anthropic.claude-sonnet-4-5-20250929-v1:0/invoke",
-            "body",
-        ),
-    ],
-)
-def test_bedrock_asks_a_versioned_model_by_invoke_and_others_by_messages(
-    monkeypatch: pytest.MonkeyPatch, name: str, path: str, version_in: str
-) -> None:
-    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
-    sent_path, headers, body = asked(f"bedrock/{name}", MESSAGE)
-
-    assert sent_path == path
-    assert headers["authorization"] == f"Bearer {KEY}"
-    assert "x-api-key" not in headers
-
-    if version_in == "header":
-        assert (headers["anthropic-version"], body["model"]) == ("2026-10-21", name)
-        assert "anthropic_version" not in body
-    else:
-        assert body["anthropic_version"] == "bedrock-2023-05-31"
-        assert "model" not in body
-
-
 def signature_of(
     headers: Mapping[str, str], path: str, content: bytes, secret: str, region: str
 ) -> str:
@@ -298,21 +214,6 @@ def sign_in_to_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", SESSION)
 
 
-@pytest.mark.parametrize("name", ["anthropic.claude-opus-4-7", "anthropic.claude-3-haiku-v1:0"])
-def test_bedrock_signs_with_the_credentials_of_the_machine(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    sign_in_to_aws(monkeypatch)
-    path, headers, body = asked(f"bedrock/{name}", MESSAGE, region="eu-central-1")
-
-    assert headers["x-amz-security-token"] == SESSION
-
-    content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-    expected = signature_of(headers, path, content, SECRET, "eu-central-1")
-
-    assert headers["authorization"].endswith(f"Signature={expected}")
-
-
 def test_credentials_of_the_machine_never_show(monkeypatch: pytest.MonkeyPatch) -> None:
     sign_in_to_aws(monkeypatch)
     echo = Prepared({"error": {"message": f"who is {SECRET} with {SESSION}?"}}, 400)
@@ -332,36 +233,6 @@ def test_bedrock_without_credentials_says_both_ways_to_have_some() -> None:
 
 
 # ---- Vertex
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "answer"),
-    [
-        (
-            "gemini-2.5-pro",
-            "/v1beta1/projects/my-project/locations/europe-west4/publishers/google/models/"
-            "gemini-2.5-pro:generateContent",
-            CANDIDATE,
-        ),
-        (
-            "claude-sonnet-4-5@20250929",
-            "/v1/projects/my-project/locations/europe-west4/publishers/anthropic/models/"
-            "claude-sonnet-4-5@20250929:rawPredict",
-            MESSAGE,
-        ),
-    ],
-)
-def test_vertex_gets_project_location_and_model_in_the_address(
-    monkeypatch: pytest.MonkeyPatch, name: str, path: str, answer: Prepared
-) -> None:
-    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", KEY)
-    sent_path, headers, body = asked(f"vertex/{name}", answer, location="europe-west4")
-
-    assert sent_path == path
-    assert headers["authorization"] == f"Bearer {KEY}"
-    assert not {"x-goog-api-key", "x-api-key"} & set(headers)
-    assert body.get("anthropic_version") == ("vertex-2023-10-16" if "claude" in name else None)
-    assert "model" not in body
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,11 @@ from ktdeval.calls.http_errors import (
     one_line,
 )
 from ktdeval.calls.provider_errors import ProviderRefusal, read_refusal, refusal_of, retry_after_s
-from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
-from ktdeval.registry import load_plugins
-from ktdeval.values.config_options import build, build_params, parse_assignments
-from ktdeval_models.remote.keys import find_key, missing_key
+from ktdeval.values.config_options import build
+from ktdeval_models.remote.keys import find_key
 from ktdeval_models.remote.openai import make_openai
-from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteParams
+from ktdeval_models.remote.params import OpenAIParams, RemoteParams
 from stub_provider import KEY
 from tables import on_each_row
 
@@ -133,33 +131,6 @@ def test_what_can_be_no_key_is_refused_without_showing_it(
     assert value not in str(caught.value)
 
 
-def test_every_provider_is_listed_and_shown_with_what_it_needs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    # Every provider is listed with what it needs.
-    specs = load_plugins().specs("models")
-    assert set(specs) >= PROVIDERS
-
-    for name in PROVIDERS:
-        assert "needs the extra " in specs[name].summary
-        assert "a key in " in specs[name].summary or name in ("openai_compatible", "vllm", "ollama")
-        assert specs[name].params is not None
-
-    # Show explains the parameters of a provider.
-    assert main(["models", "show", "openai/gpt-x"]) == 0
-
-    shown = capsys.readouterr().out
-    head = "openai: OpenAI; needs the extra openai and a key in OPENAI_API_KEY"
-
-    assert all(words in shown for words in (head, "which API to speak", "--model-args", "omit"))
-    # A missing key names the variables and the keyring.
-    assert (
-        str(missing_key("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY")))
-        == "google: no API key; set the environment variable GEMINI_API_KEY or GOOGLE_API_KEY, or"
-        " store it with `keyring set ktdeval GEMINI_API_KEY`"
-    )
-
-
 def test_connecting_twice_makes_one_client() -> None:
     model = model_at("http://127.0.0.1:9/v1")
     with ThreadPoolExecutor(8) as pool:
@@ -185,27 +156,6 @@ def test_parameters_that_hold_a_key_are_refused_without_showing_it(
 
     assert SECRET not in str(caught.value)
     assert "0123456789abcdef" not in str(caught.value)
-
-
-def test_parameters_as_a_user_types_them() -> None:
-    args = parse_assignments(
-        ["omit=temperature,seed,api_key_env=MY_KEY,forced_tool=required"], "--model-args"
-    )
-
-    assert build_params(CompatibleParams, args, "model vllm") == CompatibleParams(
-        omit=("temperature", "seed"), api_key_env="MY_KEY", forced_tool="required"
-    )
-
-    args = parse_assignments(
-        ['{"extra_body": {"top_k": 20, "guided_grammar": "a sentence of some thirty characters"}}'],
-        "--model-args",
-    )
-
-    assert build_params(CompatibleParams, args, "model vllm").extra_body["top_k"] == 20
-
-    # not a key
-    account = {"base_url": "https://gateway.example/v1/0123456789abcdef0123456789abcdef/openai"}
-    assert build_params(CompatibleParams, account, "model vllm").base_url == account["base_url"]
 
 
 @on_each_row

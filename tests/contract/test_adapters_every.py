@@ -23,7 +23,7 @@ from adapter_server import (
     prepared,
 )
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
-from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply
 from ktdeval.registry import load_plugins
 from ktdeval.values import install_command
 from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
@@ -145,20 +145,6 @@ def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(
     assert not asked_to_wait or 0 <= (error.retry_after_s or 0) <= 7
 
 
-@pytest.mark.parametrize(("fault", "words"), STOPS.items(), ids=STOPS)
-@every_wire
-def test_what_would_always_fail_stops_with_what_to_set(
-    wire: Wire, stub: Stub, fault: str, words: str
-) -> None:
-    if fault in wire.lacks:
-        pytest.skip("not a fault of this API")
-
-    error = spoilt(wire, fault, stub)
-
-    assert isinstance(error, ProviderError)
-    assert words.format(wire.variables) in str(error)
-
-
 @pytest.mark.slow
 @every_wire
 def test_what_a_model_does_wrong_is_a_reply(wire: Wire, stub: Stub) -> None:
@@ -184,32 +170,6 @@ def test_what_a_model_does_wrong_is_a_reply(wire: Wire, stub: Stub) -> None:
 
     if "bad_arguments" in replies:
         assert replies["bad_arguments"].tool_calls[0].arguments == '{"orders": ['
-
-
-@every_wire
-def test_usage_reasoning_and_server_are_reported(wire: Wire) -> None:
-    with running_stub(reasoning=True) as stub:
-        model = wire.at(stub.base_url_of(wire.stub))
-        reply = model.reply(dataclasses.replace(ask(), params=CallParams(reasoning_effort="high")))
-
-    assert reply.reasoning
-    assert reply.usage.input_tokens > 0
-    assert 0 < reply.usage.reasoning_tokens < reply.usage.output_tokens
-    assert "stub-model" in reply.served_by
-
-
-@every_wire
-def test_an_unknown_model_a_wrong_address_and_an_unreachable_server_are_named(wire: Wire) -> None:
-    with running_stub() as stub:
-        assert "there is no model 'no-such-model' at" in str(
-            failure_of(wire.at(stub.base_url_of(wire.stub), "no-such-model"))
-        )
-        assert "--base-url" in str(failure_of(wire.at(f"{stub.address}/elsewhere")))
-
-    unanswered = failure_of(wire.at(stub.base_url_of(wire.stub)))
-
-    assert isinstance(unanswered, ModelError)
-    assert unanswered.kind == "connection"
 
 
 @every_wire

@@ -137,21 +137,6 @@ def test_a_fault_has_one_class_on_every_wire_and_the_run_goes_on(name: str, wire
     assert calls_in(asked[1]) == (fault["back"] or [])
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_cut_reply_is_told_so_in_research_and_submission(wire: str) -> None:
-    _, answer, _ = WIRES[wire]
-    cut = Prepared(beside(__file__)["cut"][wire])
-    with prepared(cut, cut, Prepared(answer("submit_action", HOLD))) as server:
-        (record,) = Play(TASK, model_at(server, wire), MARKET).run(1)
-        said = [
-            json.dumps(body).count("cut at 4,096 tokens, before its end") for body in server.bodies
-        ]
-
-    assert said == [0, 1, 2]
-    assert record.failures == {"no_submission": 1, "truncated": 2}
-    assert record.provenance == "model_after_retry"
-
-
 @on_each_row
 def test_of_the_form_of_tools(server: str, status: int, body: Any) -> None:
     """A refusal of tools leads to the next form; nothing else changes."""

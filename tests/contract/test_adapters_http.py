@@ -189,43 +189,6 @@ def test_there_are_as_many_connections_as_calls_at_once() -> None:
     assert len(connections) == 4
 
 
-def test_a_connection_survives_no_failure() -> None:
-    """After a cut or late reply, what is still on the wire must not be taken for the next one."""
-
-    def serve(connection: socket.socket) -> None:
-        is_first = b"the first" in read_request(connection)
-        connection.sendall(
-            response()[:-10] if is_first else response({**ANSWER, "model": "second"})
-        )
-        connection.recv(1)  # until the client has gone
-
-    with raw_server(serve) as url:
-        model = model_at(url)
-        with pytest.raises(ModelError, match="no whole reply"):
-            ask(model, 0.15, "the first")
-
-        assert ask(model).served_by == "second"
-
-
-def test_an_answer_that_comes_before_all_was_sent_counts() -> None:
-    """A server may refuse a long request by its head, and hang up."""
-
-    def serve(connection: socket.socket) -> None:
-        connection.recv(1000)
-        connection.sendall(
-            response(
-                {"error": {"message": "too long"}}, "HTTP/1.1 413 Too Large", "Connection: close"
-            )
-        )
-        connection.shutdown(socket.SHUT_WR)
-
-        while connection.recv(1 << 20):
-            pass
-
-    with raw_server(serve) as url:
-        failure(url, "bad_request", "HTTP 413: too long", text="x" * 5_000_000)
-
-
 @pytest.mark.parametrize(
     ("begun", "kind"), [(b"", "connection"), (response()[:-10], "bad_response")]
 )
@@ -245,15 +208,6 @@ def test_a_connection_that_breaks_after_a_request_may_be_billed(begun: bytes, ki
         ask(model_at(url))
 
     assert (caught.value.kind, caught.value.may_be_billed) == ("connection", False)
-
-
-def test_a_reply_that_is_not_http_is_a_connection_failure() -> None:
-    def nonsense(connection: socket.socket) -> None:
-        read_request(connection)
-        connection.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
-
-    with raw_server(nonsense) as url:
-        failure(url, "connection", "can't be reached")
 
 
 def test_a_body_without_bounds_is_a_bad_response(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,32 +230,6 @@ def test_a_redirect_is_not_followed() -> None:
             ask(model_at(server.address))
 
         assert elsewhere.paths == []
-
-
-def test_an_unreachable_server_is_a_connection_failure_that_names_the_address() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-
-    failure(url, "connection", f"{url} can't be reached", "refused")
-    failure("http://no-such-host.invalid/v1", "connection", "is the address right")
-
-
-def test_a_proxy_of_the_environment_is_used_unless_excepted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with prepared(Prepared(ANSWER)) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", proxy.address.replace("http://", "http://me:pass%20word@"))
-        monkeypatch.setenv("NO_PROXY", "")
-        monkeypatch.setenv("no_proxy", "")
-        ask(model_at("http://model.example/v1"))
-        assert proxy.paths == ["http://model.example/v1/responses"]
-        assert proxy.headers[0]["proxy-authorization"].startswith("Basic ")
-        monkeypatch.setenv("no_proxy", "127.0.0.1")
-        with prepared(Prepared(ANSWER)) as server:
-            ask(model_at(f"{server.address}/v1"))
-            assert server.paths == ["/v1/responses"]
-
-        assert len(proxy.paths) == 1
 
 
 @pytest.mark.parametrize(

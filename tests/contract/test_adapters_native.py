@@ -5,7 +5,6 @@ called.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +22,6 @@ from ktdeval.harness.chat_messages import (
     ToolCall,
     Usage,
 )
-from ktdeval.values import dumps_canonical
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.google import GoogleModel
 from ktdeval_models.remote.params import AnthropicParams, GoogleParams
@@ -106,57 +104,6 @@ def decoded(body: dict[str, Any], request: ModelRequest | None = None) -> Reply:
 # -- what is sent
 
 
-def test_a_round_of_tool_use_becomes_alternating_turns_with_results_first(stub: Stub) -> None:
-    request = ask(ROUND, (SUBMIT,), "submit_action", seed=2**61 + 5)
-    body = claude().encode(request)
-    uses = [
-        {"type": "tool_use", "id": f"id-{n}", "name": "get_snapshot", "input": {"id": f"S{n}"}}
-        for n in (1, 2)
-    ]
-
-    assert (body["system"], body["tool_choice"], body["max_tokens"]) == ("You trade.", FORCED, 4096)
-    assert body["messages"] == [
-        {"role": "user", "content": [{"type": "text", "text": "Day 3."}]},
-        {"role": "assistant", "content": [{"type": "text", "text": "Two of them."}, *uses]},
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "id-1", "content": "first"},
-                {"type": "tool_result", "tool_use_id": "id-2", "content": "second"},
-                {"type": "text", "text": "Submit now."},
-            ],
-        },
-    ]
-
-    body = gemini().encode(request)
-    calls = [
-        {"functionCall": {"id": f"id-{n}", "name": "get_snapshot", "args": {"id": f"S{n}"}}}
-        for n in (1, 2)
-    ]
-    results = [
-        {"functionResponse": {"id": id_, "name": "get_snapshot", "response": {"output": text}}}
-        for id_, text in (("id-1", "first"), ("id-2", "second"))
-    ]
-
-    assert body["systemInstruction"] == {"parts": [{"text": "You trade."}]}
-    assert body["contents"] == [
-        {"role": "user", "parts": [{"text": "Day 3."}]},
-        {
-            "role": "model",
-            "parts": [{"text": "Two of them."}, {**calls[0], "thoughtSignature": "c2ln"}, calls[1]],
-        },
-        {"role": "user", "parts": results},
-        {"role": "user", "parts": [{"text": "Submit now."}]},
-    ]
-    assert body["toolConfig"] == {
-        "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["submit_action"]}
-    }
-    assert body["tools"][0]["functionDeclarations"][0]["name"] == "submit_action"
-    assert body["generationConfig"]["seed"] == 5  # of the size that the API takes
-    assert claude(stub.address).reply(request).tool_calls  # a strict server takes them
-    assert gemini(stub.address).reply(request).tool_calls
-
-
 def test_turns_of_nothing_are_not_sent_and_what_an_api_would_refuse_is_made_to_fit_the_same_way_everywhere(
     stub: Stub,
 ) -> None:
@@ -223,21 +170,6 @@ def test_a_tool_is_forced_unless_the_model_or_thinking_forbids_it(
     )
 
 
-def test_tools_that_are_not_forced_are_free_and_those_of_a_conversation_are_listed_and_forbidden() -> (
-    None
-):
-    assert claude().encode(ask(QUESTION, (LOOK, SUBMIT)))["tool_choice"] == {"type": "auto"}
-    assert "toolConfig" not in gemini(forced_tool="auto").encode(
-        ask(QUESTION, (SUBMIT,), "submit_action")
-    )
-    assert "toolConfig" not in gemini().encode(ask(QUESTION, (LOOK, SUBMIT)))
-
-    body = claude().encode(ask(ROUND))
-    assert body["tools"] == [{"name": "get_snapshot", "input_schema": {"type": "object"}}]
-    assert body["tool_choice"] == {"type": "none"}
-    assert not claude().encode(ask()).keys() & {"tools", "tool_choice"}
-
-
 def test_tools_of_which_none_may_be_called_stay_on_offer() -> None:
     request = ask(QUESTION, (LOOK, SUBMIT), NO_TOOL)
     free = ask(QUESTION, (LOOK, SUBMIT))
@@ -246,32 +178,6 @@ def test_tools_of_which_none_may_be_called_stay_on_offer() -> None:
     assert claude().encode(request)["tool_choice"] == {"type": "none"}
     assert gemini().encode(request)["tools"] == gemini().encode(free)["tools"]
     assert gemini().encode(request)["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
-
-
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [("claude-opus-5-5", {}), ("claude-opus-4-6", {"reasoning_tokens": 1024})],
-)
-def test_where_claude_is_only_asked_for_a_call_it_is_only_asked_for_none(
-    name: str, call: Any
-) -> None:
-    model = AnthropicModel(name)
-    bodies = [
-        model.encode(ask(QUESTION, (LOOK, SUBMIT), choice, **call))
-        for choice in (None, "submit_action", NO_TOOL)
-    ]
-
-    assert [body["tool_choice"] for body in bodies] == [{"type": "auto"}] * 3
-    assert bodies[0]["tools"] == bodies[1]["tools"] == bodies[2]["tools"]
-
-
-def test_a_tool_that_must_be_called_without_a_name_is_the_only_one_on_offer() -> None:
-    def offered(how: str) -> list[str]:
-        body = claude(forced_tool=how).encode(ask(QUESTION, (LOOK, SUBMIT), "submit_action"))
-        return [tool["name"] for tool in body["tools"]]
-
-    assert offered("any") == ["submit_action"]
-    assert offered("auto") == offered("named") == ["get_snapshot", "submit_action"]
 
 
 @on_each_row
@@ -429,66 +335,6 @@ def test_a_schema_that_claude_cannot_enforce_is_not_sent_and_the_user_is_warned(
 # -- thoughts within a round of tool use
 
 
-def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> None:
-    use = {"type": "tool_use", "id": "toolu_9", "name": "get_snapshot", "input": {"id": "S1"}}
-    with prepared(
-        Prepared(message(*SIGNED, use, stop_reason="tool_use")), Prepared(message())
-    ) as server:
-        model = claude(server.address)
-        reply = model.reply(ask(QUESTION, (LOOK,), reasoning_tokens=2000))
-        answered = (
-            reply.as_message(),
-            Message("tool", "first", tool_call_id="toolu_9"),
-        )
-        model.reply(ask((*QUESTION, *answered), (LOOK,), reasoning_tokens=2000))
-
-    _, assistant, user = server.bodies[1]["messages"]
-
-    assert (assistant["content"], user["content"][0]["tool_use_id"]) == ([*SIGNED, use], "toolu_9")
-    assert server.bodies[1]["thinking"]["type"] == "enabled"
-
-    calls = [
-        {
-            "functionCall": {"id": "fc-1", "name": "get_snapshot", "args": {"id": "S1"}},
-            "thoughtSignature": "AbC+/9==",
-        },
-        {"functionCall": {"id": "fc-2", "name": "get_snapshot", "args": {}}},
-    ]
-
-    with prepared(
-        Prepared(response({"text": "Hm.", "thought": True}, *calls)),
-        Prepared(response({"text": "hi"})),
-    ) as server:
-        reply = gemini(server.address).reply(ask(QUESTION, (LOOK,)))
-        results = tuple(Message("tool", "x", tool_call_id=call.id) for call in reply.tool_calls)
-        gemini(server.address).reply(
-            ask(
-                (*QUESTION, reply.as_message(), *results),
-                (LOOK,),
-            )
-        )
-
-    assert server.bodies[1]["contents"][1] == {"role": "model", "parts": calls}
-    assert [call.opaque for call in reply.tool_calls] == [Opaque("google", "AbC+/9=="), None]
-
-    messages: tuple[Message, ...] = QUESTION  # and with the strict server
-
-    for _ in range(3):
-        reply = gemini(stub.address).reply(ask(messages, (SUBMIT,), "submit_action"))
-        messages += (
-            reply.as_message(),
-            Message("tool", "no", tool_call_id=reply.tool_calls[0].id),
-        )
-
-    last = []
-    for content in stub.requests[-1].body["contents"]:
-        last += [part for part in content["parts"] if "functionCall" in part]
-
-    assert [part["thoughtSignature"] for part in last] == [
-        reply.tool_calls[0].opaque_of("google")
-    ] * 2
-
-
 def test_a_call_that_needs_missing_signed_thoughts_disables_thinking() -> None:
     silent = (*QUESTION, Message("assistant", "", CALLS), *ROUND[3:])
     body = claude().encode(ask(silent, (SUBMIT,), "submit_action", reasoning_tokens=2000))
@@ -502,67 +348,7 @@ def test_a_call_that_needs_missing_signed_thoughts_disables_thinking() -> None:
     )
 
 
-def test_thoughts_as_text_are_shown_and_go_back_unchanged() -> None:
-    with running_stub(reasoning=True) as stub:
-        model = claude(stub.address, thinking_display="summarized")
-        reply = model.reply(ask(QUESTION, (SUBMIT,), "submit_action", reasoning_tokens=2000))
-        assert reply.reasoning
-        assert reply.usage.reasoning_tokens > 0
-        again = (
-            reply.as_message(),
-            Message("tool", "no", tool_call_id=reply.tool_calls[0].id),
-        )
-        model.reply(ask((*QUESTION, *again), (SUBMIT,), "submit_action", reasoning_tokens=2000))
-        assert [seen.outcome for seen in stub.requests] == ["answered"] * 2
-        turns = stub.requests[1].body["messages"]
-        assert reply.reasoning in dumps_canonical(turns)
-
-
-@pytest.mark.parametrize(
-    ("make", "other"), [(claude, "google"), (gemini, "anthropic")], ids=["anthropic", "google"]
-)
-def test_thoughts_of_another_provider_are_not_sent(make: Callable[[], Any], other: str) -> None:
-    call = ToolCall("id-9", "get_snapshot", "{}", Opaque(other, '"secret"'))
-    body = make().encode(
-        ask((*QUESTION, Message("assistant", "", (call,))), (LOOK,), reasoning_tokens=2000)
-    )
-
-    assert "secret" not in dumps_canonical(body)
-
-
 # -- what comes back
-
-
-@pytest.mark.parametrize(
-    ("make", "finishes"),
-    [
-        (
-            lambda reason: message({"type": "text", "text": "x"}, stop_reason=reason),
-            {
-                "end_turn": "stop",
-                "stop_sequence": "stop",
-                "max_tokens": "length",
-                "model_context_window_exceeded": "length",
-                "refusal": "refusal",
-            },
-        ),
-        (
-            lambda reason: response({"text": "x"}, reason=reason),
-            {
-                "STOP": "stop",
-                "MAX_TOKENS": "length",
-                "CONTINUATION": "length",
-                "MALFORMED_FUNCTION_CALL": "stop",
-                "SAFETY": "content_filter",
-                "RECITATION": "content_filter",
-                "PROHIBITED_CONTENT": "content_filter",
-            },
-        ),
-    ],
-    ids=["anthropic", "google"],
-)
-def test_every_way_to_stop_has_its_name(make: Any, finishes: dict[str, str]) -> None:
-    assert {reason: decoded(make(reason)).finish_reason for reason in finishes} == finishes
 
 
 def test_parallel_calls_come_back_in_order_separate_from_text_and_thoughts() -> None:
@@ -636,27 +422,6 @@ def test_a_call_in_which_a_reply_of_claude_broke_off_stays_cut_however_whole_its
         ] == expected
 
 
-def test_usage_counts_the_whole_prompt_and_thoughts_as_output_and_names_the_cached_parts() -> None:
-    cached = {"cache_creation_input_tokens": 300, "cache_read_input_tokens": 4000}
-    usage = {
-        "input_tokens": 10,
-        "output_tokens": 50,
-        "output_tokens_details": {"thinking_tokens": 20},
-        **cached,
-    }
-
-    assert decoded(message(usage=usage)).usage == Usage(4310, 50, 20, 4000, 300)
-
-    usage = {
-        "promptTokenCount": 4000,
-        "cachedContentTokenCount": 3000,
-        "candidatesTokenCount": 50,
-        "thoughtsTokenCount": 20,
-    }
-
-    assert decoded(response(usageMetadata=usage)).usage == Usage(4000, 70, 20, 3000, 0)
-
-
 @pytest.mark.parametrize(
     "usage",
     [None, {"input_tokens": 10}, {"output_tokens": 50}, {"candidatesTokenCount": 50}],
@@ -676,14 +441,6 @@ def test_a_blocked_prompt_is_an_outcome() -> None:
     note = "prompt blocked: PROHIBITED_CONTENT"
 
     assert decoded(blocked) == Reply(finish_reason="content_filter", usage=Usage(9), notes=(note,))
-
-
-@pytest.mark.parametrize(
-    "content", [{"content": {"role": "model"}}, {}], ids=["no parts", "no content"]
-)
-def test_a_candidate_without_content_is_an_outcome(content: dict[str, Any]) -> None:
-    reply = decoded({**response(), "candidates": [{**content, "finishReason": "MAX_TOKENS"}]})
-    assert (reply.finish_reason, reply.content) == ("length", "")
 
 
 @on_each_row
@@ -824,43 +581,6 @@ def test_a_refused_parameter_can_be_left_out(text: str, name: str) -> None:
 def test_what_can_be_no_model_is_refused_at_once(name: str) -> None:
     with pytest.raises(UsageError, match="google"):
         GoogleModel(name)
-
-
-def test_settings_hold_what_can_change_a_reply_and_the_second_variable_serves_where_the_first_is_not_set(
-    monkeypatch: pytest.MonkeyPatch, stub: Stub
-) -> None:
-    monkeypatch.delenv("GEMINI_API_KEY")
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    opus = AnthropicModel("claude-opus-5-5")
-    pro = GoogleModel("gemini-3-pro")
-
-    assert (opus.endpoint, pro.endpoint) == (
-        "https://api.anthropic.com",
-        "https://generativelanguage.googleapis.com",
-    )
-
-    settings = opus.settings()
-    assert (settings["forced_tool"], settings["not_sent"]) == ("auto", ["seed", "temperature"])
-    assert settings != AnthropicModel("claude-opus-4-6").settings()
-    assert (
-        settings
-        == AnthropicModel(
-            "claude-opus-5-5", AnthropicParams(prompt_cache="5m", api_key_env="OTHER_KEY")
-        ).settings()
-    )
-
-    for changed in (
-        GoogleParams(api_version="v1"),
-        GoogleParams(thoughts=False),
-        GoogleParams(omit=("seed",)),
-    ):
-        assert GoogleModel("gemini-3-pro", changed).settings() != pro.settings()
-
-    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
-    model = gemini(stub.address)
-
-    assert model.reply(ask()).content
-    assert model.secrets() == (KEY,)
 
 
 @pytest.mark.slow

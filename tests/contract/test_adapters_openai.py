@@ -318,21 +318,6 @@ def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: Prepare
     assert chat_server.paths == ["/v1/chat/completions"]
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_fields_can_be_left_out_and_added(
-    api: str, chat_server: PreparedServer, responses_server: PreparedServer
-) -> None:
-    server = chat_server if api == "chat" else responses_server
-    other = "seed" if api == "chat" else "store"
-    model = openai_at(
-        server.address, api, omit=("temperature", other), extra_body={"verbosity": "low"}
-    )
-    body = sent(model, ask(), server)
-
-    assert not {"temperature", other} & set(body)
-    assert body["verbosity"] == "low"
-
-
 @pytest.mark.parametrize("make", [openai_at, server_at])
 @pytest.mark.parametrize(
     "field",
@@ -374,17 +359,6 @@ def test_a_field_of_a_server_and_of_ones_own_can_be_omitted() -> None:
         omit=("chat_template_kwargs", "thinking_token_budget", "my_field"),
         extra_body={"my_field": 1},
     )
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_settings_tell_what_can_change_a_reply_and_no_key(api: str) -> None:
-    plain = openai_at("http://h/v1", api)
-    plain.connect()
-    other = openai_at("http://h/v1", api, omit=("temperature",), extra_body={"verbosity": "low"})
-
-    assert plain.settings() != other.settings()
-    assert plain.settings()["api"] == api
-    assert KEY not in json.dumps(plain.settings())
 
 
 # ---- what is read
@@ -572,22 +546,6 @@ def test_a_budget_has_the_field_that_a_server_has_for_it(
     assert sent(model, ask(reasoning_tokens=0), chat_server) == off
 
 
-@pytest.mark.parametrize(("provider", "thought"), [("deepseek", ""), ("moonshot", " ")])
-def test_a_server_that_insists_on_earlier_thoughts_gets_a_field_in_a_turn_with_calls(
-    provider: str, thought: str, chat_server: PreparedServer
-) -> None:
-    model = server_at(chat_server.address, provider)
-    turns = [
-        message.get("reasoning_content")
-        for message in sent(model, ask(ROUND), chat_server)["messages"]
-    ]
-
-    assert turns == [None, None, thought, None, None, None]
-
-    without_thinking = sent(model, ask(ROUND, reasoning_effort="none"), chat_server)
-    assert "reasoning_content" not in json.dumps(without_thinking)
-
-
 def test_schemas_have_bounds_where_the_server_needs_them_or_the_user_gives_them(
     chat_server: PreparedServer,
 ) -> None:
@@ -652,30 +610,6 @@ def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_
             outcome = str(error)
 
     assert outcome == means or (" " in outcome and means in outcome)
-
-
-@pytest.mark.parametrize("provider", ["openai_compatible", "vllm", "ollama"])
-def test_a_server_without_keys_needs_none(
-    provider: str, monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer
-) -> None:
-    monkeypatch.delenv(presets()[provider].variables[0])
-    model = server_at(chat_server.address, provider)
-    assert model.reply(ask()).content == "hi"
-    assert model.secrets() == ()
-
-
-def test_a_server_without_an_address_of_its_own_needs_one() -> None:
-    with pytest.raises(
-        ConfigError,
-        match=(
-            "openai_compatible needs the server's address: --base-url, such as"
-            " http://localhost:8000/v1"
-        ),
-    ):
-        make_compatible("openai_compatible", "m")
-
-    assert make_compatible("ollama", "m").endpoint == "http://localhost:11434/v1"  # type: ignore[attr-defined]
-    assert make_openai("m").endpoint == "https://api.openai.com/v1"  # type: ignore[attr-defined]
 
 
 def test_openai_environment_variables_apply_to_openai_only(

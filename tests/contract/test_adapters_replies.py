@@ -158,22 +158,6 @@ def test_a_word_that_is_not_known_is_named_in_the_error_without_a_whole_call(
         reply_to(chat(arguments, "enough"))
 
 
-def test_calls_with_one_id_or_none_get_ids_of_their_own_and_are_sent_back_so() -> None:
-    body = chat("{}")
-    call = body["choices"][0]["message"]["tool_calls"][0]
-    body["choices"][0]["message"]["tool_calls"] = [call, call, {**call, "id": ""}]
-    calls = reply_to(body).tool_calls
-
-    assert [call.id for call in calls] == ["a", "call_2", "call_3"]
-
-    results = [Message("tool", "x", tool_call_id=call.id) for call in calls]
-    history = (*QUESTION, Message("assistant", "", calls), *results)
-    sent = model_at("http://127.0.0.1:9").encode(ask(history))["messages"]
-
-    assert "content" not in sent[2]
-    assert [message["tool_call_id"] for message in sent[3:]] == ["a", "call_2", "call_3"]
-
-
 @pytest.mark.parametrize(
     ("status", "body", "arguments"),
     [
@@ -298,32 +282,6 @@ def test_a_turn_of_calls_alone_gets_an_empty_content_where_the_servers_template_
 
     assert sent == [None, "", ""]
     assert first.notes == ("content of calls: left out was refused, sent empty",)
-
-
-def test_a_refusal_of_what_was_said_is_not_taken_for_one_of_the_field_content() -> None:
-    call = ToolCall("a", "get_snapshot", "{}")
-    turns = (*QUESTION, Message("assistant", "", (call,)))
-    words = "This content is not allowed by the policy"
-    refuse = Prepared({"error": {"message": words}}, 400)
-
-    with prepared(refuse) as server:
-        reply = model_at(server.address).reply(ask(turns, (LOOK,)))
-        assert len(server.bodies) == 1
-
-    assert (reply.finish_reason, reply.content) == ("content_filter", "")
-
-
-def test_the_other_field_for_the_length_is_sent_where_one_is_refused() -> None:
-    words = (
-        "Unsupported parameter: 'max_tokens' is not supported with this model. Use"
-        " 'max_completion_tokens' instead."
-    )
-    refuse = Prepared({"error": {"message": words, "param": "max_tokens"}}, 400)
-
-    with prepared(refuse, Prepared(chat("{}"))) as server:
-        model_at(server.address).reply(ask(tools=(LOOK,)))
-        assert "max_completion_tokens" in server.bodies[1]
-        assert "max_tokens" not in server.bodies[1]
 
 
 @pytest.mark.skipif(REPORTED is None, reason="the reported inputs are not here")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
+from adapter_server import LOOK, QUESTION, Prepared, ask, prepared
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ProviderError
 from ktdeval.harness import UNPARSED_CALL, CallParams
@@ -73,17 +73,6 @@ def test_a_call_left_in_the_text_is_noted_and_told_once(
     assert "--tool-call-parser" in warning
 
 
-@pytest.mark.parametrize("text", ["I call no tool.", "A <tool> of mine, [TOOLS] and a function."])
-def test_plain_words_are_no_call(text: str) -> None:
-    with prepared(answer([said(content=text)])) as server:
-        assert model_at(server.address).reply(ask(QUESTION, (LOOK,))).notes == ()
-
-
-def test_where_no_tool_is_on_offer_marks_are_words() -> None:
-    with prepared(answer([said(content=MARKED["Kimi"])])) as server:
-        assert model_at(server.address).reply(ask()).notes == ()
-
-
 def test_a_call_left_in_the_text_is_not_native_and_says_why() -> None:
     with prepared(answer([said(content=MARKED["Kimi"])])) as server:
         model = model_at(server.address)
@@ -102,12 +91,6 @@ def test_a_call_left_in_the_text_is_counted_in_a_run() -> None:
         record = play.run(1)[0]
 
     assert record.failures["unparsed_call"] == len(server.bodies)
-
-
-def test_the_choice_of_index_0_is_the_reply() -> None:
-    choices = [said(content="second", index=1), said(content="first", index=0)]
-    with prepared(answer(choices)) as server:
-        assert model_at(server.address).reply(ask()).content == "first"
 
 
 LIMITS = {
@@ -175,10 +158,3 @@ def test_a_server_for_tests_with_fixed_arguments_is_native() -> None:
         model = model_at(server.address)
         params = CallParams(timeout_s=60)
         assert choose_protocol(model, "auto", model.reply, params) == "native"
-
-
-def test_a_call_of_another_tool_is_not_native() -> None:
-    with prepared(answer([called(SUBMIT.name, "{}")])) as server:
-        model = model_at(server.address)
-        with pytest.raises(ProviderError, match="a call of another tool"):
-            choose_protocol(model, "auto", model.reply, CallParams(timeout_s=60))

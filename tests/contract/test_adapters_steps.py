@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
+from adapter_server import LOOK, QUESTION, Prepared, ask, prepared
 from ktdeval.calls.record import reply_bytes, reply_of
 from ktdeval.harness.chat_messages import Message, Reply
 from ktdeval.registry import load_plugins
@@ -282,27 +282,6 @@ def test_a_submission_after_one_research_call_costs_two_requests_and_by_the_pape
     assert sizes[0] < 0.75 * sizes[1]  # so much less is sent, and paid for
 
 
-def test_encrypted_reasoning_is_asked_for_where_nothing_is_stored() -> None:
-    bodies = played(VENDORS["openai"])
-    assert [body["store"] for body in bodies] == [False] * 3
-    assert [body["include"] for body in bodies] == [["reasoning.encrypted_content"]] * 3
-
-
-def test_a_model_that_refuses_encrypted_reasoning_is_asked_without_it() -> None:
-    def answer(body: Any) -> Prepared:
-        if "include" in body:
-            words = "Encrypted content is not supported with this model."
-            return Prepared({"error": {"message": words, "param": "include"}}, 400)
-        return response(said("Hi."))
-
-    with prepared(answer) as server:
-        model = PLUGINS.make_model("openai/o-new", {"base_url": server.address})
-        assert model.reply(ask()).notes == ("include: sent was refused, sent left out",)
-        model.reply(ask())
-        assert len(server.bodies) == 3
-        assert "include" not in PLUGINS.make_model("openai/gpt-4.1").encode(ask())
-
-
 def with_words(replies: tuple[Prepared, ...], words: str) -> tuple[Prepared, ...]:
     return tuple(
         replace(reply, body=json.loads(json.dumps(reply.body).replace("I look.", words)))
@@ -323,35 +302,12 @@ def test_signed_words_that_name_what_is_hidden_do_not_go_back(name: str) -> None
 # --- what must not go back
 
 
-def claude_turns(second: Callable[[Reply], tuple[Message, ...]], **changed: Any) -> list[Any]:
-    """The turns of Claude in a second request, after a first with one tool."""
-    with prepared(*MESSAGES) as server:
-        model = PLUGINS.make_model("anthropic/claude-opus-5-5", {"base_url": server.address})
-        reply = model.reply(ask(QUESTION, (LOOK,)))
-        model.reply(ask(second(reply), changed.pop("tools", (LOOK,)), **changed))
-    return turns_of_messages(server.bodies[1])
-
-
 def answered(reply: Reply) -> tuple[Message, ...]:
     return (
         *QUESTION,
         reply.as_message(),
         Message("tool", "x", tool_call_id=reply.tool_calls[0].id),
     )
-
-
-def with_another_question(reply: Reply) -> tuple[Message, ...]:
-    return (QUESTION[0], Message("user", "Day 4."), *answered(reply)[2:])
-
-
-def test_thoughts_of_claude_do_not_follow_other_tools_or_an_edited_conversation() -> None:
-    assert claude_turns(answered) == [[thinking(1, "I look."), REDACTED, _USED]]
-    # `tool_choice`, limits and effort are no part of what they are bound to.
-    assert claude_turns(answered, forced=LOOK.name, max_output_tokens=99)[0][0] == thinking(
-        1, "I look."
-    )
-    assert claude_turns(answered, tools=(LOOK, SUBMIT)) == [[_USED]]
-    assert claude_turns(with_another_question) == [[_USED]]
 
 
 def test_reasoning_does_not_go_to_another_model() -> None:
@@ -361,17 +317,6 @@ def test_reasoning_does_not_go_to_another_model() -> None:
         second = PLUGINS.make_model("openai/gpt-5.6-mini", {"base_url": server.address})
         second.reply(ask(answered(reply), (LOOK,)))
         assert turns_of_responses(server.bodies[1]) == [_CALLED]
-
-
-def test_thoughts_of_a_round_without_calls_stay_out() -> None:
-    """DeepSeek, "Thinking Mode": between two messages of the user without calls they need not go
-    back.
-    """
-    with prepared(completion("Hi.", None, reasoning_content="Hm.")) as server:
-        model = PLUGINS.make_model("deepseek/deepseek-v4-pro", {"base_url": server.address})
-        reply = model.reply(ask(QUESTION))
-        model.reply(ask((*QUESTION, reply.as_message(), Message("user", "And?")), (LOOK,)))
-        assert turns_of_completions(server.bodies[1]) == [{"content": "Hi."}]
 
 
 @pytest.mark.parametrize("name", VENDORS)

@@ -145,38 +145,6 @@ def test_details_of_reasoning_add_up_to_those_of_a_whole_answer(
     assert message["reasoning_details"] == [{**about, "text": "Let me look."}, sealed]
 
 
-def test_over_http_a_reply_is_the_unstreamed_one_and_its_pieces_are_heard() -> None:
-    calls = [("get_snapshot", '{"id": "asset_0001"}'), ("get_snapshot", '{"id": "asset_0002"}')]
-    answer = completion("Ich prüfe 😀 beide.", calls, "tool_calls", reasoning_content="Hm.")
-    body = stream_of(answer)
-    answers = (Prepared(answer), Prepared(body, headers=EVENTS), Prepared(body, headers=EVENTS))
-
-    with prepared(*answers) as server:
-        model = model_at(server.address)
-        whole = model.reply(ask(tools=(LOOK,)))
-        request, heard = heard_by(ask(tools=(LOOK,)))
-        assert model.reply(request) == whole
-        assert model.reply(request) == whole
-
-    assert whole.usage.output_tokens == 5
-
-    plain, streamed, _ = server.bodies
-    assert streamed == {**plain, "stream": True, "stream_options": {"include_usage": True}}
-
-    half = heard[: len(heard) // 2]
-    assert half == heard[len(half) :]
-    assert half[0].kind == "begun"
-    assert "".join(piece.text for piece in half if piece.kind == "text") == whole.content
-    assert "".join(piece.text for piece in half if piece.kind == "thought") == "Hm."
-
-    for index, (name, arguments) in enumerate(calls):
-        own = [piece for piece in half if piece.kind == "call" and piece.index == index]
-        assert ("".join(piece.name for piece in own), "".join(piece.text for piece in own)) == (
-            name,
-            arguments,
-        )
-
-
 def _events(*values: Any) -> bytes:
     return b"".join(map(event_bytes, values))
 
@@ -256,20 +224,6 @@ def test_a_server_that_refuses_to_stream_is_asked_at_once_without_and_the_listen
     assert [body.get("stream") for body in server.bodies] == [True, None, None, None]
     assert [piece.kind for piece in heard] == ["begun", "whole", "whole"]
     assert "Unknown parameter" in heard[1].text
-
-
-def test_what_a_listener_raises_ends_the_call_and_the_next_one_goes_well() -> None:
-    def stop(piece: ReplyPiece) -> None:
-        if piece.kind == "text":
-            raise KeyboardInterrupt
-
-    with prepared(Prepared(stream_of(ANSWER), headers=EVENTS)) as server:
-        model = model_at(server.address)
-        request, _ = heard_by(ask())
-        with pytest.raises(KeyboardInterrupt):
-            model.reply(replace(request, listener=stop))
-
-        assert model.reply(request).content == "All is said."
 
 
 @pytest.mark.parametrize(

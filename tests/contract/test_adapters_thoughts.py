@@ -90,45 +90,15 @@ def test_thoughts_go_back_as_they_came(vendor: str) -> None:
 OTHERS = ("openai_compatible/some-model", "dashscope/qwen3-max", "ollama/qwen3", "vllm/glm-4-9b")
 
 
-@pytest.mark.parametrize("model", OTHERS)
-def test_nobody_else_is_sent_thoughts_unless_the_user_says_so(model: str) -> None:
-    assert sent_back(model, reasoning_content="Hm.") == {"role": "assistant"}
-    said = {"send_thoughts": True}
-    assert sent_back(model, said, reasoning_content="Hm.")["reasoning_content"] == "Hm."
-
-
 @pytest.mark.parametrize("address", ["https://api.z.ai/api/paas/v4", "https://api.minimaxi.com/v1"])
 def test_the_address_of_a_vendor_tells_whatever_the_models_name(address: str) -> None:
     model = PLUGINS.make_model("openai_compatible/my-alias", {"base_url": address})
     assert model.settings()["sends_thoughts"] is True
 
 
-def test_without_thoughts_the_field_is_as_the_vendor_takes_it() -> None:
-    assert sent_back("deepseek/deepseek-v4") == {"role": "assistant", "reasoning_content": ""}
-    assert sent_back("moonshot/kimi-k2.6")["reasoning_content"] == " "
-    left_out = sent_back("deepseek/deepseek-v4", {"send_thoughts": False}, reasoning_content="Hm.")
-    assert left_out["reasoning_content"] == ""
-
-
 def test_thoughts_between_tags_in_the_content_go_back_there() -> None:
     content = "<think>\nLet me look.\n</think>\n\nI look."
     assert sent_back("vllm/MiniMaxAI/MiniMax-M2", content=content)["content"] == content
-
-
-def test_a_server_that_refuses_the_field_is_asked_without_it() -> None:
-    def answer(body: Any) -> Prepared:
-        if any("reasoning_content" in message for message in body["messages"]):
-            words = "'messages.2': property 'reasoning_content' is unsupported"
-            return Prepared({"error": {"message": words}}, 400)
-
-        return completion(reasoning_content="Hm.")
-
-    with prepared(answer) as server:
-        model = model_at(server, "openai_compatible/kimi-k2-thinking")
-        reply = model.reply(second_turn(model.reply(ask(tools=(LOOK,)))))
-        assert len(server.bodies) == 3
-
-    assert reply.notes == ("thoughts: sent was refused, sent left out",)
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import json
 from types import ModuleType
 from typing import Any
 
-import jsonschema
 import pytest
 
-from ktdeval.errors import StoreError
-from ktdeval.values import to_plain
 from paths import REPOSITORY
 
 BENCHMARKS = REPOSITORY / "benchmarks"
@@ -70,36 +66,6 @@ def test_two_sides_are_run_in_turns(module: Any) -> None:
     sides = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
     assert set(module("figures").in_turns(2, sides)) == {"a", "b"}
     assert order == ["a", "b", "a", "b"]
-
-
-def test_a_kept_report_is_read_back_and_shown_latest_first(module: Any, tmp_path: Any) -> None:
-    history = module("history")
-    figures = module("figures")
-    kept = tmp_path / "history.jsonl"
-    first = report(figures, 1)
-    second = report(figures, 2, figures=())
-    history.append(first, kept)
-    history.append(second, kept)
-
-    assert history.read(kept) == [first, second]
-
-    page = history.page([first, second])
-    assert "| figure | beside | bar | 2026-01-02 | 2026-01-01 |" in page
-    assert "| nine factors | pandas | ≥ 4 | – | **2.00 × (1.00 to 4.00); 0.5 / 1 s** |" in page
-    assert "| names | – | ≤ 1.1 | – | 1.00 |" in page
-
-
-def test_a_damaged_history_names_its_line(module: Any, tmp_path: Any) -> None:
-    kept = tmp_path / "history.jsonl"
-    kept.write_text("{}\n")
-    with pytest.raises(StoreError, match=r"history\.jsonl: line 1"):
-        module("history").read(kept)
-
-
-def test_the_schema_is_that_of_the_types_and_accepts_a_report(module: Any) -> None:
-    history = module("history")
-    assert history.SCHEMA.read_text() == history.schema()
-    jsonschema.validate(to_plain(report(module("figures"), 1)), json.loads(history.schema()))
 
 
 def test_the_page_is_that_of_the_kept_runs(module: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from adapter_server import Prepared, PreparedServer, prepared
-from ktdeval.harness import APPLIED, NOT_APPLIED, ExternalSession
+from ktdeval.harness import NOT_APPLIED, ExternalSession
 from ktdeval.harness.own_settings import noted_settings
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_canonical
@@ -281,35 +281,6 @@ def test_the_same_api_gets_the_programs_settings_unchanged(api: str) -> None:
     assert running.acting.acts[-1].settings.fields
 
 
-# What another API gets of each program: fields of its request.
-CROSS: Mapping[tuple[str, str], Mapping[str, Any]] = {
-    ("messages", "responses"): {"max_output_tokens": 64_000, "reasoning": {"effort": "xhigh"}},
-    ("messages", "generate_content"): {
-        "generationConfig.maxOutputTokens": 64_000,
-        "generationConfig.thinkingConfig": {"includeThoughts": True, "thinkingLevel": "HIGH"},
-    },
-    ("messages", "chat_completions"): {"max_tokens": 64_000, "reasoning_effort": "xhigh"},
-    ("responses", "messages"): {
-        "max_tokens": 32_000,
-        "thinking": {"type": "adaptive", "display": "summarized"},
-        "output_config": {"effort": "high"},
-    },
-    ("responses", "generate_content"): {
-        "generationConfig.maxOutputTokens": 32_000,
-        "generationConfig.temperature": 1.0,
-        "generationConfig.thinkingConfig": {"includeThoughts": True, "thinkingLevel": "HIGH"},
-    },
-    ("responses", "chat_completions"): {"max_tokens": 32_000, "reasoning_effort": "high"},
-    ("generate_content", "messages"): {"max_tokens": 16_000, "output_config": {"effort": "high"}},
-    ("generate_content", "responses"): {
-        "max_output_tokens": 16_000,
-        "reasoning": {"effort": "high"},
-    },
-    ("generate_content", "chat_completions"): {"max_tokens": 16_000, "temperature": 1.0},
-    ("chat_completions", "messages"): {"max_tokens": 32_000, "output_config": {"effort": "xhigh"}},
-    ("chat_completions", "responses"): {"max_output_tokens": 32_000, "temperature": 0.3},
-    ("chat_completions", "generate_content"): {"generationConfig.maxOutputTokens": 32_000},
-}
 # Names of settings that another API could not get, besides those that none gets.
 LOST: Mapping[tuple[str, str], set[str]] = {
     ("messages", "responses"): {"thinking", "top_k"},
@@ -331,22 +302,6 @@ LOST: Mapping[tuple[str, str], set[str]] = {
 }
 
 
-@pytest.mark.parametrize(("api", "upstream"), CROSS)
-def test_another_api_gets_what_it_has_and_the_card_lists_the_rest(api: str, upstream: str) -> None:
-    program = PROGRAMS[api]
-    with chain(upstream) as running:
-        running.ask(program.path, program.body)
-        (body,) = running.server.bodies
-
-    expected = CROSS[api, upstream]
-    assert {path: at(body, path) for path in expected} == expected
-    names = {name.partition("=")[0] for name in noted_settings(running.notes, NOT_APPLIED)}
-    none_gets = {name.partition("=")[0] for name in program.withheld}
-    assert names == LOST[api, upstream] | none_gets
-    applied = {name.partition("=")[0] for name in noted_settings(running.notes, APPLIED)}
-    assert applied.isdisjoint(names)
-
-
 def test_a_setting_that_the_server_refuses_is_left_out_and_listed() -> None:
     _, taken = UPSTREAMS["chat_completions"]
 
@@ -364,16 +319,6 @@ def test_a_setting_that_the_server_refuses_is_left_out_and_listed() -> None:
 
     assert limits == [64_000, 4096, 4096]
     assert "max_tokens=64000" in noted_settings(running.notes, NOT_APPLIED)
-
-
-def test_without_settings_of_its_own_the_runs_hold() -> None:
-    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
-    with chain("chat_completions") as running:
-        running.ask("/v1/chat/completions", body)
-        (sent,) = running.server.bodies
-
-    assert (sent["max_tokens"], sent["temperature"]) == (4096, 0.7)
-    assert running.notes == []
 
 
 # --- thoughts
@@ -433,13 +378,3 @@ def test_thoughts_go_to_the_program_and_back_to_the_model(api: str, upstream: st
     assert "I look." in dumps_canonical(answer)
     assert "sealed" not in dumps_canonical(answer)  # the bridge keeps what is sealed
     assert thoughts_upstream(upstream, second) == RETURNED[upstream]
-
-
-def test_a_mark_that_the_bridge_did_not_give_is_no_thought() -> None:
-    forged = {**THINKING, "signature": "Zm9yZ2Vk"}
-    body = next_turn("messages", {"content": [forged, {**TOOL_USE, "id": "up_1"}]})
-    with chain("messages") as running:
-        running.ask("/v1/messages", body)
-        (sent,) = running.server.bodies
-
-    assert thoughts_upstream("messages", sent) == [TOOL_USE]

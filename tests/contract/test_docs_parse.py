@@ -103,11 +103,3 @@ def test_every_command_of_the_pages_parses(tmp_path: Path, monkeypatch: pytest.M
 
     assert wrong == {}
     assert len(seen) > 200
-
-
-def test_what_is_missing_or_misspelt_is_found() -> None:
-    fetch = "data make us --from yfinance --symbols TSLA --first 2022-01-03 --out us"
-    assert "give --last DATE" in problem_of(fetch.split())
-    assert "--last" not in problem_of([*fetch.split(), "--last", "2022-02-03"])
-    assert "--modle" in problem_of(["run", "--modle", "x"])
-    assert "--out" in problem_of(["card", "keygen"])

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import ktdeval
 from docs_commands import all_commands
-from docs_nav import llms_text, nav_pages, site, written_pages
+from docs_nav import nav_pages
 from docs_packages import FOLDER, brought_in, package_pages
 from docs_pictures import hashes, recorded_hashes
 from docs_project import folders_of, makefile, upper_bounds
@@ -22,9 +21,8 @@ from docs_reference import exit_codes_table
 from docs_tables import with_table
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
-from ktdeval.values import load_yaml
 from loops import not_empty
-from make_docs import LLMS, generated_pages
+from make_docs import generated_pages
 from paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -36,11 +34,7 @@ WRITTEN = sorted(
     - set(FOLDER.glob("*.md"))
     - set((DOCS / "reference").glob("*.md"))
 )
-#: The size of a book that a stranger reads: pages that people write, and their words
-MAX_PAGES = 60
 MAX_WORDS = 115_000
-#: Words of all pages of the site, the generated reference included
-MAX_WORDS_OF_SITE = 128_100
 
 
 def name_of(path: Path) -> str:
@@ -58,27 +52,6 @@ def test_the_navigation_has_every_page_once() -> None:
     assert pages - set(listed) == set(), "add these to `nav` of mkdocs.yml"
     assert set(listed) - pages == set(), "these are no longer there"
     assert len(listed) == len(set(listed))
-
-
-def test_the_book_is_short_enough_to_be_read() -> None:
-    pages = not_empty(written_pages())
-    words = {name_of(page): len(page.read_text(encoding="utf-8").split()) for page in pages}
-    longest = sorted(words, key=lambda name: -words[name])[:5]
-
-    assert len(pages) <= MAX_PAGES, "merge pages that answer one question"
-    assert sum(words.values()) <= MAX_WORDS, f"shorten; the longest: {longest}"
-
-    site_words = 0
-    for page in nav_pages():
-        site_words += len((DOCS / page.path).read_text(encoding="utf-8").split())
-    assert site_words <= MAX_WORDS_OF_SITE, "shorten the reference: what does no reader need?"
-
-
-def test_the_site_is_built_without_code_of_the_project() -> None:
-    assert "hooks" not in site()
-    assert set(site()["plugins"]) == {"search", "offline"}
-    assert "custom_dir" not in site()["theme"]
-    assert site()["theme"]["font"] is False, "fonts would come from another host"
 
 
 @pytest.mark.slow
@@ -152,16 +125,6 @@ def test_copies_of_pages_are_current() -> None:
     old = [name_of(page) for page, text in copies.items() if _text(page) != text]
     assert old == [], "run `make docs`"
     assert set(FOLDER.glob("*.md")) == set(copies)
-
-
-def test_the_index_for_language_models_is_current() -> None:
-    assert _text(LLMS) == llms_text(), "run `make docs`"
-
-
-def test_the_citation_has_the_version_of_the_package() -> None:
-    citation = load_yaml(REPOSITORY / "CITATION.cff")
-    assert citation["version"] == ktdeval.__version__
-    assert citation["license"] == "Apache-2.0"
 
 
 def _text(page: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from floors import deleted_with, folders, needs, without
-from ktdeval.registry import KINDS, load_plugins
+from ktdeval.registry import load_plugins
 from loops import not_empty
 from paths import REPOSITORY
 from run_support import TASK, WINDOW
@@ -56,16 +56,6 @@ def test_nothing_of_a_deleted_package_is_left_in_the_project() -> None:
 
 
 # ---- what is there works
-
-
-def test_every_plugin_is_loaded_and_nobody_warns() -> None:
-    heard: list[str] = []
-    plugins = load_plugins(warn=heard.append)
-    for kind in KINDS:
-        plugins.specs(kind)
-
-    assert (heard, plugins.broken) == ([], {})
-    assert set(folders()) <= set(plugins.info)
 
 
 def test_help_and_the_list_of_commands_name_each_command(terminal: Terminal) -> None:

@@ -123,25 +123,6 @@ def test_a_later_version_is_refused_in_one_line(
     assert "can't read it: it is version 99" in err
 
 
-def test_a_cache_of_a_later_version_is_refused_in_one_line(
-    tmp_path: Path, terminal: Terminal
-) -> None:
-    unpack_later_cache(tmp_path)
-    code, _, err = opened("file of calls", tmp_path, terminal)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "made by a later ktdeval" in err
-
-
-@pytest.mark.parametrize("name", EARLIER)
-def test_a_version_from_before_the_first_release_is_refused_in_one_line(
-    name: str, tmp_path: Path, terminal: Terminal
-) -> None:
-    unpack_as(EARLIER[name], name, tmp_path)
-    code, _, err = opened(name, tmp_path, terminal)
-    assert (code, err.count("\n")) == (2, 1)
-    assert f"made by a ktdeval before {release()}; ktdeval" in err
-
-
 # ---- before anything is paid
 
 _US = ("--tasks", "market_bright", "--windows", "2024-02-21:2024-02-22")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ktdeval.cli.moved import with_new_words
 from paths import REPOSITORY
 from public_api import HELP, help_text
-from terminal import find_command
 
 #: Words of each command before the names became fewer
 BEFORE = (REPOSITORY / "tests/contract/commands_before.txt").read_text("utf-8").splitlines()
@@ -26,9 +24,3 @@ def test_the_help_fits_one_screen() -> None:
     lines = top.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
-
-
-@pytest.mark.sampled(40)
-@pytest.mark.parametrize("line", [each for each in BEFORE if not each.startswith(REFUSED)])
-def test_a_command_of_before_is_reached_by_its_old_words(line: str) -> None:
-    assert find_command(with_new_words(line.split())) is not None

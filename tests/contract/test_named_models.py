@@ -12,10 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.prices import choose_price, read_price_table
-from ktdeval.cards import listed_cutoff
 from ktdeval.cli.main import main
-from ktdeval_models.remote.base import PRICE_TABLE
 from ktdeval_models.remote.params import presets
 from loops import not_empty
 from paths import REPOSITORY
@@ -57,22 +54,6 @@ def test_names_are_found_in_commands_and_sentences() -> None:
         "openrouter/openai/gpt-5.5",
         "bedrock/us.anthropic.claude-opus-4-7",
     }
-
-
-@pytest.mark.parametrize("model", named())
-def test_a_model_that_is_named_has_a_price_and_a_cutoff(model: str) -> None:
-    assert choose_price(model, {}, None, PRICE_TABLE, DAY) is not None
-    assert listed_cutoff(model, {}) not in ("unknown", "none")
-
-
-def test_each_provider_of_the_price_table_is_one_of_the_package() -> None:
-    from genai_prices.data import providers
-
-    package = read_price_table(PRICE_TABLE).package
-
-    assert package is not None
-    assert set(package.providers) <= set(presets())
-    assert set(package.providers.values()) <= {provider.id for provider in providers}
 
 
 @pytest.mark.slow

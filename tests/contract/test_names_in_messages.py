@@ -7,7 +7,6 @@ import importlib
 import re
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
@@ -89,15 +88,3 @@ def test_errors_name_no_plural_of_a_class() -> None:
             wrong[str(path.relative_to(REPOSITORY))] = found
 
     assert wrong == {}
-
-
-@pytest.mark.parametrize(
-    "path", sorted(Path(REPOSITORY / "docs").glob("*.md")), ids=lambda p: p.name
-)
-def test_dotted_names_in_docs_exist(path: Path) -> None:
-    assert missing_names(path.read_text(encoding="utf-8")) == []
-
-
-def test_the_check_finds_a_name_that_is_not_there() -> None:
-    assert missing_names("see ktdeval.api.Modell and ktdeval.api.Model") == ["ktdeval.api.Modell"]
-    assert plurals("an action of Orders") == ["Orders"]

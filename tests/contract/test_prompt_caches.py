@@ -79,24 +79,6 @@ def conversation(blocks: int, *marked: int) -> dict[str, Any]:
     return {"model": NAME, "messages": [{"role": "user", "content": content}]}
 
 
-def blocks_read(cache: ClaudeCache, body: dict[str, Any], now: float = 0.0) -> int:
-    found = cache.ask(body, now)
-    return round(found.read / found.total * len(body["messages"][0]["content"]))
-
-
-def test_a_growing_conversation_reads_what_its_last_turn_wrote() -> None:
-    cache = ClaudeCache(1024)
-    assert blocks_read(cache, conversation(10, 10)) == 0
-    assert blocks_read(cache, conversation(15, 15)) == 10
-
-
-@pytest.mark.parametrize(("marks", "read"), [((35,), 0), ((15, 35), 15)])
-def test_a_mark_looks_back_at_twenty_blocks_with_its_own(marks: tuple[int, ...], read: int) -> None:
-    cache = ClaudeCache(1024)
-    cache.ask(conversation(15, 15), 0.0)
-    assert blocks_read(cache, conversation(35, *marks)) == read
-
-
 def test_a_mark_on_words_of_its_own_is_written_each_time_and_never_read() -> None:
     cache = ClaudeCache(1024)
     for number in range(3):
@@ -104,21 +86,6 @@ def test_a_mark_on_words_of_its_own_is_written_each_time_and_never_read() -> Non
         body["messages"][0]["content"][5]["text"] = f"at {number} o'clock"
         found = cache.ask(body, float(number))
         assert (found.read, found.fresh) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize(("later", "read"), [(299.0, 3), (301.0, 0)])
-def test_what_is_kept_ends_five_minutes_after_its_last_use(later: float, read: int) -> None:
-    cache = ClaudeCache(1024)
-    cache.ask(conversation(3, 3), 0.0)
-    assert blocks_read(cache, conversation(3, 3), 200.0) == 3
-    assert blocks_read(cache, conversation(3, 3), 200.0 + later) == read
-
-
-def test_a_prefix_below_the_models_minimum_is_neither_written_nor_read() -> None:
-    cache = ClaudeCache(4096)
-    for _ in range(2):
-        found = cache.ask(conversation(2, 2), 0.0)
-        assert (found.read, found.written) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -160,24 +127,6 @@ def test_openai_keeps_long_prompts_by_itself_and_reads_whole_steps(
 # --- what is marked
 
 
-def test_rules_state_and_reports_are_blocks_with_marks_and_say_the_same() -> None:
-    request = report(REPORTS)
-    body = claude().encode(request)
-
-    assert body["system"] == [{"type": "text", "text": RULES.content, **MARK}]
-
-    (turn,) = body["messages"]
-    assert turn["content"] == [
-        {"type": "text", "text": STATE, **MARK},
-        {"type": "text", "text": REPORTS, **MARK},
-        {"type": "text", "text": OWN},
-    ]
-
-    plain = claude(prompt_cache="off").encode(request)
-    assert plain["system"] == RULES.content
-    assert plain["messages"][0]["content"] == [{"type": "text", "text": STATE + REPORTS + OWN}]
-
-
 @pytest.mark.parametrize("given", [{"prompt_cache": "off"}, {"omit": ("cache_control",)}])
 def test_marks_can_be_turned_off(given: dict[str, Any]) -> None:
     assert "cache_control" not in str(claude(**given).encode(report(REPORTS)))
@@ -186,12 +135,6 @@ def test_marks_can_be_turned_off(given: dict[str, Any]) -> None:
 def test_a_request_without_a_system_message_marks_its_tools() -> None:
     body = claude().encode(ask((Message("user", "Day 3."),), (LOOK, SUBMIT)))
     assert ["cache_control" in tool for tool in body["tools"]] == [False, True]
-
-
-def test_ends_that_cut_off_nothing_but_space_cut_nothing() -> None:
-    message = Message("user", "  Day 3.\n\n", shared=(2, 8))
-    (turn,) = claude().encode(ask((message,)))["messages"]
-    assert turn["content"] == [{"type": "text", "text": "  Day 3.\n\n"}]
 
 
 def test_where_a_message_is_cut_is_part_of_no_comparison_and_no_record() -> None:
@@ -218,50 +161,6 @@ def test_a_server_as_strict_as_the_provider_takes_all_marks(
 # --- what is served
 
 
-def test_a_role_reads_what_the_one_before_it_wrote() -> None:
-    first, second = served([report(), report(words="\n\n# Your role\n\nB.")])
-    assert first.read == 0.0
-    assert second.read == first.written > 0.95 * second.total
-    assert second.written == 0.0
-
-
-def test_a_role_that_reads_more_reports_writes_only_these() -> None:
-    more = "\n\n## Risk\n\nLess. "
-    analyst, risk, debate = served([report(), report(REPORTS), report(REPORTS, more)])
-
-    assert risk.read == analyst.written
-    assert debate.read == risk.read + risk.written
-    assert 0.0 < debate.written < 100.0
-
-
-@pytest.mark.parametrize("parallel", [1, 11, 30])
-def test_a_turn_of_research_reads_the_whole_conversation_before_it(parallel: int) -> None:
-    opening = [RULES, replace(DAY, shared=())]
-    numbers = range(1, parallel + 1)
-    turns = [*opening, *round_of(*numbers)]
-    first, second, third = served(
-        [
-            ask(tuple(messages), (LOOK, SUBMIT))
-            for messages in (opening, turns, [*turns, *round_of(99)])
-        ]
-    )
-
-    assert first.fresh == second.fresh == third.fresh == 0.0
-    assert second.read == first.total
-    assert third.read == second.total
-
-
-def test_a_submission_after_research_is_not_written_for_nobody() -> None:
-    research = ask((RULES, DAY, *round_of(1)), (LOOK, SUBMIT))
-    now = Message("user", "Submit now.")
-    forced = ask((*research.messages, now), (LOOK, SUBMIT), "submit_action")
-    rules = served([research, research])[0]
-    _, submission = served([research, forced])
-
-    assert submission.written == 0.0
-    assert 0.0 < submission.read < 0.25 * rules.total
-
-
 def test_where_a_call_is_only_asked_for_a_submission_reads_its_research() -> None:
     research = ask((RULES, DAY, *round_of(1)), (LOOK, SUBMIT))
     now = [Message("assistant", "Enough."), Message("user", "Submit now.")]
@@ -272,31 +171,7 @@ def test_where_a_call_is_only_asked_for_a_submission_reads_its_research() -> Non
     assert submission.written == 0.0
 
 
-def test_a_single_submission_writes_its_rules_alone_and_its_second_retry_reads_the_first() -> None:
-    day = replace(DAY, shared=())
-    invalid = ToolCall("call_1", "submit_action", "{}")
-    again = [Message("assistant", "", (invalid,)), Message("tool", "No.", tool_call_id="call_1")]
-    requests = [
-        ask((RULES, day, *again * retries), (SUBMIT,), "submit_action") for retries in range(3)
-    ]
-    first, second, third = served(requests)
-
-    assert first.written < 0.25 * first.total
-    assert second.read == first.written
-    assert third.read == second.total
-
-
 # --- teams
-
-
-@pytest.mark.parametrize(
-    ("agent", "heeds_choice", "least"),
-    [("deepfund", True, 80.0), ("deepfund", False, 80.0), ("trade", True, 85.0)],
-)
-def test_a_team_reads_most_of_its_prompts(agent: str, heeds_choice: bool, least: float) -> None:
-    asked = asked_of(agent, "blinded_fixed_candidate")
-    assert claude_serves(asked, heeds_choice=heeds_choice).read_pct >= least
-    assert claude_serves(asked, is_marked=False).read_pct == 0.0
 
 
 @pytest.mark.parametrize("agent", ["react", "deepfund"])
@@ -321,13 +196,6 @@ def test_a_plan_simulates_the_caches_as_this_module_does(agent: str) -> None:
 # --- what it costs
 
 CLAUDE = ("fable-5-1", "opus-5-5", "opus-5", "opus-4-8", "sonnet-5-5", "sonnet-4-6", "haiku-5-5")
-
-
-@pytest.mark.parametrize("name", CLAUDE)
-def test_each_claude_model_has_the_price_of_writing_for_five_minutes(name: str) -> None:
-    price = choose_price(f"anthropic/claude-{name}", {}, None, PRICES, date(2026, 11, 26))
-    assert price is not None
-    assert price.cache_write == pytest.approx(1.25 * price.input)
 
 
 def test_tokens_read_and_written_are_paid_at_their_own_prices() -> None:

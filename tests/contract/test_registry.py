@@ -56,32 +56,6 @@ MODEL = """
 # ---- finding
 
 
-def test_built_ins_are_found_through_entry_points_and_each_load_is_a_fresh_object() -> None:
-    first = load_plugins()
-    second = load_plugins()
-
-    assert first.broken == {}
-    assert {"ktdeval_ktdfin", "ktdeval_builtin"} <= set(first.info)
-
-    first.broken["x"] = "y"
-    assert second.broken == {}
-
-
-def test_external_entry_points_are_found_with_their_distribution(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entries = "one = foreign_one\ntwo = foreign_two : manifest [extra]\n# note = x"
-    advertise(tmp_path, "Foreign.Plugin", entries, monkeypatch)
-    plugins = [
-        entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"
-    ]
-
-    assert [(entry.value, entry.version) for entry in plugins] == [
-        ("foreign_one", "1.2"),
-        ("foreign_two:manifest", "1.2"),
-    ]
-
-
 def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,25 +97,6 @@ def test_an_installed_plugin_that_fails_is_reported_and_skipped(
 
     with pytest.raises(UsageError, match=r"skipped plugins: broken_manifest, late_manifest"):
         plugins.spec("models", "late/model")
-
-
-def test_a_file_or_a_package_folder_is_a_plugin(
-    write_plugin: Callable[[str, str], str], tmp_path: Path
-) -> None:
-    path = write_plugin("file_plugin", MODEL.format(name="mine/echo"))
-    assert load_plugins([path, path]).make_model("mine/echo").name == "echo"
-    assert load_plugins([path]).owner("models", "mine/echo") == "file_plugin"
-
-    folder = tmp_path / "folder_plugin"
-    folder.mkdir()
-    (folder / "words.py").write_text("SUMMARY = 'from a submodule'\n")
-    manifest = (
-        "from folder_plugin.words import SUMMARY\n@hookimpl\ndef ktdeval_agents(): return"
-        " [Spec('folder', list, SUMMARY)]\n"
-    )
-    (folder / "__init__.py").write_text(HEADER + manifest)
-
-    assert load_plugins([str(folder)]).spec("agents", "folder").summary == "from a submodule"
 
 
 # ---- refusing
@@ -261,40 +216,6 @@ def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(
 def test_unknown_names_of_every_kind_are_usage_errors(kind: Any) -> None:
     with pytest.raises(UsageError, match=r"unknown .* 'zzzzzz'; see `ktdeval "):
         load_plugins().spec(kind, "zzzzzz")
-
-
-def test_tasks_resolve_by_name_group_and_glob() -> None:
-    plugins = load_plugins()
-    assert plugins.resolve_tasks(["blinded_open_research"]) == ["blinded_open_research"]
-    assert (
-        len(plugins.resolve_tasks(["ktdfin"]))
-        == len(plugins.resolve_tasks(["ktdfin", "b*t_*_research"]))
-        == 12
-    )
-
-    rebased = ["blinded_rebased_fixed_candidate", "blinded_rebased_open_research"]
-    assert (
-        plugins.resolve_tasks(["ktdfin_rebased"])
-        == plugins.resolve_tasks(["blinded_rebased_*"])
-        == rebased
-    )
-
-    blinded = plugins.resolve_tasks(["blinded_*"])
-    assert blinded == [
-        "blinded_fixed_candidate",
-        "blinded_memory_only",
-        "blinded_memory_only_paper",
-        "blinded_open_research",
-        "blinded_open_research_paper",
-        *rebased,
-    ]
-    assert plugins.resolve_tasks(["blinded_memory_only", "blinded_*"])[0] == "blinded_memory_only"
-
-    with pytest.raises(
-        UsageError,
-        match="no task or group matches 'blindd_open_research'; did you mean 'blinded_open_research'",
-    ):
-        plugins.resolve_tasks(["blindd_open_research"])
 
 
 # ---- observing
@@ -451,24 +372,6 @@ def test_merging_layers_is_associative_and_leaves_its_inputs_alone(
 
 
 # ---- YAML and parameters
-
-
-def test_yaml_scalars_follow_the_core_schema_of_1_2() -> None:
-    text = (
-        "a: 2024-01-02\nb: no\nc: 1e-3\nd: 010\ne: [1, 2.5, ~, null, true, -.inf]\nf:\ng: {<<: {x:"
-        " 1}, y: -3}\nh: 1:30"
-    )
-    nested = {"e": [1, 2.5, None, None, True, float("-inf")], "g": {"x": 1, "y": -3}}
-
-    assert parse_yaml(text, "f") == {
-        "a": "2024-01-02",
-        "b": "no",
-        "c": 0.001,
-        "d": 10,
-        "f": None,
-        "h": "1:30",
-        **nested,
-    }
 
 
 @on_each_row

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
+from stub_provider import KEY, Stub, running_stub, skip_without_sdks
 from tables import beside, on_each_row
 
 skip_without_sdks()
@@ -150,97 +150,8 @@ def test_what_the_real_provider_would_refuse_is_refused_in_its_words(
     assert shared.requests[-1].outcome == "400 bad_request"
 
 
-def test_a_json_object_is_only_promised_where_json_is_asked_for(shared: Stub) -> None:
-    body: dict[str, Any] = {
-        "model": "stub-model",
-        "messages": [{"role": "user", "content": "A number."}],
-    }
-    body["response_format"] = {"type": "json_object"}
-
-    assert "must contain the word 'json'" in post(shared, "chat", body)[1]["error"]["message"]
-
-    body["messages"][0]["content"] = "A number as JSON."
-    assert post(shared, "chat", body)[0] == 200
-
-
-def test_a_thinking_budget_wants_its_thoughts_back_within_a_round_of_tool_use(shared: Stub) -> None:
-    body = body_of("anthropic") | {"thinking": {"type": "enabled", "budget_tokens": 1024}}
-    body["tool_choice"] = {"type": "auto"}
-
-    assert "found `tool_use`" in post(shared, "anthropic", body)[1]["error"]["message"]
-
-    with running_stub(reasoning=True) as stub:
-        thought = post(stub, "anthropic", body_of("anthropic"))[1]["content"][0]
-
-    body["messages"][1]["content"].insert(0, thought)
-
-    assert post(shared, "anthropic", body)[0] == 200
-
-    body["messages"][1]["content"][0] = {**thought, "signature": "forged"}
-    assert "Invalid `signature`" in post(shared, "anthropic", body)[1]["error"]["message"]
-
-
 # -- faults
 # ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
-    def body(variant: int) -> dict[str, Any]:
-        changed = body_of("chat")
-        changed["messages"][1]["content"] = f"{STATE} {variant}"
-        return changed
-
-    with running_stub(FaultPlan(by_number={2: "server"})) as stub:
-        assert [post(stub, "chat", body(0))[0] for _ in range(3)] == [200, 500, 200]
-
-    with running_stub(FaultPlan(faults=("server", "overloaded"), every=3, attempts=2)) as stub:
-        hit = [variant for variant in range(30) if post(stub, "chat", body(variant))[0] != 200]
-        assert 4 <= len(hit) <= 16
-        assert [post(stub, "chat", body(variant))[0] for variant in hit] == [
-            500 if n % 2 == 0 else 529 for n in range(len(hit))
-        ]
-        assert all(post(stub, "chat", body(variant))[0] == 200 for variant in range(30))
-        assert abs(stub.counts["server"] - stub.counts["overloaded"]) <= 2
-        assert {seen.attempt for seen in stub.requests if seen.outcome != "answered"} == {1, 2}
-
-    with running_stub(FaultPlan(faults=("server",), phase="research")) as stub:
-        assert post(stub, "chat", body_of("chat"))[0] == 200
-
-
-DOCUMENTED = {
-    # wire, field and its value
-    "chat auto": ("chat", "tool_choice", "auto"),
-    "chat required": ("chat", "tool_choice", "required"),
-    "chat allowed": (
-        "chat",
-        "tool_choice",
-        {
-            "type": "allowed_tools",
-            "allowed_tools": {
-                "mode": "required",
-                "tools": [{"type": "function", "function": {"name": "submit_action"}}],
-            },
-        },
-    ),
-    "responses auto": ("responses", "tool_choice", "auto"),
-    "responses required": ("responses", "tool_choice", "required"),
-    "responses allowed": (
-        "responses",
-        "tool_choice",
-        {
-            "type": "allowed_tools",
-            "mode": "auto",
-            "tools": [{"type": "function", "name": "submit_action"}],
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_each_documented_form_of_a_choice_is_taken(shared: Stub, name: str) -> None:
-    wire, field, value = DOCUMENTED[name]
-    status, answer = post(shared, wire, {**body_of(wire), field: value})
-    assert status == 200, answer
 
 
 def test_a_word_that_is_no_choice_is_refused(shared: Stub) -> None:

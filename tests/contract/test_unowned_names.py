@@ -8,13 +8,12 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
-from importlib import metadata
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
-from ktdeval.values import install_command, requirement
+from ktdeval.values import requirement
 from loops import not_empty
 from paths import REPOSITORY
 
@@ -116,16 +115,6 @@ def test_no_project_depends_on_ours_by_its_name() -> None:
                 required += packages
 
         assert not [each for each in required if OURS.fullmatch(each)], path
-
-
-def test_no_advice_to_install_an_extra_names_ours() -> None:
-    extras = metadata.metadata("ktdeval").get_all("Provides-Extra") or []
-    for extra in not_empty(extras):
-        command = install_command(extra)
-        assert not list(unowned(command)), command
-        assert len(shlex.split(command)) > 2, extra
-
-    assert not list(unowned(f"pip install '{requirement('openai')}'"))
 
 
 def test_what_is_written_for_others_names_no_index() -> None:

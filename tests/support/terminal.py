@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-import click
 import pytest
 
-from ktdeval.cli.groups import load_command
-from ktdeval.cli.main import cli, main
-
-
-def find_command(words: Sequence[str]) -> click.Command | None:
-    """The command that words name, arguments behind it included; None where they name none."""
-    command: click.Command | None = cli
-    for word in words:
-        if command is None:
-            return None
-
-        if not isinstance(command, click.Group):  # its options and arguments follow
-            break
-
-        is_own_option = word in {name for option in command.params for name in option.opts}
-        if is_own_option:
-            break
-
-        command = command.get_command(click.Context(command, info_name="ktdeval"), word)
-        if command is not None:
-            command = load_command(command)
-
-    return command
+from ktdeval.cli.main import main
 
 
 class Terminal:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from docs_prose import headings, paragraphs
@@ -50,18 +49,6 @@ def _pages(nav: list[dict[str, Any]], section: str) -> Iterator[Page]:
                 yield Page(section or title, title, value)
             else:
                 yield from _pages(value, f"{section}: {title}" if section else title)
-
-
-def written_pages() -> list[Path]:
-    """Return the pages that people write: all but the reference, the changelog and translations."""
-    pages = []
-    for page in nav_pages():
-        is_generated = page.path.startswith("reference/") or page.path == CHANGELOG
-        is_translation = page.path.startswith("zh/")
-        if not is_generated and not is_translation:
-            pages.append(DOCS / page.path)
-
-    return pages
 
 
 def sections() -> dict[str, list[Page]]:

@@ -18,7 +18,6 @@ Call = tuple[str, dict[str, Any]]
 Played = list[tuple[str, dict[str, Any], dict[str, Any]]]
 
 CONTRACT = "O:AVLN250117C00100000"
-FARTHER = "O:AVLN250117C00105000"
 
 
 def trading() -> list[Call]:

@@ -84,20 +84,6 @@ def asked(site: Site) -> Site:
     return site
 
 
-def test_another_machine_restores_calls_and_replies_in_their_order_and_the_identity(asked):
-    second = asked.machine()
-    assert second.restored() == expected(*NAMES)
-    with CallDatabase(second.disk / LOG_FILE, RECORD) as database:
-        assert database.identity(LogIdentity("other", "later")) == IDENTITY
-
-
-def test_a_machine_that_goes_on_numbers_its_groups_after_those_that_are_there(asked):
-    second = asked.machine()
-    second.put("f")
-    assert asked.list_keys()[-2:] == ["000005.bin", "log.json"]
-    assert asked.machine().restored() == expected(*NAMES, "f")
-
-
 def test_a_compacted_record_is_the_same_and_its_groups_are_one_file(asked):
     assert asked.machine().parts.compact() == 3
     assert asked.list_keys() == ["000001-000004.bin", "log.json"]
@@ -149,27 +135,6 @@ def test_a_damaged_group_is_an_error_that_names_it(asked, harm):
         asked.machine().restored()
 
     assert len(list(asked.machine().parts.check())) == 1
-
-
-def test_a_group_that_the_store_refused_is_put_before_the_next_one(asked, monkeypatch):
-    second = asked.machine()
-    create = LocalStore.create
-    answers = [StoreError("down"), StoreError("down")]
-
-    def flaky(store: LocalStore, key: str, data: bytes) -> bool:
-        if answers:
-            raise answers.pop()
-
-        return create(store, key, data)
-
-    monkeypatch.setattr(LocalStore, "create", flaky)
-    for name in ("f", "g"):
-        with pytest.raises(StoreError, match="down"):
-            second.put(name)
-
-    second.parts.flush()
-
-    assert asked.machine().restored() == expected(*NAMES, "f", "g")
 
 
 def test_a_group_of_another_process_is_a_conflict_but_the_own_one_is_not(asked):

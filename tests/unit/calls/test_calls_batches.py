@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from adapter_server import Prepared, PreparedServer, ask, prepared
-from batch_runs import PRICE, BatchRun
+from batch_runs import BatchRun
 from forgotten_mirrors import mirrors_forgotten
 from ktdeval.calls import OtherServer
 from ktdeval.calls.batch_api import BatchTag, batches_of
@@ -21,7 +21,7 @@ from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval.task_api.events import BatchProgress, CheckDelayed
+from ktdeval.task_api.events import CheckDelayed
 from repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
 from stub_batches import BatchPlan, Fate
 from stub_provider import KEY, Stub, skip_without_sdks
@@ -136,20 +136,6 @@ def test_a_card_that_hides_its_batch_is_refused(run: BatchRun, terminal: Termina
     assert "batched: are 6, though the price is that of ordinary calls" in problem
 
 
-def test_it_waits_longer_from_look_to_look_and_tells_how_much_is_done(run: BatchRun) -> None:
-    run.stub.batches.plan = BatchPlan(looks=3)
-    run.go()
-    told = [event for event in run.watch.events if isinstance(event, BatchProgress)]
-
-    assert [(event.done, event.total, event.wait_s) for event in told] == [
-        (0, SAMPLES, 5.0),
-        (0, SAMPLES, 7.5),
-        (0, SAMPLES, 11.25),
-        (SAMPLES, SAMPLES, 0.0),
-    ]
-    assert run.clock.now == pytest.approx(5 + 7.5 + 11.25)
-
-
 def test_progress_is_a_line_where_there_is_news(
     stub: Stub, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -160,18 +146,6 @@ def test_progress_is_a_line_where_there_is_news(
 
     assert code == 0
     assert "batch: 6 of 6 done\n" in err
-
-
-@over(*VENDORS)
-def test_an_answer_that_submits_nothing_is_asked_again_in_a_further_batch(run: BatchRun) -> None:
-    run.stub.batches.plan = BatchPlan(fates={2: "invalid"})
-    run.go()
-    first, second = run.stub.batches.created
-
-    assert (len(first.items), len(second.items)) == (SAMPLES, 1)
-    assert [call.step for call in run.calls if call.attempt == 1] == [0, 1, 2, 3, 4, 5, 2]
-    assert run.card["decisions"]["model_after_retry"] == 1
-    assert run.card["provenance"]["calls"]["answered"] == SAMPLES + 1
 
 
 @over(*VENDORS)
@@ -544,18 +518,6 @@ def test_a_budget_below_what_the_batch_may_cost_stops_the_run_before_it_is_submi
 
     assert run.go(max_cost=needed).stopped is None
     assert run.card["cost"]["value"] < needed
-
-
-def test_a_batch_reserves_half_of_what_its_calls_would(run: BatchRun, tmp_path: Path) -> None:
-    plain = BatchRun(run.stub, tmp_path / "plain", "responses")
-    result = plain.go(batch=False, max_cost=1e-9)
-
-    assert isinstance(result.stopped, BudgetError)
-
-    one_call = result.stopped.needed["max_cost"]
-    # prompts differ by a few letters; a reply may have 4,096 tokens
-    assert max_usd(run) == pytest.approx(SAMPLES * one_call / 2, rel=0.01)
-    assert PRICE["output"] * 4096 / 1e6 < one_call
 
 
 def test_tokens_are_reserved_for_the_whole_batch(run: BatchRun) -> None:

@@ -65,16 +65,6 @@ def test_its_process_goes_on_with_it_after_a_restart(blank: Path) -> None:
     assert [call.episode for call in read_calls(blank)] == ["e"]
 
 
-def test_another_process_takes_nothing_over_from_it(blank: Path) -> None:
-    own = blank / "own"
-    own.mkdir()
-    with CallLog(own) as log:
-        log.record(call_of("other"))
-        assert log.take_over("e", blank) == []
-
-    assert [call.episode for call in read_calls(own)] == ["other"]
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_new_file_is_never_seen_without_its_tables(tmp_path: Path) -> None:

@@ -5,11 +5,9 @@ what is looked after.
 from __future__ import annotations
 
 import random
-import sqlite3
 import stat
 import subprocess
 import tempfile
-import threading
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -20,11 +18,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from call_runs import cached, entries_in, entry_of, key_of, keys_in, python
-from ktdeval.calls import database
 from ktdeval.calls.cache_admin import CacheAdmin, CachePruneRule, CheckedReplies
 from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.record import is_cacheable, pack, request_key, tool_texts
-from ktdeval.errors import StoreError
+from ktdeval.calls.record import is_cacheable, request_key, tool_texts
 from ktdeval.harness import ModelTraits
 from ktdeval.harness.chat_messages import (
     CallParams,
@@ -237,22 +233,6 @@ def test_a_reply_comes_back_exactly(given_):
         assert [cached(cache, key_of(number)) for number in range(len(given_))] == given_
 
 
-def test_replies_outlive_the_process_and_the_newest_is_the_one_that_counts(path):
-    with CallDatabase(path) as cache:
-        assert cached(cache, key_of(1)) is None
-        cache.put([entry_of(1), entry_of(2)])
-        cache.put([entry_of(1, REPLY)])
-
-    with CallDatabase(path) as cache:
-        assert (cached(cache, key_of(1)), cached(cache, key_of(2)), cached(cache, key_of(3))) == (
-            REPLY,
-            entry_of(2).reply,
-            None,
-        )
-
-    assert sorted(entries_in(path), key=str) == sorted([entry_of(2), entry_of(1, REPLY)], key=str)
-
-
 def test_truncations_refusals_empty_replies_and_malformed_entries_are_not_cached():
     accidents = [
         Reply("half", finish_reason="length"),
@@ -290,25 +270,6 @@ def test_the_file_is_its_owners_and_durable_by_its_settings(cache, path):
 
     # FULL, INCREMENTAL
     assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}
-
-
-def test_an_empty_file_becomes_a_cache_of_its_owner(tmp_path: Path) -> None:
-    path = tmp_path / "replies.sqlite"
-    path.touch(0o644)
-
-    with CallDatabase(path) as cache:
-        (vacuum,) = cache._writer.sql.execute("PRAGMA auto_vacuum").fetchone()
-
-    assert (stat.S_IMODE(path.stat().st_mode), vacuum) == (0o600, 2)  # INCREMENTAL
-
-
-def test_a_cache_that_is_there_keeps_the_mode_that_its_owner_gave_it(path: Path) -> None:
-    CallDatabase(path).close()
-    path.chmod(0o640)
-
-    CallDatabase(path).close()
-
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 # ---- many at once
@@ -353,31 +314,6 @@ def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
         assert cache_admin.verify() == CheckedReplies(100, ())
 
 
-def test_a_writer_waits_for_another_process_and_reports_a_long_wait(path, monkeypatch):
-    monkeypatch.setattr(database, "BUSY_S", 0.2)
-    with CallDatabase(path) as cache:
-        cache.put([entry_of(0)])
-        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        other.execute("BEGIN IMMEDIATE")
-        assert cached(cache, key_of(0)) == entry_of(0).reply  # a reader does not wait
-        with pytest.raises(
-            StoreError,
-            match=(
-                r"database is locked; another process has held it .* or choose another file with"
-                r" --cache"
-            ),
-        ):
-            cache.put([entry_of(1)])
-
-        threading.Timer(0.05, other.execute, ("COMMIT",)).start()
-        cache.put([entry_of(1)])
-        assert cached(cache, key_of(1)) == entry_of(1).reply
-        other.close()
-
-    with pytest.raises(StoreError, match="closed"):
-        cached(cache, key_of(1))
-
-
 # ---- cache_admin
 
 
@@ -404,23 +340,6 @@ def stocked(path: Path) -> Path:
             )
 
     return path
-
-
-def test_models_are_summed_up_with_their_first_and_last_day(stocked):
-    with CacheAdmin(stocked) as cache_admin:
-        first, second = cache_admin.models()
-        stored = sum(
-            len(value.encode() if isinstance(value, str) else value)
-            for entry in entries_in(stocked)
-            if entry.model == "o-4"
-            for value in pack(entry)
-            if isinstance(value, (str, bytes))
-        )
-
-    assert (first.provider, first.model, first.replies) == ("openai", "gpt-9", 10)
-    assert (second.model, second.input_tokens, second.output_tokens) == ("o-4", 1045, 100)
-    assert (second.first_day, second.last_day) == ("2026-01-31", "2026-02-09")
-    assert second.bytes == stored + 10 * 16
 
 
 @on_each_row
@@ -451,31 +370,3 @@ def test_pruning_removes_the_oldest_matching_entries_and_a_dry_run_none(stocked,
     assert len(gone) == count
     assert max(gone, default="") <= min(stay, default="~")
     assert stocked.stat().st_size <= before - max(0, pruned.bytes - 3 * 4096)
-
-
-def test_a_reply_as_old_as_the_limit_stays(stocked):
-    with CacheAdmin(stocked) as cache_admin:
-        cache_admin.prune(CachePruneRule(older_than_days=4.5), NOW)
-
-    assert sorted({entry.created_at for entry in entries_in(stocked)}) == sorted(
-        aged(day + 0.5) for day in range(5)
-    )
-
-
-def test_a_maximum_size_applies_to_the_remaining_entries(stocked):
-    with CacheAdmin(stocked) as cache_admin:
-        largest = max(use.bytes for use in cache_admin.models()) // 10
-        cache_admin.prune(CachePruneRule(max_bytes=5_000), NOW)
-        assert 5_000 - 2 * largest < sum(use.bytes for use in cache_admin.models()) <= 5_000
-
-
-def test_many_replies_go_in_several_transactions_while_another_process_reads(path):
-    with CallDatabase(path) as cache:
-        cache.put([entry_of(number) for number in range(1_300)])
-        with CacheAdmin(path) as cache_admin:
-            assert cache_admin.prune(CachePruneRule(), NOW).replies == 1_300
-
-        assert cached(cache, key_of(0)) is None
-        cache.put([entry_of("new")])
-
-    assert keys_in(path) == {key_of("new")}

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from call_runs import AT, cached, entry_of, key_of, keys_in, python
+from call_runs import AT, cached, entry_of, key_of, python
 from ktdeval.calls.cache_admin import CacheAdmin
-from ktdeval.calls.database import CACHE, RECORD, CallDatabase, Connection, LogIdentity
+from ktdeval.calls.database import CACHE, RECORD, CallDatabase, Connection
 from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow
 from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply
@@ -190,33 +190,6 @@ def test_the_file_of_another_application_is_refused_unchanged(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["bookmarks.sqlite"]
 
 
-def test_a_file_that_is_not_a_cache_of_this_version_is_refused_unchanged(tmp_path, path):
-    notes = tmp_path / "notes.txt"
-    notes.write_text("buy low, sell high\n" * 100)
-    fails_with(notes, "file is not a database; it is not a reply cache, or damaged")
-
-    assert notes.read_text() == "buy low, sell high\n" * 100
-
-    CallDatabase(path).close()
-    change(path, "PRAGMA user_version = 2")
-    fails_with(path, "made by a later ktdeval; ktdeval")
-    fails_with(tmp_path, "is not a plain file; choose another file with --cache")
-
-    with pytest.raises(
-        StoreError,
-        match=r"replies\.sqlite: reply cache: can't make its folder: .*; choose another file",
-    ):
-        CallDatabase(notes / "replies.sqlite")
-
-    (empty := tmp_path / "empty.sqlite").touch()  # becomes a cache, but is none to look after
-    with pytest.raises(StoreError, match="the file is empty"):
-        CacheAdmin(empty)
-
-    CallDatabase(empty).close()
-
-    assert keys_in(empty) == set()
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
@@ -289,12 +262,3 @@ def test_tables_of_another_version_are_refused_when_the_file_is_opened(
 
     with pytest.raises(StoreError, match="made by another version of ktdeval"):
         Connection(path, kind, read_only=True)
-
-
-def test_a_table_that_a_file_lacks_is_made(path):
-    CallDatabase(path, RECORD).close()
-    change(path, "DROP TABLE log")
-    identity = LogIdentity("0" * 32, "2026-01-01T00:00:00Z")
-
-    with CallDatabase(path, RECORD) as database:
-        assert database.identity(identity) == identity

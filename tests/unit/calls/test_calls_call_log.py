@@ -11,7 +11,6 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -31,7 +30,6 @@ from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.values import sha256_hex
 from paths import SUPPORT_FOLDERS
 from threads import in_threads
-from waiting import wait_for
 
 PAID = CallRecord(
     AT, "e1", "0123456789abcdef", "answered", 1, 2.5, Usage(100, 20, 5, 60, 7), 0.25, 0.0, "m"
@@ -75,16 +73,6 @@ def test_records_come_back_in_order_and_as_they_were_and_sums_are_over_all_sessi
         assert log.resume(Price(1e6, 0.0)).spent.cost_usd == 100.5
 
 
-def test_a_run_that_asked_nothing_has_no_past(run, tmp_path):
-    assert list(read_calls(run.folder)) == list(read_calls(tmp_path / "no run")) == []
-
-    with CallLog(run.folder) as log:
-        assert (log.resume(None).spent, log.resume(None).was_answered) == (
-            Spent(0.0, 0.0, 0, 0),
-            False,
-        )
-
-
 def test_unwritable_text_in_names_is_replaced_and_bad_numbers_fail_only_their_caller(log, run):
     for wrong in (
         {"cost_usd": float("nan")},
@@ -101,45 +89,6 @@ def test_unwritable_text_in_names_is_replaced_and_bad_numbers_fail_only_their_ca
 
 
 # ---- durable means on disk
-
-
-def test_a_call_and_its_reply_are_on_disk_and_shared_when_record_returns(log, run):
-    log.record(call_of("a"), entry_of("a"))
-    assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, {"a"})
-
-    log.record(call_of("b"))
-    assert (run.recorded(), run.stored_replies(), run.shared()) == (["a", "b"], {"a"}, {"a"})
-    assert log.reply(sha256_hex("a")) == entry_of("a").reply
-    assert log.reply(sha256_hex("b")) is None
-
-
-def test_a_background_record_is_written_with_the_next_group_or_soon(log, run):
-    log.record(call_of("a"), durable=False)
-    log.record(call_of("b"))
-
-    assert run.recorded() == ["a", "b"]
-
-    log.record(call_of("c"), entry_of("c"), durable=False)
-
-    wait_for(lambda: len(run.recorded()) == 3)
-    assert run.stored_replies() == {"c"}
-
-
-def test_background_records_share_one_write_until_somebody_waits(log, run, monkeypatch):
-    monkeypatch.setattr("ktdeval.calls.call_log._LATEST_S", 600.0)
-    sizes = []
-    write = log._own.write
-
-    def counted(replies, calls):
-        sizes.append(len(calls))
-        write(replies, calls)
-
-    monkeypatch.setattr(log._own, "write", counted)
-    for name in "abc":
-        log.record(call_of(name), durable=False)
-
-    log.flush()
-    assert (sizes, run.recorded()) == ([3], ["a", "b", "c"])
 
 
 def test_flush_and_close_write_pending_records(log, run):
@@ -176,50 +125,6 @@ def test_an_episode_settles_with_its_own_calls_on_disk(log, run):
     assert run.recorded() == ["a", "a", "b"]
 
 
-def test_an_episode_does_not_wait_for_the_calls_of_others(run, monkeypatch):
-    begun, goes_on = threading.Event(), threading.Event()
-    write = CallDatabase.write
-
-    def held_up(database: CallDatabase, *rows: Any) -> None:
-        begun.set()
-        goes_on.wait()
-        write(database, *rows)
-
-    with CallLog(run.folder) as log:
-        log.record(call_of("a"))
-        monkeypatch.setattr(CallDatabase, "write", held_up)
-        other = threading.Thread(target=log.record, args=(call_of("b"),))
-        other.start()
-        begun.wait()
-        log.settle("a")
-
-        assert run.recorded() == ["a"]
-
-        goes_on.set()
-        other.join()
-
-    assert run.recorded() == ["a", "b"]
-
-
-def test_an_episode_whose_calls_could_not_be_written_fails_until_a_later_group_has_them(
-    run, monkeypatch
-):
-    with CallLog(run.folder) as log:
-        with monkeypatch.context() as full:
-            full.setattr(
-                CallDatabase, "write", lambda *_: (_ for _ in ()).throw(StoreError("full"))
-            )
-            log.record(call_of("a"), durable=False)
-            for _ in range(2):
-                with pytest.raises(StoreError, match="full"):
-                    log.settle("a")
-
-        log.record(call_of("b"))
-        log.settle("a")
-
-        assert run.recorded() == ["a", "b"]
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeypatch):
@@ -248,35 +153,6 @@ def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeyp
     assert sorted(run.recorded()) == sorted(words)
     assert run.stored_replies() == set(words)
     assert len(writes) < 250
-
-
-def test_two_runs_share_one_cache_and_keep_records_of_their_own_and_a_run_without_one_keeps_to_itself(
-    tmp_path,
-):
-    runs = [Run(tmp_path / name) for name in ("one", "two")]
-
-    def work(number: int) -> None:
-        with (
-            CallDatabase(runs[number].cache_path) as cache,
-            CallLog(runs[number].folder, cache) as log,
-        ):
-            for index in range(20):
-                log.record(call_of(f"{number} {index}"), entry_of(f"{number} {index}"))
-
-    assert in_threads(2, work) == [None, None]
-    assert [run.recorded() for run in runs] == [
-        [f"{number} {index}" for index in range(20)] for number in range(2)
-    ]
-    assert len(runs[0].shared()) == 40
-
-    alone = Run(tmp_path / "alone")
-
-    with CallLog(alone.folder) as log:
-        assert log.reply(sha256_hex("0 0")) is None
-        log.record(call_of("b"), entry_of("b"))
-        assert log.reply(sha256_hex("b")) == entry_of("b").reply
-
-    assert len(alone.shared()) == 40
 
 
 # ---- errors
@@ -413,21 +289,6 @@ def test_an_unwritten_background_record_is_written_with_the_next_one_or_at_the_e
     assert run.recorded() == ["late", "next", "more", "late", "more", "late"]
 
 
-def test_a_shared_cache_that_fails_is_an_error_and_the_run_has_its_reply(run, monkeypatch):
-    with (
-        CallDatabase(run.cache_path) as cache,
-        CallLog(run.folder, cache) as log,
-        monkeypatch.context() as patched,
-    ):
-        patched.setattr(
-            cache, "write", lambda *_: (_ for _ in ()).throw(StoreError("replies.sqlite: full"))
-        )
-        with pytest.raises(StoreError, match="full"):
-            log.record(call_of("a"), entry_of("a"))
-
-    assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, set())
-
-
 def test_a_place_that_can_not_be_written_is_one_line(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "taken" / LOG_FILE).mkdir(parents=True)
@@ -537,20 +398,3 @@ def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_
         assert log.reply(sha256_hex("a")) == entry_of("a").reply
 
     assert run.shared() == {"a"}
-
-
-def test_a_run_that_is_over_is_one_plain_file_that_can_be_read_where_nothing_can_be_written(run):
-    for word in "ab":
-        with CallLog(run.folder) as log:
-            log.record(call_of(word), entry_of(word))
-            # readers do not wait for the writer
-            assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\2\2"
-
-        assert [file.name for file in run.folder.iterdir()] == [LOG_FILE]
-        assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\1\1"
-
-    run.folder.chmod(0o500)
-
-    assert run.recorded() == ["a", "b"]
-
-    run.folder.chmod(0o700)

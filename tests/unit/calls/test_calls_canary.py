@@ -344,24 +344,3 @@ def test_distances_follow_the_definition(
     assert distance(BY_ID[name], one, other) == pytest.approx(number(expected))
     assert distance(BY_ID[name], other, one) == distance(BY_ID[name], one, other)
     assert distance(BY_ID[name], one, one) == 0
-
-
-def test_the_three_figures_follow_the_definition() -> None:
-    answers = {"start": ["1", "2"], "end": ["2", "3"]}
-    record: dict[str, Any] = {"version": 1}
-    for round_, given in answers.items():
-        record[round_] = {
-            "at": "2020-01-01T00:00:00Z",
-            "prompts": ["pick"],
-            "answers": [given],
-            "served_by": [],
-        }
-
-    assert len(answers["start"]) == REPEATS
-    assert drift(read_record(dumps_canonical(record))) == {
-        "value": 0.75,
-        "noise": 1.0,
-        "excess": -0.25,
-        "prompts": 1,
-        "served_by_changed": False,
-    }

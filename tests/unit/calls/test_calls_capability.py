@@ -7,14 +7,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from call_clients import OpenProvider
 from ktdeval.calls.tool_protocol_probe import ATTEMPTS, choose_protocol
-from ktdeval.errors import BudgetError, ConfigError, ModelError, PluginError, ProviderError
+from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply, ToolCall, ToolProtocol
 from protocol_speaker import spoken, understood
 
@@ -188,22 +187,6 @@ def test_a_refusal_is_not_asked_for_twice_but_a_bad_reply_is() -> None:
     ]
 
 
-def test_a_model_that_calls_several_times_in_one_reply_passes() -> None:
-    def eager(request: ModelRequest) -> Reply:
-        one = obey(request)
-        return replace(one, tool_calls=(*one.tool_calls, replace(one.tool_calls[0], id="id-2")))
-
-    server = Server({"native": eager})
-
-    assert server.choose() == "native"
-
-    answered = [
-        message.tool_call_id for message in server.asked[1].messages if message.role == "tool"
-    ]
-
-    assert answered == ["id-1", "id-2"]
-
-
 # ---- where it can't be found out
 
 
@@ -243,16 +226,3 @@ def test_network_failures_do_not_count_as_missing_tool_support(kind: str) -> Non
         server.choose()
 
     assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize(
-    "error", [BudgetError("--max-cost is spent"), ProviderError("set HOUSE_API_KEY")]
-)
-def test_what_stops_a_run_stops_the_check(error: Exception) -> None:
-    def stop(request: ModelRequest) -> Reply:
-        raise error
-
-    with pytest.raises(type(error)) as caught:
-        Server({"native": stop, "json_schema": obey}).choose()
-
-    assert caught.value is error

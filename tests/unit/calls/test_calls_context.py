@@ -123,18 +123,6 @@ def test_the_numbers_of_a_refusal_tell_of_shorter_prompts(run: RunClients) -> No
     assert server.counts == [1500, 880]
 
 
-def test_what_the_provider_counts_corrects_the_estimate(run: RunClients) -> None:
-    """By their bytes alone, 800 tokens of this server would be taken for at least 1,185."""
-    server = Server(of_openai)
-    with prepared(server.answer) as listening:
-        episode = asking(run, listening.address, context_tokens=LIMIT)
-        assert not is_refused(episode, 300)
-        assert not is_refused(episode, 800)
-        assert is_refused(episode, 950)
-
-    assert server.counts == [300, 800]
-
-
 def test_a_prompt_longer_than_the_users_limit_is_never_sent(run: RunClients) -> None:
     server = Server(of_openai)
     with prepared(server.answer) as listening:
@@ -189,36 +177,6 @@ def estimated(message: str) -> int:
     """Tokens of the prompt that a message estimates."""
     (tokens,) = re.findall(r"prompt (?:has|of) about ([\d,]+) tokens", message)
     return int(tokens.replace(",", ""))
-
-
-@pytest.mark.parametrize("refusal", SERVERS)
-def test_a_refusal_names_what_the_prompt_needs_the_context_and_what_to_do(
-    refusal: Any, run: RunClients
-) -> None:
-    with prepared(Server(refusal).answer) as listening:
-        episode = asking(run, listening.address)
-        episode.reply(ask(300))
-        messages = []
-        for tokens in (1500, 1600):
-            with pytest.raises(ContextExceeded) as caught:
-                episode.reply(ask(tokens))
-
-            messages.append(str(caught.value))
-
-    sent, held_back = messages
-    if refusal is of_few_words:
-        assert estimated(sent) == pytest.approx(1500, rel=0.02)
-    else:
-        assert "1,500 tokens" in sent
-
-    assert estimated(held_back) == pytest.approx(1600, rel=0.02)
-
-    for message in messages:
-        is_stated = refusal is not of_few_words
-        context = "the context is 1,000 tokens" if is_stated else "the context is not stated"
-        assert context in message
-        assert "; use a " in message
-        assert "or choose a task and an agent with shorter prompts" in message
 
 
 def test_a_lower_limit_of_the_reply_is_proposed_where_it_would_help() -> None:
@@ -291,15 +249,6 @@ def test_the_users_word_on_the_context_stands_unless_the_server_takes_less(
 
     assert window.context is not None
     assert window.context.source == in_force
-
-
-def test_of_two_words_of_servers_the_later_stands() -> None:
-    window = ContextWindow()
-
-    window.learn(Context(1000, "one"))
-    window.learn(Context(2000, "another"))
-
-    assert window.context == Context(2000, "another")
 
 
 @pytest.mark.parametrize("cuts", [False, True])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from call_runs import call_of
-from ktdeval.calls.call_counts import tally_calls, tally_episode, transcript_difference
+from ktdeval.calls.call_counts import tally_episode, transcript_difference
 from ktdeval.calls.record import BATCHED, CACHED, CallRecord
 from ktdeval.harness.chat_messages import Reply, Usage
 
@@ -33,24 +33,6 @@ INTERRUPTED = [
 ]
 
 
-def test_calls_of_an_episode_that_was_interrupted_are_counted_by_what_became_of_them() -> None:
-    counts = tally_episode(INTERRUPTED)
-
-    assert (counts.openings, counts.attempts, counts.answered) == (2, 8, 5)
-    assert (counts.cached, counts.repeated, counts.unused) == (1, 1, 1)
-    assert counts.failed_attempts == {"rate_limited": 1, "timeout": 2}
-    assert counts.tokens == Usage(50, 10).to_json()
-    assert counts.replies == 5  # a and b, then c, d and e
-
-
-def test_an_answer_that_a_later_opening_takes_from_the_cache_is_repeated() -> None:
-    counts = tally_episode([call("a", 1), call("a", 1, opening=2, outcome=CACHED)])
-
-    assert (counts.attempts, counts.answered) == (1, 1)
-    assert (counts.cached, counts.repeated, counts.unused) == (0, 1, 0)
-    assert counts.replies == 1
-
-
 def test_the_hash_is_of_all_rows_in_their_order_with_their_replies() -> None:
     first = call("a", 1)
     second = call("b", 1)
@@ -62,14 +44,6 @@ def test_the_hash_is_of_all_rows_in_their_order_with_their_replies() -> None:
 
     assert len(hashes) == 4
     assert tally_episode([first, second]).sha256 in hashes
-
-
-def test_each_episode_has_its_own_counts() -> None:
-    other = call_of("a", episode="canary")
-
-    found = tally_calls([call("a", 1), other, call("b", 2)])
-
-    assert {name: counts.answered for name, counts in found.items()} == {"e": 2, "canary": 1}
 
 
 @pytest.mark.parametrize(

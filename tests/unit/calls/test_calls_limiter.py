@@ -91,34 +91,6 @@ def test_the_limit_finds_what_a_provider_takes_at_once_and_stays_around_it(takes
         assert served.answered_at[-1] < 1500 / (0.65 * 10)
 
 
-def test_few_calls_are_refused_often_and_none_by_a_provider_without_limits():
-    served = simulate(3, ceiling=100, calls=600)
-    after_the_storm = served.attempts[200:]  # the first hundred meet a limit that is not yet known
-
-    assert sum(after_the_storm) < 1.5 * len(after_the_storm)
-    assert max(served.attempts) <= 8
-
-    unlimited = simulate(10_000, ceiling=50, calls=500)
-    assert (set(unlimited.limits), sum(unlimited.attempts)) == ({50}, 500)
-
-
-def test_retry_after_and_the_gap_hold_back_every_start_until_they_have_passed():
-    window = AimdWindow(ceiling=8)
-    window.start(0.0)
-    window.note_throttling(1.0, retry_after_s=20.0, started_at=0.0)
-
-    assert window.delay_s(1.0) == 20.0
-
-    # a shorter wish does not end a longer one
-    window.note_throttling(2.0, retry_after_s=5.0, started_at=0.0)
-    assert (window.delay_s(2.0), window.delay_s(21.0)) == (19.0, 0.0)
-
-    window = AimdWindow(ceiling=10, gap_s=0.5)
-    window.start(10.0)
-
-    assert [window.delay_s(now) for now in (10.0, 10.2, 10.5)] == [0.5, pytest.approx(0.3), 0.0]
-
-
 def test_one_round_of_refusals_halves_the_limit_once_and_its_answers_do_not_raise_it():
     window = AimdWindow(ceiling=16)
     for number in range(16):

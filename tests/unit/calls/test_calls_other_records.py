@@ -16,7 +16,6 @@ from ktdeval.calls.database import (
     LogIdentity,
     count_calls,
     read_episode,
-    read_identity,
     read_labels,
 )
 from ktdeval.calls.record import CallRecord
@@ -60,27 +59,9 @@ def replies(rows: EpisodeRows) -> set[str]:
 # ---- reading
 
 
-def test_an_episode_has_its_own_calls_in_their_order_with_their_replies(other: Path) -> None:
-    rows = read_episode(other, "e1")
-
-    assert attempts(rows.calls) == [1, 5]
-    assert replies(rows) == {key_of("both"), key_of("first")}
-    assert read_episode(other, "e3") == EpisodeRows([], [])
-
-
 @pytest.mark.parametrize(("episode", "count"), [("e1", 2), ("e2", 2), ("canary", 1), ("e3", 0)])
 def test_calls_are_counted_by_episode(episode: str, count: int, other: Path) -> None:
     assert count_calls(other, episode) == count
-
-
-def test_a_reply_that_answered_several_episodes_stands_with_the_first(other: Path) -> None:
-    found = read_labels(other, ["e2", "e1", "e3"])
-
-    assert list(found) == ["e1", "e2"]
-    assert attempts(found["e1"].calls) == [1, 5]
-    assert attempts(found["e2"].calls) == [3, 4]
-    assert replies(found["e1"]) == {key_of("both"), key_of("first")}
-    assert replies(found["e2"]) == {key_of("second")}
 
 
 def test_a_reply_stands_with_the_first_episode_of_those_that_are_asked_for(other: Path) -> None:
@@ -108,26 +89,6 @@ def test_gathered_episodes_are_written_in_their_order(other: Path, tmp_path: Pat
 
     assert attempts(read_episode(path, "e2").calls) == [3, 4]
     assert count_calls(path, "canary") == 0
-
-
-def test_an_episode_that_is_replaced_keeps_the_calls_of_others(other: Path) -> None:
-    rows = EpisodeRows([call("e1", "anew", attempt=9)], [])
-
-    with CallDatabase(other, RECORD) as record:
-        record.replace_episode("e1", rows)
-
-    assert attempts(read_episode(other, "e1").calls) == [9]
-    assert attempts(read_episode(other, "e2").calls) == [3, 4]
-
-
-def test_the_identity_of_a_record_is_the_first_that_it_was_given(tmp_path: Path) -> None:
-    path = tmp_path / LOG_FILE
-    with CallDatabase(path, RECORD) as record:
-        assert read_identity(path) is None
-        assert record.identity(IDENTITY) == IDENTITY
-        assert record.identity(LogIdentity("another", "later")) == IDENTITY
-
-    assert read_identity(path) == IDENTITY
 
 
 # ---- taking over
@@ -159,26 +120,3 @@ def test_calls_that_are_taken_over_replace_those_of_the_episode_and_are_paid_onc
         ("e1", 5),
         ("e1", 6),
     ]
-
-
-def test_an_episode_that_the_other_has_no_call_of_is_free(other: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    with CallLog(own) as log:
-        log.record(call("e3", "mine", opening=2))
-
-        assert log.take_over("e3", other.parent) == []
-        assert log.list_costs() == {}
-        assert log.new_opening("e3") == 1
-
-    assert list(read_calls(own)) == []
-
-
-def test_what_an_answer_without_a_price_has_cost_is_not_known(tmp_path: Path) -> None:
-    with CallLog(tmp_path) as log:
-        log.record(call("e1", "a"))
-        log.record(call_of("b", episode="e1", cost_usd=None))
-        log.record(call("e1", "c"))
-        log.record(call_of("d", episode="e2", outcome="timeout", cost_usd=None))
-
-        assert log.list_costs() == {"e1": None}

@@ -27,10 +27,6 @@ from terminal import Terminal
 skip_without_sdks()
 
 PLUGINS = load_plugins()
-CHAT_REPLY = {
-    "choices": [{"message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 1},
-}
 CALLER = Caller("openai", "q", "http://localhost:8000/v1", ("OPENAI_API_KEY",))
 RUN = [
     "--model",
@@ -119,23 +115,6 @@ def test_a_server_that_never_worked_is_given_up_soon_with_its_words(
     assert len(server.bodies) == asked
     assert [(note[2], note[3]) for note in run.notes] == [(n, 3) for n in range(1, asked)]
     assert all(words in note[4] for note in run.notes)
-
-
-@pytest.mark.parametrize(
-    "answer", [Prepared(PAGE), Prepared({"error": "not yet"}), Prepared({"error": "x"}, 500)]
-)
-def test_a_server_that_has_worked_is_asked_again_as_often_as_the_run_says(
-    answer: Prepared, run: RunClients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A proxy in front of it may show its own page for a while."""
-    with prepared(Prepared(CHAT_REPLY), *[answer] * 5, Prepared(CHAT_REPLY)) as server:
-        client = run.client(model_at("compatible", server, monkeypatch), None)
-        episode = client.for_episode("e1")
-
-        assert episode.reply(question("first")).content == "hello"
-        assert episode.reply(question("second")).content == "hello"
-
-    assert len(server.bodies) == 7
 
 
 def test_a_wrong_address_ends_the_check_of_tools_at_its_first_answer(

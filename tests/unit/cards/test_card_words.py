@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from card_cases import card, typed
-from ktdeval.cards import card_words, label_word, metric_word
+from ktdeval.cards import card_words, metric_word
 from ktdeval.cards.fields.words import METRIC_WORDS
 from ktdeval.cards.metric_tables import scheme_rows
 from ktdeval_report.value_formatting import metric_name
@@ -45,13 +45,6 @@ def test_the_fit_of_a_paper_is_on_cards_of_its_tasks_alone(
     of_the_paper: bool, schemes: list[str]
 ) -> None:
     assert [row[0] for row in scheme_rows(typed(with_schemes(of_the_paper)))] == schemes
-
-
-def test_labels_are_printed_in_words_and_recorded_as_before() -> None:
-    assert label_word("mask not certified") == "mask not tested for this model"
-    assert label_word("synthetic") == "synthetic"
-    assert label_word("a label of a later version") == "a label of a later version"
-    assert "mask not certified" in card()["labels"]
 
 
 def test_abbreviations_of_metrics_are_spelled_out_with_their_meaning_under_the_pointer() -> None:

@@ -11,14 +11,12 @@ import random
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from msgspec import structs
 
 from card_cases import (
     CALLS,
-    PRICE,
     card,
     episode,
     inputs,
@@ -31,11 +29,8 @@ from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards.assembly import build_card, build_scoring_card
 from ktdeval.cards.card_reading import parse_card, validate_card
-from ktdeval.cards.fields.cost import derive_cost
-from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
 from ktdeval.cards.fields.fact_types import Pluggable
-from ktdeval.cards.fields.recorded_facts import DerivationBasis
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
 from ktdeval.errors import CardError, PluginError
 from ktdeval.harness.chat_messages import Usage
@@ -48,14 +43,12 @@ from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Ce
 from metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
 from scoring_cases import (
     CARDS,
-    DEFINITIONS,
     TASK,
     answers,
     record,
     score_spec,
     scoring_card,
     scoring_inputs,
-    share,
 )
 from tables import on_each_row
 
@@ -84,10 +77,6 @@ class Custom:
 
     def compute(self, *_: object) -> Any:
         return self.result
-
-
-def metric_values(of: dict[str, Any], name: str) -> list[float]:
-    return [entry["metrics"][name]["value"] for entry in of["episodes"]]
 
 
 # ---- cards of both kinds
@@ -250,67 +239,6 @@ def test_labels_state_the_main_caveats_and_a_ranking_needs_95_percent_of_decisio
     assert ("low coverage" in labels) == any("95 % are needed" in reason for reason in reasons)
 
 
-def test_a_share_just_below_the_limit_is_not_rounded_up_to_it() -> None:
-    counts = {
-        "episodes_planned": 1,
-        "episodes_finished": 1,
-        "steps_planned": 10_000,
-        "steps": 10_000,
-    }
-
-    assert Coverage(**counts, steps_decided=9496).decided_percent == "94.9"
-
-
-def test_cost_is_usage_times_price_and_null_where_no_price_is_known() -> None:
-    made = remote_card((0, 1))["cost"]
-    scores = scoring_card((0, 1), **paid())["cost"]
-
-    assert made["value"] == pytest.approx(2 * (50 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
-    assert (made["currency"], made["price"]) == ("USD", PRICE)
-    assert made["per_episode"]["value"] == pytest.approx(180e-6, rel=1e-12)
-    assert scores["value"] == pytest.approx(2 * 20 * (10 * 2.0 + 2 * 8.0) / 1e6, rel=1e-12)
-    assert scores["per_episode"]["value"] == pytest.approx(20 * 36e-6, rel=1e-12)
-    assert scores.keys() == {"value", "currency", "price", "per_episode"}, "a probe earns nothing"
-
-    unknown = {
-        "value": None,
-        "reason": "no price of the model is known; give one with --price or --price-table",
-    }
-
-    assert remote_card(price=None)["cost"] == unknown
-
-    own = card()["cost"]
-    assert (own["value"], own["price"]["source"]) == (
-        0.0,
-        "a model of this machine, which bills nothing",
-    )
-    assert scoring_card()["cost"]["value"] == 0.0
-
-
-def test_tokens_of_the_providers_prompt_cache_have_their_own_price() -> None:
-    of = remote_card()
-    of["episodes"][0]["usage"] |= {"cache_read_tokens": 30, "cache_write_tokens": 10}
-    read = typed(of)
-    made = derive_cost(DerivationBasis(read, read.cost.price or None))
-
-    assert made.value == pytest.approx((10 * 2.0 + 30 * 0.5 + 10 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
-
-
-def test_return_per_dollar_is_the_median_over_episodes_or_has_a_reason() -> None:
-    made = remote_card((0, 1, 2))
-    gains = [value / 180e-6 for value in metric_values(made, "total_return")]
-    gain = made["cost"]["return_per_usd"]
-
-    assert (gain["value"], gain["n"]) == (pytest.approx(sorted(gains)[1], rel=1e-12), 3)
-
-    for of, reason in (
-        (remote_card(metrics=[panel_metric("ece")]), "metric total_return was not asked for"),
-        (card(), "the episode cost nothing"),
-    ):
-        none = of["cost"]["return_per_usd"]
-        assert (none["value"], none["reason"]) == (None, reason)
-
-
 def test_calls_are_in_the_provenance_so_a_cached_run_gives_the_same_card() -> None:
     calls = call_figures(
         [CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(10, 2), 0.1)],
@@ -323,138 +251,7 @@ def test_calls_are_in_the_provenance_so_a_cached_run_gives_the_same_card() -> No
     assert made | {"provenance": 0} == other | {"provenance": 0, "sent_as": {}}
 
 
-def test_drift_is_recorded_as_measured_or_null_with_a_reason() -> None:
-    drift = {
-        "value": 0.25,
-        "noise": 0.125,
-        "excess": 0.125,
-        "prompts": 6,
-        "served_by_changed": True,
-    }
-
-    assert card(drift=drift)["drift"] == drift
-
-    validate_card(card(drift=drift))
-    assert card()["drift"] == {"value": None, "reason": "no fixed questions were asked"}
-
-
 # ---- trading cards
-
-
-def test_a_headline_is_the_median_over_episodes_with_the_interquartile_range_or_the_only_episodes_own() -> (
-    None
-):
-    made = card((0, 1, 2, 3))
-    low, middle, high = (
-        pytest.approx(end, rel=1e-12)
-        for end in np.quantile(metric_values(made, "total_return"), [0.25, 0.5, 0.75])
-    )
-    headline = made["metrics"]["total_return"]
-
-    assert (headline["n"], headline["value"]) == (4, middle)
-    assert headline["quartiles"] == {"low": low, "high": high}
-    assert "interval" not in headline
-
-    headline = card()["metrics"]["total_return"]
-    own = card()["episodes"][0]["metrics"]["total_return"]
-
-    assert (headline["value"], headline["interval"]) == (own["value"], own["interval"])
-    # of a five-day window there is nothing to resample
-    assert own["interval"]["reason"] == "fewer than 20 days"
-    assert "interval" not in card()["metrics"]["turnover"]
-
-
-def test_episodes_where_a_metric_is_undefined_are_left_out_of_the_median_and_counted() -> None:
-    idle = ledger([step(number, 1000) for number in range(5)], 1000, spec(1))
-    made = card((0, 1), ledgers=[episode(spec(0)), idle])
-    hhi = made["metrics"]["hhi"]
-
-    assert (hhi["n"], hhi["undefined"]) == (1, {"nothing was ever held": 1})
-    assert hhi["value"] == metric_values(made, "hhi")[0]
-
-    none = card(ledgers=[IDLE])["metrics"]["ece"]
-    assert (none["value"], none["n"], none["reason"]) == (
-        None,
-        0,
-        "no filled order with a next open",
-    )
-
-
-def test_a_card_without_a_finished_episode_has_no_figures_but_names_missing_episodes() -> None:
-    made = card((0, 1), {0, 1})
-    assert (
-        made["metrics"]["sharpe"]["reason"]
-        == made["cost"]["per_episode"]["reason"]
-        == "no finished episode"
-    )
-    assert [entry["error"] for entry in made["missing_episodes"]] == ["the model call failed"] * 2
-
-    nothing = {"episodes_finished": 0, "steps": 0, "steps_decided": 0}
-    assert made["coverage"] == {"episodes_planned": 2, "steps_planned": 10, **nothing}
-
-
-def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> None:
-    made = card((0, 1))
-    single = card()["calibration"]
-
-    assert made["decisions"] == {"model": 8, "model_after_retry": 2, "fallback": 0, "error": 0}
-    assert made["failures"] == {"schema": 2}
-    assert made["orders"] == {
-        "submitted": 20,
-        "filled": 10,
-        "partially_filled": 0,
-        "rejected": 10,
-        "rules": {"price_limit": 10},
-    }
-
-    counted = {
-        "input_tokens": 100,
-        "output_tokens": 20,
-        "tool_calls": 40,
-        "tool_calls_valid": 30,
-        "submissions": 20,
-    }
-
-    assert made["usage"] == {
-        "reasoning_tokens": 0,
-        "cache_read_tokens": 0,
-        "cache_write_tokens": 0,
-        **counted,
-    }
-
-    pooled = made["calibration"]
-    assert (pooled["n"], pooled["no_fill"], pooled["no_next_open"]) == (2 * single["n"], 10, 2)
-    assert sum(entry["n"] for entry in pooled["bins"]) == pooled["n"]
-
-
-def test_a_market_is_listed_with_size_and_days_and_a_window_with_its_trading_days() -> None:
-    short = spec(window=Window("short", "2024-01-04", "2024-01-08"))
-    made = card(specs=[short], ledgers=[], missing_episodes={short.id: "lost"})
-
-    assert [made["snapshot"][name] for name in ("assets", "first_day", "last_day")] == [
-        2,
-        "2024-01-02",
-        "2024-01-09",
-    ]
-    # The sixth and the seventh are a weekend.
-    assert made["windows"] == [
-        {"name": "short", "first": "2024-01-04", "last": "2024-01-08", "days": 3}
-    ]
-
-
-def test_an_episode_states_its_seed_its_days_and_its_end() -> None:
-    names = ("seed", "steps", "first_day", "last_day", "final_nav_minor")
-    # On the last day 500 fen are cash, 200 the second asset and 328, with 80 more a seed, the
-    # first.
-    rows = [[entry[name] for name in names] for entry in card((0, 2))["episodes"]]
-
-    assert sorted(rows) == [
-        [0, 5, "2024-01-03", "2024-01-09", 1028],
-        [2, 5, "2024-01-03", "2024-01-09", 1188],
-    ]
-    assert [[entry[name] for name in names] for entry in card(limit=3)["episodes"]] == [
-        [0, 3, "2024-01-03", "2024-01-05", 1014]
-    ]
 
 
 def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_covers_the_same_days() -> (
@@ -481,21 +278,6 @@ def test_a_figure_of_the_benchmark_with_an_interval_is_refused(name: str) -> Non
         parse_card(dumps_pretty(made), "card")
 
 
-def test_the_rule_set_changes_the_figures_and_is_named() -> None:
-    strict = card()
-    paper = card(rules="paper")
-
-    assert (strict["rules"], paper["rules"]) == ("strict", "paper")
-
-    changed = {
-        name
-        for name in strict["metrics"]
-        if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]
-    }
-
-    assert changed == {"turnover", "hhi"}
-
-
 def test_a_plugin_metric_is_listed_with_the_panel_and_fulfils_the_contract() -> None:
     made = card(metrics=[*panel_metrics(), Custom(MetricValue(0.25, 5, detail={"table": [1, 2]}))])
     assert made["metrics"]["custom"]["value"] == 0.25
@@ -506,67 +288,6 @@ def test_a_plugin_metric_is_listed_with_the_panel_and_fulfils_the_contract() -> 
 
 
 # ---- scoring cards
-
-
-def test_a_score_is_listed_with_its_parts_and_meaning() -> None:
-    made = scoring_card((0, 1))
-    wanted = share(2, 38)
-
-    assert wanted.interval is not None
-
-    figures = {
-        "value": 2 / 38,
-        "n": 38,
-        "interval": wanted.interval.to_json(),
-        "baseline": 0.05,
-        "detail": dict(wanted.detail),
-    }
-    meaning = {
-        "formula": "the name is right",
-        "unit": "fraction of answers",
-        "range": [0.0, 1.0],
-        "better": "lower",
-    }
-
-    assert made["scores"]["right_name"] == {
-        **figures,
-        **meaning,
-        "source": "a test",
-        "headline": True,
-    }
-    assert made["score_order"] == list(DEFINITIONS)
-    assert made["scores"]["distance"]["better"] == "neither", "a direction that a task leaves open"
-
-    none = scoring_card(answers=[(score_spec(), answers(score_spec(), unanswered=20))])
-    assert (none["scores"]["right_name"]["value"], none["scores"]["right_name"]["reason"]) == (
-        None,
-        "no probe has a valid answer",
-    )
-
-    validate_card(none)
-
-
-def test_samples_are_counted_over_episodes() -> None:
-    made = scoring_card((0, 1, 2), {1})
-    assert made["decisions"] == {"model": 38, "model_after_retry": 0, "fallback": 2, "error": 0}
-    assert made["failures"] == {"schema": 2}
-    assert [episode["answered"] for episode in made["episodes"]] == [19, 19]
-    assert (
-        made["usage"]["input_tokens"],
-        made["usage"]["tool_calls_valid"],
-        made["usage"]["submissions"],
-    ) == (400, 38, 40)
-
-    steps = {"steps_planned": 60, "steps": 40, "steps_decided": 38}
-    assert made["coverage"] == {"episodes_planned": 3, "episodes_finished": 2, **steps}
-
-    # A decision of the model without an answer of its own is no answer.
-    records = [record(0, answer=None, scores={}), *answers(score_spec())[1:]]
-    made = scoring_card(answers=[(score_spec(), records)])
-
-    assert (made["decisions"]["model"], made["coverage"]["steps_decided"]) == (19, 18)
-
-    validate_card(made)
 
 
 def test_the_target_task_is_given_by_name_and_hash_and_its_config_in_the_tasks() -> None:

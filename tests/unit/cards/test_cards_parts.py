@@ -19,24 +19,23 @@ from ktdeval.calls.prices import Price, PriceEntry
 from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards import System, parse_card
 from ktdeval.cards.fields.calls import call_problems
-from ktdeval.cards.fields.coverage import Coverage, coverage_rows
+from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.episode_parts import RoleUsage
 from ktdeval.cards.fields.fact_types import FurtherModelPart, SideDays, TaskPart, WindowPart
 from ktdeval.cards.fields.metrics import metrics_of
 from ktdeval.cards.fields.recorded_facts import DerivationBasis
-from ktdeval.cards.fields.roles import add_roles, derive_roles, role_problems, role_rows, sum_known
+from ktdeval.cards.fields.roles import derive_roles, role_problems, role_rows, sum_known
 from ktdeval.cards.fields.task import (
     identity_problems,
     never_ranked,
     task_problems,
     task_rows,
 )
-from ktdeval.cards.system import no_match
-from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
+from ktdeval.harness.chat_messages import Usage
 from ktdeval.market import Document, Documents
 from ktdeval.stats.metric import RecordedTranscript, metric
-from ktdeval.values import content_hash, dumps_pretty
-from metric_cases import TASK, market, spec
+from ktdeval.values import dumps_pretty
+from metric_cases import market, spec
 
 
 @pytest.mark.parametrize(
@@ -106,18 +105,6 @@ def systems(*models: str) -> list[System]:
     return [System.of(parse_card(dumps_pretty(each), "card")) for each in cards]  # type: ignore[arg-type]
 
 
-def test_a_pattern_without_a_match_is_reported_with_the_existing_systems() -> None:
-    one, two, three = systems("house/c", "house/a", "house/b")
-    assert (
-        no_match("other/*", [], "--model")
-        == "--model: 'other/*' matches no system here; there are none"
-    )
-
-    words = "--model: 'other/*' matches no system here; there are house/a, house/b, house/c"
-    assert no_match("other/*", [one, two, three], "--model") == words
-    assert no_match("other/*", [three, two, one, one], "--model") == words
-
-
 def problems_of(made: Any) -> list[Any]:
     """Contradictions in a card's counts of calls."""
     usage = {episode.id: episode.usage for episode in made.episodes}
@@ -149,21 +136,6 @@ def test_the_tokens_of_an_episode_count_answered_calls(usage: Usage, problem: st
     )
 
     assert [words for _, words in problems_of(made)] == ([] if problem is None else [problem])
-
-
-def test_tokens_that_are_not_named_are_none() -> None:
-    record = CallRecord(
-        "2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(50, 10), 0.1
-    )
-    calls = call_figures([record], {spec().id})
-
-    assert calls is not None
-
-    few = {"input_tokens": 50, "output_tokens": 10}
-    calls["episodes"][spec().id]["tokens"] = few
-    made = typed(card() | {"provenance": {**PROVENANCE, "calls": calls}})
-
-    assert problems_of(made) == []
 
 
 def test_a_masked_card_says_in_which_scripts_of_the_documents_stocks_have_no_name() -> None:
@@ -227,27 +199,6 @@ def roled(*episodes: Sequence[RoleUsage], models: Sequence[FurtherModelPart] = (
     return structs.replace(made, episodes=used, further_models=list(models))
 
 
-def test_calls_of_a_role_to_a_model_are_added_up_in_the_order_in_which_they_first_occur() -> None:
-    tokens = dict(zip(USAGE_FIELDS, (50, 40, 30, 20, 10), strict=True))
-    more = dict(zip(USAGE_FIELDS, (1, 2, 3, 4, 5), strict=True))
-    usages = [
-        RoleUsage(role="trader", calls=5, failed=4, empty=3, uncounted=2, **tokens),
-        RoleUsage(role="analyst", model="quick", calls=1),
-        RoleUsage(role="trader", model="quick", calls=7, **more),
-        RoleUsage(role="trader", calls=10, failed=20, empty=30, uncounted=40, **more),
-    ]
-
-    added = add_roles(usages)
-
-    sums = dict(zip(USAGE_FIELDS, (51, 42, 33, 24, 15), strict=True))
-
-    assert added == [
-        RoleUsage(role="trader", calls=15, failed=24, empty=33, uncounted=42, **sums),
-        usages[1],
-        usages[2],
-    ]
-
-
 @pytest.mark.parametrize(
     ("usage", "usd"),
     [
@@ -271,25 +222,6 @@ def test_tokens_of_a_role_cost_what_the_model_costs_that_it_asked(
 
     assert cost.usd == (None if usd is None else pytest.approx(usd))
     assert cost.tokens == usage.tokens
-
-
-def test_a_role_costs_nothing_known_where_the_cards_model_has_no_price() -> None:
-    facts = roled([role_usage("trader"), role_usage("trader", "quick")], models=[further("quick")])
-
-    costs = derive_roles(DerivationBasis(facts, None))
-
-    assert [cost.usd for cost in costs] == [None, pytest.approx(1.4)]
-
-
-def test_roles_are_of_all_finished_episodes() -> None:
-    facts = roled([role_usage("trader")], [role_usage("trader", calls=3), role_usage("critic")])
-
-    costs = derive_roles(DerivationBasis(facts, OWN))
-
-    assert [(cost.role, cost.calls, cost.usd) for cost in costs] == [
-        ("trader", 4, pytest.approx(5.6)),
-        ("critic", 1, pytest.approx(2.8)),
-    ]
 
 
 def test_tokens_and_cost_of_each_model_of_a_team_are_rows() -> None:
@@ -427,45 +359,7 @@ def test_coverage_counts_the_steps_of_the_plan_and_of_finished_episodes(
     assert structs.astuple(made) == expected
 
 
-@pytest.mark.parametrize(
-    ("made", "episodes", "decided"),
-    [
-        (coverage(99), "3 of 4 finished", "99 of 100 steps decided by the model = 99.0 %"),
-        (
-            coverage(1, planned=2_000, steps=1_500),
-            "3 of 4 finished",
-            "1 of 1,500 steps decided by the model = 0.1 %; 2,000 steps planned",
-        ),
-        (
-            coverage(0, planned=1, steps=0),
-            "3 of 4 finished",
-            "0 of 0 steps decided by the model; 1 step planned",
-        ),
-    ],
-)
-def test_a_card_shows_how_much_was_run_and_decided(
-    made: Coverage, episodes: str, decided: str
-) -> None:
-    assert list(coverage_rows(made, typed(card()))) == [
-        ("episodes", episodes),
-        ("coverage", decided),
-    ]
-
-
 # ---- task
-
-
-def test_the_task_of_a_card_is_that_of_its_plan() -> None:
-    made = typed(card()).task
-
-    assert structs.asdict(made) == {
-        "name": "blinded_open_research",
-        "version": "1",
-        "mask": "blinded",
-        "mode": "open_research",
-        "hash": content_hash(dict(TASK)),
-        "config": dict(TASK),
-    }
 
 
 @pytest.mark.parametrize(
@@ -568,12 +462,6 @@ def test_a_window_that_the_config_does_not_list_is_named_by_its_days(
         expected.append((("windows", 0, field), text))
 
     assert found == expected
-
-
-def test_a_task_without_a_mask_may_have_an_empty_one_in_its_config() -> None:
-    bare = TaskPart(name="sums", version="1", hash="a" * 64, config={})
-
-    assert list(task_problems(bare, [], {"name": "sums", "mask": None, "mode": ""})) == []
 
 
 @pytest.mark.parametrize("is_of_config", [True, False])

@@ -29,7 +29,7 @@ from ktdeval.cards.fields.calls import (
     uncounted_problems,
     unpaid_problems,
 )
-from ktdeval.cards.fields.cost import TokenCost, TradingCost, cost_problems, cost_rows, derive_cost
+from ktdeval.cards.fields.cost import TokenCost, TradingCost, cost_problems, cost_rows
 from ktdeval.cards.fields.cutoff import (
     cutoff_problems,
     cutoff_words,
@@ -39,14 +39,12 @@ from ktdeval.cards.fields.cutoff import (
     sides,
     window_words,
 )
-from ktdeval.cards.fields.episode_parts import MissingEpisode, Orders, StepMaker, UsageCounts
-from ktdeval.cards.fields.episodes import missing_notes
+from ktdeval.cards.fields.episode_parts import Orders, StepMaker, UsageCounts
 from ktdeval.cards.fields.fact_types import (
     CutoffEntry,
     Drift,
     FurtherModelPart,
     KnowledgeCutoff,
-    Pluggable,
     SideDays,
     TaskPart,
     WindowPart,
@@ -62,7 +60,6 @@ from ktdeval.cards.fields.plan import (
     unsent_rows,
     window_problems,
     window_rows,
-    with_args,
 )
 from ktdeval.cards.fields.provenance import made_at, provenance_problems, unknown_version
 from ktdeval.cards.fields.recorded_facts import DerivationBasis
@@ -170,14 +167,6 @@ def test_several_makers_of_a_card_are_rows_with_their_steps() -> None:
 
 
 # ---- models, call and target
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [({}, "house/one"), ({"b": 2, "a": [1]}, "house/one (a=[1], b=2)")],
-)
-def test_a_model_is_named_with_its_arguments(args: Any, words: str) -> None:
-    assert with_args(Pluggable(name="house/one", args=args)) == words
 
 
 def further(**changes: Any) -> FurtherModelPart:
@@ -556,12 +545,6 @@ def test_a_card_claims_no_day_after_a_lower_bound(
     assert words.startswith("2023-01-05 (reported, lower bound: a list)")
 
 
-def test_a_limit_of_samples_cuts_no_days() -> None:
-    facts = structs.replace(typed(scoring_card()), limit=3, windows=[window("long")])
-
-    assert list(cutoff_problems(block(long=(3, 0, 2)), facts)) == []
-
-
 # ---- drift, tokens, orders and missing episodes
 
 
@@ -617,16 +600,6 @@ def test_tokens_are_shown_with_their_parts(usage: UsageCounts, uncounted: int, w
     assert list(usage_rows(usage, facts))[1] == ("tokens", words)
 
 
-def test_calls_of_tools_are_those_of_trading_and_submissions_those_of_questions() -> None:
-    usage = counts(tool_calls=1_000, tool_calls_valid=999, submissions=7)
-
-    (tools, _) = usage_rows(usage, typed(card()))
-    (submissions, _) = usage_rows(usage, typed(scoring_card()))
-
-    assert tools[1] == "1,000, 999 valid"
-    assert submissions == ("submissions", "7")
-
-
 def orders(filled: int, partially: int) -> Orders:
     """Three orders, of which some were filled."""
     return Orders(submitted=3, filled=filled, partially_filled=partially, rejected=0, rules={})
@@ -678,19 +651,6 @@ def test_a_cutoff_is_spelled_as_a_date_or_a_state(spelled: str, expected: str) -
 
     with pytest.raises(UsageError, match=r"^--x: 'soon' is neither a day"):
         parse_cutoff_or_state("soon", "--x")
-
-
-@pytest.mark.parametrize(
-    ("name", "note"),
-    [
-        ("W1", "missing: window W1, seed 3: timed out"),
-        (None, "missing: window none, seed 3: timed out"),
-    ],
-)
-def test_a_missing_episode_is_a_note(name: str | None, note: str) -> None:
-    missing = MissingEpisode(id="a" * 20, window=name, seed=3, error="timed out")
-
-    assert list(missing_notes([missing])) == [note]
 
 
 @pytest.mark.parametrize(
@@ -809,12 +769,6 @@ def test_a_later_version_than_the_installed_one_is_not_known(
 def calls_of(**changes: Any) -> Calls:
     """Calls of one episode: three requests, four attempts of which one was answered."""
     return from_plain({**(CALLS or {}), **changes}, Calls, "calls")
-
-
-def test_the_counts_of_a_card_add_up() -> None:
-    calls = calls_of()
-
-    assert list(call_problems(calls, {})) == []
 
 
 IN_CALLS = ("provenance", "calls")
@@ -1169,35 +1123,6 @@ def test_a_model_behind_a_network_is_not_free(
     ]
 
     assert problems == (expected if has_problem else [])
-
-
-@pytest.mark.parametrize(
-    ("total_return", "price", "value", "reason"),
-    [
-        (0.25, Price(100_000.0, 0.0), 0.25 / 5, None),
-        (0.25, FREE, None, "the episode cost nothing"),
-        (None, FREE, None, "total_return is not defined: no steps"),
-    ],
-)
-def test_what_a_dollar_bought_is_the_return_by_the_cost_of_the_episode(
-    total_return: float | None, price: Any, value: float | None, reason: str | None
-) -> None:
-    """Each of five steps read 10 tokens: 50 of them at 100,000 USD a million are 5 USD."""
-    facts = typed(card())
-    entry = EpisodeMetric(
-        value=total_return, n=5, reason=UNSET if total_return is not None else "no steps"
-    )
-    episode = structs.replace(facts.episodes[0], metrics={"total_return": entry})
-    facts = structs.replace(facts, episodes=[episode])
-
-    made = derive_cost(DerivationBasis(facts, price))
-
-    assert isinstance(made, TradingCost)
-
-    gains = made.return_per_usd
-    assert isinstance(gains, Line)
-    assert gains.value == (None if value is None else pytest.approx(value))
-    assert gains.reason == (UNSET if reason is None else reason)
 
 
 # ---- medians and attribution

@@ -13,32 +13,23 @@ from rich.console import Console
 
 from card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
 from ktdeval.cards.fields.plan import costs_row
-from ktdeval.cards.fields.words import METRIC_WORDS, label_word, metric_word
+from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.metric_tables import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import (
     card_lines,
-    make_report,
     plain_text,
     print_lines,
     side_by_side,
     summary_lines,
 )
-from ktdeval.cards.table_types import dollars
-from ktdeval.stats.performance_metrics import DIAGNOSTICS, PANEL_FAMILIES
 from ktdeval.values import content_hash, dumps_pretty
 from metric_cases import ledger, spec, step
-from paths import REPOSITORY
 from scoring_cases import CARDS, TASK, score_spec, scoring_card
 from tables import on_each_row
 from terminal import Terminal
 
 BENCHMARK = "Against the benchmark (return, excess and drawdown in %)"
-
-
-def first_cell(line: str) -> str:
-    """The name of a row: columns are two spaces or more apart."""
-    return re.split("  +", line.strip())[0]
 
 
 def text_of(made: dict[str, Any]) -> str:
@@ -47,11 +38,6 @@ def text_of(made: dict[str, Any]) -> str:
 
 def words(made: dict[str, Any], title: str) -> list[list[str]]:
     return [line.split() for line in section(text_of(made), title)]
-
-
-def test_small_sums_of_money_are_not_shown_as_nothing() -> None:
-    shown = [dollars(value) for value in (0.0, 1234.567, 1.0, 0.25, 0.0045, 0.00018)]
-    assert shown == ["0.00", "1,234.57", "1.00", "0.2500", "0.0045", "0.00018"]
 
 
 # ---- trading cards
@@ -71,24 +57,6 @@ def test_cards_of_other_windows_markets_or_rules_are_in_no_order() -> None:
         "snapshots",
         "metric rules",
     ]
-
-
-def test_the_ten_headline_metrics_are_grouped_in_three_families_and_others_separately() -> None:
-    made = card()
-    made["metrics"]["zeal"] = {**made["metrics"]["ece"], "unit": "zeals"}
-    names = [
-        first_cell(line) if line.startswith("    ") else line.strip()
-        for line in section(text_of(made), "Metrics")
-    ]
-    expected = []
-    for family, metrics in PANEL_FAMILIES.items():
-        expected += [family, *map(metric_word, metrics)]
-
-    assert names[1 : 1 + len(expected)] == expected
-    assert names[-2:] == ["metrics asked for", "zeal"]
-    assert [first_cell(line) for line in section(text_of(made), "Diagnostics")][1:] == [
-        *map(metric_word, DIAGNOSTICS)
-    ][: len(made["metrics"])]
 
 
 @pytest.mark.parametrize(
@@ -163,22 +131,6 @@ def test_a_card_states_its_claims_about_memory_and_return() -> None:
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and dates were shown" in text_of(made)
     assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
-
-
-def test_cards_are_shown_side_by_side_under_their_differences() -> None:
-    first = card()
-    second = card()
-    second["model"]["name"] = "builtin/hold"
-    second["metrics"]["sharpe"] = {**second["metrics"]["sharpe"], "value": -1.5}
-    lines = plain_text(side_by_side([typed(first), typed(second)])).splitlines()
-
-    assert lines[1] == "blinded_open_research: medians over episodes"
-    assert lines[2].split() == ["metric", "unit", "builtin/momentum", "builtin/hold"]
-    assert next(line.split()[-1] for line in lines if "sharpe" in line) == "-1.500"
-
-    notes = lines.index("Notes")
-    assert len(lines[3 : notes - 1]) == len(first["metrics"])
-    assert "  every card: [synthetic]" in lines[notes:]
 
 
 def test_cards_of_one_model_and_task_are_numbered_side_by_side_with_omissions() -> None:
@@ -284,32 +236,6 @@ def test_scores_side_by_side_are_no_medians_and_have_the_units_of_their_own_card
     ]
 
 
-def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
-    pages = [(REPOSITORY / "docs" / page).read_text() for page in ("glossary.md", "metrics.md")]
-    known = re.sub(r"[`|,]", " ", "".join(pages))
-    own = {*scoring_card((0, 1))["scores"]}  # a task's own scores are on its page
-
-    for made in (card((0, 1)), scoring_card((0, 1))):
-        report = make_report(typed(made))
-        words = {
-            row[0]
-            for grid in (report.facts, *report.grids, report.activity)
-            for row in grid.rows
-            if row[0] and len(row) > 1
-        }
-        words |= {
-            head
-            for grid in report.grids
-            for head in grid.columns
-            if head and "interval" not in head
-        }
-        spelled = {spelt: name for name, spelt in METRIC_WORDS.items()}
-        words = {spelled.get(word, word) for word in words}
-        assert {word for word in words - own if f" {word} " not in known} <= {
-            window["name"] for window in made["windows"]
-        }
-
-
 @on_each_row
 def test_a_figure_has_the_sign_and_decimals_of_its_unit(
     name: str, unit: str, value: float | None, shown: str
@@ -341,26 +267,6 @@ def test_a_card_says_whether_its_costs_were_those_of_each_day(
     assert (label, shown.startswith(words)) == ("trading costs", True), shown
 
 
-def test_the_benchmark_is_shown_beneath_the_model() -> None:
-    head, own, benchmark = words(card(), BENCHMARK)
-    assert head == ["window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown"]
-    assert own[:6] == ["long", "builtin/momentum", "5", "1", "+2.80", "-0.20"]
-    assert benchmark == ["CSI300", "buy", "and", "hold", "5", "+3.00", "5.291", "1.98"]
-
-    made = card()
-    made["snapshot"] |= {"benchmark": "none", "benchmark_name": "no index"}
-
-    assert "no index buy and hold" not in text_of(made), (
-        "a market without an index has nothing to stand there"
-    )
-
-
-def test_several_episodes_show_median_spread_and_count() -> None:
-    head, _, first, *_ = words(card((0, 1, 2)), "Metrics")
-    assert head == ["metric", "median", "unit", "better", "quartiles", "n"]
-    assert first == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
-
-
 def test_a_median_over_fewer_seeds_states_their_number() -> None:
     made = ruined_card()
     own = words(made, BENCHMARK)[1]
@@ -370,20 +276,6 @@ def test_a_median_over_fewer_seeds_states_their_number() -> None:
 
     tasks = plain_text(summary_lines([typed(made), typed(card((0, 1, 2)))])).splitlines()
     assert ["(2 of 3 episodes)" in line for line in tasks[3:5]] == [True, False]
-
-
-def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartiles() -> None:
-    one = card((0, 1))
-    own = {"kind": "stationary bootstrap", "low": 0.5, "high": 2.5, "level": 0.95, "n": 43}
-    one["metrics"]["sharpe"] |= {
-        "n": 1,
-        "interval": own,
-        "undefined": {"returns have no variance": 1},
-    }
-    del one["metrics"]["sharpe"]["quartiles"]
-    (sharpe,) = (row for row in words(one, "Metrics") if row[0] == "sharpe")
-
-    assert sharpe[2:] == ["annualised", "higher", "1", "of", "2"]
 
 
 @on_each_row
@@ -480,23 +372,6 @@ def test_a_cost_at_the_rates_of_short_prompts_is_the_least_where_more_was_paid()
     assert "at least" not in " ".join(text_of(remote_card()).split())
 
 
-# ---- scoring cards
-
-
-def test_scores_are_a_table_with_interval_bound_baseline_and_n() -> None:
-    assert words(scoring_card(), "Scores") == [
-        ["score", "value", "unit", "95", "%", "interval", "upper", "95", "%", "baseline", "n"],
-        ["scores"],
-        ["right_name", "5.26", "%", "0.94", "…", "24.64", "22.64", "5.00", "19"],
-        ["distance", "12.5", "days", "19"],
-        ["diagnostics"],
-        ["unparsable_rate", "5.00", "%", "0.89", "…", "23.61", "21.61", "20"],
-    ]
-
-    text = text_of(scoring_card())
-    assert text.index("  subject ") < text.index("Scores"), "facts come first"
-
-
 # ---- both
 
 
@@ -560,13 +435,6 @@ def test_tables_fit_a_terminal_of_80_columns() -> None:
 
     assert max(map(len, [*tables, *section(text_of(scores), "Scores")])) <= 80
     assert "distance is given in a unit with a very long name" in text_of(scores)
-
-
-def test_columns_align_below_wide_characters() -> None:
-    made = card()
-    made["model"]["name"] = "千问"
-    own, benchmark = section(text_of(made), BENCHMARK)[1:]
-    assert len(own) + 2 == len(benchmark)  # Two characters take two more cells than they count.
 
 
 def test_control_characters_of_an_external_card_never_reach_the_terminal() -> None:

@@ -42,11 +42,6 @@ OTHERS = {
 }
 
 
-def test_systems_differ_in_each_of_their_parts_and_in_nothing_else() -> None:
-    assert len({PLAIN, *OTHERS.values()}) == 1 + len(OTHERS)
-    assert system(mask="bright", mode="memory_only", rules="paper") == PLAIN
-
-
 def test_seeds_among_the_parameters_are_those_of_repeats() -> None:
     repeats = [
         system(args={"depth": 3, name: seed})

@@ -14,7 +14,6 @@ from ktdeval.cards.fields.fact_types import DECIDERS
 from ktdeval.cards.fields.units import figure_text, unit_word
 from ktdeval.cards.fields.warning_labels import Label, TradingLabel
 from ktdeval.cards.fields.words import read_words
-from ktdeval.cards.table_types import percent
 from ktdeval.trading.types import PROVENANCES
 
 
@@ -61,11 +60,3 @@ def test_every_path_with_words_is_a_field_of_a_card(path: str) -> None:
 )
 def test_a_unit_has_one_word_and_one_number_of_decimals(unit: str, word: str, text: str) -> None:
     assert (unit_word(unit), figure_text(unit, 0.125)) == (word, text)
-
-
-@pytest.mark.parametrize(
-    ("share", "form", "text"),
-    [(0.125, ".1f", "12.5 %"), (0.95, "g", "95 %"), (-1.5, "+,.4g", "-150 %")],
-)
-def test_a_share_is_shown_in_per_cent(share: float, form: str, text: str) -> None:
-    assert percent(share, form) == text

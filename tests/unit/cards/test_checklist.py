@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.cards.checklist import FilledItem, checklist_names, fill_checklist, load_checklist
+from ktdeval.cards.checklist import FilledItem, fill_checklist, load_checklist
 from ktdeval.errors import UsageError
 from ktdeval.values import JsonValue
 from terminal import Terminal
@@ -70,16 +70,6 @@ def test_calibration_is_not_shown_of_decisions_from_a_file(
     card = {**CARD, "deciders": [{"kind": kind, "name": "x"}]}  # type: ignore[dict-item]
 
     assert items_of("validity-tests", {"card": card})["Predictive calibration"].facts == facts
-
-
-@pytest.mark.parametrize("name", checklist_names())
-def test_a_record_that_holds_nothing_shows_nothing(name: str) -> None:
-    checklist = load_checklist(name)
-
-    assert checklist.source
-    filled = fill_checklist(checklist, {})
-    assert len(filled) == len(checklist.items)
-    assert all(item.facts == {} for item in filled)
 
 
 def test_values_of_other_types_are_printed_as_they_are() -> None:

@@ -110,12 +110,6 @@ def test_where_nothing_was_measured_nothing_is_said(made: dict[str, Any]) -> Non
     assert "windows" not in claim(made)
 
 
-def test_another_family_has_no_limit() -> None:
-    made = card_of(10)
-    made["task"]["config"]["family"] = "another"
-    assert "Beside" not in claim(made)
-
-
 @pytest.mark.parametrize(
     ("value", "words"),
     [
@@ -137,21 +131,6 @@ def test_the_certificate_gives_a_number(value: dict[str, Any] | None, words: str
         made["certificate"]["reason"] = "no certificate was given"
 
     assert f"codes and days were hidden from the model; {words}." in claim(made)
-
-
-def test_limits_fall_with_the_number_of_windows() -> None:
-    """The table covers every number from the fewest that can be significant on."""
-    limits = memory_limits()
-    assert [limit.windows for limit in limits] == list(range(6, 31))
-
-    for part in ("limit", "low", "high"):
-        shares = [getattr(limit, part) for limit in limits]
-        known = [1.0 if share is None else share for share in shares]
-        assert known == sorted(known, reverse=True)
-
-    for limit in limits:
-        if limit.limit is not None and limit.low is not None:
-            assert limit.low <= limit.limit <= (limit.high or 1.0)
 
 
 def test_the_fewest_windows_do_not_surely_show_a_full_memory() -> None:

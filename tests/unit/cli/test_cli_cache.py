@@ -4,7 +4,6 @@ line.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -158,38 +157,6 @@ def problems(terminal: Terminal, *words: str) -> str:
     return out
 
 
-def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
-    assert (
-        terminal.text("files", "check", "cache") == f"{shared}: 5 replies checked, all unchanged\n"
-    )
-
-    damage(shared)
-    *findings, verdict = problems(terminal).splitlines()
-
-    assert sorted(findings) == sorted(
-        f"error [damaged] {sha256_hex(f'opus-7 {age}')}: its checksum does not match"
-        for age in (2, 50)
-    )
-    assert verdict == f"{shared}: 5 replies checked, 2 problems"
-
-    report = json.loads(problems(terminal, "--json"))
-    assert (report["replies"], len(report["findings"])) == (5, 2)
-    assert report["findings"][0]["message"] == "its checksum does not match"
-
-    with sqlite3.connect(shared) as connection:
-        connection.execute(
-            "UPDATE replies SET created_at = x'00', provider = x'00' WHERE model = 'opus-7'"
-        )
-
-    connection.close()
-
-    assert (
-        len(terminal.report("files", "list", "cache")["models"])
-        == len(terminal.text("files", "list", "cache").splitlines()) - 3
-        == 2
-    )
-
-
 def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
     with CallDatabase(shared) as cache:
         cache.put(
@@ -258,9 +225,3 @@ def test_the_word_cache_is_the_shared_cache_and_a_folder_of_that_name_is_not(
 def test_options_that_choose_episodes_are_refused_of_a_cache(terminal, shared):
     refused = terminal.refusal("files", "list", shared, "--seed", "1")
     assert f"--seed selects episodes of runs, but {shared} is a cache" in refused
-
-
-def test_the_old_option_of_a_cache_file_says_what_carries_it(terminal, shared):
-    code, out, err = terminal.call("cache", "ls", "--file", shared)
-    assert (code, out) == (2, "")
-    assert "no such option --file; name a cache file as the argument" in err

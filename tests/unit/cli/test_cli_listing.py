@@ -7,8 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import MISSING, fields
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,7 @@ import ktdeval
 from advertised import advertise
 from ktdeval.cli.command_tree import BUILT_IN
 from ktdeval.cli.main import _make_writable
-from ktdeval.runner import RunConfig, load_config
-from paths import REPOSITORY
+from ktdeval.runner import load_config
 from tables import on_each_row
 from terminal import Terminal
 
@@ -33,9 +30,6 @@ HEAVY = {
     "rich",
     "exchange_calendars",
 }
-
-
-LISTINGS = ("tasks", "models", "agents", "metrics", "plugins")
 
 
 # ---- start
@@ -100,42 +94,6 @@ def test_listings_take_names_groups_and_the_word_list(terminal: Terminal) -> Non
     assert terminal.report("list", "metrics", "sharpe")["unit"] == "annualised ratio"
 
 
-def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) -> None:
-    shown = terminal.text("run", "--help")
-    titles = [
-        line.removesuffix(":")
-        for line in shown.splitlines()
-        if line.endswith(":") and not line.startswith(" ")
-    ]
-
-    assert titles == [
-        "First",
-        "Model and agent",
-        "Market and episodes",
-        "Cards",
-        "Money, time and trouble",
-        "Others",
-        "Example",
-    ]
-
-    first = shown.partition("First:")[2].partition("Model and agent:")[0]
-    options = [line.split()[0] for line in first.splitlines() if line.startswith("  --")]
-
-    assert options == ["--model", "--tasks", "--windows", "--seeds", "--out"]
-
-
-def test_help_fits_one_screen_and_names_every_command(terminal: Terminal) -> None:
-    shown = terminal.text("--help")
-    assert shown == terminal.text()
-    assert len(shown.splitlines()) <= 40
-
-    named = re.split(r"[\s,]+", shown.partition("Commands (")[2])
-    assert {"compare", "view", *BUILT_IN} <= set(named)
-
-    for name in ("model", "tasks", "windows", "seeds", "out"):
-        assert f"--{name} " in shown
-
-
 @pytest.mark.parametrize("command", BUILT_IN)
 def test_every_command_has_help(command: str, terminal: Terminal) -> None:
     assert "Usage: ktdeval" in terminal.text(command, "--help")
@@ -154,23 +112,6 @@ def test_commands_are_listed_by_group_with_what_they_do(terminal: Terminal) -> N
     assert (of_groups["run"], of_groups["compare"]) == ("Evaluate", "Compare")
 
 
-def test_help_of_run_shows_every_option(terminal: Terminal) -> None:
-    shown = terminal.text("run", "--help")
-    for field in fields(RunConfig):
-        assert f"--{field.name.replace('_', '-')} " in shown
-        if field.default not in (MISSING, None, (), False) or field.default == 0:
-            assert field.default is False or f"[default: {field.default}]" in " ".join(
-                shown.split()
-            )
-
-
-@pytest.mark.parametrize("words", [["score"], ["card", "verify"]], ids=" ".join)
-def test_a_command_on_a_finished_run_has_no_defaults_of_a_new_one(
-    words: list[str], terminal: Terminal
-) -> None:
-    assert "[default:" not in terminal.text(*words, "--help")
-
-
 def test_the_version_is_that_of_the_package(terminal: Terminal) -> None:
     assert terminal.text("--version") == f"ktdeval {ktdeval.__version__}\n"
 
@@ -186,34 +127,6 @@ def test_a_group_without_a_command_prints_its_help_as_it_is(
 
 
 # ---- listings
-
-
-def test_tasks_are_listed_in_full(terminal: Terminal) -> None:
-    head, *lines = terminal.text("tasks", "--all").splitlines()
-    assert head.split() == ["TASK", "GROUPS", "SUMMARY"]
-    assert [line.split()[0] for line in lines] == sorted(
-        json.loads((REPOSITORY / "tests/golden/every_task.json").read_text())
-    )
-
-    # Its informative cells give the memory premium of each mode and the ladder.
-    core = {line.split()[0] for line in terminal.text("tasks", "ktdfin_core").splitlines()[1:]}
-    modes = ("memory_only", "fixed_candidate", "open_research")
-
-    assert core == {f"{mask}_{mode}" for mask, mode in product(("bright", "blinded"), modes)}
-
-
-def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(
-    terminal: Terminal,
-) -> None:
-    entries = {kind: terminal.report("list", kind) for kind in (*LISTINGS, "data", "venues")}
-    for listed in entries.values():
-        assert listed
-        assert all("name" in entry for entry in listed)
-
-    (momentum,) = (entry for entry in entries["models"] if entry["name"] == "builtin/momentum")
-    for parameter in momentum["params"]:
-        assert set(parameter) == {"name", "type", "required", "default", "help"}
-        assert parameter["help"]
 
 
 def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(
@@ -240,21 +153,6 @@ def test_options_may_stand_before_or_after_show(words: str, name: str, terminal:
     before = terminal.text(*words.split(), "--json", "show", name)
     after = terminal.text(*words.split(), "show", name, "--json")
     assert json.loads(before)["name"] == json.loads(after)["name"] == name
-
-
-def test_a_provider_and_its_models_are_shown_from_a_plugin_file(
-    tmp_path: Path, terminal: Terminal
-) -> None:
-    path = tmp_path / "a_provider_of_models.py"
-    hook = (
-        "@hookimpl\ndef ktdeval_models(): return [Spec('house', lambda name: None, 'Models of my"
-        " house')]\n"
-    )
-    path.write_text(f"from ktdeval.api import Spec, hookimpl\n{hook}")
-    shown = terminal.text("models", "--plugin", str(path), "show", "house")
-
-    assert shown.startswith("house: Models of my house (plugin a_provider_of_models)")
-    assert terminal.text("models", "--plugin", str(path), "show", "house/any") == shown
 
 
 def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
@@ -339,51 +237,6 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
 
     assert (wreck["distribution"], wreck["version"], wreck["error"]) == ("wreck", "1.2", reason)
     assert entries["ktdeval_builtin"]["error"] is None
-
-
-def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of_cards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
-) -> None:
-    code = (
-        "import click\nfrom ktdeval.api import Spec, hookimpl\n@click.command()\ndef hello():"
-        " click.echo('hello')\n"
-    )
-    hook = (
-        "@hookimpl\ndef ktdeval_commands(): return [Spec('{name}', lambda: hello, 'Says hello.')]\n"
-    )
-    advertise(
-        tmp_path,
-        "adds",
-        "x = adds_command",
-        monkeypatch,
-        adds_command=code + hook.format(name="hello"),
-    )
-
-    assert terminal.text("hello") == "hello\n"
-    assert "Others" in terminal.text("--help")
-    assert "Says hello." in terminal.text("list", "commands")
-
-    advertise(
-        tmp_path,
-        "adds",
-        "x = adds_command",
-        monkeypatch,
-        adds_command=code + hook.format(name="tasks"),
-    )
-
-    for words in (["--help"], ["list", "plugins"]):
-        assert (
-            "command 'tasks' is offered by ktdeval itself and by plugin adds_command"
-            in terminal.refusal(*words)
-        )
-
-    kind = (code + hook.format(name="trading")).replace("commands", "cards")
-    advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=kind)
-
-    assert (
-        "card kind 'trading' is offered by ktdeval itself and by plugin adds_command"
-        in terminal.refusal("list", "plugins")
-    )
 
 
 # ---- errors

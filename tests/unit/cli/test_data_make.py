@@ -85,19 +85,6 @@ def test_common_options_may_precede_the_provider(tmp_path: Path, terminal: Termi
     assert before.removeprefix(str(first)) == after.removeprefix(str(then))
 
 
-def test_help_of_a_provider_has_its_options_apart_from_the_common_ones(terminal: Terminal) -> None:
-    text = terminal.text("data", "make", "us", "--help")
-    assert text.startswith("Usage: ktdeval data make us [OPTIONS]\n")
-
-    own, _, common = text.partition("\nOptions of us:\n")[2].partition("\nOptions:\n")
-    assert "--symbols SYMBOL,…" in own
-
-    common, _, examples = common.partition("\nExample:\n")
-    assert "--out DIR" in common
-    assert "--symbols" not in common
-    assert examples.startswith("  ktdeval data make us --from ")
-
-
 @pytest.mark.slow
 def test_a_check_alone_stores_nothing_and_takes_json(tmp_path: Path, terminal: Terminal) -> None:
     words = ("data", "make", "synthetic", *SMALL, "--check-only")

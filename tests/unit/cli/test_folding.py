@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
-from ktdeval.cards.text_wrapping import folded_text
 from ktdeval.cli.terminal_tables import grid_lines
 
 HEADS = ("model", "n", "mean", "", "verdict")
@@ -38,15 +37,6 @@ def test_names_that_leave_no_room_for_a_figure_make_each_row_a_list() -> None:
         "mean     -1.25 %",
         "verdict  tied",
     ]
-
-
-def test_a_text_is_folded_below_itself_and_a_long_word_is_divided() -> None:
-    assert folded_text("  p: Wilcoxon; flip p: sign flips", 20) == [
-        "  p: Wilcoxon; flip",
-        "    p: sign flips",
-    ]
-    assert folded_text("a" * 25, 20) == ["a" * 18, "  " + "a" * 7]
-    assert folded_text("", 20) == [""]
 
 
 words = st.text(st.sampled_from("abc中/ "), min_size=1, max_size=30)

@@ -20,9 +20,8 @@ from ktdeval.calls.prompt_size import USUAL_TOKENS, PromptBytes
 from ktdeval.cli.main import main
 from ktdeval.errors import CardError, ConfigError, PluginError, StoreError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
-from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec, Usage
+from ktdeval.harness.chat_messages import Usage
 from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
@@ -37,7 +36,6 @@ from ktdeval.runner.rehearsals.conversation_size import (
     AssumedBehaviour,
     CallLimits,
     FinishedStep,
-    MeasuringModel,
     StepRate,
     StepSize,
 )
@@ -130,37 +128,6 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(
     assert size(plugins, behaviour, task).requests == requests
 
 
-def test_a_step_is_measured_with_results_and_all_that_is_sent_again(plugins: Plugins) -> None:
-    few = size(plugins, replace(HIGH, research_share=0.25))
-    many = size(plugins, HIGH)
-
-    assert many.failed_calls == 0, "research is measured with results and not with errors"
-    # three calls, and four submissions, the first of them during research
-    assert (few.requests, many.requests) == (7, 16)
-    assert many.sent.total > 2 * few.sent.total, (
-        "a later request holds the whole conversation again"
-    )
-
-    empty = size(plugins, LOW, MEMORY)
-    full = size(plugins, TYPICAL, MEMORY)
-
-    assert full.sent.total > empty.sent.total + 1000, "with as many positions as the task allows"
-
-
-def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
-    model = MeasuringModel(LOW, 0)
-    tool = ToolSpec("t", "Ü", {"type": "object"})
-    model.reply(
-        ModelRequest(
-            (Message("system", "日本"), Message("user", "abc")), (tool,), params=CallParams()
-        )
-    )
-
-    # abc, t, type, object; brackets, quotation marks, colon, commas; Ü has two bytes
-    assert model.sent == PromptBytes(letters=14, marks=15, scripts=8, parts=3)
-    assert (model.requests, model.largest) == (1, model.sent)
-
-
 @on_each_row
 def test_the_smallest_value_of_a_schema_and_none_where_a_handle_is_needed(
     schema: Any, text: str | None, value: Any
@@ -190,29 +157,6 @@ SIZE = StepSize(requests=3, sent=SENT, seconds=0.5, failed_calls=0)
 
 def assumed_rates(limits: CallLimits) -> dict[str, StepRate]:
     return {name: scenario.rate_of(SIZE, limits) for name, scenario in ASSUMED.items()}
-
-
-def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
-    limits = CallLimits(4096, 120.0)
-    rates = assumed_rates(limits)
-    typical = rates["typical"]
-
-    assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.own_s) == (
-        3,
-        2000.0,
-        1800,
-        0.5,
-    )
-    assert limits.call_s(ASSUMED["typical"]) == 8.0
-    assert rates["high"].output_tokens == 3 * 4096
-    assert rates["low"].input_tokens < typical.input_tokens < rates["high"].input_tokens
-
-    short = CallLimits(100, 5.0)
-
-    assert assumed_rates(short)["typical"].output_tokens == 300, (
-        "a reply is no longer than it may be"
-    )
-    assert short.call_s(ASSUMED["typical"]) == 5.0, "and takes no longer than it may"
 
 
 def finished_steps(tokens: Sequence[int]) -> list[FinishedStep]:
@@ -581,16 +525,6 @@ def test_a_folder_scored_otherwise_belongs_to_another_run(
 # ---- the command
 
 
-def test_plan_takes_the_options_of_run_and_repeats_none(terminal: Terminal) -> None:
-    shown = terminal.text("plan", "--help")
-    assert "all of them, such as --model, --tasks and --config" in shown
-    assert "--temperature" not in shown
-
-    refused = terminal.refusal("plan", "--temprature", "1")
-    assert "--temprature" in refused  # in the words of the click that is installed
-    assert "--temperature" in refused
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal) -> None:
@@ -713,23 +647,6 @@ def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_
         ]
 
     assert not Path("usd").exists()
-
-
-def test_tasks_that_show_names_warn_if_these_are_known_for_one_day_only(
-    plugins: Plugins,
-) -> None:
-    real = replace(small_market(), meta=replace(small_market().meta, synthetic=False))
-    spell = NameSpell(real.codes[0], "2000-01-01", "2100-01-01", "a name", real.codes[0])
-    for market, task, expected in (
-        (real, "bright_open_research", True),
-        (real, "date_blind_memory_only", True),
-        (real, "blinded_open_research", False),
-        (replace(real, spells=(spell,)), "bright_open_research", False),
-        (small_market(), "bright_open_research", False),
-    ):
-        chosen = config(tasks=(task,))
-        notes = make_plan(chosen, plugins, choose_tasks(chosen, plugins), market, None).notes
-        assert [task in note for note in notes if "names and codes" in note] == [True] * expected
 
 
 @pytest.mark.exhaustive

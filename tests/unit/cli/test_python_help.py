@@ -13,13 +13,6 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_dir_lists_every_name_that_can_be_used() -> None:
-    names = dir(ktdeval)
-    assert {"Evaluation", "api", "compare", "compare_tables", "evaluate", "report"} <= {*names}
-    for name in names:
-        assert getattr(ktdeval, name) is not None
-
-
 def test_help_of_evaluate_has_every_option_of_a_run_with_type_default_and_text() -> None:
     shown = words(ktdeval.evaluate.__doc__ or "")
     for field in dataclasses.fields(RunConfig):

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import io
 import re
-import sys
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import click
 import pytest
 from rich.console import Console
 
-from ktdeval.cli.main import CleanStream, main
+from ktdeval.cli.main import CleanStream
 from ktdeval.cli.progress import CheckWaits, ProgressObserver, work_shown
 from ktdeval.task_api.events import (
     CheckDelayed,
@@ -74,34 +71,6 @@ def test_colours_pass_to_a_terminal_and_nowhere_else(terminal: bool, shown: str)
     assert screen.getvalue() == f"{shown}\n"
 
 
-def test_an_error_line_holds_no_controls_and_the_streams_are_given_back(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    streams = sys.stdout, sys.stderr
-    assert main(["compare", "".join(HOSTILE.values())]) == 2
-
-    line = capsys.readouterr().err
-    assert line.endswith("\n")
-    assert line.rstrip("\n").isprintable()
-    assert (sys.stdout, sys.stderr) == streams
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-def test_a_stream_that_is_full_or_closed_is_no_defect(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with suppress(OSError), open("/dev/full", "w") as full:
-        monkeypatch.setattr(sys, "stderr", full)
-        assert main(["tasks", "show", "nothing-of-this-name"]) == 2
-        assert main(["tasks"]) == 0
-
-    monkeypatch.undo()
-    monkeypatch.setattr(sys, "stdout", None)
-
-    assert main(["tasks"]) == 0
-    assert capfd.readouterr().err == ""
-
-
 # -- progress
 
 
@@ -134,19 +103,6 @@ def watch(*events: object, width: int = 80, terminal: bool = False) -> str:
             progress._progress.refresh()
 
     return stream.getvalue()
-
-
-def test_without_a_terminal_an_episode_is_ten_lines() -> None:
-    lines = watch(
-        EpisodeStarted(SPEC, 40, 0),
-        *map(step, range(40)),
-        EpisodeFinished(SPEC, already_done=False),
-    ).splitlines()
-
-    assert len(lines) == 10
-    assert lines[-1].endswith(
-        ": 40/40 2024-01-12 · NAV 1,000,000 CNY · 120 orders, 40 rejected · 1.60M tokens"
-    )
 
 
 def test_without_a_terminal_a_run_of_many_episodes_is_twenty_lines() -> None:

@@ -49,7 +49,3 @@ def test_a_group_without_its_default_command_has_none_and_names_none() -> None:
     rest = group_of("view", "view roles", "view report")
     assert (rest.default, rest.help) == ("", VIEW["summary"])
     assert rest.epilog == "ktdeval view report --help"
-
-
-def test_a_group_without_commands_is_not_there() -> None:
-    assert not all_commands(plugins_with()).keys() & {"compare", "view", "paper", "train"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -121,13 +120,6 @@ def test_a_name_that_is_not_utf_8_is_refused_where_it_must_be_written_as_json(
         "paper", "qfinzero", "serve", "--connect", "mcp", "--rules", "\udcff"
     )
     assert "'\\udcff': is not UTF-8, which JSON can't hold; choose another name" in refused
-
-
-def test_a_wrong_day_is_refused_before_the_work_begins(terminal: Terminal, tmp_path: Path) -> None:
-    folder = tmp_path / "market"
-    refused = terminal.refusal("data", "make", "qfinzero", "--out", folder, "--as-of-day", "soon")
-    assert "--as-of-day must be a day such as 2025-01-02" in refused
-    assert not folder.exists()
 
 
 def test_a_url_is_no_file_of_replies() -> None:

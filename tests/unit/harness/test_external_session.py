@@ -1,12 +1,11 @@
 """Acts of an agent outside of ktdeval: recorded in order, cleared of identities, and done again."""
 
 import json
-import threading
 from dataclasses import replace
 
 import pytest
 
-from ktdeval.errors import LeakError, ModelError, StoreError
+from ktdeval.errors import ModelError, StoreError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig, Observation
 from ktdeval.harness.arguments import AssetArg
@@ -28,7 +27,6 @@ from ktdeval.harness.tool_definition import tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
 from ktdeval.runner.scoring.verify import RecordedModel
-from ktdeval.trading.rule_breaches import RuleBreach
 from ktdeval.values import sha256_hex
 from ktdfin_play import Scripted
 from masking_market import BASE_ROW, CODES, guard_of, lens_of
@@ -117,58 +115,6 @@ def one_of_each(acting):
 # --- on record
 
 
-def test_acts_are_on_record_in_order_with_what_came_back():
-    outcome = outcome_of(one_of_each, Reply("Buy the first."))
-
-    record = outcome.transcript.external
-    assert [act.kind for act in record.acts] == ["ask", "tool", "submit", "submit"]
-    assert record.isolation == "bwrap"
-    assert record.report == {"outcome": "exited 0"}
-    ask, looked, refused, accepted = record.acts
-    assert [offered.name for offered in ask.tools] == ["shell"]
-    assert json.loads(looked.result) == {"stock_id": handle(), "day": "day_+0"}
-    assert refused.failure == "bad_json"
-    assert "error" in refused.result
-    assert (accepted.failure, accepted.result) == ("", "")
-
-
-def test_a_last_submission_that_breaks_a_rule_stays_the_failure_of_the_step():
-    session = session_of(
-        Scripted(Reply("Never mind.")), breaches=lambda action: [RuleBreach(0, "cash")]
-    )
-
-    def act(acting):
-        acting.submit(orders())
-        acting.ask(replace(ASK, messages=(Message("user", f"What of {CODE}?"),)))
-
-    counts = session.decide(Outside(act), OBSERVATION, None).counts
-    assert counts.failures == {
-        "constraint": 1,
-        "constraint_after_retries": 1,
-        "identity_withheld": 1,
-    }
-
-
-def test_a_decision_is_the_first_submission_that_is_accepted():
-    outcome = outcome_of(one_of_each, Reply("Buy the first."))
-
-    decision = outcome.decision
-    assert [(order.asset, order.target_weight) for order in decision.action] == [(1, 0.05)]
-    assert decision.provenance == "model_after_retry"
-    assert decision.memory == {"report": {"outcome": "exited 0"}}
-    counts = outcome.counts
-    assert (counts.submissions, counts.tool_calls, counts.tool_calls_valid) == (2, 1, 1)
-    assert counts.failures == {"bad_json": 1}
-
-
-def test_without_a_submission_the_step_is_held():
-    outcome = outcome_of(lambda acting: acting.ask(ASK).content, Reply("I wait."))
-
-    assert outcome.decision.provenance == "fallback"
-    assert outcome.decision.action == ()
-    assert outcome.transcript.external.report == "I wait."
-
-
 def test_where_the_last_call_failed_and_nothing_was_submitted_the_step_is_an_error():
     def act(acting):
         with pytest.raises(ModelError):
@@ -227,73 +173,12 @@ def test_whole_numbers_mean_the_same_with_and_without_a_point():
     assert outcome.transcript.submission == orders(confidence=1.0)
 
 
-def with_fields(spec, **added):
-    """A tool as a program offers it: with fields for itself."""
-    parameters = {**spec.parameters, "properties": {**spec.parameters["properties"], **added}}
-    return ToolSpec(f"mcp_ktdeval_{spec.name}", spec.description, parameters)
-
-
-@pytest.mark.parametrize("is_read", [False, True], ids=["passed on", "read and written again"])
-def test_a_submission_with_fields_that_the_program_added_is_the_models(is_read):
-    """Gemini CLI asks its model for `wait_for_previous` in each call, and sends it on."""
-    written = json.loads(orders()) | {"wait_for_previous": True, "toolTitle": "Submit"}
-
-    def act(acting):
-        tools = [with_fields(spec, wait_for_previous={}, toolTitle={}) for spec in offers(acting)]
-        (made,) = acting.ask(replace(ASK, tools=tuple(tools))).tool_calls
-        assert (
-            acting.call_tool(
-                ToolCall("1", "look", json.dumps({"stock_id": handle(), "toolTitle": "x"}))
-            ).failure
-            is None
-        )
-        given = made.arguments
-        if is_read:
-            given = json.dumps(json.loads(given), indent=1, sort_keys=True)
-        assert acting.submit(given).failure is None
-
-    call = ToolCall("1", "mcp_ktdeval_submit_action", json.dumps(written))
-    outcome = outcome_of(act, Reply("", (call,), "tool_calls"))
-
-    assert json.loads(outcome.transcript.submission) == json.loads(orders())
-    looked, submitted = outcome.transcript.external.acts[1:]
-    assert json.loads(looked.arguments) == {"stock_id": handle()}
-    assert json.loads(submitted.arguments) == json.loads(orders())
-    assert again(outcome) == outcome
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("mcp_ktdeval_submit_action", {"overall_reason": "another"}),  # the program's own words
-        ("mcp_ktdeval_submit_action", {"hidden": 1}),  # not declared: the model's mistake
-        ("mcp_ktdeval_look", {"wait": 1}),  # a call of another tool
-    ],
-)
-def test_added_fields_make_no_submission_of_another_call(name, change):
-    def act(acting):
-        tools = [with_fields(spec, wait={}) for spec in offers(acting)]
-        acting.ask(replace(ASK, tools=tuple(tools)))
-        acting.submit(orders())
-
-    call = ToolCall("1", name, json.dumps(json.loads(orders()) | change))
-    outcome = outcome_of(act, Reply("", (call,), "tool_calls"))
-
-    assert outcome.transcript.submission is None
-
-
 def offers(acting):
     """Tools of a step."""
     return (*acting.tools, acting.submit_tool)
 
 
 # --- again
-
-
-def test_a_step_is_done_again_from_its_record_without_the_agent():
-    outcome = outcome_of(one_of_each, Reply("Buy the first."))
-
-    assert again(outcome) == outcome
 
 
 @pytest.mark.parametrize(
@@ -405,22 +290,6 @@ def sent_of(*requests, known=KNOWN_TEXTS):
     return model.requests, outcome
 
 
-def test_texts_that_are_known_are_neither_edited_nor_counted():
-    system = Message("system", f"You are an agent.\n{MODELS}\nBe brief.")
-    request = replace(ASK, messages=(system, Message("user", "Go.")), tools=(KNOWN, SHELL))
-    (sent, again_sent), outcome = sent_of(request, request)
-
-    assert sent.messages == again_sent.messages == request.messages
-    assert sent.tools == again_sent.tools == (KNOWN, SHELL)
-    assert outcome.counts.failures == {}
-    model = RecordedModel()
-    model.begin_step(outcome.transcript)
-    assert session_of(model).decide(Outside(None, known=KNOWN_TEXTS), OBSERVATION, None) == outcome
-
-
-DIALECT = {"$schema": "http://json-schema.org/draft-07/schema#"}
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -461,18 +330,6 @@ def test_what_only_looks_like_a_known_text_is_withheld(change, step):
     assert CODE[:6] not in shown
     assert "20240603" not in shown
     assert outcome.counts.failures["identity_withheld"] >= 1
-
-
-def test_a_known_tool_is_known_in_any_dialect():
-    dressed = replace(KNOWN, parameters={**KNOWN.parameters, **DIALECT})
-    requests, outcome = sent_of(replace(ASK, tools=(dressed,)))
-    assert requests[0].tools[0].description == KNOWN.description
-    assert outcome.counts.failures == {}
-
-
-def test_without_a_list_nothing_is_known():
-    _, outcome = sent_of(replace(ASK, tools=(KNOWN,)), known=KnownTexts())
-    assert outcome.counts.failures == {"identity_withheld": 2}
 
 
 def test_a_tool_whose_name_is_an_identity_is_refused():
@@ -549,39 +406,9 @@ def test_refused_acts_in_a_row_are_one_entry():
     assert outcome.counts.failures == {"call_budget": 10_000}
 
 
-def test_acts_of_several_threads_are_done_one_at_a_time():
-    def act(acting):
-        threads = [threading.Thread(target=acting.ask, args=(ASK,)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    outcome = outcome_of(act, *(Reply(f"reply {number}") for number in range(8)))
-
-    replies = [exchange["reply"]["content"] for exchange in outcome.transcript.exchanges]
-    assert replies == [f"reply {number}" for number in range(8)]
-    assert again(outcome) == outcome
-
-
 def test_after_its_step_an_agent_is_refused():
     held = []
     outcome_of(held.append)
 
     with pytest.raises(RefusedAct, match="the step is over"):
         held[0].ask(ASK)
-
-
-def test_an_error_of_the_evaluation_ends_the_step_though_the_agent_goes_on():
-    def act(acting):
-        with pytest.raises(LeakError):
-            acting.ask(ASK)
-        with pytest.raises(RefusedAct):
-            acting.submit(orders())
-
-    class Leaking:
-        def reply(self, request):
-            raise LeakError("found one")
-
-    with pytest.raises(LeakError, match="found one"):
-        session_of(Leaking()).decide(Outside(act), OBSERVATION, None)

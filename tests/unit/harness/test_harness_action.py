@@ -5,9 +5,8 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.harness.action import SUBMIT_TOOL, ActionForm, action_schema, read_valid
+from ktdeval.harness.action import ActionForm, action_schema, read_valid
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.trading.types import Order
 from masking_market import BASE_ROW, MARKET, guard_of, lens_of
 from searching import examples
 from tables import on_each_row
@@ -117,39 +116,6 @@ def test_the_schema_is_a_valid_draft_2020_12_schema():
     )
 
 
-def test_the_tool_carries_the_schema_and_passes_the_guard_of_every_mask():
-    assert FORM.tool.name == SUBMIT_TOOL == "submit_action"
-    assert FORM.tool.parameters["required"] == ["orders", "overall_reason"]
-    guard_of("blinded").check(json.dumps(FORM.tool.parameters) + FORM.tool.description)
-
-
-def test_a_submission_becomes_orders_on_true_assets():
-    submission = FORM.read(
-        text_of(
-            order(), order(stock_id=TWO, side="SELL", target_weight=None, shares=300, confidence=1)
-        )
-    ).submission
-
-    assert submission.action == (
-        Order(1, "BUY", 0.6, REASON, 0.05, None),
-        Order(2, "SELL", 1.0, REASON, None, 300),
-    )
-    assert submission.stock_ids == (ONE, TWO)
-    assert submission.overall_reason == "fine"
-    assert submission.failure is None
-
-
-def test_an_empty_list_of_orders_is_a_full_answer():
-    assert FORM.read(text_of()).submission.action == ()
-
-
-def test_a_whole_number_may_be_written_as_a_fraction():
-    text = text_of(order(target_weight=None, shares=5)).replace('"shares": 5', '"shares": 2e3')
-    action = FORM.read(text).submission.action
-    assert action[0].shares == 2000
-    assert type(action[0].shares) is int
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -190,38 +156,6 @@ def test_feedback_names_path_and_rule(value, at, rule):
 @on_each_row
 def test_feedback_on_an_order_names_path_and_rule(changes, at, rule):
     assert problems(text_of(order(**changes))) == ("schema", [(at, rule)])
-
-
-def test_feedback_on_an_order_without_a_size_names_its_other_faults_too():
-    value = {"orders": [order(confidence=7, target_weight=None)], "overall_reason": ""}
-    assert problems(json.dumps(value)) == (
-        "schema",
-        [
-            ("orders[0].confidence", "must be a number from 0 to 1"),
-            ("orders[0]", "must have exactly one of target_weight and shares"),
-        ],
-    )
-
-
-@pytest.mark.parametrize("name", ["confidence", "target_weight"])
-def test_a_share_beyond_floats_is_out_of_bounds_and_no_crash(name):
-    text = text_of(order()).replace(f'"{name}": {order()[name]}', f'"{name}": 1e999')
-    assert problems(text) == ("schema", [(f"orders[0].{name}", "must be a number from 0 to 1")])
-
-
-@pytest.mark.parametrize("shares", ["1e999", 10**300], ids=["infinite", "of 301 digits"])
-def test_a_number_of_shares_beyond_floats_is_out_of_bounds_and_no_crash(shares):
-    text = text_of(order(target_weight=None, shares=5)).replace(
-        '"shares": 5', f'"shares": {shares}'
-    )
-    problem = ("orders[0].shares", "must be a whole number from 1 to 100000000")
-
-    assert problems(text) == ("schema", [problem])
-
-
-def test_at_most_five_problems_are_listed():
-    _, listed = problems(text_of(*[order(side="HOLD", confidence=2)] * 20))
-    assert len(listed) == 5
 
 
 @examples(20)
@@ -287,20 +221,6 @@ def test_a_side_counts_in_any_case_as_a_label_does(side):
     assert FORM.read(text_of(order(side="purchase"))).submission.failure == "schema"
 
 
-def test_real_identities_are_counted_also_in_an_invalid_submission():
-    reading = FORM.read(
-        text_of(
-            order(stock_id="600519", side="HOLD"),
-            order(stock_id=300750),
-            order(stock_id=TWO),
-            order(stock_id=[1]),
-        )
-    )
-
-    assert reading.submission.failure == "schema"
-    assert reading.unmask_attempts == 2
-
-
 def test_shares_are_converted_back_under_rebased_prices():
     lens = lens_of("blinded", rebase_prices=True)
     form = ActionForm(CONFIG, lens)
@@ -357,44 +277,6 @@ def test_a_limit_is_converted_back_under_rebased_prices():
 
     (unknown,) = form.read(text_of(order(stock_id="asset_9999", limit=5))).submission.action
     assert (unknown.asset, unknown.limit_ticks) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        *(
-            ({"limit": bad}, ("orders[0].limit", "must be a number above 0 and at most 100000000"))
-            for bad in ("9.5", 0, -1, "cheap", True, 10**9)
-        ),
-        (
-            {"limit": 5, "shares": 100},
-            ("orders[0]", "must have exactly one of target_weight and shares"),
-        ),
-        (
-            {"limit": 5, "target_weight": None},
-            ("orders[0]", "must have exactly one of target_weight and shares"),
-        ),
-    ],
-)
-def test_feedback_names_what_is_wrong_with_a_limit(changes, expected):
-    assert problems(text_of(order(**changes)), LIMITS)[1] == [expected]
-
-
-def test_a_task_without_limits_takes_none():
-    fields = "stock_id, side, confidence, reason, target_weight, shares"
-    assert problems(text_of(order(limit=5)))[1] == [
-        ("orders[0]", f"must have no fields but {fields}")
-    ]
-
-
-def test_lone_surrogates_are_replaced_so_that_a_ledger_can_be_written():
-    text = (
-        '{"orders":['
-        + json.dumps(order(reason="REASON")).replace("REASON", r"\ud800 is no character")
-        + r'],"overall_reason":"\udfff"}'
-    )
-    submission = FORM.read(text).submission
-    (submission.action[0].reason + submission.overall_reason).encode("utf-8")
 
 
 json_values = st.recursive(

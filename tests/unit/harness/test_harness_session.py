@@ -5,7 +5,7 @@ import pytest
 
 from ktdeval.errors import BudgetError, LeakError, ModelError, PluginError
 from ktdeval.harness.action import ActionForm
-from ktdeval.harness.agent import Decision, HarnessConfig, Observation, StepSession
+from ktdeval.harness.agent import Decision, HarnessConfig, Observation
 from ktdeval.harness.arguments import AssetArg
 from ktdeval.harness.chat_messages import (
     MAX_REPLY_CHARS,
@@ -83,18 +83,6 @@ def order(**changes):
     } | changes
 
 
-def test_a_guarded_session_is_a_step_session():
-    session, _ = session_of()
-    as_session: StepSession = session
-
-    assert [spec.name for spec in as_session.tools] == ["look", "careless", "broken"]
-    assert session.submit_tool.name == "submit_action"
-    assert (session.tool_budget, session.submission_attempts) == (12, 4)
-
-    session.count_failure("empty_reply")  # an agent may count what it saw
-    assert session.counts.record().failures == {"empty_reply": 1}
-
-
 @pytest.mark.parametrize("name", ["tools", "submit_tool", "tool_budget", "submission_attempts"])
 def test_an_agent_can_not_give_itself_more(name):
     session, _ = session_of()
@@ -127,24 +115,6 @@ def test_an_agent_can_ask_no_model_that_it_has_not_declared():
         session.ask(ModelRequest(HELLO, model="lab/other"))
 
 
-def test_the_runs_parameters_go_with_every_call_and_each_call_has_its_own_seed():
-    seeds = set()
-    for step in (0, 1):
-        session, model = session_of(Reply("a"), Reply("b"), step=step)
-        for _ in range(2):
-            session.ask(ModelRequest(HELLO, params=CallParams(temperature=2.0)))
-
-        assert {request.params.temperature for request in model.requests} == {0.3}
-        seeds |= {request.params.seed for request in model.requests}
-
-    assert len(seeds) == 4
-
-    again, model = session_of(Reply("a"))
-    again.ask(ModelRequest(HELLO))
-
-    assert model.requests[0].params.seed in seeds
-
-
 LEAKS = [
     (Message("user", f"Buy {CODES[0]}."), "a user message"),
     (Message("system", "It is 2024-01-02."), "a system message"),
@@ -152,39 +122,6 @@ LEAKS = [
     (ToolSpec("a", f"like {CODES[0]}", {}), "the description of a tool"),
     (ToolSpec("a", "text", {"enum": ["2024-01-02"]}), "the description of a tool"),
 ]
-
-
-@pytest.mark.parametrize(("leak", "where"), LEAKS)
-def test_prompts_and_tools_must_pass_the_guard_before_anything_is_sent(leak, where):
-    request = (
-        ModelRequest((*HELLO, leak))
-        if isinstance(leak, Message)
-        else ModelRequest(HELLO, tools=(leak,))
-    )
-    session, model = session_of(Reply("a"))
-
-    with pytest.raises(LeakError, match=where) as caught:
-        session.ask(request)
-
-    assert getattr(leak, "content", CODES[0]) not in str(caught.value)
-    assert model.requests == []
-
-    bright, model = session_of(Reply("a"), kind="bright")
-    bright.ask(request)
-
-    assert len(model.requests) == 1
-
-
-def test_a_tool_changed_after_the_guard_let_it_pass_must_pass_again():
-    session, model = session_of(Reply("a"), Reply("b"))
-    spec = ToolSpec("own", "Own tool.", {"type": "object", "properties": {}})
-    session.ask(ModelRequest(HELLO, (spec,)))
-    spec.parameters["properties"]["stock"] = {"enum": [CODES[0]]}
-
-    with pytest.raises(LeakError, match="the description of a tool holds a security code"):
-        session.ask(ModelRequest(HELLO, (spec,)))
-
-    assert len(model.requests) == 1
 
 
 class Careless:
@@ -226,40 +163,6 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "own", [None, ModelError("server", "none"), RuntimeError()], ids=["goes on", "holds", "fails"]
-)
-@pytest.mark.parametrize(("asked", "raised", "expected"), ENDS.values(), ids=ENDS)
-def test_no_agent_continues_after_an_error_that_ends_the_episode(asked, raised, expected, own):
-    session, _ = session_of(raised or Reply("a"))
-    with pytest.raises(expected):
-        session.decide(Careless(asked, own), Observation(0, "s", "u"), None)
-
-    failing, _ = session_of(ModelError("server", "none"))  # a failed call is the agent's to answer
-
-    assert (
-        failing.decide(Careless(say()), Observation(0, "s", "u"), None).decision.provenance
-        == "fallback"
-    )
-
-
-def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
-    first, model = session_of(*[Reply("a")] * 3)
-    system, user = HELLO
-    first.ask(ModelRequest(HELLO, first.tools))
-    second = GuardedSession(first._parts, 1, BASE_ROW)
-    second.ask(ModelRequest(HELLO, second.tools))
-
-    for leaking in (
-        (Message("system", f"Buy {CODES[0]}."), user),
-        (system, Message("user", f"Buy {CODES[0]}.")),
-    ):
-        with pytest.raises(LeakError):
-            second.ask(ModelRequest(leaking, second.tools))
-
-    assert len(model.requests) == 2
-
-
 def test_the_models_own_words_are_sent_back_with_identities_withheld_also_in_ids_that_answers_repeat():
     session, model = session_of(Reply("b"))
     fields = [
@@ -280,47 +183,6 @@ def test_the_models_own_words_are_sent_back_with_identities_withheld_also_in_ids
     assert [(call.name, call.arguments) for call in sent.tool_calls] == shown
     assert "600519" not in sent.tool_calls[2].id
     assert (first.tool_call_id, second.tool_call_id) == (sent.tool_calls[2].id, "1")
-
-
-def test_a_replys_text_reaches_the_agent_withheld_and_its_calls_as_written():
-    raw = Reply(
-        "Sell 600519.SH",
-        (ToolCall("1", "look", '{"stock_id": "600519"}'),),
-        "tool_calls",
-        reasoning="It is January.",
-    )
-    session, _ = session_of(raw)
-    reply = session.ask(ModelRequest(HELLO))
-
-    assert (reply.content, reply.reasoning) == ("Sell [withheld]", "It is [withheld].")
-    assert reply.tool_calls == raw.tool_calls
-    assert session.exchanges[0]["reply"] == raw.to_json()
-
-
-def test_usage_finish_reasons_failed_calls_and_forced_submissions_are_counted():
-    outcomes = [
-        Reply("a", finish_reason=reason, usage=Usage(100, 7))
-        for reason in ("stop", "length", "refusal", "content_filter")
-    ]
-    session, _ = session_of(*outcomes, ModelError("timeout", "no answer in 120 s"))
-    session.ask(ModelRequest(HELLO, session.tools))
-
-    for _ in range(3):
-        session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
-
-    with pytest.raises(ModelError):
-        session.ask(ModelRequest(HELLO))
-
-    assert session.counts.usage == Usage(400, 28)
-    assert session.counts.failures == {
-        "truncated": 1,
-        "refusal": 1,
-        "content_filter": 1,
-        "model_timeout": 1,
-    }
-    assert session.counts.submissions == 3
-    assert session.exchanges[-1]["error"] == "timeout"
-    assert "reply" not in session.exchanges[-1]
 
 
 @pytest.mark.parametrize(
@@ -428,16 +290,6 @@ def test_the_transcript_holds_each_message_once_as_it_was_sent():
     assert session.exchanges[1]["tool_choice"] == "submit_action"
 
     json.dumps(session.exchanges, allow_nan=False)
-
-
-def test_a_reply_with_lone_surrogates_can_still_be_written():
-    session, _ = session_of(
-        Reply("\ud800", (ToolCall("\udfff", "\ud800", "\ud800"),), reasoning="\ud800")
-    )
-    reply = session.ask(ModelRequest(HELLO))
-    json.dumps(session.exchanges, ensure_ascii=False).encode("utf-8")
-
-    assert reply.content == "?"
 
 
 # --- the tools

@@ -4,7 +4,6 @@ the step shows them, and where a provider's limits end it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -55,11 +54,6 @@ def fields_of(shown: ObservedState, *, shorts: bool = False) -> list[Mapping[str
 
 
 # --- labels
-
-
-def test_labels_are_those_shown_in_the_order_shown() -> None:
-    assert shown_labels(state(positions=HELD)) == ["asset_0009", "asset_0007", "asset_0003"]
-    assert shown_labels(state_of_values({"universe": ["b", "a"]})) == ["b", "a"]
 
 
 def test_a_state_that_lists_nothing_to_choose_from_names_no_labels() -> None:
@@ -135,13 +129,6 @@ def test_decisions_have_as_many_items_as_labels() -> None:
 # --- orders
 
 
-def test_who_holds_nothing_and_may_not_sell_short_can_only_buy() -> None:
-    assert [fields["side"]["enum"] for fields in fields_of(state())] == [["BUY"], ["BUY"]]
-    may_sell = [["BUY", "SELL"], ["BUY", "SELL"]]
-    assert [fields["side"]["enum"] for fields in fields_of(state(positions=HELD))] == may_sell
-    assert [fields["side"]["enum"] for fields in fields_of(state(), shorts=True)] == may_sell
-
-
 @pytest.mark.parametrize(
     ("held", "shorts", "bounds"),
     [
@@ -195,61 +182,9 @@ def test_a_limit_with_several_decimals_is_ranges_that_end_after_each() -> None:
     assert "description" in weight
 
 
-@pytest.mark.parametrize(
-    ("held", "most"),
-    [
-        # 4 · 100,000 · 0.1 / 5 = 8,000 shares of the cheapest asset, to the next power of ten
-        ([], 10_000),
-        ([["asset_0009", 25_000, 0.1]], 100_000),
-    ],
-)
-def test_shares_are_bounded_by_what_the_greatest_weight_buys_or_what_is_held(
-    held: list[Any], most: int
-) -> None:
-    shares = fields_of(state(positions={**HELD, "rows": held}))[1]["shares"]
-    assert (shares["minimum"], shares["maximum"]) == (1, most)
-
-
 def test_without_prices_shares_keep_the_bound_of_every_step() -> None:
     shown = state_of_values({"universe": ["a"], "account": {"nav": 100}})
     assert fields_of(shown)[1]["shares"]["maximum"] == 100_000_000
-
-
-def test_there_are_as_many_orders_as_labels_at_most() -> None:
-    made = orders_of(action_schema(HarnessConfig()), state(), shorts=False)
-    assert made["properties"]["orders"]["maxItems"] == 2
-    assert "minItems" not in made["properties"]["orders"]
-
-
-def test_the_fields_keep_their_order_and_the_plain_schema_stays_as_it_is() -> None:
-    plain = action_schema(HarnessConfig())
-    before = json.dumps(plain)
-    made = orders_of(plain, state(), shorts=False)
-
-    assert json.dumps(plain) == before
-
-    order = made["properties"]["orders"]["items"]["anyOf"][0]
-    assert [*order["properties"]][:3] == ["stock_id", "side", "confidence"]
-
-
-@pytest.mark.parametrize("shown", [state(), state(positions=HELD), state_of_values({})])
-def test_an_agent_that_changes_the_schema_of_a_step_changes_no_other(shown: ObservedState) -> None:
-    plain = action_schema(HarnessConfig())
-    before = json.dumps(plain)
-    made = orders_of(plain, shown, shorts=False)
-    branches = made["properties"]["orders"]["items"]["anyOf"]
-    second = json.dumps(branches[1])
-    for field in branches[0]["properties"].values():
-        field.clear()
-    assert json.dumps(branches[1]) == second
-
-    containers = [made]
-    while containers:
-        container = containers.pop()
-        parts = container.values() if isinstance(container, dict) else [*container]
-        containers += [part for part in parts if isinstance(part, dict | list)]
-        container.clear()
-    assert json.dumps(plain) == before
 
 
 # --- limits, and the record

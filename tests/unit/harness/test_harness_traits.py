@@ -29,13 +29,6 @@ RECORDS = [(model_traits, ModelTraits), (agent_traits, AgentTraits), (task_trait
 
 
 @pytest.mark.parametrize(("traits_of", "record"), RECORDS)
-def test_an_object_without_traits_has_the_defaults(
-    traits_of: Callable[[object], Any], record: type
-) -> None:
-    assert traits_of(object()) == record()
-
-
-@pytest.mark.parametrize(("traits_of", "record"), RECORDS)
 def test_traits_of_another_record_are_an_error(
     traits_of: Callable[[object], Any], record: type
 ) -> None:

@@ -97,14 +97,6 @@ def at_a_framework(text: Callable[[FrameworkDesk], str], early: Any = None) -> F
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("early", [False, True])
-def test_a_model_that_follows_the_text_of_react_decides(task: str, early: bool) -> None:
-    outcome = decided(ReactAgent(), Literal(early), task)
-    assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
-    assert outcome.counts.tool_calls == (0 if task == "blinded_memory_only" else RESEARCH_CALLS)
-
-
-@pytest.mark.parametrize("task", TASKS)
 def test_a_framework_that_follows_its_text_decides(task: str) -> None:
     outcome = decided(at_a_framework(lambda desk: desk.prompt), None, task)
     assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
@@ -145,35 +137,6 @@ def acts_of(procedure: Told, early: bool) -> Iterator[Act]:
             )
         elif act in ("submit", "wait"):
             yield Called(procedure.submit, json.dumps(DECISION))
-
-
-# ---- by the text of another driver
-
-
-def test_who_follows_the_text_of_react_at_a_framework_has_decided_nothing_or_something_else() -> (
-    None
-):
-    """Why each driver has its own: what react's text tells is not so there."""
-    done = decided(at_a_framework(lambda _: TWO_PHASES), None)
-    assert (done.decision.provenance, done.decision.action) == ("fallback", ())
-
-    done = decided(at_a_framework(lambda _: TWO_PHASES, THROWN_AWAY), None)
-    assert done.decision.overall_reason == "thrown away"
-
-
-def test_no_text_of_another_driver_is_told() -> None:
-    texts = []
-
-    def act(desk: FrameworkDesk) -> None:
-        texts.append(desk.prompt)
-        texts.append(desk.observation.system)
-
-    decided(FrameworkAgent(act), None)
-    told_outside, neutral = texts
-    assert "submits nothing yet" not in told_outside
-    assert "reply without a tool call" not in told_outside
-    assert "How a step goes" not in neutral
-    assert told(told_outside).acts == ["research", "submit", "end"]
 
 
 # ---- the words

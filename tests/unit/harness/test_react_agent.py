@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.harness.research_then_submit import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
 from ktdeval.registry import load_plugins
@@ -33,22 +32,6 @@ def tool(name: str, arguments: str = "{}", number: int = 1) -> Reply:
 
 def submit(arguments: str = HOLD, number: int = 90) -> Reply:
     return tool("submit_action", arguments, number)
-
-
-def test_research_ends_with_a_reply_without_tool_calls_and_submission_is_forced() -> None:
-    record, model = play(tool("get_market_context"), Reply("Seen enough."), submit())
-    research, closing, submission = model.requests
-
-    assert [spec.name for spec in research.tools][:2] == ["get_market_context", "screen_candidates"]
-    assert (research.tool_choice, submission.tool_choice) == (None, "submit_action")
-    assert research.tools == closing.tools == submission.tools
-    assert [spec.name for spec in submission.tools][-2:] == ["risk_check", "submit_action"]
-    assert [message.role for message in closing.messages] == ["system", "user", "assistant", "tool"]
-    assert [message.role for message in submission.messages][4:] == ["assistant", "user"]
-    assert submission.messages[-1].content == SUBMIT_NOW.format(tool="submit_action")
-    assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
-    assert (record.tool_calls, record.tool_calls_valid, record.submissions) == (1, 1, 1)
-    assert record.failures == {}
 
 
 def test_in_the_papers_protocol_a_submit_call_ends_the_research_and_submits_nothing() -> None:
@@ -105,63 +88,6 @@ def test_an_invalid_submission_during_research_is_one_of_the_steps_attempts() ->
     assert record.failures == {"schema": 4}
 
 
-def test_modes_without_tools_go_straight_to_the_submission() -> None:
-    record, model = play(submit(), task="blinded_memory_only")
-    (request,) = model.requests
-
-    assert [message.role for message in request.messages] == ["system", "user"]
-    assert request.tool_choice == "submit_action"
-    assert record.provenance == "model"
-
-
-def test_tool_results_answer_their_calls() -> None:
-    two = Reply(
-        tool_calls=(
-            ToolCall("x", "portfolio_state", "{}"),
-            ToolCall("y", "get_market_context", "{}"),
-        ),
-        finish_reason="tool_calls",
-    )
-    _, model = play(two, Reply("Done."), submit())
-    answers = [message for message in model.requests[1].messages if message.role == "tool"]
-
-    assert [answer.tool_call_id for answer in answers] == ["x", "y"]
-    assert "account" in json.loads(answers[0].content)
-    assert "indices" in json.loads(answers[1].content)
-
-
-def test_research_ends_when_the_budget_is_spent_and_calls_beyond_it_are_answered_and_counted() -> (
-    None
-):
-    record, model = play(
-        *(tool("get_market_context", number=number) for number in range(12)), submit()
-    )
-
-    assert [request.tool_choice for request in model.requests] == [None] * 12 + ["submit_action"]
-    assert record.tool_calls == 12
-
-    flood = Reply(
-        tool_calls=tuple(ToolCall(f"c{n}", "get_market_context", "{}") for n in range(15)),
-        finish_reason="tool_calls",
-    )
-    record, model = play(flood, submit())
-
-    assert len([message for message in model.requests[1].messages if message.role == "tool"]) == 15
-    assert record.failures == {"tool_budget": 3}
-
-
-def test_bad_calls_come_back_as_feedback_and_an_empty_reply_does_not() -> None:
-    record, model = play(tool("get_news"), tool("screen_candidates", "{", 2), Reply(" "), submit())
-    assert record.failures == {"bad_json": 1, "unknown_tool": 1, "empty_reply": 1}
-    assert (record.tool_calls, record.tool_calls_valid) == (2, 0)
-    assert all(
-        "error" in message.content
-        for message in model.requests[2].messages
-        if message.role == "tool"
-    )
-    assert [message.role for message in model.requests[3].messages][-2:] == ["tool", "user"]
-
-
 @on_each_row
 def test_an_invalid_submission_gets_feedback_and_another_try(
     bad: str | list[str], failure: str
@@ -183,15 +109,6 @@ def test_an_invalid_submission_gets_feedback_and_another_try(
         assert feedback == ["I would rather talk.", NO_SUBMISSION.format(tool="submit_action")]
 
 
-def test_a_text_is_told_that_it_was_text_and_an_empty_reply_that_it_was_empty() -> None:
-    _, model = play(Reply("Done."), Reply("I would buy."), Reply(""), submit(number=92))
-    told = [request.messages[-1].content for request in model.requests[2:4]]
-
-    assert told[0].startswith("That reply was text, and nothing was submitted")
-    assert told[1].startswith("That reply was empty")
-    assert all(text.endswith("Call submit_action exactly once.") for text in told)
-
-
 @pytest.mark.parametrize(
     "name", ["functions.submit_action", "functions.submit_action:0", "default_api:submit_action"]
 )
@@ -202,13 +119,6 @@ def test_a_submission_under_the_namespace_of_a_models_training_counts(name: str)
     record, _ = play(Reply("Done."), wrapped)
 
     assert (record.provenance, record.failures) == ("model", {})
-
-
-def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:
-    record, model = play(Reply("Done."), *[submit("{}", number) for number in range(4)])
-    assert len(model.requests) == 5
-    assert (record.provenance, record.orders, record.overall_reason) == ("fallback", (), "")
-    assert record.failures == {"schema": 4}
 
 
 def test_submissions_in_one_reply_that_differ_are_counted_and_asked_again_and_every_call_is_answered() -> (
@@ -239,32 +149,6 @@ def test_submissions_in_one_reply_that_differ_are_counted_and_asked_again_and_ev
     ] == ["a", "b", "c"]
 
 
-def test_a_failed_model_call_leaves_the_step_to_the_engine() -> None:
-    record, _ = play(ModelError("timeout", "no answer"))
-    assert (record.provenance, record.failures) == ("error", {"model_timeout": 1})
-
-
-def test_an_order_is_decided_in_true_identities() -> None:
-    scene = PLUGINS.make_task("blinded_memory_only")
-    episode = Play(scene, Scripted(), MARKET)
-    handle = episode.scene.lens.asset_handle(9)
-    order = {
-        "stock_id": handle,
-        "side": "BUY",
-        "target_weight": 0.05,
-        "confidence": 0.6,
-        "reason": "because of a test",
-    }
-    episode.model.replies.append(
-        submit(json.dumps({"orders": [order], "overall_reason": "a test"}))
-    )
-    (record,) = episode.run(1)
-
-    assert [(row.code, row.side, row.target_weight) for row in record.orders] == [
-        (MARKET.codes[9], "BUY", 0.05)
-    ]
-
-
 CUT = "That reply was cut at 4,096 tokens, before its end: be shorter this time."
 
 
@@ -272,26 +156,6 @@ def cut(reply: Reply, tokens: int = 4096) -> Reply:
     return replace(reply, finish_reason="length", usage=Usage(9, tokens))
 
 
-def test_a_submission_that_was_cut_is_told_so_before_what_else_is_wrong() -> None:
-    broken = '{"orders": ['
-    record, model = play(Reply("Seen enough."), cut(submit(broken)), submit(broken), submit())
-    first, second = (request.messages[-1].content for request in model.requests[2:])
-
-    assert first == f"{CUT}\n{second}"
-    assert record.failures == {"bad_json": 2, "truncated": 1}
-
-
 def test_a_research_call_that_was_cut_is_told_so() -> None:
     _, model = play(cut(tool("get_market_context", '{"a')), Reply("Enough."), submit())
     assert model.requests[1].messages[-1].content.startswith(f"{CUT}\n")
-
-
-def test_a_whole_call_in_a_cut_reply_is_used_as_it_is() -> None:
-    record, model = play(cut(tool("get_market_context")), Reply("Enough."), cut(submit()))
-    assert "was cut" not in model.requests[1].messages[-1].content
-    assert record.provenance == "model"
-
-
-def test_without_a_count_of_tokens_none_is_named() -> None:
-    _, model = play(cut(Reply("First"), 0), submit())
-    assert "was cut at the limit of its length, before" in model.requests[1].messages[-1].content

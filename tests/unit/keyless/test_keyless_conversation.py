@@ -18,10 +18,6 @@ def read(news: str, more: str = "") -> Conversation:
     return Conversation(with_state(ModelRequest(messages)))
 
 
-def test_a_document_has_the_text_of_its_table() -> None:
-    assert read(FULL).documents == [{"kind": "news", "title": "Rain", "text": "It rained."}]
-
-
 def test_a_document_has_the_text_of_its_memory_and_is_absent_without_one() -> None:
     (document,) = read(REMEMBERED, MEMORIES).documents
     assert document["text"] == "It rained: twice."

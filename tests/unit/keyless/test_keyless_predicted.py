@@ -15,7 +15,6 @@ from ktdeval.attribution.style_factor_panel import factor_history
 from ktdeval.keyless import choose_replaced
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.runner.records.ledger_file import load_ledger
-from ktdfin_market import poisoned
 from run_support import SAME_MASK, TASK, WINDOW, copy_run, episodes, ktdeval, records
 from searching import examples
 from tables import on_each_row
@@ -201,18 +200,6 @@ def test_a_wrong_number_of_predictions_ends_the_episode_with_one_line(
 
     assert done.code != 0
     assert "Nonsense.predict gave an array of shape" in done.out + done.err
-
-
-def test_a_history_ends_at_the_cursor_and_is_the_panel_of_its_days(market: Path) -> None:
-    snapshot = load_snapshot(market)
-    row = 200
-    history = factor_history(snapshot.as_of(row), 30)
-    np.testing.assert_array_equal(
-        history, factor_panel(snapshot, range(row - 29, row + 1)).transpose(1, 2, 0)
-    )
-    np.testing.assert_array_equal(
-        history, factor_history(poisoned(snapshot, row + 1).as_of(row), 30)
-    )
 
 
 def test_days_before_the_data_are_unknown(market: Path) -> None:

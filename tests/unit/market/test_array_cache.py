@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.errors import DataError
 from ktdeval.market import ArrayCache, MarketView, load_snapshot, save_snapshot
 from ktdeval.testing.markets import random_snapshot
 
@@ -36,15 +35,6 @@ def test_arrays_are_made_once_and_mapped_read_only(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="read-only"):
         found["values"][0] = 1.0
-
-
-def test_another_version_of_the_key_is_another_entry(tmp_path: Path) -> None:
-    cache = ArrayCache(tmp_path)
-    cache.arrays("numbers", KEY, numbers)
-    other = cache.arrays("numbers", {**KEY, "version": 2}, lambda: numbers(5))
-
-    assert len(other["values"]) == 5
-    assert len(cache.entries()) == 2
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove", "manifest"])
@@ -119,24 +109,6 @@ def test_processes_that_write_the_same_entry_leave_it_whole(tmp_path: Path) -> N
     assert sums == {str(np.arange(200_000.0).sum())}
     assert len(ArrayCache(tmp_path).entries()) == 1
     assert len(list(tmp_path.iterdir())) == 1, "nothing temporary is left"
-
-
-def test_a_stored_market_is_mapped_until_a_file_of_it_changes(tmp_path: Path) -> None:
-    folder = tmp_path / "market"
-    stored = save_snapshot(random_snapshot(), folder)
-    cache = ArrayCache(tmp_path / "arrays")
-    first = load_snapshot(folder, cache)
-    again = load_snapshot(folder, cache)
-
-    for snapshot in (first, again):
-        assert snapshot.id == stored.id
-        assert np.array_equal(snapshot.close, stored.close, equal_nan=True)
-        assert isinstance(snapshot.close.base, np.memmap)
-
-    table = folder / "indices.parquet"
-    table.write_bytes(table.read_bytes()[:-8])
-    with pytest.raises(DataError, match="import the data again"):
-        load_snapshot(folder, cache)
 
 
 def last_closes(view: MarketView) -> dict[str, Any]:

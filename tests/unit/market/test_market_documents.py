@@ -30,7 +30,7 @@ from ktdeval.market import (
 )
 from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import check, raw_from_snapshot
-from ktdeval.market.snapshots.manifest import differences, load_manifest, snapshot_id
+from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from loops import not_empty
 from raw_market import market
@@ -223,19 +223,6 @@ def test_the_digest_depends_on_each_text_of_the_same_length(changed_row: int) ->
     others[changed_row] = items[changed_row]._replace(text="other")
 
     assert Documents.of(items).digest["text"] != Documents.of(others).digest["text"]
-
-
-def test_the_digest_of_a_part_is_that_of_its_items() -> None:
-    """A part of a table begins within the columns of the whole."""
-    items = [item(1, "first"), item(2, "b"), item(3, "third")]
-    whole = Documents.of(items)
-
-    assert whole.table is not None
-
-    part = Documents(whole.table.slice(1))
-
-    assert part.digest == Documents.of(items[1:]).digest
-    assert whole.first(2).digest == Documents.of(items[:2]).digest
 
 
 def test_the_first_items_are_those_known_first() -> None:
@@ -591,45 +578,6 @@ def test_nothing_of_a_view_depends_on_bars_that_end_later(past: Any, future: Any
             )
 
 
-def test_they_are_part_of_the_identity_where_there_are_some_and_come_back_as_they_were(
-    tmp_path: Path,
-) -> None:
-    snapshot = coin_and_stock()
-    plain = coin_and_stock([])
-
-    assert snapshot_id(coin_and_stock(ROWS[::-1])) == snapshot_id(snapshot) != snapshot_id(plain)
-
-    others = [
-        ROWS[1:],
-        [(*ROWS[0][:6], 1.25), *ROWS[1:]],
-        [("BTC", "2024-03-08T23:58", *ROWS[0][2:]), *ROWS[1:]],
-    ]
-
-    assert (
-        len({snapshot_id(snapshot), *(snapshot_id(coin_and_stock(rows)) for rows in others)}) == 4
-    )
-
-    minus = [(*ROWS[0][:6], -0.0), *ROWS[1:]]
-    assert snapshot_id(coin_and_stock(minus)) == snapshot_id(
-        coin_and_stock([(*ROWS[0][:6], 0.0), *ROWS[1:]])
-    )
-
-    saved = save_snapshot(snapshot, tmp_path / "market")
-    loaded = load_snapshot(tmp_path / "market")
-
-    assert saved.id == loaded.id == snapshot_id(snapshot)
-    assert (loaded.minutes.codes, loaded.minutes.rows.tobytes()) == (
-        snapshot.minutes.codes,
-        snapshot.minutes.rows.tobytes(),
-    )
-
-    save_snapshot(plain, tmp_path / "plain")
-    assert not (tmp_path / "plain" / "minutes.parquet").exists()
-    assert differences(load_manifest(tmp_path / "market"), plain) == [
-        "minutes.parquet: minutes differ"
-    ]
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -662,17 +610,6 @@ def test_a_hostile_file_is_refused_in_a_line(change: Any, says: str, tmp_path: P
         load_snapshot(tmp_path / "market")
 
     assert "\n" not in str(caught.value)
-
-
-def test_a_manifest_that_hides_its_minutes_is_refused(tmp_path: Path) -> None:
-    save_snapshot(coin_and_stock(), tmp_path / "market")
-    path = tmp_path / "market" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    del manifest["statics"]["minutes"]
-    path.write_text(json.dumps(manifest))
-
-    with pytest.raises(DataError, match="id differs"):
-        load_snapshot(tmp_path / "market")
 
 
 @on_each_row

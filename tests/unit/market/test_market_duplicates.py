@@ -86,19 +86,6 @@ def test_rows_that_differ_in_a_mark_of_trade_are_no_duplicates() -> None:
     assert counts(market(table)) == {"conflicting_rows": 1}
 
 
-def test_duplicates_are_dropped_and_rows_that_differ_are_not() -> None:
-    raw = market(with_bars({}, {"close": 10.0}))
-    repaired = apply_repairs(raw, ["drop_duplicates"])
-
-    assert counts(repaired) == {"conflicting_rows": 1}
-    assert repaired.repairs == ("drop_duplicates: 1 rows",)
-
-    with pytest.raises(
-        DataError, match=r"1 conflicting_rows .*--repair keep_first or --repair keep_last"
-    ):
-        assemble(raw, ["drop_duplicates"])
-
-
 def test_the_first_or_the_last_of_rows_that_differ_is_kept_by_name() -> None:
     raw = market(with_bars({"close": 10.0}, {"close": 10.15}))
     assert (close_of(raw, "keep_first"), close_of(raw, "keep_last")) == (10.1, 10.15)
@@ -129,18 +116,6 @@ CSV = """date,code,open,high,low,close,volume,amount
 
 def read(path: Path, **options: object) -> RawMarket:
     return read_long(LongParams(bars=str(path), **options))  # type: ignore[arg-type]
-
-
-def test_both_rows_are_shown_with_file_line_and_values(tmp_path: Path) -> None:
-    path = tmp_path / "bars.csv"
-    path.write_text(CSV)
-    (example,) = found(read(path))["conflicting_rows"].examples
-    first = (
-        "line 3 of bars.csv has open 10, high 10.2, low 9.9, close 10.1, volume 1000, amount 10080"
-    )
-    last = "line 4 of bars.csv has open 10, high 10.2, low 9.9, close 10, volume 1200, amount 12090"
-
-    assert example == f"600519.SH 2024-01-03: {first}; {last}"
 
 
 def test_lines_are_those_of_the_file_also_where_rows_before_are_left_out(tmp_path: Path) -> None:
@@ -185,19 +160,6 @@ def levels(*closes: float) -> pd.DataFrame:
     return pd.concat(
         [table, *(table.iloc[:1].assign(close=close) for close in closes)], ignore_index=True
     )
-
-
-def test_index_levels_that_differ_are_no_duplicates() -> None:
-    raw = market(indices=levels(100.0, 99.0))
-    assert counts(raw) == {"duplicate_index_rows": 1, "conflicting_index_rows": 1}
-
-    (example,) = found(raw)["conflicting_index_rows"].examples
-    assert example == "000688.SH 2024-01-02: row 1 has close 100; row 7 has close 99"
-
-    assert counts(apply_repairs(raw, ["drop_duplicates"])) == {"conflicting_index_rows": 1}
-
-    for repair, level in (("keep_first", 100.0), ("keep_last", 99.0)):
-        assert assemble(raw, [repair]).benchmark[0] == level
 
 
 def test_filling_index_levels_drops_none_that_differ() -> None:

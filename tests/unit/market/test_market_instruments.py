@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.errors import ConfigError, DataError, PluginError, UsageError
+from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.market import (
     Fees,
     Instrument,
@@ -26,17 +26,14 @@ from ktdeval.market import (
     save_snapshot,
     with_id,
 )
-from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.checks.quality import check
 from ktdeval.market.venues.venue import built_in_venues, find_venue, parse_venue
-from ktdeval.registry import Plugins, load_plugins, venue_specs
+from ktdeval.registry import Plugins, load_plugins
 from ktdeval.task_api import TaskTraits
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values import to_mapping
-from ktdeval_data import long_table
-from ktdeval_data.params import LongParams
-from loops import not_empty
 from tables import on_each_row
 
 STOCK = Instrument("stock", "USD", "us_equity")
@@ -88,38 +85,6 @@ def snapshot() -> MarketSnapshot:
 
 def kinds(raw: RawMarket) -> dict[str, int]:
     return {finding.rule: finding.count for finding in check(raw)}
-
-
-def test_the_days_of_a_mixed_market_are_those_of_all_calendars(
-    snapshot: MarketSnapshot, tmp_path: Path
-) -> None:
-    assert snapshot.days.tolist() == [day.date() for day in DAYS]
-    assert snapshot.codes == ("BTC", "TSLA")
-    assert (snapshot.kinds, snapshot.venues) == (("crypto", "stock"), ("crypto_spot", "us_equity"))
-    assert (snapshot.currency, snapshot.days_a_year, snapshot.minor_per_unit) == ("USD", 365, 100)
-
-    # A closed exchange has no bar: no price, and no record of a suspension.
-    for grid in (snapshot.open, snapshot.close, snapshot.volume):
-        assert np.isfinite(grid).tolist() == [
-            [True, True],
-            [True, False],
-            [True, False],
-            [True, True],
-            [True, True],
-        ]
-
-    assert snapshot.close[0].tolist() == [113_320.57, 302.63]
-    assert snapshot.volume[0].tolist() == [1.5, 1.5]
-    assert save_snapshot(snapshot, tmp_path / "m").id == snapshot.id
-
-    again = load_snapshot(tmp_path / "m")
-    assert (again.instruments, again.rules) == (snapshot.instruments, snapshot.rules)
-    assert (
-        dataclasses.replace(again, instruments=()).id
-        == again.id
-        != with_id(dataclasses.replace(again, instruments=())).id
-    )
-    assert kinds(raw_from_snapshot(again)) == kinds(mixed())
 
 
 def test_days_count_by_the_venues_that_have_a_close_on_them(snapshot: MarketSnapshot) -> None:
@@ -180,34 +145,6 @@ def test_the_rules_of_venues_are_stored_and_part_of_the_identity(
         (tmp_path / "m" / "manifest.json").write_text(text.replace(old, new))
         with pytest.raises(DataError, match=message):
             load_snapshot(tmp_path / "m")
-
-
-def test_each_instrument_is_judged_by_its_own_calendar() -> None:
-    # TSLA's weekend is no gap, and 1.5 coins or a move by half are no fault; a coin's missing day
-    # is one.
-    assert set(kinds(mixed())) == {
-        "no_factor",
-        "short_history",
-        "codes_without_amount",
-        "volume_not_whole",
-    }
-    assert kinds(mixed())["volume_not_whole"] == 3  # of the stock's three days
-
-    without = {**CLOSES, "BTC": [1.0, 0.4, 0.4, None, 0.4]}
-    assert {
-        kind: count
-        for kind, count in kinds(mixed(without)).items()
-        if kind in ("gaps", "calendar_mismatch")
-    } == {
-        "gaps": 1,
-        "calendar_mismatch": 1,
-    }
-
-    sunday = {**CLOSES, "TSLA": [1.0, None, 1.0, 1.0, None]}
-    assert kinds(mixed(sunday))["calendar_mismatch"] == 1
-    assert assemble(mixed(sunday), ["drop_non_sessions"]).meta.repairs == (
-        "drop_non_sessions: 1 rows",
-    )
 
 
 def test_sessions_of_a_stock_at_a_venue_that_never_closes_are_unknown() -> None:
@@ -337,22 +274,6 @@ def test_built_in_venues(
     assert (venue.short is not None, venue.fill) == (shorts, fill)
 
 
-def test_the_a_share_venue_has_the_default_costs_and_lots_of_tasks() -> None:
-    venue = find_venue("a_share")
-    config = TradingConfig()
-
-    assert (venue.fees.buy_bps, venue.fees.sell_bps, venue.fees.minimum) == (
-        config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny,
-    )  # fmt: skip
-    assert venue.lot_steps == config.lot_shares
-
-
-def test_every_field_of_a_venue_is_documented_and_written_out_it_is_read_as_itself() -> None:
-    for venue in not_empty(built_in_venues().values()):
-        assert all(field.metadata["help"] for field in dataclasses.fields(venue))
-        assert parse_venue(to_mapping(venue), "again") == venue
-
-
 @on_each_row
 def test_a_venue_whose_rules_do_not_go_together_is_an_error(
     change: dict[str, Any], words: str
@@ -394,37 +315,3 @@ def test_the_built_in_venues_use_the_same_hook_as_plugins() -> None:
     plugins = load_plugins()
     assert plugins.venues().items() >= built_in_venues().items()
     assert plugins.owner("venues", "us_equity") == "ktdeval_data"
-
-
-def test_a_market_keeps_the_rules_of_a_plugins_venue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plugins = plugins_with(tmp_path, VENUES)
-    venue = plugins.venues()["hk_equity"]
-
-    assert (venue.lot_steps, venue.short, venue.fees) == (100, None, find_venue("us_equity").fees)
-
-    monkeypatch.setattr("ktdeval_data.instruments.load_plugins", lambda: plugins)
-    (tmp_path / "bars.csv").write_text(BARS, encoding="utf-8")
-    made = assemble(
-        long_table.read_long(LongParams(bars=str(tmp_path / "bars.csv"), venue="hk_equity"))
-    )
-    save_snapshot(made, tmp_path / "market")
-    monkeypatch.undo()
-
-    assert load_snapshot(tmp_path / "market").rules == {"hk_equity": venue}, "without the plugin"
-
-
-def test_a_venue_that_is_wrong_or_there_already_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError,
-        match=r"venues.yaml: hk_equity: unknown field 'currenzy'; did you mean 'currency'",
-    ):
-        plugins_with(tmp_path, VENUES.replace("currency", "currenzy")).venues()
-
-    with pytest.raises(PluginError, match="venue 'us_equity' is offered by plugin"):
-        plugins_with(tmp_path, VENUES.replace("hk_equity", "us_equity")).venues()
-
-    (tmp_path / "list.yaml").write_text("hk_equity: 5\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="expected a mapping of fields, was "):
-        venue_specs(tmp_path / "list.yaml")

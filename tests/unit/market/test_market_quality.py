@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import REPAIRS, apply_repairs, assemble
-from ktdeval.market.checks.member_checks import LOOKBACK_DAYS
 from ktdeval.market.checks.quality import (
     RawMarket,
     check,
@@ -20,7 +19,6 @@ from ktdeval.market.snapshots.snapshot import Instrument
 from ktdeval.market.snapshots.vendor_price_limits import NO_PRICE_LIMITS, PriceLimits
 from ktdeval.market.sources.raw_tables import (
     SILENT_DAYS,
-    UNTIL_SILENT,
     member_intervals,
     members_by_bars,
     membership,
@@ -41,10 +39,6 @@ def kinds(raw: RawMarket) -> set[str]:
 
 def with_rows(*rows: dict[str, object]) -> pd.DataFrame:
     return pd.concat([bars(), pd.DataFrame(rows)], ignore_index=True)
-
-
-def test_a_faultless_market_has_no_findings() -> None:
-    assert kinds(market()) == set()
 
 
 BAD_CELLS = [
@@ -197,67 +191,6 @@ SUSPENDED = [
 ]
 
 
-def test_days_without_trade_are_suspensions_not_faults() -> None:
-    for cells in SUSPENDED:
-        assert kinds(market(changed("600519.SH", "2024-01-04", **cells))) == {"suspended_rows"}, (
-            cells
-        )
-
-    table = bars().assign(traded=True)
-    table.loc[7, ["traded", "high"]] = [False, 1.0]
-
-    assert kinds(market(table)) == {"suspended_rows"}, (
-        "whatever a row says that is marked as not traded"
-    )
-    assert "gaps" not in kinds(market(ENDS)), "nor are days outside a life"
-
-
-def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_stand_still() -> None:
-    table = bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH"))
-    own = bars()["code"] == "600519.SH"
-    values = table.assign(
-        **{name: table[name].mask(own, 10.1 + table["date"].dt.day / 100) for name in FLAT}
-    )
-
-    assert "suspended_rows" not in kinds(market(values))
-
-    # stored as a day of volume 0
-    halted = raw_from_snapshot(assemble(market(values.assign(traded=values.index != 6))))
-    assert finding(halted, "suspended_rows").count == 1
-
-    still = table.assign(**{name: table[name].mask(own, 10.1) for name in FLAT})
-    assert finding(market(still), "suspended_rows").count == 5
-
-    still.loc[7, "high"] = 11.0  # a bar of trade
-    assert finding(market(still), "suspended_rows").count == 4
-
-    values.loc[7, "high"] = 11.0  # after the first, which has no close before it, all have moved
-    assert finding(market(values), "suspended_rows").count == 1
-
-
-def test_members_that_left_in_the_look_back_are_counted_separately() -> None:
-    days = sessions("2023-01-03", "2024-03-29")
-    gone = str(days[LOOKBACK_DAYS - 1])
-    stayed = str(days[LOOKBACK_DAYS])
-    members = pd.DataFrame(
-        {
-            "code": ["600837.SH", "601989.SH", *CODES],
-            "first": days[0],
-            "last": [gone, stayed, *[str(days[-1])] * 3],
-        }
-    )
-    raw = market(
-        bars(days=tuple(days.astype(str))),
-        members=members.astype({"last": "datetime64[s]"}),
-        indices=pd.DataFrame({"date": days, "code": "000688.SH", "close": 1.0}),
-    )
-
-    assert finding(raw, "unpriced_members").examples[0].startswith("601989.SH")
-    assert finding(raw, "unpriced_members_in_lookback").examples == (
-        f"600837.SH member {days[0]}…{gone}",
-    )
-
-
 @pytest.mark.slow
 def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted() -> None:
     codes = tuple(f"60{number:04d}.SH" for number in range(50))
@@ -287,29 +220,6 @@ def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted()
         for entry in check(raw_from_snapshot(accepted))
         if entry.rule.startswith("member_count")
     } == {"warning"}
-
-
-@pytest.mark.parametrize(("days", "expected"), [(LOOKBACK_DAYS - 1, True), (LOOKBACK_DAYS, False)])
-def test_a_history_shorter_than_the_longest_factor_window_is_named(days, expected: bool) -> None:
-    table = bars(
-        codes=("600519.SH",),
-        days=tuple(sessions("2022-01-04", "2023-12-29")[:days].astype(str)),
-    )
-
-    assert ("short_history" in {entry.rule for entry in check(market(table))}) == expected
-
-
-def test_adjusted_prices_next_to_a_factor_are_errors() -> None:
-    table = bars().assign(factor=1.2345)
-    for name in ("open", "high", "low", "close"):
-        table[name] *= 1.2345
-
-    assert finding(market(table), "prices_look_adjusted").level == "error"
-    assert "prices_look_adjusted" not in kinds(market(bars().assign(factor=1.2345)))
-    assert "no_factor" in kinds(market(table, has_factor=False))
-    assert "average_price_outside_bar" not in kinds(
-        market(bars().assign(amount=11_000.0), has_factor=False)
-    )
 
 
 def test_errors_come_first_and_tables_without_a_column_or_a_row_are_refused() -> None:
@@ -478,12 +388,6 @@ def test_intervals_and_grids_of_membership_are_inverse(rows: list[list[bool]]) -
     assert same(membership(member_intervals(grid, days, CODES), days, CODES), grid)
 
 
-def test_intervals_include_both_ends_and_days_between_sessions() -> None:
-    days = np.array(DAYS, dtype="datetime64[D]")
-    inside = membership(dated([(CODES[0], "2024-01-04", "2024-01-07")]), days, CODES)
-    assert np.argwhere(inside).tolist() == [[2, 0], [3, 0]]
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.sets(st.integers(0, 199), min_size=1), st.integers(0, 199))
@@ -514,13 +418,6 @@ def test_membership_by_bars_is_that_of_the_days_so_far(own: set[int], today: int
     )
 
     assert same(so_far, member[: today + 1])
-
-
-def test_an_asset_without_bars_is_no_finding_where_membership_comes_from_the_bars() -> None:
-    table = without("600519.SH", DAYS[-1])
-    by_bars = {"members": members_by_bars(table), "notes": (UNTIL_SILENT,)}
-    assert kinds(market(table, **by_bars)) == {"import_notes"}, "it may trade again"
-    assert "unrecorded_member_days" in kinds(market(table))
 
 
 @pytest.mark.slow
@@ -566,26 +463,6 @@ def test_a_bar_beyond_the_limit_prices_of_its_source_is_counted(
 
     assert sum(each.count for each in fault) == count
     assert [each.examples for each in fault] == [("600519.SH 2024-01-04",)] * count
-
-
-@pytest.mark.parametrize(
-    ("listed", "assumed"),
-    [
-        # 600519.SH comes on the second day, the others with the first
-        ({}, ("600519.SH",)),
-        ({"600519.SH": "2024-01-03"}, ()),
-        ({"000001.SZ": "2024-01-02"}, ("600519.SH",)),
-    ],
-)
-def test_an_a_share_that_comes_later_is_taken_to_be_listed_with_its_first_bar(
-    listed: dict[str, str], assumed: tuple[str, ...]
-) -> None:
-    raw = market(without("600519.SH", DAYS[0]), listed=listed, synthetic=False)
-
-    found = [each for each in check(raw) if each.rule == "listings_assumed"]
-
-    assert [each.examples for each in found] == [assumed] * bool(assumed)
-    assert sum(each.count for each in found) == len(assumed)
 
 
 def test_price_limits_are_true_where_a_source_has_any() -> None:

@@ -53,7 +53,3 @@ def test_an_entity_file_with_names_of_most_assets_makes_a_script_known() -> None
 
     person = Entity("NVDA", "person", "黄仁勋")
     assert unnamed_scripts(market(AMERICAN, text, two[0], person)) == ["Han"]
-
-
-def test_a_market_without_documents_has_none() -> None:
-    assert unnamed_scripts(tiny_snapshot({"AAPL": [1.0, 2.0]})) == []

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.errors import DataError
-from ktdeval.market.assembly import apply_repairs, assemble, with_repairs_that_work
+from ktdeval.market.assembly import apply_repairs, with_repairs_that_work
 from ktdeval.market.checks.quality import check
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.snapshots.snapshot import Instrument
@@ -80,34 +79,7 @@ def test_two_equal_bars_and_bars_that_differ_are_none(table: pd.DataFrame) -> No
     assert "frozen_bars" not in errors(raw(table))
 
 
-def test_repeated_bars_are_dropped_or_taken_as_real() -> None:
-    source = raw(standing(20, bars=5))
-
-    dropped = assemble(source, ["drop_frozen"])
-    assert np.isnan(dropped.close[21:25]).all() or len(dropped.days) == len(DAYS) - 4
-    assert dropped.meta.repairs == ("drop_frozen: 4 rows",)
-    assert assemble(source, ["accept_breaks"]).meta.repairs == ("accept_breaks: 4 breaks",)
-
-
 # ---- days that are all off by one
-
-
-@pytest.mark.parametrize(("shift", "words"), [(1, "one day late"), (-1, "one day early")])
-def test_days_that_are_all_off_by_one_are_moved_not_dropped(shift: int, words: str) -> None:
-    table = stock()
-    moved = table.assign(date=table["date"] + pd.Timedelta(days=shift))
-    source = raw(moved)
-    found = {each.rule: each for each in check(source)}
-
-    assert found["shifted_days"].examples[0].endswith(words)
-    assert "calendar_mismatch" not in found
-    with pytest.raises(DataError, match="--repair shift_days"):
-        assemble(source)
-
-    repaired = apply_repairs(source, ["shift_days"])
-    assert repaired.bars["date"].tolist() == table["date"].tolist()
-    assert repaired.indices["date"].tolist() == table["date"].tolist()
-    assert repaired.repairs == (f"shift_days: {len(table)} rows",)
 
 
 def test_one_code_that_is_late_among_others_is_moved_alone() -> None:
@@ -151,27 +123,3 @@ def test_a_factor_that_restarts_without_a_price_step_is_chained_as_before() -> N
 
     assert fault.repairs == ("chain_factor",)
     assert " times on " not in fault.examples[0]
-
-
-# ---- advised repairs are tried first
-
-
-@pytest.mark.parametrize(("wrong", "right"), [(0, "keep_last"), (1, "keep_first")])
-def test_of_two_rows_that_differ_the_one_that_fits_the_series_is_advised(
-    wrong: int, right: str
-) -> None:
-    table = stock()
-    doubled = table.loc[[20]].assign(**{name: table.loc[20, name] * 2 for name in PRICES})
-    pair = [doubled, table.loc[[20]]] if wrong == 0 else [table.loc[[20]], doubled]
-    source = raw(pd.concat([table.drop(index=20), *pair], ignore_index=True))
-
-    fault = errors(source)["conflicting_rows"]
-    assert fault.repairs == (right,)
-    assert f"--repair {right}" in fault.fix
-    assert "was tried: it leaves" in fault.fix
-
-
-def test_a_repair_that_leaves_no_bars_is_not_advised() -> None:
-    table = stock().assign(high=1.0)
-
-    assert errors(raw(table))["impossible_bars"].repairs == ()

@@ -20,7 +20,6 @@ from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import RawMarket, check, raw_from_snapshot
 from ktdeval.market.snapshots.manifest import (
     differences,
-    load_manifest,
     snapshot_id,
     snapshot_manifest,
     with_id,
@@ -76,45 +75,6 @@ def test_a_loaded_snapshot_equals_the_saved_one(snapshot: MarketSnapshot, tmp_pa
 
     assert same(snapshot.benchmark, loaded.benchmark)
     assert np.isnan(loaded.close[2, 1])
-
-
-@given(
-    name=st.sampled_from(BAR_FIELDS),
-    row=st.integers(0, 4),
-    column=st.integers(0, 2),
-    value=st.floats(allow_infinity=False, width=64) | st.just(float("nan")),
-)
-@examples(30)
-def test_the_identity_changes_with_any_value_and_the_difference_is_named(
-    snapshot: MarketSnapshot, name: str, row: int, column: int, value: float
-) -> None:
-    changed = with_cell(snapshot, name, row, column, value)
-    lines = differences(snapshot_manifest(snapshot), changed)
-    before = getattr(snapshot, name)[row, column]
-
-    if value == before or (np.isnan(value) and np.isnan(before)):
-        assert snapshot_id(changed) == snapshot_id(snapshot)
-        assert lines == []
-    else:
-        assert snapshot_id(changed) != snapshot_id(snapshot)
-        assert lines == [f"bars.parquet: {name} differs, first on {snapshot.days[row]}"]
-
-
-def test_the_identity_is_of_content_not_of_how_it_is_held(snapshot: MarketSnapshot) -> None:
-    negative_nan = np.copysign(np.nan, -1)
-    held = {
-        name: np.asfortranarray(
-            np.where(np.isnan(grid := getattr(snapshot, name)), negative_nan, grid)
-        )
-        for name in BAR_FIELDS
-    }
-
-    assert snapshot_id(dataclasses.replace(snapshot, **held, id="x")) == snapshot_id(snapshot)
-
-    zero = with_cell(snapshot, "volume", 2, 1, 0.0)
-    minus_zero = with_cell(snapshot, "volume", 2, 1, -0.0)
-
-    assert snapshot_id(zero) == snapshot_id(minus_zero)
 
 
 @pytest.mark.parametrize(
@@ -230,36 +190,9 @@ def test_one_market_under_two_names_has_one_id_and_two_labels(
         save_snapshot(snapshot, tmp_path / "first", {"recipe.yaml": b""})
 
 
-def test_the_order_of_rows_files_and_code_styles_does_not_change_the_identity(
-    snapshot: MarketSnapshot,
-) -> None:
-    raw = market(without("600519.SH", "2024-01-04"))
-    shuffled = dataclasses.replace(raw, bars=raw.bars.sample(frac=1.0, random_state=1))
-    reordered = dataclasses.replace(
-        raw, bars=raw.bars[raw.bars.columns[::-1]], assets=raw.assets[::-1]
-    )
-
-    assert (
-        snapshot_id(assemble(shuffled)) == snapshot_id(assemble(reordered)) == snapshot_id(snapshot)
-    )
-
-
-def test_a_placebo_stays_one_as_tables_again(snapshot: MarketSnapshot) -> None:
-    placebo = dataclasses.replace(snapshot, meta=dataclasses.replace(snapshot.meta, placebo=True))
-    assert assemble(raw_from_snapshot(placebo)).meta.placebo
-    assert snapshot_id(assemble(raw_from_snapshot(placebo))) == snapshot_id(placebo)
-
-
 def test_columns_out_of_order_are_refused(snapshot: MarketSnapshot) -> None:
     with pytest.raises(DataError, match="codes are not in ascending order"):
         dataclasses.replace(snapshot, codes=snapshot.codes[::-1])
-
-
-def test_membership_is_part_of_the_identity(snapshot: MarketSnapshot) -> None:
-    changed = with_cell(snapshot, "member", 3, 0, False)
-    assert differences(snapshot_manifest(snapshot), changed) == [
-        "bars.parquet: member differs, first on 2024-01-05"
-    ]
 
 
 TAMPERED = [
@@ -382,17 +315,6 @@ def test_saving_keeps_an_equal_snapshot_fills_an_empty_folder_and_overwrites_not
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_failed_save_leaves_nothing(snapshot: MarketSnapshot, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="can't write"):
-        save_snapshot(snapshot, tmp_path / "file" / "m")
-
-    with pytest.raises(StoreError, match="can't write"):
-        save_snapshot(snapshot, tmp_path / "m", {"no/such/folder.json": b""})
-
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
-
-
 def test_a_full_disk_is_reported_and_leaves_nothing(
     snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
@@ -406,15 +328,6 @@ def test_a_full_disk_is_reported_and_leaves_nothing(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_tables_are_what_any_reader_expects(snapshot: MarketSnapshot, tmp_path: Path) -> None:
-    save_snapshot(snapshot, tmp_path / "m")
-    table = pq.read_table(tmp_path / "m" / "bars.parquet").to_pandas()
-
-    assert table.columns.tolist() == ["date", "code", *BAR_FIELDS, "member"]
-    assert len(table) == 15
-    assert load_manifest(tmp_path / "m").meta["name"] == "tiny"
 
 
 def test_leftovers_of_a_killed_process_are_removed_by_the_next(
@@ -460,36 +373,6 @@ def dated(rows: list[tuple[str, str, str, str, str]] = ROWS) -> RawMarket:
 @pytest.fixture(scope="module")
 def named() -> MarketSnapshot:
     return with_id(assemble(dated()))
-
-
-def test_names_and_codes_are_those_of_the_day(named: MarketSnapshot) -> None:
-    assert [named.name_asset(2, row)[1] for row in (BEFORE, AFTER)] == ["国泰君安", "国泰海通"]
-    assert [named.name_asset(0, row) for row in (BEFORE, AFTER)] == [
-        ("300114.SZ", "中航电测"),
-        ("302132.SZ", "中航成飞"),
-    ]
-    assert named.name_asset(1, BEFORE) == (
-        "600519.SH",
-        "600519.SH",
-    ), "today's name is not taken for one of another day"
-    assert named.as_of(BEFORE).names == ("中航电测", "600519.SH", "国泰君安")
-    assert [
-        named.asset_of(code, BEFORE)
-        for code in ("300114.SZ", "302132.SZ", "601211.SH", "000001.SZ")
-    ] == [0, None, 2, None]
-    assert [named.asset_of(code, AFTER) for code in ("300114.SZ", "302132.SZ", "601211.SH")] == [
-        0,
-        0,
-        2,
-    ]
-    assert [named.canonical(code) for code in ("300114.SZ", "302132.SZ", "000001.SZ")] == [
-        "302132.SZ",
-        "302132.SZ",
-        "000001.SZ",
-    ]
-
-    undated = dataclasses.replace(named, spells=())
-    assert undated.name_asset(2, BEFORE) == ("601211.SH", "国泰海通")
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
@@ -576,20 +459,6 @@ def test_data_known_for_one_day_only_is_named() -> None:
     assert not {"names_of_one_day", "industries_of_one_day"} & {
         finding.rule for finding in check(market())
     }, "a synthetic one"
-
-
-@pytest.mark.parametrize("days", [("2024-01-01", "2024-01-09"), ("2025-01-09", "2024-01-08")])
-def test_dated_names_that_contradict_each_other_are_refused(days: tuple[str, str]) -> None:
-    raw = dated([*ROWS, ("601211.SH", *days, "another", "601211.SH")])
-    with pytest.raises(DataError, match="name_days_overlap"):
-        assemble(raw)
-
-
-def test_a_code_that_two_assets_have_after_each_other_is_refused() -> None:
-    with pytest.raises(
-        DataError, match=r"code_of_two_assets \(first: 601211\.SH: 601211\.SH and 601989\.SH\)"
-    ):
-        assemble(dated([*ROWS, ("601989.SH", "1900-01-01", "1999-12-31", "another", "601211.SH")]))
 
 
 def test_on_days_without_a_name_the_code_is_no_later_one() -> None:

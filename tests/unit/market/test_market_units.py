@@ -19,12 +19,11 @@ from ktdeval.market.sources.column_units import (
     VOLUME_UNITS,
     Conventions,
     Unit,
-    UnitScope,
 )
 from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from raw_market import CODES, DAYS, bars, changed, market
+from raw_market import CODES, DAYS, bars, market
 from searching import examples
 
 UNITS = {
@@ -263,17 +262,6 @@ def test_following_the_advice_ends_in_the_right_units_after_one_step(
         assert [ratio.round(6).unique().tolist() for ratio in ratios] == [[1.0]] * len(results)
 
 
-def test_units_of_a_whole_board_are_named_by_it() -> None:
-    table = priced(2)
-    lots = table["code"].str[0] == "3"
-    table["volume"] = table["volume"].where(~lots, table["volume"] / 100)
-    fault = found(market(table.assign(factor=np.nan), has_factor=False, conventions=read_by()))[
-        "wrong_units"
-    ]
-
-    assert advised(fault) == "--volume-unit share,chinext=lot"
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_long() -> None:
@@ -298,33 +286,6 @@ def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_lon
 # ---- single odd rows, adjusted prices, rounding
 
 
-@pytest.mark.parametrize("has_factor", [True, False])
-def test_an_odd_row_is_a_warning(has_factor: bool) -> None:
-    raw = market(changed("600519.SH", "2024-01-04", amount=1e6), has_factor=has_factor)
-    assert found(raw).keys() == {"average_price_outside_bar"}
-
-
-def test_numbers_that_no_unit_explains_are_an_error_without_an_option() -> None:
-    fault = found(market(bars().assign(amount=bars()["amount"] * 37)))["unknown_units"]
-    assert (fault.level, fault.count, fault.repairs) == ("error", 15, ())
-    assert fault.fix.startswith("correct the columns in the file")
-
-
-@pytest.mark.parametrize("anchor", ["first", "last"])
-def test_adjusted_prices_without_a_factor_give_no_finding_on_units(anchor: str) -> None:
-    codes = tuple(f"600{number:03d}.SH" for number in range(40))
-    table = priced(3, codes, count=60)
-    factor = np.random.default_rng(5).uniform(1.1, 60, 40)[table["code"].str[3:6].astype(int)]
-
-    for name in ("open", "high", "low", "close"):
-        table[name] = table[name] * factor if anchor == "first" else table[name] / factor
-
-    raw = market(table.assign(factor=np.nan), has_factor=False)
-
-    assert found(raw).keys() == {"units_not_judged"}
-    assert found(raw)["units_not_judged"].level == "warning"
-
-
 def test_lots_show_on_the_days_on_which_prices_scaled_to_the_last_day_are_raw() -> None:
     table = priced(3, count=60)
     early = table["date"] < table["date"].unique()[20]
@@ -338,31 +299,6 @@ def test_lots_show_on_the_days_on_which_prices_scaled_to_the_last_day_are_raw() 
     fault = found(market(stored, has_factor=False, conventions=read_by()))["wrong_units"]
 
     assert advised(fault) == "--volume-unit lot,688981.SH=share"
-
-
-def test_small_volumes_in_whole_lots_are_no_fault() -> None:
-    table = priced(4)
-    table["volume"] = np.random.default_rng(2).integers(100, 2000, len(table))
-    table["amount"] = table["volume"] * table["close"]
-    lots = table.assign(volume=table["volume"] // 100 * 100.0, factor=np.nan)
-
-    assert found(market(lots, has_factor=False, conventions=read_by("lot"))) == {}
-
-
-def test_small_amounts_in_whole_thousands_are_no_fault() -> None:
-    """1,209.60 is stored as 1, and 1,000 / 120 = 8.33 is below a bar from 9.90 to 10.20."""
-    table = bars().assign(volume=120.0, amount=1_000.0)
-
-    stored = market(table, conventions=read_by("share", "thousand_CNY"))
-    whole = market(table, conventions=read_by("share", "CNY"))
-
-    assert found(stored) == {}
-    assert found(whole).keys() == {"unknown_units"}
-
-
-@pytest.mark.parametrize("name", ["amount", "volume"])
-def test_without_amounts_or_volumes_there_is_no_finding_on_units(name: str) -> None:
-    assert found(market(bars().assign(**{name: np.nan}), has_factor=False)) == {}
 
 
 # ---- the factor in volumes and prices
@@ -445,40 +381,6 @@ def test_adjusted_prices_next_to_a_factor_are_recognised() -> None:
 # ---- rates of turnover, and amounts that are volumes
 
 
-@pytest.mark.parametrize("percent", [1, 100])
-def test_a_rate_of_turnover_is_no_amount(percent: int) -> None:
-    table = priced(6).assign(factor=np.nan)
-    outstanding = table.groupby("code")["volume"].transform("max") * 30
-    rates = (table["volume"] / outstanding * percent).round(4)
-    raw = market(table.assign(amount=rates), has_factor=False)
-
-    assert found(raw).keys() == {"turnover_rate"}
-    assert found(raw)["turnover_rate"].repairs == ("drop_amount",)
-
-    left = apply_repairs(raw, ["drop_amount"])
-    assert left.bars["amount"].isna().all()
-    assert left.repairs == (f"drop_amount: {len(table)} rows",)
-
-    some = market(
-        table.assign(amount=rates.where(table["code"].str[0] == "6", table["amount"])),
-        has_factor=False,
-    )
-
-    assert found(some)["turnover_rate"].count == 36
-
-
-@pytest.mark.parametrize(("column", "scale"), [("turnover", 1), ("turnover", 1e3), ("money", 1e8)])
-def test_a_true_amount_gives_no_finding_under_any_column_name(
-    column: str, scale: float, tmp_path: Path
-) -> None:
-    table = priced(7)
-    stored = table.rename(columns={"amount": column}).assign(**{column: table["amount"] / scale})
-    raw = import_with(stored, f"--amount-unit {scale:.0f}", tmp_path)
-
-    assert found(raw) == {}
-    assert raw.bars["amount"].notna().all()
-
-
 def test_amounts_that_repeat_the_volume_are_values_or_left_out(tmp_path: Path) -> None:
     table = priced(8, ("BTC-USD", "ETH-USD"))
     values = table.assign(volume=table["amount"])
@@ -515,14 +417,6 @@ def test_a_unit_applies_to_all_codes_and_named_units_override_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "name"), [("600519.SH", "sh600519"), ("BTC-USD", "btc-usd"), ("600519.SH", "main")]
-)
-def test_a_code_of_a_unit_may_be_written_as_vendors_write_it(code: str, name: str) -> None:
-    assert UnitScope(name).has(code)
-    assert not UnitScope(name).has("688981.SH")
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("lots", "'lots' is not a unit; did you mean 'lot'"),
@@ -547,18 +441,6 @@ def test_a_unit_of_a_code_or_board_that_is_none_is_refused(name: str, tmp_path: 
 
 
 # ---- whole shares
-
-
-def test_volumes_that_are_no_counts_of_shares_are_named_where_no_amount_shows_more() -> None:
-    bare = bars().assign(amount=np.nan, volume=1234.5678)
-    (fault,) = (each for each in check(market(bare)) if each.rule == "volume_not_whole")
-
-    assert "lots with decimals" in fault.message
-
-    one = bare.assign(volume=np.where(bare["code"] == CODES[1], 1234.5678, 1000.0))
-    (fault,) = (each for each in check(market(one)) if each.rule == "volume_not_whole")
-
-    assert fault.count == len(DAYS), "one code of many"
 
 
 @examples(40)
@@ -626,13 +508,3 @@ def test_scales_of_a_reading_are_those_of_its_units_by_code(
     assert dict(zip(codes, given_amounts.tolist(), strict=True)) == dict(
         zip(CODES, amounts, strict=True)
     )
-
-
-def test_a_unit_of_some_days_scales_those_days() -> None:
-    raw = market(conventions=read_by(f"share,{DAYS[3]}..=lot"))
-
-    volumes, _ = given_scales(raw)
-
-    is_first_code = raw.table.column == raw.table.column[0]
-
-    assert volumes[is_first_code].tolist() == [1, 1, 1, 100, 100]

@@ -15,7 +15,6 @@ from ktdeval.errors import DataError
 from ktdeval.market import (
     Instrument,
     MarketSnapshot,
-    Quotes,
     bar_rows,
     find_venue,
     session_groups,
@@ -24,12 +23,6 @@ from ktdeval.market import (
 from ktdeval.market.rules.board_rules import daily_limits
 from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
 from ktdeval.stats.stylised_facts import panels_of, stylised_facts
-from ktdeval.testing import tiny_snapshot
-from ktdeval.trading.execution_costs import (
-    trailing_half_spread_ppb,
-    trailing_sigma_ppb,
-    trailing_volume,
-)
 from ktdeval_audit.later_prices import LaterPrices
 from ktdeval_compare.cells.regimes import RULES, regime_of
 from ktdeval_models.params import MemoryParams
@@ -48,13 +41,6 @@ SESSIONS = [
 PLAIN = [asset for asset, code in enumerate(MARKET.codes) if not code.endswith("01")]
 
 
-def test_an_assets_sessions_are_the_days_on_which_it_has_a_bar() -> None:
-    row = len(MARKET.days) - 5
-    for asset in not_empty(range(len(MARKET.codes))):
-        found = bar_rows(MARKET.as_of(row), asset)
-        np.testing.assert_array_equal(MARKET.days[found], own_bars(MARKET, asset, row).index)
-
-
 def test_a_group_has_the_days_on_which_one_of_its_assets_trades() -> None:
     groups = session_groups(MARKET)
     assert [len(MARKET.days[group.rows]) for group in groups] == SESSIONS
@@ -69,39 +55,6 @@ def test_a_group_has_the_days_on_which_one_of_its_assets_trades() -> None:
         assert not np.isfinite(closes).all()
         assert (before[0], before[-1]) == (0, len(closes))
         assert np.flatnonzero(np.diff(before)).tolist() == np.arange(len(DAYS))[group.rows].tolist()
-
-
-def test_a_market_of_one_calendar_is_one_group_of_all_days() -> None:
-    (group,) = session_groups(tiny_snapshot({"609001.SH": [1.0, None, 2.0]}))
-    assert group.sessions_before(range(3)).tolist() == [0, 1, 2]
-
-
-# ---- liquidity
-
-
-@pytest.mark.parametrize("window", [5, 20])
-def test_volatility_and_volume_are_of_the_sessions_before_the_day(window: int) -> None:
-    sigma = trailing_sigma_ppb(MARKET, window)
-    volume = trailing_volume(MARKET, window)
-    for row in not_empty(week_of(MARKET)):
-        for asset in not_empty(PLAIN):
-            bars = own_bars(MARKET, asset, row - 1)
-            deviation = bars["adjusted"].pct_change().tail(window).std()
-            in_todays_shares = bars["volume"] / bars["factor"] * MARKET.factor[row, asset]
-            mean = in_todays_shares.tail(window).mean()
-            where = f"{MARKET.codes[asset]} {MARKET.days[row]}"
-            assert sigma[row, asset] == pytest.approx(deviation * 1e9, rel=1e-5), where
-            assert volume[row, asset] == pytest.approx(mean, rel=1e-12), where
-
-
-def test_quoted_spreads_are_of_the_sessions_before_the_day() -> None:
-    half = 0.001 * (1.0 + np.arange(len(MARKET.days)) % 7)[:, None]
-    quotes = Quotes(bid=MARKET.close * (1 - half), ask=MARKET.close * (1 + half))
-    found = trailing_half_spread_ppb(dataclasses.replace(MARKET, quotes=quotes, id=""), 10)
-    for row in not_empty(week_of(MARKET)):
-        for asset in not_empty(PLAIN):
-            latest = bar_rows(MARKET.as_of(row - 1), asset)[-10:]
-            assert found[row, asset] == pytest.approx(half[latest].mean() * 1e9, abs=2)
 
 
 # ---- price limits
@@ -201,21 +154,6 @@ def test_a_fact_is_the_return_over_sessions_of_its_asset_from_a_fill_on() -> Non
 
     assert found[0] == pytest.approx(opens.iloc[6] / opens.iloc[0] - 1.0)
     assert np.isnan(found[1])
-
-
-def test_a_memory_looks_ahead_over_sessions_of_each_asset() -> None:
-    """`builtin/memory` on Friday knows of a stock what it makes until the Friday after, of a coin
-    until Wednesday.
-    """
-    facts = RememberedFacts(MARKET, MemoryParams(horizon=5))
-    week = {DAYS[row].day_name(): row - 14 for row in week_of(MARKET)[:7]}
-    assets = np.array(PLAIN)
-    for row in not_empty(week.values()):
-        growth, _ = facts.on_day(assets, row)
-        for asset, found in zip(not_empty(PLAIN), growth, strict=True):
-            closes = own_bars(MARKET, asset, len(DAYS) - 1)["adjusted"]
-            past = closes[: DAYS[row]]
-            assert found == pytest.approx(closes.iloc[len(past) + 4] / past.iloc[-1])
 
 
 def test_a_memory_of_an_index_is_over_its_own_sessions() -> None:

@@ -9,7 +9,6 @@ import re
 import pytest
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
-from ktdeval.masking.foreign_date_names import latin_names
 from masking_market import BASE_ROW, MARKET
 from tables import beside, on_each_row
 
@@ -58,9 +57,3 @@ def test_a_full_date_up_to_the_day_becomes_its_day_in_any_language() -> None:
     }
 
     assert days == {str(LENS.day_handle(3))}
-
-
-def test_names_of_other_languages_are_found_in_capitals_too_and_next_to_letters_not() -> None:
-    assert len(latin_names()) > 700
-    assert masked("SEPTIEMBRE") == masked("Septiembre") == "[date]"
-    assert masked("Septiembres") == "Septiembres"

@@ -82,13 +82,6 @@ def test_words_of_assets_and_dates_are_hidden(sentence: str) -> None:
         check_hidden(mention, shown)
 
 
-@pytest.mark.parametrize(
-    ("why", "sentence"), [(why, one) for why, rows in TABLE["open"].items() for one in rows]
-)
-def test_words_that_stay_open_stand_in_a_table_with_the_reason(why: str, sentence: str) -> None:
-    assert masked(plain(sentence)) == plain(sentence)
-
-
 @pytest.mark.parametrize("sentence", TABLE["open"][FILED])
 def test_a_document_hides_words_that_mean_its_own_asset_alone(sentence: str) -> None:
     (mention,) = mentions_of(sentence)

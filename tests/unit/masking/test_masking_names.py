@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ktdeval.market import Entity, MarketSnapshot
+from ktdeval.market import MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
 from ktdeval.masking.short_names import short_names
 from masking_market import BASE_ROW, MARKET
@@ -50,18 +50,6 @@ def test_names_of_a_market_without_entities_are_hidden(text: str, shown: str) ->
     assert masked(text) == shown
 
 
-def test_a_short_name_that_several_assets_share_is_that_of_the_asset_a_document_is_filed_under() -> (
-    None
-):
-    assert masked("Alphabet rose") == "[company] rose"
-    assert masked("Alphabet rose", filed=("GOOG",)) == "<GOOG> rose"
-
-
-def test_a_listed_name_is_not_derived_for_another_asset() -> None:
-    documents = replace(US.documents, entities=(Entity("KO", "former", "Costco"),))
-    assert masked("Costco rose", replace(US, documents=documents)) == "<KO> rose"
-
-
 @pytest.mark.parametrize("text", TABLES["identifiers"])
 def test_an_identifier_is_a_company(text: str) -> None:
     assert masked(f"It ({text}) rose") == "It ([company]) rose"
@@ -74,12 +62,3 @@ def test_a_number_with_a_wrong_check_digit_or_a_word_is_none(text: str) -> None:
     shown = masked(f"It ({text}) rose")
     assert shown is not None
     assert "[company]" not in shown
-
-
-def test_a_model_that_names_a_company_by_its_short_name_does_not_see_it_again() -> None:
-    guard = identities_of(US, assets=True, dates=True)
-    assert (
-        guard.withhold("Amazon and J&J, or amazon; Meta?")
-        == "[withheld] and J&J, or amazon; [withheld]?"
-    )
-    assert not guard.has_any("a meta target in alphabet order")

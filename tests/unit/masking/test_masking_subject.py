@@ -113,10 +113,3 @@ def test_a_document_under_a_former_code_is_its_assets() -> None:
     assert shown is not None
     assert with_codes(str(LENS.render(shown.text))) == "<PEP> rose, and so did <PEP>."
     assert len(shown.assets) == 1
-
-
-@pytest.mark.parametrize("kind", ["bright", "date_blind"])
-def test_where_assets_are_shown_a_code_stays(kind: str) -> None:
-    lens = Lens(MaskConfig(kind), 1, MARKET, 20)  # type: ignore[arg-type]
-    prose = TextMask(lens, MARKET).mask("KO and V rose", DAY, [MARKET.asset_index["KO"]])
-    assert str(lens.render(prose)) == "KO and V rose"

@@ -5,15 +5,12 @@ bars' other prices.
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.observation.compact import compact_sections, unpack_section
-from ktdeval.observation.state import ObservedState
-from ktdeval.observation.state_reading import recorded_state
 from searching import examples
 
 TABLE = {
@@ -85,12 +82,3 @@ def test_what_counts_stays_exact_and_what_is_no_table_stays_as_it_is() -> None:
     positions = json.dumps({"columns": ["stock_id", "shares"], "rows": [["a", 123456]]})
     sections = {"positions": positions, "candidates": "null", "day": '"day_+1"'}
     assert compact_sections(sections) == sections
-
-
-def test_a_state_and_its_record_read_alike() -> None:
-    state = ObservedState(compact_sections({"candidates": json.dumps(TABLE)}))
-    assert state.candidates["600519"].price == 12.3
-    assert math.isclose(state.prices["600519"], 12.3)
-
-    recorded = recorded_state(f"Today:\n```json\n{state.text}\n```")
-    assert recorded.values == state.values

@@ -14,7 +14,6 @@ import ktdeval
 from card_cases import card as made_card, renewed_card
 from ktdeval.cards.card_reading import load_evaluation, parse_card
 from ktdeval.cards.fields.episode_parts import Served
-from ktdeval.cards.fields.fact_types import DECIDERS
 from ktdeval.errors import CardError
 from ktdeval.harness import LOOKED_UP, AgentTraits, Decision, ShownPart
 from ktdeval.hookspecs import Spec, hookimpl
@@ -22,10 +21,9 @@ from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import Said
-from ktdeval.runner.scoring.deciders import decider_kind, run_deciders
+from ktdeval.runner.scoring.deciders import run_deciders
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
 from ktdeval.values import dumps_pretty
-from loops import not_empty
 from run_support import TASK
 
 WINDOW = "2024-03-01:2024-03-14"
@@ -90,18 +88,6 @@ def test_a_name_that_stands_for_no_model_decides_nothing(plugins: Plugins) -> No
     assert kinds(spec("remote/mine"), plugins) == []
 
 
-def test_a_plugin_of_another_package_can_not_say_that_it_is_a_rule() -> None:
-    class Offers:
-        @hookimpl
-        def ktdeval_models(self) -> list[Spec]:
-            return [Spec("mine/rule", lambda: None, "", decider="rule", remote=False)]
-
-    plugins = load_plugins()
-    plugins.add(Offers(), "mine")
-
-    assert kinds(spec("mine/rule"), plugins) == [("mine/rule", "plugin")]
-
-
 def test_further_models_decide_too(plugins: Plugins) -> None:
     further = (FurtherModel("quick", "perplexity/x", {}), FurtherModel("q", "groq/compound", {}))
     made = spec("openai/gpt-4.1", further_models=further)
@@ -164,15 +150,6 @@ def test_what_a_sandbox_showed_stands_with_the_program(plugins: Plugins) -> None
 
     (decider,) = run_deciders(spec("remote/mine", agent="command"), plugins, [said, said])
     assert (decider.steps, decider.shown) == (4, [part])
-
-
-def test_every_model_and_agent_that_ships_has_a_kind(plugins: Plugins) -> None:
-    """`plugin` is for what others bring."""
-    for name in not_empty(plugins.specs("models")):
-        full = name if "/" in name else f"{name}/any"
-        assert decider_kind(plugins, "models", full) in {*DECIDERS, "nobody"} - {"plugin"}, full
-    for name in not_empty(plugins.specs("agents")):
-        assert decider_kind(plugins, "agents", name) is None, name
 
 
 # ---- on a card

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from killing import PAUSE, killed, paused
-from ktdeval.values import filling, new_folder, temporary_folder, write_atomic
+from ktdeval.values import filling, new_folder, write_atomic
 from run_support import MASK_KEY, WINDOW, ktdeval
 
 NEW_FOLDER = f"""
@@ -92,36 +92,6 @@ def test_two_that_write_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
 
     assert names(tmp_path) == ["file.json"]
     assert (tmp_path / "file.json").read_text() == "half"
-
-
-def test_a_user_s_own_hidden_files_are_not_swept(tmp_path: Path) -> None:
-    (tmp_path / ".made.note").write_text("mine")
-    (tmp_path / ".made").mkdir()
-    (tmp_path / ".made.new-link").symlink_to(tmp_path / ".made")
-
-    with new_folder(tmp_path / "made"):
-        pass
-
-    assert names(tmp_path) == [".made", ".made.new-link", ".made.note", "made"]
-
-
-def test_folders_in_the_place_for_temporary_files_are_swept_by_their_prefix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    program = (
-        "from ktdeval.values.temporary import temporary_folder\nwith temporary_folder('ktdeval-x-'):\n   "
-        f" {PAUSE}"
-    )
-    killed(program, tmp_path, TMPDIR=str(tmp_path))
-    (tmp_path / "ktdeval-other").mkdir()
-
-    assert len(names(tmp_path)) == 2
-
-    with temporary_folder("ktdeval-x-") as folder:
-        assert names(tmp_path) == sorted(["ktdeval-other", folder.name])
-
-    assert names(tmp_path) == ["ktdeval-other"]
 
 
 # ---- folders that are filled

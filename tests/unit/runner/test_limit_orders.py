@@ -17,11 +17,10 @@ from ktdeval.errors import ConfigError
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, board_of
 from ktdeval.market.snapshots.storage import load_snapshot
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.scoring.score import rescore
 from ktdeval.trading.ledger import Ledger, OrderRecord
-from ktdeval_board.selftest.sample_board import read_transcript
 from run_support import SAME_MASK, WINDOW, Done, copy_run, ktdeval
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "limit_orders.yaml"
@@ -117,13 +116,6 @@ def test_a_ledger_has_the_column_of_limits_only_where_an_order_has_one(original:
     assert b"limit_ticks" not in encode_ledger(held)
 
 
-def test_a_model_is_shown_its_limits_and_the_rule_that_they_follow(original: Path) -> None:
-    _, second = read_transcript(episode(original))[-2:]
-    text = json.dumps(second)
-    assert "limit_cny" in text
-    assert "Orders with a limit" in json.dumps(read_transcript(episode(original)))
-
-
 def verify(run: Path) -> Done:
     return ktdeval("card", "verify", run, cwd=run.parent)
 
@@ -180,12 +172,3 @@ def test_a_task_that_hides_prices_or_asks_for_decisions_takes_no_limits(
     )
     with pytest.raises(ConfigError, match=problem):
         load_plugins([str(path)]).make_task("mine")
-
-
-@pytest.mark.parametrize("task", ["blinded_fixed_candidate", "market_blinded"])
-def test_a_task_without_limits_is_described_as_before(plugins: Plugins, task: str) -> None:
-    described = plugins.make_task(task).describe()
-    trading: Any = described["trading"]
-    prompts: Any = described["prompts"]
-    assert "limit_orders" not in trading
-    assert not [name for name in prompts if "limit" in name]

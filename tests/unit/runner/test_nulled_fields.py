@@ -8,7 +8,6 @@ until it has a line in the table. `-s` prints how many were tried.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -373,20 +372,3 @@ def test_at_least_two_hundred_fields_are_of_the_types() -> None:
 
     types = (TradingCard, ManifestFile, EpisodeMark, EpisodeSpec, Registration, GridPlan, LivePlan)
     assert sum(len(set(type_fields(inspect.type_info(each)))) for each in types) >= 500
-
-
-def test_a_new_optional_field_is_tried_and_must_be_placed() -> None:
-    @dataclasses.dataclass
-    class Document:
-        kept: str
-        new: str | None = None
-
-    found = sweep(
-        Document, [({"kept": "x", "new": "y"}, lambda made: "no" if made["kept"] != "x" else None)]
-    )
-
-    assert found.passed == {"new": ["null", "absent", "empty"]}
-    assert (found.refused, found.unreached) == ({"kept"}, set())
-
-    with pytest.raises(AssertionError):
-        held("of no table", found)

@@ -36,17 +36,6 @@ def test_a_question_is_read_back_as_it_was_written() -> None:
     assert from_plain(to_plain(question), Question, "question", ConfigError) == question
 
 
-@pytest.mark.parametrize(
-    ("against", "words"),
-    [("builtin/momentum", "against"), ("a" * 63, "against"), ("", "against")],
-)
-def test_an_opponent_is_zero_the_benchmark_or_the_id_of_a_card(against: str, words: str) -> None:
-    terms = {**TERMS, "windows": [f"W{number}" for number in range(10)], "against": against}
-
-    with pytest.raises(ConfigError, match=words):
-        from_plain(terms, Question, "question", ConfigError)
-
-
 def test_too_few_windows_are_a_reason_and_no_answer() -> None:
     found = answer(rule_of(), [0.1] * 5)
 

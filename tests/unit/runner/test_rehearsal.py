@@ -12,9 +12,8 @@ from ktdeval.harness.chat_messages import Model
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
 from ktdeval.runner.rehearsals.context_check import check_context
-from ktdeval.runner.rehearsals.conversation_size import ASSUMED, CallLimits
-from ktdeval.runner.rehearsals.model_task_fit import check_model
-from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, by_window, rehearse
+from ktdeval.runner.rehearsals.conversation_size import CallLimits
+from ktdeval.runner.rehearsals.rehearsal import FirstStep, rehearse
 from ktdeval.runner.rehearsals.step_costs import measure_task
 from ktdeval.runner.rehearsals.warm_up_calls import warm_up_rates
 from ktdeval.task_api import EpisodeSpec
@@ -50,21 +49,6 @@ def rehearsed(
     return factory, tuple(rehearse(specs, lambda: factory))
 
 
-def test_no_episode_is_started_and_no_factory_made_before_something_is_read() -> None:
-    plan = planned(TASK)
-    made: list[EpisodeFactory] = []
-
-    def make() -> EpisodeFactory:
-        made.append(plan.factory)
-        return plan.factory
-
-    first, second = rehearse([plan.specs[0], replace(plan.specs[0], seed=1)], make)
-
-    assert not made
-    assert first.total_steps == second.total_steps == 3
-    assert len(made) == 1
-
-
 def test_each_window_of_a_task_is_opened_once_and_measured_as_if_opened_each_time() -> None:
     plan = planned(TASK)
     first = replace(plan.specs[0], limit=None)
@@ -81,36 +65,6 @@ def test_each_window_of_a_task_is_opened_once_and_measured_as_if_opened_each_tim
             shared = rates[spec.window][scenario]
             assert shared.calls == rate.calls
             assert shared.input_tokens == pytest.approx(rate.input_tokens, rel=0.01)
-
-
-def test_a_first_step_has_the_requests_that_a_model_would_be_sent() -> None:
-    _, (first,) = rehearsed("bright_fixed_candidate")
-    shown = first.shown(with_lessons=False)
-    *_, last = shown.requests
-
-    assert last.submit_tool in [tool.name for tool in last.tools]
-    assert last.state is not None
-
-    text = "".join(message.content for message in last.messages)
-    labels = list(last.state.candidates)
-
-    assert labels
-    assert not [label for label in labels if label not in text]
-    assert shown.size.requests == len(shown.requests)
-    assert shown.size.sent.total >= shown.size.largest.total > 0
-
-
-def test_what_one_reader_saw_is_not_played_again_for_another() -> None:
-    factory, rehearsal = rehearsed()
-    (first,) = rehearsal
-    for model in ("builtin/momentum", "builtin/hold", "builtin/momentum"):
-        check_model(model, PLUGINS.make_model(model, {}), rehearsal, PLUGINS)
-
-    warm_up_rates(rehearsal, LIMITS)
-
-    assert len(factory.starts) == 1
-    assert first.total_steps == 3  # known from that start
-    assert len(factory.starts) == 1
 
 
 def test_the_plan_of_further_seeds_starts_each_of_their_episodes_once() -> None:
@@ -152,24 +106,3 @@ def test_an_episode_without_lessons_has_one_first_step(task: str, agent: str) ->
     assert first.shown(with_lessons=True) is first.shown(with_lessons=False)
     assert first.warm_up.requests == 0
     assert len(factory.starts) <= 2
-
-
-def test_first_steps_are_sorted_by_task_and_window_in_the_order_of_the_plan() -> None:
-    plan = planned(TASK)
-    later = replace(plan.specs[0], window=replace(plan.specs[0].span, name="later"))
-    other = replace(plan.specs[0], task="a_task")
-    rehearsal = rehearse(
-        [later, plan.specs[0], replace(later, seed=1), other], lambda: plan.factory
-    )
-
-    assert [*by_task(rehearsal)] == ["a_task", TASK]
-
-    windows = by_window(by_task(rehearsal)[TASK])
-    assert [window.name for window in windows if window] == ["later", plan.specs[0].span.name]
-    assert windows[later.window] is rehearsal[0]
-
-
-def test_the_steps_that_are_measured_are_those_of_every_scenario() -> None:
-    _, (first,) = rehearsed()
-    for scenario in ASSUMED.values():
-        assert len(first.sizes(scenario.behaviour)) == len(first.days.steps)

@@ -96,14 +96,6 @@ def test_a_window_outside_the_data_is_refused_with_what_the_data_cover(
     assert "which allow 2022-12-13…2024-04-19" in line or "no trading day" in line
 
 
-@pytest.mark.parametrize("window", ["2024-02-30:2024-03-05", "2024-13-01:2024-14-01"])
-def test_a_window_of_days_that_do_not_exist_is_refused(
-    market: Path, tmp_path: Path, window: str
-) -> None:
-    line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
-    assert window.split(":")[0] in line
-
-
 UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "no manifest": ("manifest.json", Path.unlink),
     "no table": ("bars.parquet", Path.unlink),
@@ -148,13 +140,6 @@ def test_a_config_file_that_is_wrong_is_named_with_its_line_or_field(
 ) -> None:
     (tmp_path / "run.yaml").write_text(text)
     assert message in refused(tmp_path, "--config", "run.yaml", *MOMENTUM, "--data", market)
-
-
-def test_a_config_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
-    assert "gone.yaml: can't read: No such file or directory" in refused(
-        tmp_path, "--config", "gone.yaml"
-    )
-    assert ": can't read: Is a directory" in refused(tmp_path, "--config", ".")
 
 
 # -- folders
@@ -705,29 +690,6 @@ def test_a_backend_that_fails_or_gives_other_outcomes_is_named(
 
     assert done.code == 2
     assert f"runner odd of plugin odd: {message}" in error_line(done)
-
-
-@pytest.mark.parametrize(
-    ("defect", "problem"),
-    [
-        ("1 / 0", "task odd: ZeroDivisionError: division by zero"),
-        (
-            "super().describe() | {'set': {1}}",
-            "task odd: describe(): TypeError: Object of type set is not JSON serializable",
-        ),
-    ],
-)
-def test_a_task_that_cannot_describe_itself_is_named_in_one_line(
-    tmp_path: Path, defect: str, problem: str
-) -> None:
-    (tmp_path / "odd.py").write_text(
-        f"{HEAD}from ktdeval.api import QATask\nclass Odd(QATask):\n    def describe(self):\n  "
-        f"      return {defect}\n@hookimpl\ndef ktdeval_tasks():\n    return"
-        " [Odd([{'question': '?'}], lambda *_: 0, name='odd').spec()]\n"
-    )
-    words = ("--model", "builtin/chaos", "--tasks", "odd", "--plugin", "./odd.py", "--out", "run")
-
-    assert problem in error_line(ktdeval(*words, cwd=tmp_path))
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from ktdeval.task_api.events import (
     EpisodeFinished,
     Event,
     RunFinished,
-    RunStarted,
     SampleFinished,
 )
 from repeat_plugin import SAMPLES
@@ -44,32 +43,6 @@ class Interrupting(Watch):
 
 def kinds(events: list[Event]) -> list[str]:
     return [type(event).__name__ for event in events]
-
-
-def test_a_run_begins_with_its_specs_and_ends_with_its_cards(run: BatchRun) -> None:
-    run.go(batch=False)
-    first, *_, last = run.watch.events
-
-    assert isinstance(first, RunStarted)
-    assert first.folder == str(run.folder)
-    assert [spec.task for spec in first.specs] == ["repeat"]
-    assert last == RunFinished(
-        str(run.folder), (str(run.folder / "cards/repeat.json"),), 0, "finished"
-    )
-
-
-def test_each_call_comes_before_the_sample_that_it_is_for(run: BatchRun) -> None:
-    run.go(batch=False)
-    told = [event for event in run.watch.events if isinstance(event, CallFinished)]
-    order = [kind for kind in kinds(run.watch.events) if kind in ("CallFinished", "SampleFinished")]
-
-    assert order == ["CallFinished", "SampleFinished"] * SAMPLES
-    assert [call.step for call in told] == list(range(SAMPLES))
-    assert {(call.model, call.outcome, call.attempt) for call in told} == {
-        ("openai/stub-model", "answered", 1)
-    }
-    assert [call.cost_usd for call in told] == [call.cost_usd for call in run.calls]
-    assert all(call.reply is not None and call.request.messages for call in told)
 
 
 def test_a_resumed_run_has_the_same_id_and_its_finished_episodes(run: BatchRun) -> None:
@@ -117,11 +90,3 @@ def test_an_interrupt_is_told_as_the_end_of_the_run(run: BatchRun) -> None:
         run.go(batch=False)
 
     assert run.watch.events[-1] == RunFinished(str(run.folder), (), 1, "interrupted")
-
-
-def test_samples_of_a_batch_come_without_calls(run: BatchRun) -> None:
-    run.go()
-    told = kinds(run.watch.events)
-
-    assert "CallFinished" not in told
-    assert told.count(SampleFinished.__name__) == SAMPLES

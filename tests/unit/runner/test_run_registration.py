@@ -115,13 +115,6 @@ def test_manifest_and_card_name_the_registration_and_the_card_verifies(
     assert verify_card(path, load_plugins(), {}).findings == ()
 
 
-def test_a_run_without_a_registration_mentions_none(plain: Path) -> None:
-    assert RunFolder.load(plain).manifest.registration is None
-    assert '"registration"' not in (plain / "manifest.json").read_text()
-    (path,) = (plain / "cards").glob("*.json")
-    assert '"registration"' not in path.read_text()
-
-
 @pytest.mark.slow
 def test_a_run_that_is_resumed_stays_under_its_registration(
     key_file: Path, market: Path, tmp_path: Path

@@ -61,20 +61,6 @@ def test_tokenizers_count_8000_tokens_at_most(task: str) -> None:
         assert sum(map(count, texts)) <= MOST
 
 
-@pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
-def test_no_rule_changes_and_the_version_is_another(task: str) -> None:
-    full = config_of(task)
-    compact = config_of(f"{task}_compact")
-
-    assert {name: compact.get(name) for name in RULES} == {name: full.get(name) for name in RULES}
-    assert compact["harness"] == {
-        **full["harness"],
-        "max_candidates": compact["harness"]["max_candidates"],
-    }
-    assert (full["prompt"], compact["prompt"]) == ("full", "compact")
-    assert compact["version"] == f"{full['version']}-compact"
-
-
 def test_the_config_says_what_is_left_out() -> None:
     assert config_of("deepfund_berkshire_compact")["left_out"] == [
         "news 10 of 60",
@@ -104,15 +90,6 @@ def test_set_names_the_tasks_once_and_takes_nothing_else() -> None:
 def test_a_probe_has_no_compact_prompt(task: str) -> None:
     with pytest.raises(UsageError, match=f"task {task} has no compact prompt"):
         PLUGINS.resolve_tasks((f"{task}_compact",))
-
-
-def test_a_task_of_ones_own_has_the_compact_prompt_of_the_task_that_it_extends(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "own.yaml"
-    path.write_text("family: own\nversion: '1'\nvariants:\n  mine: {extends: market_blinded}\n")
-    assert PLUGINS.resolve_tasks((f"{path}_compact",)) == ["mine_compact"]
-    assert PLUGINS.make_task("mine_compact").describe()["shown"] == 30
 
 
 @pytest.mark.slow

@@ -45,13 +45,6 @@ def first_step(
     return entry.step
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("task", DECISION_TASKS)
-def test_who_follows_the_schema_of_a_step_submits_what_is_valid(task: str, protocol: str) -> None:
-    step = first_step(task, SchemaFollower(min_items=1), protocol)
-    assert (step.provenance, step.failures) == ("model", {})
-
-
 @pytest.mark.parametrize(("task", "plain"), DECISION_TASKS.items())
 def test_who_follows_the_plain_schema_does_not(task: str, plain: Schema) -> None:
     step = first_step(task, SchemaFollower(min_items=1, plain=plain))
@@ -79,15 +72,6 @@ def _labels(tools: Any) -> list[str]:
     fields = items.get("anyOf", [items])[0]["properties"]
 
     return list(fields["stock_id"].get("enum", ()))
-
-
-def test_the_record_has_the_schema_of_the_step() -> None:
-    plan = planned("investorbench_jnj")
-    model = SchemaFollower(min_items=1)
-    entry: Any = plan.factory.open(plan.specs[0], model).run_step(0)
-    asked = entry.transcript.exchanges[0]
-
-    assert asked["schemas"] == {"submit_action": model.requests[0].tools[-1].parameters}
 
 
 def test_an_episode_with_research_offers_the_same_tools_at_every_step() -> None:

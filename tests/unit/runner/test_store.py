@@ -20,7 +20,6 @@ from hypothesis import given, strategies as st
 from msgspec.structs import asdict
 
 from ktdeval.calls.stop_flag import StopSignal
-from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.step_session import TranscriptEntry
@@ -151,17 +150,6 @@ def complete(folder):
     return folder.mark(SPEC)
 
 
-def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
-    ledger = Ledger(
-        SPEC.to_json(), 100_000_000, [step(0), step(1, failures={}, orders=[], positions=[])]
-    )
-    path = tmp_path / "ledger.parquet"
-    path.write_bytes(encode_ledger(ledger))
-
-    assert load_ledger(path) == ledger
-    assert encode_ledger(load_ledger(path)) == path.read_bytes()
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
@@ -194,16 +182,6 @@ def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_
     assert folder.load_transcript(SPEC) == [transcript_entry(0), transcript_entry(1)]
     assert folder.mark(SPEC).wall_s == 1.0
     assert not (folder.episode_path(SPEC) / "journal.jsonl").exists()
-
-
-def test_an_episode_that_was_resumed_with_other_code_keeps_the_steps_of_each(tmp_path):
-    one = Maker(ktdeval="0.1.0", code="1" * 16, python="3.11.4")
-    other = Maker(ktdeval="0.1.0", code="2" * 16, python="3.11.4")
-    folder = run_folder(tmp_path / "run", map(step, range(4)), [one, one, other, None])
-    mark = complete(folder)
-
-    assert mark.steps == 4
-    assert [(made.code, made.steps) for made in mark.made_by] == [(one.code, 2), (other.code, 1)]
 
 
 scalars = (
@@ -316,15 +294,6 @@ def test_a_ledger_of_another_version_is_an_error_that_names_the_file(tmp_path: P
 
     with pytest.raises(StoreError, match=r"ledger.parquet.*version"):
         load_ledger(path)
-
-
-def test_quantities_and_prices_of_a_code_have_its_own_scale() -> None:
-    ledger = ledgers()[1]
-    assert (ledger.scale("TSLA"), ledger.scale("600519.SH"), ledger.scale(None)) == (
-        Scale(10_000, 10_000),
-        Scale(),
-        Scale(),
-    )
 
 
 # -- an episode, step by step into its journal

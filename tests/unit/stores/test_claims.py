@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,14 +42,6 @@ def of() -> Workers:
     return Workers(memory_store(), Clock())
 
 
-def test_a_claimed_unit_is_given_to_nobody_else(of: Workers) -> None:
-    first = of.board("one").claim("u")
-    assert first is not None
-    assert (first.unit, first.generation, first.earlier) == ("u", 1, ())
-    assert first.is_ours()
-    assert of.board("two").claim("u") is None
-
-
 def test_threads_of_one_worker_never_get_the_same_unit(tmp_path: Path) -> None:
     board = ClaimBoard(LocalStore(tmp_path), "", "one", LEASE_S)
     got = in_threads(8, lambda _: board.claim("u"))
@@ -72,30 +63,6 @@ def test_a_unit_whose_holder_beats_stays_its_own_for_any_time(of: Workers) -> No
         assert two.claim("u") is None
 
 
-def test_a_unit_is_taken_over_a_lease_after_the_observer_saw_the_last_beat(of: Workers) -> None:
-    one = of.board("one")
-    two = of.board("two")
-    claim = one.claim("u")
-    of.clock.pass_s(10 * LEASE_S)  # two has not looked yet
-
-    assert two.claim("u") is None
-
-    of.clock.pass_s(LEASE_S - 1)
-    assert two.claim("u") is None
-    assert two.holder("u") == one.beats.me
-
-    of.clock.pass_s(1)
-    assert two.holder("u") is None
-
-    taken = two.claim("u")
-    assert claim is not None
-    assert taken is not None
-    assert taken.generation == 2
-    assert taken.earlier == (one.beats.me,)
-    assert taken.is_ours()
-    assert not claim.is_ours()
-
-
 def test_a_holder_that_never_beat_expires_too(of: Workers) -> None:
     silent = ClaimBoard(of.store, "grid", "silent", LEASE_S, of.clock)
     assert silent.claim("u") is not None
@@ -105,97 +72,6 @@ def test_a_holder_that_never_beat_expires_too(of: Workers) -> None:
 
     of.clock.pass_s(LEASE_S)
     assert two.claim("u") is not None
-
-
-def test_the_holder_says_how_long_its_lease_is(of: Workers) -> None:
-    patient = ClaimBoard(of.store, "grid", "patient", 10 * LEASE_S, of.clock)
-    patient.beats.beat()
-
-    assert patient.claim("u") is not None
-
-    two = of.board("two")
-    assert two.claim("u") is None
-
-    of.clock.pass_s(9 * LEASE_S)
-    assert two.claim("u") is None
-
-    of.clock.pass_s(LEASE_S)
-    assert two.claim("u") is not None
-
-
-def test_a_worker_that_was_taken_over_can_finish_and_release_nothing(of: Workers) -> None:
-    one = of.board("one")
-    two = of.board("two")
-    three = of.board("three")
-    zombie = one.claim("u")
-    two.claim("u")
-    of.clock.pass_s(LEASE_S)
-    two.beats.beat()
-    taken = two.claim("u")
-
-    assert zombie is not None
-    assert taken is not None
-    assert not zombie.is_ours()
-    assert not zombie.finish(b"by one")
-
-    zombie.release()
-    assert three.claim("u") is None
-    assert taken.finish(b"by two")
-    assert three.done_data("u") == b"by two"
-
-
-def test_a_process_can_claim_again_what_was_taken_from_it_and_its_old_claim_frees_nothing(
-    of: Workers,
-) -> None:
-    one = of.board("one")
-    two = of.board("two")
-    lost = one.claim("u")
-    two.claim("u")
-    of.clock.pass_s(LEASE_S)
-    taken = two.claim("u")
-
-    assert lost is not None
-    assert taken is not None
-    assert one.claim("u") is None  # a thread of it still holds the lost claim
-    assert not lost.is_ours()
-
-    taken.release()
-    again = one.claim("u")
-
-    assert again is not None
-    assert again.generation == 3
-
-    lost.release()
-    assert not lost.finish(b"")
-    assert one.claim("u") is None
-    assert again.is_ours()
-
-
-def test_two_takers_get_one_generation(of: Workers) -> None:
-    of.board("one").claim("u")
-    takers = [of.board("two"), of.board("three")]
-
-    assert [taker.claim("u") for taker in takers] == [None, None]
-
-    of.clock.pass_s(LEASE_S)
-
-    for taker in takers:
-        taker.beats.beat()
-
-    got = [taker.claim("u") for taker in takers]
-
-    assert [claim is None for claim in got] == [False, True]
-
-
-def test_who_takes_over_learns_of_all_earlier_holders_the_latest_first(of: Workers) -> None:
-    boards = [of.board(name) for name in ("one", "two", "three")]
-    for before, board in enumerate(boards):
-        assert board.claim("u") is None or before == 0
-        of.clock.pass_s(LEASE_S)
-        last = board.claim("u")
-
-    assert last is not None
-    assert [holder.worker for holder in last.earlier] == ["two", "one"]
 
 
 def test_a_released_unit_is_free_at_once(of: Workers) -> None:
@@ -261,28 +137,6 @@ def test_a_worker_takes_over_its_own_claims_at_once_if_its_previous_process_ende
     again = of.board("one", previous_ended=True).claim("u")
     assert again is not None
     assert again.generation == 2
-
-
-def test_beats_of_a_new_process_do_not_keep_claims_of_the_old_one(of: Workers) -> None:
-    of.board("one").claim("u")
-    new = of.board("one")
-    two = of.board("two")
-
-    assert two.claim("u") is None
-
-    of.clock.pass_s(LEASE_S)
-    new.beats.beat()
-
-    assert two.claim("u") is not None
-
-
-def test_units_may_be_folders_of_other_units(of: Workers) -> None:
-    one = of.board("one")
-    two = of.board("two")
-
-    assert one.claim("card/model/task") is not None
-    assert two.claim("card/model") is not None
-    assert one.claim("card/model") is None
 
 
 @pytest.mark.parametrize("unit", ["../u", "", "/u", "a//b", "a\\b", "a/.b"])
@@ -375,18 +229,6 @@ def test_there_is_no_result_of_a_unit_that_is_not_done(of: Workers) -> None:
         of.board("one").done_data("u")
 
 
-def test_the_example_of_the_page_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
-) -> None:
-    page = (repository / "docs/grid-workers.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(example, {})
-    board = ClaimBoard(LocalStore(tmp_path / "grid"), "", "observer", LEASE_S)
-
-    assert board.done_data("episode-1") == b"result"
-
-
 def test_a_fence_lets_nothing_through_once_the_unit_was_taken_over(of: Workers) -> None:
     one = of.board("one")
     two = of.board("two")
@@ -402,40 +244,3 @@ def test_a_fence_lets_nothing_through_once_the_unit_was_taken_over(of: Workers) 
 
     with pytest.raises(FencedError, match="has taken u over from one"):
         claim.check()
-
-
-def test_an_answer_counts_for_a_while_if_the_caller_says_so_but_not_after_a_pause(
-    of: Workers,
-) -> None:
-    one = of.board("one")
-    two = of.board("two")
-    claim = one.claim("u")
-
-    assert claim is not None
-
-    two.claim("u")
-    of.clock.pass_s(LEASE_S)
-    claim.check(fresh_s=1.0)
-    taken = two.claim("u")
-
-    assert taken is not None
-
-    claim.check(fresh_s=1.0)
-    of.clock.pass_s(1.0)
-
-    with pytest.raises(FencedError):
-        claim.check(fresh_s=1.0)
-
-    of.clock.pass_s(-1.0)
-    with pytest.raises(FencedError):  # what is lost is lost
-        claim.check(fresh_s=1.0)
-
-    assert one.claim("u") is None  # the thread that lost it has not released it yet
-
-    taken.release()
-    with pytest.raises(FencedError):
-        claim.check()
-
-    claim.release()
-
-    assert one.claim("u") is not None

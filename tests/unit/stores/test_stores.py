@@ -81,23 +81,6 @@ def store(tmp_path: Path) -> LocalStore:
     return LocalStore(tmp_path / "store")
 
 
-def test_a_folder_has_paths_and_a_url_has_none(store: LocalStore) -> None:
-    assert store.local_path("a/b") == store.root / "a" / "b"
-    assert memory_store().local_path("a/b") is None
-
-
-def test_an_empty_store_lists_nothing_and_is_not_made_by_reading(store: LocalStore) -> None:
-    assert list(store.list()) == []
-    assert not store.exists("a")
-
-    store.delete("a")
-
-    with pytest.raises(MissingKey, match="no such file"):
-        store.read("a")
-
-    assert not store.root.exists()
-
-
 def test_temporary_and_foreign_files_are_not_listed(store: LocalStore) -> None:
     store.replace("a/b", b"1")
     (store.root / "a" / ".b.0123.new").write_bytes(b"half")
@@ -107,13 +90,6 @@ def test_temporary_and_foreign_files_are_not_listed(store: LocalStore) -> None:
     os.mkfifo(store.root / "a" / "pipe")
 
     assert [found.key for found in store.list()] == ["a/b"]
-
-
-def test_no_temporary_file_is_left(store: LocalStore) -> None:
-    assert store.create("a", b"1")
-    assert not store.create("a", b"2")
-    store.replace("a", b"3")
-    assert list(store.root.iterdir()) == [store.root / "a"]
 
 
 def test_links_out_of_the_store_are_neither_read_nor_written(
@@ -152,23 +128,6 @@ def test_a_key_that_is_a_folder_of_other_keys_is_an_error(store: LocalStore) -> 
         store.create("a/b/c", b"")
 
 
-def test_a_link_that_was_made_though_the_system_said_it_exists_is_known_by_its_count(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A network file system sends a link again when its answer was lost."""
-    link = os.link
-
-    def link_twice(*paths: Path) -> None:
-        link(*paths)
-        link(*paths)
-
-    monkeypatch.setattr(os, "link", link_twice)
-
-    assert store.create("a", b"1")
-    assert not store.create("a", b"2")
-    assert store.read("a") == b"1"
-
-
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_file_system_without_links_is_refused_for_coordination(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch, number: int
@@ -185,18 +144,6 @@ def test_a_file_system_without_links_is_refused_for_coordination(
     assert list(store.root.iterdir()) == [store.root / "a"]
 
 
-def test_a_full_disk_is_one_clear_line(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    store.replace("a", b"old")
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(StoreError, match=r"a: can't write: No space left on device; free space"):
-        store.replace("a", b"new")
-
-    assert store.read("a") == b"old"
-
-
 # ---- places
 
 
@@ -206,15 +153,6 @@ def test_a_path_and_a_file_url_open_a_folder(tmp_path: Path) -> None:
         assert isinstance(store, LocalStore)
         assert store.root == tmp_path
         assert store.place == str(tmp_path)
-
-
-def test_a_url_opens_again_what_was_written() -> None:
-    place = f"memory://{uuid.uuid4().hex}/below"
-    open_store(place).replace("a/b", b"1")
-
-    assert open_store(place).read("a/b") == b"1"
-    assert [found.key for found in open_store(f"{place}/").list()] == ["a/b"]
-    assert open_store(place).place == place
 
 
 @pytest.mark.parametrize(
@@ -243,13 +181,6 @@ class _Broken(MemoryFileSystem):
 
     def cat_file(self, *_: object, **__: object) -> bytes:
         raise _OwnError("name or service not known")
-
-
-def test_a_driver_that_fails_by_an_error_of_its_own_is_one_line() -> None:
-    fsspec.register_implementation("broken", _Broken, clobber=True)
-    store = open_store("broken://host/x")
-    with pytest.raises(StoreError, match="broken://host/x: a: name or service not known; check"):
-        store.read("a")
 
 
 @pytest.mark.parametrize(

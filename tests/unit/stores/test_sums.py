@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, lists, sampled_from, tuples
 
 from ktdeval.errors import StoreError
-from ktdeval.stores import Heartbeats, LocalStore, SharedSum, Store, StoreUnavailable
+from ktdeval.stores import Heartbeats, SharedSum, Store
 from searching import examples
 from store_places import Clock, memory_store
 from sum_replay import recorded_states, used_after
-from threads import in_threads
 
 LEASE_S = 60.0
 LOG = "sums/dollars"
@@ -55,28 +52,11 @@ def test_what_is_drawn_never_exceeds_the_limit() -> None:
     assert two.draw(35)
 
 
-def test_without_a_limit_everything_is_granted_and_counted() -> None:
-    total = Holders(limit=None).sum()
-
-    assert total.draw(10**15)
-    assert used(total) == 10**15
-
-
 def test_an_amount_of_exactly_the_limit_is_granted_and_nothing_more() -> None:
     total = Holders(limit=7).sum()
     assert total.draw(7)
     assert not total.draw(1)
     assert total.draw(0)
-
-
-def test_what_was_used_beyond_what_was_drawn_counts_and_then_nothing_is_granted() -> None:
-    total = Holders(limit=100).sum()
-
-    assert total.draw(10)
-
-    total.give_back(-110)
-    assert used(total) == 120
-    assert not total.draw(0)
 
 
 def test_others_may_give_back_until_they_leave_or_their_lease_is_over() -> None:
@@ -105,102 +85,13 @@ def test_others_may_give_back_until_they_leave_or_their_lease_is_over() -> None:
     assert used(asker) == 56
 
 
-def test_leaving_again_changes_nothing() -> None:
-    holders = Holders()
-    total = holders.sum()
-
-    assert total.draw(50)
-
-    total.leave(20)
-    total.leave(0)
-
-    assert used(holders.sum("two")) == 30
-    assert len(recorded_states(holders.store, LOG)) == 2
-
-
 @pytest.mark.parametrize("amount", [-1, -(10**9)])
 def test_a_negative_amount_is_not_drawn(amount: int) -> None:
     with pytest.raises(StoreError, match="must not be negative"):
         Holders().sum().draw(amount)
 
 
-def test_threads_share_a_sum_without_losing_a_change(tmp_path: Path) -> None:
-    holders = Holders(limit=1000, store=LocalStore(tmp_path))
-    one = holders.sum("one")
-    two = holders.sum("two")
-
-    def work(number: int) -> int:
-        total = one if number % 2 else two
-        for amount in range(1, 6):
-            assert total.draw(amount + 3)
-            total.give_back(3)
-
-        return 15
-
-    assert in_threads(4, work) == [15] * 4
-    assert used(one) == used(two) == 60
-    assert used_after(recorded_states(holders.store, LOG), 1000) == 60
-
-
-def test_entries_are_numbered_without_gaps_and_a_late_comer_finds_the_last() -> None:
-    holders = Holders(limit=None)
-    total = holders.sum()
-    for count in range(1, 40):
-        total.draw(1)
-        assert used(holders.sum(f"late-{count}")) == count
-
-    names = [found.key.rsplit("/", 1)[1] for found in holders.store.list(LOG)]
-
-    assert names == [f"{number:08}.json" for number in range(1, 40)]
-
-
-def test_an_amount_whose_answer_was_lost_counts_as_used() -> None:
-    holders = Holders(limit=100)
-
-    class Forgetful:
-        loses = True
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(holders.store, name)
-
-        def create(self, key: str, data: bytes) -> bool:
-            is_created = holders.store.create(key, data)
-            if self.loses:
-                raise StoreUnavailable("no answer")
-
-            return is_created
-
-    store = Forgetful()
-    holders.sum("one")
-    total = SharedSum(store, LOG, 100, holders.beats["one"])  # type: ignore[arg-type]
-
-    with pytest.raises(StoreUnavailable):
-        total.draw(70)
-
-    store.loses = False
-    assert used(total) == 70
-    assert not total.draw(31)
-    assert total.draw(30)
-
-
 # ---- sums that earlier versions wrote
-
-_HOLDER = b'{"lease_s":60.0,"session":"ab","worker":"w"}'
-_EARLIER = (
-    b'{"change":{"amount":7,"grants":["g"],"holder":' + _HOLDER + b',"id":"c","kind":"settle",'
-    b'"purpose":""},"number":1,"state":{"open":{"mark":{"amount":0,"holder":' + _HOLDER + b","
-    b'"purpose":"drawn"}},"used":7}}'
-)
-
-
-def test_a_sum_of_an_earlier_version_goes_on() -> None:
-    holders = Holders(limit=10)
-    holders.store.create(f"{LOG}/0001/entries/00000001.json", _EARLIER)
-    total = holders.sum()
-
-    assert total.may_others_give_back()
-    assert not total.draw(4)
-    assert total.draw(3)
 
 
 def test_a_sum_that_an_earlier_version_compacted_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from ktdeval.trading.execution_costs import Quote, fill_ticks, half_spread_ppb
+from ktdeval.trading.execution_costs import Quote, fill_ticks
 from ktdeval.trading.venue_terms import ExecutionTerms
 from searching import examples
 
@@ -130,17 +130,6 @@ def test_fill_prices_are_those_worked_by_hand(
         buy,
         sell,
     )
-
-
-def test_spread_grows_with_volatility_and_shrinks_with_activity() -> None:
-    """h * sigma / 2 % * (W* / W)^(1/3): an eighth of the activity doubles it; twice the volatility
-    does by 2 / 2^(1/3).
-    """
-    usual = quote(BY_LIQUIDITY, reference=400_000)
-
-    assert half_spread_ppb(usual) == 821_000
-    assert half_spread_ppb(replace(usual, volume=125_000)) == 1_642_000
-    assert half_spread_ppb(replace(usual, sigma_ppb=40_000_000)) == 1_303_257
 
 
 def random_quote(chance: random.Random) -> tuple[Quote, int]:

@@ -127,29 +127,6 @@ def test_order_split_over_days_costs_what_the_formula_says(
     assert paid == pytest.approx(bps, abs=0.01)
 
 
-def test_policy_that_splits_orders_ends_with_more_money_than_one_that_does_not() -> None:
-    """In and out again: at once each way, and over five days each way."""
-    tape = flat_tape(Execution(half_spread_bps=2, impact=0.604, permanent=0.5))
-    idle: Action = ()
-    at_once = [(order("BUY", 50_000, tape),), *[idle] * 8, (order("SELL", 50_000, tape),)]
-    in_parts = [(order("BUY", 10_000, tape),)] * 5 + [(order("SELL", 10_000, tape),)] * 5
-
-    whole = trade(tape, at_once)[-1]
-    split = trade(tape, in_parts)[-1]
-
-    assert whole.after.positions == split.after.positions == {}
-    assert whole.nav_minor < split.nav_minor < CASH * 100
-    # 2 * (2 + 0.604 * 200 * sqrt(0.05)) bps of 5,000,000
-    assert CASH - whole.nav_minor / 100 == pytest.approx(
-        5_000_000 * 2e-4 * (2 + 120.8 * sqrt(0.05)), rel=1e-3
-    )
-    # sells pay no permanent part: 2 * (2 + 120.8 * sqrt(0.01)) and 0.5 * 12.08 * mean(sqrt(k))
-    lasting = 0.5 * 12.08 * sum(sqrt(k) for k in range(5)) / 5
-    assert CASH - split.nav_minor / 100 == pytest.approx(
-        5_000_000 * 1e-4 * (2 * (2 + 12.08) + lasting), rel=1e-3
-    )
-
-
 @pytest.mark.parametrize("inside_bar", [False, True])
 def test_two_orders_of_a_day_pay_no_less_than_one(inside_bar: bool) -> None:
     tape = flat_tape(Execution(impact=1.0, inside_bar=inside_bar))
@@ -199,48 +176,6 @@ def test_odd_lot_is_sold_whole_at_the_cap_and_in_lots_of_a_hundred_below_it(
 
     (outcome,) = booked.outcomes
     assert (outcome.status, outcome.rule, outcome.shares // scale) == (status, rule, shares)
-
-
-def filled_by_day(booked: list[Settlement], tape: MarketTape) -> list[int]:
-    scale = tape.rules.scales[0].steps_per_unit
-    return [sum(outcome.shares for _, outcome in day.fills) // scale for day in booked]
-
-
-def test_carried_order_works_until_it_is_filled() -> None:
-    tape = flat_tape(Execution(max_participation=0.1, rest="carry"), volume=1_000)
-    booked = trade(tape, [(order("BUY", 250, tape),), (), (), ()])
-
-    assert filled_by_day(booked, tape) == [100, 100, 50, 0]
-    assert booked[0].outcomes[0].rule == "volume"
-    assert [one.rule for one in booked[2].carried_outcomes] == [None]
-    assert booked[2].after.working == booked[3].carried == ()
-
-
-def test_rest_is_cancelled_unless_it_is_carried() -> None:
-    tape = flat_tape(Execution(max_participation=0.1), volume=1_000)
-    booked = trade(tape, [(order("BUY", 250, tape),), (), ()])
-
-    assert filled_by_day(booked, tape) == [100, 0, 0]
-
-
-def test_new_order_of_its_asset_replaces_a_carried_one_even_when_rejected() -> None:
-    tape = flat_tape(Execution(max_participation=0.1, rest="carry"), volume=1_000)
-    bad = Order(0, "SELL", 0.5, "", None, 0)
-    booked = trade(tape, [(order("BUY", 250, tape),), (bad,), ()])
-
-    assert filled_by_day(booked, tape) == [100, 0, 0]
-    assert booked[1].carried == ()
-
-
-def test_factor_change_ends_a_carried_order() -> None:
-    factor = [[1.0], [1.0], [2.0], [2.0], [2.0]]
-    tape = flat_tape(
-        Execution(max_participation=0.1, rest="carry"), volume=1_000, n_days=5, factor=factor
-    )
-    booked = trade(tape, [(order("BUY", 250, tape),), (), ()])
-
-    assert filled_by_day(booked, tape) == [100, 0, 0]
-    assert booked[1].corporate_actions[0].ratio == 2.0
 
 
 def test_margin_call_ends_a_carried_order_to_buy_back() -> None:

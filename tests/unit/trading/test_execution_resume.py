@@ -18,7 +18,6 @@ from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order, TradingConfig
 from ktdeval.values import decode_json, encode_canonical
-from loops import not_empty
 from trading_market import make_market
 
 N_STEPS = 8
@@ -101,9 +100,3 @@ def test_carried_orders_and_rests_are_in_the_ledger_and_read_again(tmp_path: Pat
     (tmp_path / "ledger.parquet").write_bytes(encode_ledger(ledger))
 
     assert load_ledger(tmp_path / "ledger.parquet") == ledger
-
-
-def test_steps_without_carried_orders_do_not_name_them() -> None:
-    for step in not_empty(booked(keeper("cancel"), 0)):
-        assert "carried" not in encode_canonical(step)
-        assert "working" not in encode_canonical(step)

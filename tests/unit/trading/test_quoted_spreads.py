@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, DataError
-from ktdeval.market import Execution, MarketSnapshot, assemble, execution_words, load_snapshot
+from ktdeval.market import Execution, MarketSnapshot, execution_words, load_snapshot
 from ktdeval.market.checks.quality import check, raw_from_snapshot
-from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.market.snapshots.storage import save_snapshot
@@ -22,8 +20,6 @@ from ktdeval.trading import Account, AccountConfig, MarketTape, Order
 from ktdeval.trading.execution_costs import UNQUOTED, trailing_half_spread_ppb
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Outcome, Position
-from ktdeval_data.long_table import read_long
-from ktdeval_data.params import LongParams
 from ktdeval_data.placebo import PlaceboRecipe, placebo_of
 from ktdeval_live.days.market_increments import days_before, market_as_known
 from terminal import Terminal
@@ -74,19 +70,6 @@ def test_a_fill_pays_half_of_the_mean_spread_of_the_days_before() -> None:
     assert fill(snapshot, "SELL").price_ticks == PRICE - 100
 
 
-def test_the_mean_is_of_the_days_with_both_quotes_up_to_the_decision() -> None:
-    # half spreads of 10, 20, -, 30, -, -, 40, 50 bps; one-sided, crossed and no quotes are none
-    bid = column(9.99, 9.98, 9.99, 9.97, 10.02, 0.0, 9.96, 9.95, 1.0)
-    ask = column(10.01, 10.02, 0.0, 10.03, 10.0, 0.0, 10.04, 10.05, 9.0)
-    snapshot = make_market(CODES[:1], [[10.0]] * 9, quotes=Quotes(bid, ask))
-
-    spreads = trailing_half_spread_ppb(snapshot, 20)[:, 0]
-
-    assert spreads.tolist() == [UNQUOTED] * 8 + [3_000_000]
-    # Of the last five days, three have quotes.
-    assert trailing_half_spread_ppb(snapshot, 5)[-1, 0] == UNQUOTED
-
-
 def test_equal_quotes_are_a_spread_of_zero_and_no_unknown_one() -> None:
     snapshot = market(quoted(10.0, 10.0))
 
@@ -110,31 +93,7 @@ def test_five_days_with_quotes_are_enough() -> None:
     assert fill(market(quotes), row=7).price_ticks == PRICE + 100
 
 
-def test_half_a_tick_of_the_venue_is_the_least_spread() -> None:
-    config = replace(RULES, execution=Execution(spread="quotes"))
-    day = MarketTape.from_snapshot(market(quoted(9.9999, 10.0001)), config).day(6)
-    wish = Order(0, "BUY", 0.5, "test", None, 100)
-    _, (outcome,) = execute(Account(100_000_000, {}), day, (wish,))
-
-    assert outcome.price_ticks == PRICE + 50  # of 0.01 CNY
-
-
 # -- what must not be
-
-
-@pytest.mark.parametrize("row", [6, 7])
-def test_quotes_of_the_fill_day_and_later_change_no_fill(row: int) -> None:
-    later = quoted()
-    assert later.ask is not None
-    later.ask[row:, 0] = 12.0
-    before = quoted()
-    assert before.ask is not None
-    before.ask[row - 1, 0] = 12.0
-
-    paid = fill(market(quoted()), row=row).price_ticks
-
-    assert fill(market(later), row=row).price_ticks == paid
-    assert fill(market(before), row=row).price_ticks > paid
 
 
 _ANY = st.sampled_from([np.nan, np.inf, -np.inf, -5.0, 0.0, 1e-300, 9.99, 10.0, 10.01, 1e300])
@@ -205,25 +164,6 @@ def test_a_spread_by_quotes_is_told_and_not_free() -> None:
 # -- from a file to a stored market
 
 
-def test_quotes_are_stored_and_part_of_the_identity_only_where_there_are_some(
-    tmp_path: Path,
-) -> None:
-    plain = market()
-    with_quotes = market(quoted())
-
-    assert snapshot_id(with_quotes) != snapshot_id(plain)
-    assert snapshot_id(replace(plain, quotes=Quotes())) == snapshot_id(plain)
-    assert not (tmp_path / "plain/quotes.parquet").exists()
-
-    save_snapshot(with_quotes, tmp_path / "m")
-    stored = load_snapshot(tmp_path / "m")
-    np.testing.assert_array_equal(stored.quotes.bid, with_quotes.quotes.bid)
-    np.testing.assert_array_equal(stored.quotes.ask, with_quotes.quotes.ask)
-
-    again = assemble(raw_from_snapshot(stored), ["accept_member_count"])
-    assert snapshot_id(replace(again, meta=stored.meta)) == snapshot_id(stored)
-
-
 def test_changed_quotes_of_a_stored_market_are_refused(tmp_path: Path) -> None:
     save_snapshot(market(quoted()), tmp_path / "m")
     path = tmp_path / "m/quotes.parquet"
@@ -254,19 +194,6 @@ def bars_file(folder: Path, *rows: str, bid: str = "bid", ask: str = "ask") -> l
     path = folder / "bars.csv"
     path.write_text(HEADER.format(bid=bid, ask=ask) + "\n".join(rows) + "\n", encoding="utf-8")
     return ["data", "make", "long", "--bars", str(path), "--out", str(folder / "m")]
-
-
-@pytest.mark.parametrize(("bid", "ask"), [("bid", "ask"), ("BID", "ASK"), ("买一价", "卖一价")])
-def test_quotes_are_read_from_the_bars(tmp_path: Path, bid: str, ask: str) -> None:
-    assert main(bars_file(tmp_path, *ROWS, bid=bid, ask=ask)) == 0
-    snapshot = load_snapshot(tmp_path / "m")
-    spreads = snapshot.quotes.half_spreads
-    assert spreads is not None
-
-    # A day with one quote, and a day without trade, have no spread.
-    np.testing.assert_allclose(spreads[:, 0], [0.001, 0.02 / 10.1, np.nan, np.nan])
-    # They go nowhere else: what is shown of a day has no quotes.
-    assert not hasattr(snapshot.as_of(1), "quotes")
 
 
 @pytest.mark.exhaustive
@@ -325,15 +252,6 @@ def test_each_fault_of_quotes_is_one_finding(bid: float, ask: float, kind: str |
 
     assert [(each.rule, each.count) for each in found] == ([(kind, 1)] if kind else [])
     assert all(each.examples == ("600001.SH 1970-01-03",) for each in found)
-
-
-def test_rows_that_differ_in_their_quotes_are_no_repeats(tmp_path: Path) -> None:
-    other = ROWS[1].replace("10.08", "10.07")
-    read = read_long(LongParams(bars=bars_file(tmp_path, *ROWS, other)[4]))
-
-    kinds = {finding.rule for finding in check(read)}
-    assert "conflicting_rows" in kinds
-    assert "duplicate_rows" not in kinds
 
 
 def test_a_column_of_bids_alone_is_no_market_of_quotes(tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import floor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, strategies as st
 from msgspec.structs import replace
 
 from ktdeval.errors import DataError, InvariantError
@@ -37,7 +35,6 @@ from ktdeval.trading.market_tape import (
 )
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
 from ktdeval.trading.venue_terms import PPB, limits_of, scaled_int, terms_of
-from searching import examples
 from trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
@@ -85,74 +82,12 @@ def test_trading_stops_half_a_point_before_the_boards_limit(
         assert (day.limit_up[0], day.limit_down[0]) == (up, down), open_
 
 
-def test_the_buffer_is_configurable_to_the_exact_limit() -> None:
-    market = make_market([MAIN], [[10.0], [10.99], [12.09]])
-    exact = MarketTape.from_snapshot(market, TradingConfig(limit_buffer_pct=0.0))
-    assert exact.day(1).limit_up[0] == 0
-    assert exact.day(2).limit_up[0] == 1, "12.09 is above 10.99 * 1.10 = 12.089"
-
-
-def test_limits_count_from_the_previous_close_in_the_days_own_terms() -> None:
-    first = tape(MAIN, [10.0, 11.0]).day(0)
-    listing = tape(MAIN, [None, 99.0, 99.0], volume=[None, 5.0, 5.0]).day(1)
-
-    assert listing.tradable[0] == 1, "a name without a previous close trades"
-
-    split = tape(MAIN, [10.0, 5.2], factor=[1.0, 2.0]).day(1)
-    assert split.events == {0: FactorEvent(2_000_000_000, 100_000, 50_000)}
-
-    not_the_open = tape(MAIN, [20.0, 10.9], closes=[10.0, 10.9]).day(1)
-
-    for day in (first, listing, split, not_the_open):
-        assert (day.limit_up[0], day.limit_down[0]) == (0, 0)
-
-
-def test_a_name_without_open_or_volume_keeps_its_mark_and_does_not_trade() -> None:
-    suspended = tape(MAIN, [10.0, None, None], closes=[10.3, None, None])
-    idle = tape(MAIN, [10.0, 10.5, 10.5], closes=[10.0, 10.6, 10.5], volume=[1.0, 0.0, None])
-    for day, marks in (
-        (suspended.day(1), (103_000, 103_000)),
-        (suspended.day(2), (103_000, 103_000)),
-        (idle.day(1), (100_000, 106_000)),
-    ):
-        assert (day.tradable[0], day.open_ticks[0], day.close_ticks[0]) == (0, *marks)
-
-    assert idle.day(2).tradable[0] == 0
-
-
-def test_readers_of_a_day_cannot_change_the_market() -> None:
-    day = tape(MAIN, [10.0, 10.5]).day(1)
-    for prices in (day.open_ticks, day.close_ticks):
-        with pytest.raises(TypeError, match="read-only"):
-            prices[0] = 1  # type: ignore[index]
-
-
-def test_a_factor_change_during_a_suspension_corrects_the_mark() -> None:
-    days = tape(MAIN, [10.0, None, None, 5.4], factor=[1.0, 1.0, 2.0, 2.0])
-    assert [days.day(row).close_ticks[0] for row in range(4)] == [100_000, 100_000, 50_000, 54_000]
-    assert [sorted(days.day(row).events) for row in range(4)] == [[], [], [0], []]
-    assert days.day(3).limit_up[0] == 0, "judged against 5.00, not against 10.00"
-
-
 def test_factor_jitter_is_ignored_until_it_has_added_up() -> None:
     days = tape(MAIN, [10.0] * 5, factor=[1.0, 1.000004, 1.000008, 1.000012, 1.000012])
     assert [bool(days.day(row).events) for row in range(5)] == [False, False, False, True, False]
     assert tape(MAIN, [None, 10.0], factor=[1.0, 7.5]).day(1).events == {}, (
         "nothing is scaled before the first price"
     )
-
-
-def test_membership_and_smallest_orders_come_with_the_day() -> None:
-    market = make_market(
-        [MAIN, STAR], [[10.0, 50.0], [10.0, 50.0]], member=[[True, True], [True, False]]
-    )
-    days = MarketTape.from_snapshot(market, CONFIG)
-
-    assert days.day(1).member == b"\x01\x00"
-    assert [terms.min_buy for terms in days.day(1).rules.terms] == [100, 200]
-    assert {
-        terms.min_buy for terms in MarketRules.of(market, TradingConfig(lot_shares=500)).terms
-    } == {500}
 
 
 @pytest.mark.parametrize("row", [-1, 2])
@@ -181,20 +116,6 @@ def test_limits_and_scaled_numbers_are_exact_decimals() -> None:
         76_923,
         50_000,
     ], "and ex-prices down"
-
-
-def test_a_fill_day_does_not_depend_on_later_rows() -> None:
-    chance = np.random.default_rng(5)
-    opens = np.round(10 + chance.standard_normal((8, 3)), 2)
-    factor = np.cumprod(chance.choice([1.0, 1.0, 1.02], size=opens.shape), axis=0)
-    codes = [CODES["main2"], CHINEXT, MAIN]
-    whole = MarketTape.from_snapshot(make_market(codes, opens, factor=factor), CONFIG)
-
-    for row in range(8):
-        cut = MarketTape.from_snapshot(
-            make_market(codes, opens[: row + 1], factor=factor[: row + 1]), CONFIG
-        )
-        assert cut.day(row) == whole.day(row)
 
 
 # ---- overnight
@@ -266,33 +187,6 @@ def test_an_account_is_carried_overnight(name: str) -> None:
     before = dict(account.positions)
     assert open_day(account, day_with(events)) == (opened, changes, [])
     assert account.positions == before, "the account given is not changed"
-
-
-@examples(40)
-@given(
-    shares=st.integers(1, 10**7),
-    previous=st.integers(1, 10**8),
-    ratio_ppb=st.integers(10**6, 10**11),
-)
-@example(shares=1, previous=10**8, ratio_ppb=1_000_010_001)
-@example(shares=333_333, previous=7, ratio_ppb=999_989_999)
-def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, ratio_ppb: int) -> None:
-    events = change(previous, ratio_ppb)
-    opened, changes, _ = open_day(Account(0, {0: Position(shares)}), day_with(events))
-    after = opened.positions.get(0, Position(0)).shares
-    ratio = Fraction(ratio_ppb, 10**9)
-
-    assert after == floor(shares * ratio)
-    assert opened.cash_minor >= 0
-    assert (
-        abs(
-            Fraction(shares * previous, 100)
-            - after * Fraction(previous, 100) / ratio
-            - opened.cash_minor
-        )
-        <= 1
-    )
-    assert [action.cash_minor for action in changes] == [opened.cash_minor]
 
 
 def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:

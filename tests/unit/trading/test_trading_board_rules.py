@@ -18,7 +18,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError
 from ktdeval.market import MarketSnapshot, NameSpell, load_snapshot
 from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.checks.quality import raw_from_snapshot
 from ktdeval.market.rules.board_rules import (
     RuleName,
     board_rules,
@@ -192,17 +192,6 @@ def test_adjusted_prices_are_stopped_half_a_point_before_the_limit() -> None:
     assert sells(market([3.336, 3.0224])) == [None]
 
 
-def test_an_open_of_single_precision_is_judged_by_its_fen() -> None:
-    assert buys(market([1500.0, 1649.9999])) == ["price_limit"]
-
-
-def test_an_open_at_the_limit_price_is_not_bought_and_one_fen_below_is() -> None:
-    at = market([10.0, 11.0])
-    below = market([10.0, 10.99])
-    assert buys(at) == ["price_limit"]
-    assert buys(below) == [None]
-
-
 # -- boards and days
 
 
@@ -254,42 +243,6 @@ def test_a_listing_has_no_limit_on_its_first_days(code: str, free_days: int) -> 
     assert stopped == [None] * free_days + ["price_limit"] * (8 - free_days)
 
 
-def test_a_main_board_listing_before_the_reform_has_its_limit_on_the_second_day() -> None:
-    snapshot = market([None, 10.0, 15.0], code="603999.SH", first_day="2023-03-01")
-    assert buys(snapshot) == [None, "price_limit"]
-
-
-def test_a_given_day_of_listing_counts_before_the_first_bar() -> None:
-    old = market([None, 10.0, 15.0], code="603999.SH", first_day="2024-03-01")
-    assert buys(old) == [None, None]
-    given = replace(old, price_limits=PriceLimits(listed=("2019-05-06",)))
-    assert buys(given) == [None, "price_limit"]
-
-
-def test_a_suspended_day_before_the_first_bar_is_of_an_older_stock() -> None:
-    volume = [[0.0], [1e6], [1e6]]
-    prices = [[None], [10.0], [15.0]]
-    snapshot = make_market(["603999.SH"], prices, volume=volume, first="2024-01-02")
-    assert buys(snapshot) == [None, "price_limit"]
-
-
-def test_a_listing_whose_first_bars_are_missing_is_no_longer_free() -> None:
-    closes = [10.0, None, None, None, None, None, None, 20.0, 30.0]
-    snapshot = market([None, *closes[1:]], code="603999.SH", first_day="2024-03-01")
-    given = replace(snapshot, price_limits=PriceLimits(listed=("2024-03-01",)))
-
-    assert buys(given)[-1] == "price_limit"
-
-    fewer = replace(snapshot, price_limits=PriceLimits(listed=("2024-03-06",)))
-    assert buys(fewer)[-1] is None
-
-
-def test_bars_before_the_day_of_listing_are_no_days_of_it() -> None:
-    snapshot = market([10.0, 10.0, 15.0, 30.0], code="830001.BJ", first_day="2024-03-01")
-    given = replace(snapshot, price_limits=PriceLimits(listed=("2024-03-03",)))
-    assert buys(given) == [None, None, "price_limit"]
-
-
 def test_what_has_a_bar_on_the_first_day_is_no_listing_unless_its_day_is_given() -> None:
     snapshot = market([10.0, 15.0], code="603999.SH", first_day="2024-03-01")
     assert buys(snapshot) == ["price_limit"]
@@ -298,38 +251,6 @@ def test_what_has_a_bar_on_the_first_day_is_no_listing_unless_its_day_is_given()
 
 
 # -- special treatment
-
-
-def test_days_under_special_treatment_have_the_narrower_limit() -> None:
-    snapshot = market([10.0, 10.5, 11.02], code="600001.SH")
-    assert buys(snapshot) == [None, None]
-
-    special = np.array([[False], [True], [False]])
-    assert buys(replace(snapshot, price_limits=PriceLimits(special=special))) == [
-        "price_limit",
-        None,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("first_day", "rule"), [("2026-07-04", "price_limit"), ("2026-07-05", None)]
-)
-def test_special_treatment_on_the_main_board_is_ten_per_cent_from_2026_07_06_on(
-    first_day: str, rule: str | None
-) -> None:
-    snapshot = market([10.0, 10.5], code="600001.SH", first_day=first_day)
-    special = np.ones((2, 1), dtype=bool)
-    assert buys(replace(snapshot, price_limits=PriceLimits(special=special))) == [rule]
-
-
-def test_dated_names_show_when_a_stock_is_under_special_treatment() -> None:
-    snapshot = market([10.0, 10.5, 11.02], code="600001.SH", first_day="2024-01-02")
-    spells = (
-        NameSpell("600001.SH", "2000-01-01", "2024-01-03", "*ST Test", "600001.SH"),
-        NameSpell("600001.SH", "2024-01-04", "2200-01-01", "Test", "600001.SH"),
-    )
-
-    assert buys(replace(snapshot, spells=spells)) == ["price_limit", None]
 
 
 @pytest.mark.parametrize(
@@ -366,12 +287,6 @@ def test_the_first_day_of_the_delisting_period_has_no_limit(code: str, name: str
     # A flag that goes on gives the period no narrower limit.
     flagged = PriceLimits(special=np.ones((5, 1), dtype=bool))
     assert buys(replace(named, price_limits=flagged)) == buys(named)
-
-
-def test_special_treatment_changes_nothing_on_star() -> None:
-    snapshot = market([10.0, 11.0], code="688001.SH")
-    special = np.ones((2, 1), dtype=bool)
-    assert buys(replace(snapshot, price_limits=PriceLimits(special=special)), 200) == [None]
 
 
 def test_limit_prices_of_the_data_count_before_the_rules_of_the_board() -> None:
@@ -582,32 +497,3 @@ def test_price_limits_are_stored_and_part_of_the_identity_only_where_there_are_s
     again = replace(again, meta=stored.meta)
 
     assert snapshot_id(again) == snapshot_id(stored)
-
-
-def test_a_bar_beyond_its_limit_prices_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bars = tmp_path / "bars.csv"
-    bars.write_text(
-        "date,code,open,high,low,close,volume,limit_up,limit_down\n"
-        "2024-01-02,600001.SH,10,10,10,10,1000,11,9\n"
-        "2024-01-03,600001.SH,10,11.2,10,10,1000,11,9\n"
-    )
-
-    assert main(["data", "make", "long", "--bars", str(bars), "--out", str(tmp_path / "m")]) == 2
-    assert "bar_beyond_limit_prices (first: 600001.SH 2024-01-03)" in capsys.readouterr().err
-
-
-def test_a_code_that_begins_late_is_named_as_an_assumed_listing() -> None:
-    snapshot = make_market(
-        ["600001.SH", "603999.SH"],
-        [[10.0, None], [10.0, 20.0]],
-        volume=[[1e6, None], [1e6, 1e6]],
-    )
-    snapshot_real = replace(snapshot, meta=replace(snapshot.meta, synthetic=False))
-    findings = {finding.rule: finding for finding in check(raw_from_snapshot(snapshot_real))}
-
-    assert findings["listings_assumed"].examples == ("603999.SH",)
-
-    given = replace(snapshot_real, price_limits=PriceLimits(listed=("", "2020-01-02")))
-    assert "listings_assumed" not in {finding.rule for finding in check(raw_from_snapshot(given))}

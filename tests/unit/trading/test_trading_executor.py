@@ -127,41 +127,6 @@ def test_an_order_ends_by_the_rules(
 # --- fills and costs
 
 
-def test_a_fill_moves_its_notional_and_its_cost() -> None:
-    account, (outcome,) = execute(CASH, day_at(10.2), (buy(A, 2_000),))
-    assert outcome == Outcome("filled", None, "", 2_000, 102_000, 2_040_000, 1_020), (
-        "five basis points"
-    )
-    assert account == Account(100_000_000 - 2_041_020, {A: Position(2_000, 2_000)})
-
-    account, (outcome,) = execute(held(A, 2_000), day_at(10.2), (sell(A, 2_000),))
-    assert (outcome.notional_minor, outcome.fee_minor) == (2_040_000, 3_060), "fifteen basis points"
-    assert account == Account(100_000_000 + 2_040_000 - 3_060, {})
-
-    account, (outcome,) = execute(CASH, day_at(10.0123), (buy(A, 300),))
-    assert (outcome.price_ticks, outcome.notional_minor) == (
-        100_123,
-        300_369,
-    ), "adjusted prices trade in ten-thousandths"
-    assert account.cash_minor == 100_000_000 - 300_369 - 500
-
-    result, outcomes = execute(
-        held(A, 1_000, cash_minor=0), under(day_at(), FREE), (buy(CHINEXT, 400), sell(A, 1_000))
-    )
-
-    assert [outcome.status for outcome in outcomes] == [
-        "filled",
-        "filled",
-    ], "sells run first and fund the buys"
-    assert result == Account(200_000, {CHINEXT: Position(400, 400)})
-
-    account = held(A, 300, 100)
-    assert execute(account, day_at(), ()) == (account, []), "an empty action changes nothing"
-
-    account, _ = execute(held(A, 500, 200), day_at(), (sell(A, weight=0.0),))
-    assert account.positions == {A: Position(200, 200)}, "locked shares stay"
-
-
 @pytest.mark.parametrize(
     ("order", "open_", "config", "fee_minor"),
     [
@@ -435,15 +400,6 @@ def test_an_order_of_single_shares_of_50_ends_to_the_share_and_the_cent(
     )
 
 
-def test_interest_is_rounded_up() -> None:
-    """docs/trading.md: payments outside A-shares are. 0.01% of 5,001.00 are 50.01 cents."""
-    days = ["2025-01-06", "2025-01-07", "2025-01-08"]
-    market = market_of("us_equity", opens=[[50.01]] * len(days), days=days)
-    _, held = play(market, (order(0, "SELL", 1_000_000),), ())
-
-    assert held.charges == (Charge("borrow", 0, -1_000_000, 500_100, -51),)
-
-
 def test_interest_is_the_same_for_every_day_after_any_number_of_nights() -> None:
     """At a price that stands, no weekend, holiday or half day shows in a charge, the cash, the NAV
     or what an order comes to.
@@ -611,40 +567,6 @@ def test_a_dividend_on_a_short_is_owed_and_a_split_of_a_fraction_keeps_its_value
     assert cut.corporate_actions == (CorporateAction(0, 1.01, -150, -151, -2475),)
 
 
-def test_fractions_of_a_coin_and_dust_that_can_be_sold_but_not_bought() -> None:
-    coin = find_venue("crypto_spot")
-    market = market_of("crypto_spot", opens=[[60_000], [60_000.5], [60_000.5], [61_000]])
-    bought, dust, sold = play(
-        market,
-        (order(0, "BUY", 12_345_678),),
-        (order(0, "BUY", 1_000), order(0, "SELL", 12_345_600)),
-        (order(0, "SELL", 78),),
-        venue=coin,
-    )
-
-    # 0.12345678 * 60,000.50 = 7,407.47 (7407.4685…); 10 bps of it are 7.41.
-    assert bought.after == Account(1_000_000 - 740_747 - 741, {0: Position(12_345_678)})
-    assert ends(dust) == [
-        ("rejected", "minimum", 0),
-        ("filled", None, 12_345_600),
-    ], "0.60 is less than the smallest order, 5.00"
-    assert (sold.outcomes[0].notional_minor, sold.outcomes[0].fee_minor) == (
-        4,
-        1,
-    ), "78e-8 * 61,000 = 0.04758: down, and costs up"
-    assert sold.after.positions == {}
-
-
-@pytest.mark.parametrize(
-    ("fill", "price"), [("next_open", 11.0), ("next_close", 12.0), ("same_close", 10.5)]
-)
-def test_a_fill_is_at_the_price_of_the_venues_rule(fill: Any, price: float) -> None:
-    market = market_of("us_equity", opens=[[10], [11]], closes=[[10.5], [12]])
-    (day,) = play(market, (order(0, "BUY", 10_000),), venue=dataclasses.replace(PLAIN, fill=fill))
-    assert day.outcomes[0].price_ticks == price * 10_000
-    assert day.nav_minor == 1_000_000 + round((12 - price) * 100)
-
-
 def test_an_asset_with_closes_alone_trades_at_closes_and_never_at_an_open() -> None:
     market = market_of(
         "us_equity", opens=[[None], [None]], closes=[[10.5], [12]], volume=[[None], [None]]
@@ -661,37 +583,6 @@ def test_an_asset_with_closes_alone_trades_at_closes_and_never_at_an_open() -> N
         "next_close": ("filled", None),
         "same_close": ("filled", None),
     }
-
-
-def test_a_closed_or_halted_day_fills_nothing_and_a_delisted_name_keeps_its_mark() -> None:
-    # A stock that rests on the weekend and ends, beside a coin of every day.
-    days = ["2024-01-05", "2024-01-06", "2024-01-07", "2024-01-08", "2024-01-09"]
-    stock = [100, None, None, 104, None]
-    coin = [40, 41, 42, 43, 44]
-    market = market_of(
-        "us_equity",
-        "crypto_spot",
-        opens=[*zip(stock, coin, strict=True)],
-        days=days,
-        volume=[[5, 5], [None, 5], [None, 5], [5, 5], [None, 5]],
-    )
-    both = (order(0, "BUY", 10_000), order(1, "BUY", 10**8))
-    settled = play(market, both, both, both, (order(0, "SELL", 10_000),), venue=None)
-
-    assert [ends(day)[0][:2] for day in settled] == [("rejected", "suspended")] * 2 + [
-        ("filled", None),
-        ("rejected", "suspended"),
-    ]
-    assert [ends(day)[-1][:2] for day in settled[:3]] == [("filled", None)] * 3
-    # Stock: 1 share at 104, commission 1 % at most = 1.04 (0.005 and at least 1.00 are 1.00); a
-    # coin costs 10 bps, rounded up.
-    assert settled[2].outcomes[0].fee_minor == 100
-    assert [day.nav_minor for day in settled] == [
-        999_995,
-        1_000_090,
-        1_000_285 - 100,
-        1_000_585 - 100,
-    ]
 
 
 def test_accounts_of_one_currency_only() -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ktdeval.errors import InvariantError
 from ktdeval.market.venues.execution import Execution
-from ktdeval.market.venues.venue import Fees, find_venue
+from ktdeval.market.venues.venue import find_venue
 from ktdeval.trading.daily_settlement import check_step
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape, TradingDay
@@ -90,15 +90,6 @@ def test_an_order_fills_at_the_open_or_at_its_limit_if_the_bar_trades_through_it
     assert ended == Outcome("filled", None, "", 1_000, price, price * 1_000 // 100)
 
 
-@pytest.mark.parametrize(
-    ("side", "bar"),
-    [("BUY", (9.5, 9.7, 9.4, 9.6)), ("SELL", (10.5, 10.6, 10.3, 10.4))],
-    ids=["a gap down", "a gap up"],
-)
-def test_a_gap_through_the_limit_fills_at_the_open(side: str, bar: Any) -> None:
-    assert outcome(days(bar, bar), limited(side, 10.0)).price_ticks == round(bar[0] * TICKS)
-
-
 @pytest.mark.parametrize("fill", ["next_close", "same_close"])
 @pytest.mark.parametrize(
     ("side", "limit", "is_filled"),
@@ -124,13 +115,6 @@ def test_a_bar_whose_extremes_are_not_known_fills_at_the_open_alone(side: str) -
     day = days(bar, bar)
     assert outcome(day, limited(side, 10.0)).status == "filled"
     assert outcome(day, limited(side, 9.9 if side == "BUY" else 10.1)).rule == "limit"
-
-
-def test_a_stock_at_its_price_limit_is_not_traded_whatever_the_order_s_limit() -> None:
-    up = (11.0, 11.0, 10.0, 10.5)
-    down = (9.0, 10.0, 9.0, 9.5)
-    assert outcome(days(up, up), limited("BUY", 10.5)).rule == "price_limit"
-    assert outcome(days(down, down), limited("SELL", 9.5)).rule == "price_limit"
 
 
 def test_a_target_weight_is_sized_at_the_open() -> None:
@@ -194,40 +178,6 @@ def test_a_name_that_is_sold_after_the_open_is_held_while_the_day_s_buys_fill() 
 
     at_open = settle(account, day, (limited("SELL", 9.9), buy), 0)
     assert [each.rule for each in at_open.outcomes] == [None, None]
-
-
-def test_buys_at_the_open_come_before_those_after_it() -> None:
-    poor = Account(1_000_000, {})  # 1,000 shares at the open
-    orders = (limited("BUY", 9.9), Order(1, "BUY", 0.5, "", shares=1_000))
-    booked = settle(poor, days(BAR, BAR), orders, 0)
-
-    assert [each.rule for each in booked.outcomes] == ["cash", None]
-    assert booked.after.positions == {1: Position(1_000, 1_000)}
-
-
-def test_shares_bought_on_the_day_are_not_sold_at_a_limit_of_the_day() -> None:
-    venue = dataclasses.replace(find_venue("frictionless"), currency="CNY", short=None)
-    day = days(BAR, BAR, config=dataclasses.replace(FREE, venue=venue))
-    orders = (Order(0, "BUY", 0.5, "", shares=10), limited("SELL", 10.3, shares=10))
-
-    assert [each.rule for each in settle(CASH, day, orders, 0).outcomes] == [None, "holding"]
-
-
-def test_a_short_sale_after_the_open_leaves_no_more_cash_for_the_day_than_at_the_open() -> None:
-    venue = dataclasses.replace(find_venue("us_equity"), currency="CNY", fees=Fees())
-    day = days(BAR, BAR, config=dataclasses.replace(FREE, venue=venue))
-    unit = day.rules.scales[0].steps_per_unit
-    short = limited("SELL", 10.3, shares=100 * unit)
-    alone = settle(CASH, day, (short,), 0)
-
-    (ended,) = alone.outcomes
-    assert ended.price_ticks == round(10.3 * day.rules.scales[0].ticks_per_unit)
-    assert alone.after.cash_minor == 100_000_000 + ended.notional_minor - ended.fee_minor
-
-    # The short needs 500 CNY of margin at the open; the 30 CNY beyond its value come later.
-    buy = Order(1, "BUY", 0.5, "", shares=99_952 * unit)
-    (_, bought) = settle(CASH, day, (short, buy), 0).outcomes
-    assert (bought.rule, bought.shares) == ("cash", 99_950 * unit)
 
 
 # ---- with execution

@@ -78,29 +78,6 @@ FIRST_DAY: list[Bar] = [
 ]
 
 
-def test_vwap_30m_is_the_mean_by_volume_of_the_first_thirty_minutes() -> None:
-    prices, steps = fills_of(market(FIRST_DAY))
-
-    assert prices == [(1_050 + 3_600 + 900) / 500, 0.0, 0.0]
-    assert steps == [500 * 10_000, 0, 0]
-
-
-def test_twap_day_is_the_mean_of_the_sessions_closes() -> None:
-    prices, steps = fills_of(market(FIRST_DAY, fill="twap_day"))
-
-    assert prices == [(10.5 + 12 + 9 + 50 + 20) / 5, 0.0, 0.0]
-    assert steps == [1_210 * 10_000, 0, 0]
-
-
-def test_a_short_session_ends_at_its_own_close() -> None:
-    bars: list[Bar] = [
-        ("2025-11-28 14:31", 10, 10, 10, 1),
-        ("2025-11-28 18:00", 12, 12, 12, 1),
-        ("2025-11-28 18:01", 90, 90, 90, 1),  # it closed at 13:00 in New York
-    ]
-    assert fills_of(market(bars, fill="twap_day"))[0] == [0.0, 11.0, 0.0]
-
-
 def test_the_session_ends_at_the_venues_close_where_that_is_earlier() -> None:
     snapshot = market(FIRST_DAY, fill="twap_day")
     early = dataclasses.replace(snapshot.rules["us_equity"], close="15:00")
@@ -136,27 +113,6 @@ def test_a_market_without_bars_within_days_is_refused() -> None:
         "orders fill at vwap_30m, which needs minute bars, but tiny has none; import some"
         " (--minutes), or choose another fill"
     )
-
-
-def test_a_half_tick_is_rounded_up_and_a_bar_without_volume_has_no_weight() -> None:
-    bars: list[Bar] = [
-        ("2025-11-26 14:31", 10.0001, 10.0001, 10.0001, 1),
-        ("2025-11-26 14:32", 10.0002, 10.0002, 10.0002, 1),
-        ("2025-11-26 14:33", 99, 99, 99, math.nan),
-    ]
-    assert fills_of(market(bars)) == ([10.0002, 0.0, 0.0], [20_000, 0, 0])
-
-
-def test_a_coin_has_a_session_of_all_hours() -> None:
-    bars: list[Bar] = [
-        ("2025-11-26 00:01", 10, 10, 10, 2),
-        ("2025-11-26 00:31", 50, 50, 50, 2),
-        ("2025-11-26 23:59", 30, 30, 30, 2),
-        ("2025-11-27 00:00", 30, 30, 30, 2),
-        ("2025-11-27 00:01", 77, 77, 77, 2),  # of a day that the market lacks
-    ]
-    assert fills_of(market(bars, "crypto_spot"))[0][0] == 10.0
-    assert fills_of(market(bars, "crypto_spot", "twap_day"))[0][0] == 30.0
 
 
 def test_a_volume_beyond_64_bits_is_the_most_that_can_be_counted() -> None:
@@ -221,18 +177,6 @@ def test_orders_fill_at_the_mean_of_the_next_days_bars(fill: FillRule, price: fl
     settled = settle_at(market(SECOND_DAY), 1, fill)
     assert settled.outcomes[0].status == "filled"
     assert settled.outcomes[0].price_ticks == price * 10_000
-
-
-@pytest.mark.parametrize("fill", ["vwap_30m", "twap_day"])
-def test_bars_of_other_days_change_no_fill(fill: FillRule) -> None:
-    others: list[Bar] = [
-        (end, *(7 * number for number in numbers))
-        for end, *numbers in SECOND_DAY
-        if "11-28" not in end
-    ]
-    later: Bar = ("2025-12-01 14:31", 1, 1, 1, 1)
-    changed = market([*others, *SECOND_DAY[len(others) :], later])
-    assert settle_at(changed, 1, fill).outcomes == settle_at(market(SECOND_DAY), 1, fill).outcomes
 
 
 def test_a_day_without_bars_fills_nothing() -> None:

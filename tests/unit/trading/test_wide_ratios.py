@@ -28,10 +28,3 @@ def test_large_products_are_divided_exactly(one: int, two: int, divisor: int, ex
     assert floor_ratio([(first, second)], divisor, extra)[0] == (one * two + extra) // divisor
     assert product_ratio(first, second, divisor, extra)[0] == (one * two + extra) // divisor
     assert ceil_ratio([(first, second)], divisor)[0] == -(-one * two // divisor)
-
-
-def test_a_ratio_has_the_shape_of_the_first_factor() -> None:
-    factors = np.array([[10**12, 7], [3, 0]])
-
-    assert floor_ratio([(factors, 10**12)], 10**10).tolist() == [[10**14, 700], [300, 0]]
-    assert product_ratio(np.empty((0, 2), dtype=np.int64), 5, 2).shape == (0, 2)

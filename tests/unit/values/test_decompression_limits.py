@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +10,6 @@ import pytest
 
 from ktdeval.values import open_parquet
 
-OPTIONAL_X = b"\x25\x02\x18\x01x"
 """Repetition `optional` and name `x` of a column in the schema, in Thrift's compact protocol."""
 
 
@@ -19,18 +17,6 @@ def packed(table: pa.Table) -> bytes:
     stream = io.BytesIO()
     pq.write_table(table, stream, compression="none")
     return stream.getvalue()
-
-
-def test_a_column_with_a_histogram_of_other_levels_than_its_own_is_refused(tmp_path: Path) -> None:
-    """Arrow 26 ends the process where such a chunk of a column is described."""
-    data = packed(pa.table({"x": [1, None, 3]}))
-    assert data.count(OPTIONAL_X) == 1
-
-    path = tmp_path / "bad.parquet"
-    path.write_bytes(data.replace(OPTIONAL_X, b"\x25\x00\x18\x01x"))  # required, of one level
-
-    with pytest.raises(OSError, match="histogram size mismatch"), open_parquet(path) as file:
-        file.read()
 
 
 def test_a_name_that_is_not_text_is_refused() -> None:

@@ -33,11 +33,6 @@ def test_a_finding_tells_where_what_and_how_to_fix_it() -> None:
     ]
 
 
-def test_what_has_no_file_names_its_line_and_part() -> None:
-    found = Finding(line=6, part="trace 1", place="output", message="a later day")
-    assert str(found) == "line 6, trace 1, output: a later day"
-
-
 def test_json_has_all_fields_of_each_finding_and_counts_them() -> None:
     report = findings_json([FAULT, GAPS], market="m")
     assert (report["market"], report["errors"], report["warnings"]) == ("m", 1, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from pathlib import Path
 
@@ -33,11 +32,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "METADATA").write_text(METADATA)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     return folder
-
-
-@pytest.mark.usefixtures("installed")
-def test_an_extra_is_installed_by_the_names_of_its_packages() -> None:
-    assert shlex.split(install_command("one")) == ["pip", "install", "alpha[x]<3,>=2", "beta"]
 
 
 @pytest.mark.usefixtures("installed")

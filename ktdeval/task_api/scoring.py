@@ -55,7 +55,7 @@ class Environment(Protocol):
     Example:
         class Library:
             tools = (look_up,)  # made by `tool`; gets the Library as its context
-            completed = staticmethod(dict)  # the answer as it was submitted
+            complete_answer = staticmethod(dict)  # the answer as it was submitted
     """
 
     #: tools offered in addition to the form, up to `harness.max_tool_calls` calls; their functions

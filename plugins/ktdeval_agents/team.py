@@ -323,7 +323,7 @@ class TeamAgent:
         """
         role = self._team.roles[name]
         if self.skips_idle and role.needs and not self._state_for(name, meeting).documents:
-            return str(self._words["idle"])
+            return str(self._words["without_documents"])
 
         messages = self._prompt(name, meeting)
         role_session = self._session_of(name, meeting)

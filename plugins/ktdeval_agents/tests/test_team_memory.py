@@ -93,7 +93,7 @@ def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_a
     for asset in assets:
         days_of[asset] = [day for day, sides in enumerate(history) if asset in sides]
 
-    shown = days_shown(memory.shown(RULE, state_of(len(history), assets, weights)))
+    shown = days_shown(memory.write_entries(RULE, state_of(len(history), assets, weights)))
     remembered = [asset for asset in assets if days_of[asset]]
 
     own = {asset: days for asset, days in shown.items() if days == days_of[asset][-RULE.same :]}
@@ -123,7 +123,7 @@ def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_thos
     # bought last, and held
     weights = {"asset_49": 0.1, "asset_48": 0.3}
     decided(memory, 20, state_of(20, assets, weights), {"asset_7": "BUY", "asset_3": "HOLD"})
-    text = memory.shown(RULE, state_of(21, assets, weights))
+    text = memory.write_entries(RULE, state_of(21, assets, weights))
     shown = days_shown(text)
 
     assert set(shown) >= {"asset_49", "asset_48", "asset_7", "asset_3"}
@@ -149,7 +149,7 @@ def test_the_length_of_a_memory_has_a_bound_whatever_the_number_of_assets(assets
     assert len(memory.entries) <= RULE.same * MAX_ASSETS
 
     entries = RULE.assets * RULE.same + RULE.cross
-    text = memory.shown(RULE, state_of(8, labels))
+    text = memory.write_entries(RULE, state_of(8, labels))
 
     assert len(text) <= entries * 400 + RULE.same * (REFLECTION_CHARACTERS + 50)
 
@@ -216,7 +216,7 @@ def remembered(state: ObservedState) -> TeamMemory:
 )
 def test_an_entry_says_what_became_of_its_order(orders: Any, expected: str) -> None:
     memory = remembered(after(*orders))
-    assert memory.shown(RULE, state_of(1, ["a", "b"])) == f"- day_+0, a: {expected}"
+    assert memory.write_entries(RULE, state_of(1, ["a", "b"])) == f"- day_+0, a: {expected}"
 
 
 def test_a_rejected_order_has_no_outcome_and_is_reflected_on_as_rejected() -> None:

@@ -421,7 +421,7 @@ def test_a_registration_takes_the_system_from_the_file_of_its_run(
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("modle: builtin/momentum", "did you mean 'model'"), ("tasks: sums", "no model named")],
+    [("modle: builtin/momentum", "did you mean 'model'"), ("tasks: sums", "no model given")],
 )
 def test_a_file_of_a_run_that_names_no_system_is_refused(
     board: Path, tmp_path: Path, text: str, expected: str

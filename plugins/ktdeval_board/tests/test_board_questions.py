@@ -115,7 +115,11 @@ def test_a_question_is_part_of_the_id(open_board: Path, asked: LoadedBoard) -> N
         ({"alpha": 0.05}, ConfigError, "2 windows can't settle the question at alpha 0.05"),
         ({"looks": [1]}, ConfigError, "can't settle the question|the last is at 1"),
         ({"windows": [WINDOW, WINDOW]}, ConfigError, "a name appears twice"),
-        ({"against": "benchmark", "metric": "sharpe"}, ConfigError, "only a total_return"),
+        (
+            {"against": "benchmark", "metric": "sharpe"},
+            ConfigError,
+            "the only metric of the benchmark is total_return",
+        ),
         ({"effect": -1}, ConfigError, "effect"),
         ({"luck": 1}, ConfigError, "luck"),
         ({"metric": "total_returns"}, UsageError, "did you mean 'total_return'"),

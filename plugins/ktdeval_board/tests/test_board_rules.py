@@ -228,7 +228,7 @@ LATER = part("provenance", suite_version="9.1")
 SYSTEMS: dict[str, tuple[Change, str]] = {
     "a remote model as one of this machine": (
         of_model("openai/gpt-5"),
-        "sent_as: is null, as for a local model, but openai/gpt-5 is behind a network",
+        "sent_as: is null, as for a local model, but openai/gpt-5 is remote",
     ),
     "a model of this machine as a remote one": (
         of_model("builtin/momentum", {}),

@@ -30,7 +30,7 @@ def test_corrections_worked_by_hand() -> None:
         [None, 0.01],
     )
 
-    with pytest.raises(ValueError, match="lies in"):
+    with pytest.raises(ValueError, match="must be between 0 and 1"):
         holm([1.5])
 
 

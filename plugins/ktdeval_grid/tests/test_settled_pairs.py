@@ -215,7 +215,7 @@ def test_a_rule_compares_two_systems() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"looks": [8, 6]}, "must rise"),
+        ({"looks": [8, 6]}, "must increase"),
         ({"looks": [4]}, "4 windows can't settle the question"),
         ({"alpha": 0.9}, "alpha"),
         ({"spending": "none"}, "spending"),

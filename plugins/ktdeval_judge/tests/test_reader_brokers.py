@@ -336,7 +336,7 @@ REFUSED = [
     (
         "all_cancelled.xml",
         flex(flex_trade("BUY", 10, "50.5"), flex_trade("BUY (Ca.)", -10, "50.5")),
-        "all trades were cancelled; export a period with other trades",
+        "each trade was cancelled; export a period with others",
     ),
     (
         "cancelled_elsewhere.xml",

@@ -193,7 +193,7 @@ def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end
 
     for phrase in (
         f"{lines} lines follow from each other",
-        "1 accounts, 1 sessions",
+        "1 account, 1 session, 1 order, 1 trade",
         "acct-000001: cash ",
         "STOCK:AVLN 10",
     ):

@@ -177,11 +177,13 @@ class OpenAICache:
     def ask(self, text: str, tokens: float, now: float) -> Served:
         """Return what a prompt of so many tokens is served; `text` is all of it."""
         shared = 0.0
+        whole = _estimated(text)
         for index, (earlier, used) in enumerate(self._kept):
             if now - used > LIFETIME_S:
                 continue
 
-            same = _common(text, earlier) / len(text) * tokens
+            prefix = text[: _common(text, earlier)]
+            same = _estimated(prefix) / whole * tokens
             if same >= OPENAI_MINIMUM:
                 self._kept[index] = (earlier, now)
 
@@ -193,6 +195,11 @@ class OpenAICache:
             read = shared - (shared - OPENAI_MINIMUM) % OPENAI_STEP
 
         return Served(read, 0.0, tokens - read)
+
+
+def _estimated(text: str) -> float:
+    """Return the estimated tokens of a text: figures have more of them per character than words."""
+    return text_bytes(text).tokens(USUAL_TOKENS)
 
 
 def _common(text: str, other: str) -> int:

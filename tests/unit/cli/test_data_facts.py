@@ -86,4 +86,4 @@ def test_what_is_no_market_is_one_line(
 
 
 def test_a_folder_of_another_kind_is_refused(tmp_path: Path, terminal: Terminal) -> None:
-    assert "holds no snapshot" in terminal.error("data", "check", tmp_path, "--facts")
+    assert "is not a snapshot" in terminal.error("data", "check", tmp_path, "--facts")

@@ -123,5 +123,5 @@ def test_a_name_that_is_not_utf_8_is_refused_where_it_must_be_written_as_json(
 
 
 def test_a_url_is_no_file_of_replies() -> None:
-    with pytest.raises(UsageError, match="--cache s3://b/c: is a URL; name a local file"):
+    with pytest.raises(UsageError, match="--cache s3://b/c: is a URL; expected a local file"):
         cache_path("s3://b/c")

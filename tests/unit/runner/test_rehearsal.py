@@ -89,8 +89,8 @@ def test_a_measured_step_is_not_measured_again_by_the_check_of_the_context() -> 
 @pytest.mark.slow
 def test_lessons_are_what_the_first_step_has_more_with_them() -> None:
     factory, (first,) = rehearsed(LESSONS, "finmem")
-    with_lessons = first.shown(with_lessons=True)
-    without = first.shown(with_lessons=False)
+    with_lessons = first.play_shown(with_lessons=True)
+    without = first.play_shown(with_lessons=False)
     lessons = len(with_lessons.requests) - len(without.requests)
 
     assert lessons > 0
@@ -103,6 +103,6 @@ def test_lessons_are_what_the_first_step_has_more_with_them() -> None:
 @pytest.mark.parametrize(("task", "agent"), [(TASK, "react"), ("deanon_probe", "react")])
 def test_an_episode_without_lessons_has_one_first_step(task: str, agent: str) -> None:
     factory, (first,) = rehearsed(task, agent)
-    assert first.shown(with_lessons=True) is first.shown(with_lessons=False)
+    assert first.play_shown(with_lessons=True) is first.play_shown(with_lessons=False)
     assert first.warm_up.requests == 0
     assert len(factory.starts) <= 2

@@ -31,7 +31,7 @@ def first_prompt(task: str) -> ModelRequest:
     """The longest request of a task's first step."""
     plan = planned(task)
     (first,) = rehearse(plan.specs[:1], lambda: plan.factory)
-    requests = first.shown(with_lessons=False).requests
+    requests = first.play_shown(with_lessons=False).requests
 
     return max(requests, key=lambda request: prompt_bytes(request).tokens(MAX_TOKENS))
 

@@ -256,7 +256,7 @@ class Unmarking(StoreDriver):
 
 @pytest.mark.parametrize(
     ("driver", "reason"),
-    [(Overwriting, "ignores the condition"), (Unmarking, "keeps no metadata")],
+    [(Overwriting, "ignores the condition"), (Unmarking, "does not store object metadata")],
 )
 def test_a_server_that_only_seems_to_have_conditional_writes_is_found_out(
     driver: type[StoreDriver], reason: str

@@ -90,10 +90,11 @@ def verdict(report: JudgedFigure) -> Iterator[str]:
         )
 
     low, high = report.interval
-    yield (
-        f"The true ratio lies between {low:.2f} and {high:.2f} ({share_words(report.confidence)}"
-        " interval)."
-    )
+    interval = f"{share_words(report.confidence)} interval is {low:.2f} to {high:.2f}"
+    if report.trials == 1:
+        yield f"Its {interval}."
+    else:
+        yield f"As an only try, its {interval}; as the best of {report.trials:,} it is too high."
     yield from _proof(report)
 
 
@@ -102,14 +103,15 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     takes.
     """
     bar = report.zero
-    above = "0"
+    measure = "its probabilistic Sharpe ratio, the confidence that it exceeds 0,"
     if report.trials > 1:
         bar = report.luck
-        above = f"{bar.sharpe:.2f}, the average best of {report.trials:,} tries without skill,"
+        measure = (
+            f"its deflated Sharpe ratio, the confidence that it exceeds {bar.sharpe:.2f}, the"
+            f" average best of {report.trials:,} tries without skill,"
+        )
 
-    chance = (
-        f"the probability that the true ratio is above {above} is {share_words(bar.probability)}"
-    )
+    chance = f"{measure} is {share_words(bar.probability)}"
     required = f"and {share_words(report.confidence)} is required"
     if bar.probability >= report.confidence:
         yield f"This is evidence of skill: {chance}."
@@ -147,7 +149,10 @@ def _table(report: JudgedFigure) -> list[str]:
             "luck alone reaches the printed ratio",
             *(share_words(bar.reached_by_luck) for bar in bars),
         ],
-        ["true ratio is above the bar (PSR, DSR)", *(share_words(bar.probability) for bar in bars)],
+        [
+            "confidence that the ratio exceeds the bar (PSR, DSR)",
+            *(share_words(bar.probability) for bar in bars),
+        ],
         [
             f"{unit} until such a ratio is significant at {sure} (MinTRL)",
             *(_rounded_up(bar.track_record) for bar in bars),

@@ -196,7 +196,9 @@ def test_results_of_the_readme_stand_on_the_pages_that_they_link() -> None:
 def test_the_first_result_of_the_readme_is_what_its_command_prints(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command, shown = re.findall(r"^```\w+\n(.*?)^```", _text(README), re.DOTALL | re.MULTILINE)[:2]
+    blocks = re.findall(r"^```\w+\n(.*?)^```", _text(README), re.DOTALL | re.MULTILINE)
+    (command,) = [block for block in blocks if block.startswith("ktdeval judge")]
+    shown = blocks[blocks.index(command) + 1]
     program, *words = command.split()
     assert (program, main(words)) == ("ktdeval", 0)
     printed, _, _ = capsys.readouterr().out.partition("\n\n")
@@ -226,12 +228,16 @@ def test_agents_of_the_readme_have_the_figures_of_the_findings() -> None:
     """The page of findings is recomputed by a test of its own."""
     findings = _text(DOCS / "findings.md")
     rows = re.findall(
-        r"^\| (?:all|without) (\w+) \| (\d+) \| (.*) \| (.*) \| (.*) \|$", _text(README), re.M
+        r"^\| (?:agents, all|without) (\w+) \| (\d+) \| (.*) \| (.*) \| (.*) \| (.*) \|$",
+        _text(README),
+        re.M,
     )
-    for left_out, runs, share, p, assets in not_empty(rows):
+    for left_out, runs, share, by_chance, p, assets in not_empty(rows):
         agents, name = (4, "nobody") if left_out == "four" else (3, left_out)
         assert int(runs) == agents * 5 * 4
         assert f"| {name} | {assets} | {share} | {p} |" in findings
+        # degrees of freedom of agents over those of all runs of an asset
+        assert float(by_chance) == round((agents - 1) / (agents * 5 - 1), 3)
 
 
 def test_the_pictures_of_the_readme_show_the_pages_of_today() -> None:

@@ -270,6 +270,11 @@ def test_index_levels_start_at_one_hundred_where_dates_are_hidden(heard: Heard) 
     assert seen > 1
 
 
+def takes_early_submissions(task: str) -> bool:
+    """Whether a submission counts during research; tasks of the paper ask for it afterwards."""
+    return "open_research" in task and not task.endswith("_paper")
+
+
 def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
     """Counted again from the transcripts, where the conversation shows them."""
     model = heard.folder.manifest.specs[0].model
@@ -300,21 +305,29 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
                     reply.get("finish_reason") == reason for reply in replies
                 )
 
-            assert record.submissions == sum(
-                exchange["tool_choice"] == "submit_action" for exchange in exchanges
-            )
+            asked_for = [exchange["tool_choice"] == "submit_action" for exchange in exchanges]
             research = []
             for exchange in exchanges:
                 if exchange["tool_choice"] is None and "reply" in exchange:
                     calls = exchange["reply"].get("tool_calls", ())
                     research.append([call["name"] for call in calls])
 
+            early = 0
+            if takes_early_submissions(spec.task):
+                early = sum("submit_action" in names for names in research)
+
+            is_decided_early = early > 0 and not any(asked_for)
+            assert record.submissions == sum(asked_for) + early
+            if is_decided_early:
+                research[-1] = ["submit_action"]  # calls beside the decision are not run
+
             called = chain.from_iterable(research)
             looked_up = [name for name in called if name != "submit_action"]
             assert record.tool_calls + failures["tool_budget"] == len(looked_up)
-            # a call to submit ends the research, and submits nothing
+            # a call to submit ends the research
             assert not any("submit_action" in names for names in research[:-1])
-            assert not exchanges or exchanges[-1]["tool_choice"] or "error" in exchanges[-1]
+            if exchanges and not is_decided_early:
+                assert exchanges[-1]["tool_choice"] or "error" in exchanges[-1]
             assert record.tool_calls <= 12
             assert (record.provenance == "error") == bool(errors)
             failure_kinds = Counter(

@@ -133,7 +133,7 @@ PARTS: dict[str, tuple[Callable[[Path], None], str]] = {
             run / "manifest.json",
             lambda old: {name: part for name, part in old.items() if name != "call_log"},
         ),
-        "the manifest does not name the record of calls",
+        "the manifest does not name the call log",
     ),
     "another service tier than the parameters say": (
         lambda run: edit_json(

@@ -167,11 +167,11 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "record of calls of another run": (
         with_a_book_of_another_run,
-        "calls.sqlite: is a different record of calls",
+        "calls.sqlite: is a different call log",
     ),
     "record of calls from before the episode": (
         with_an_older_book,
-        "calls.sqlite: holds 0 answers of episode",
+        "calls.sqlite: has 0 answers of episode",
     ),
     "rows taken out": (
         with_rows_of_the_other_episode_taken_out,
@@ -179,7 +179,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "manifest that names no record": (
         without_a_word_on_its_book,
-        "the manifest does not name the record of calls",
+        "the manifest does not name the call log",
     ),
 }
 

@@ -216,4 +216,4 @@ def test_a_plan_estimates_no_cost_where_several_models_share_the_tokens(
 
     assert plan["left"]["typical"]["cost_usd"] is None
     assert plan["left"]["typical"]["calls"] > 0
-    assert any(f"the agent also asks {QUICK}" in line for line in plan["assumptions"])
+    assert any(f"the agent also calls {QUICK}" in line for line in plan["assumptions"])

@@ -28,7 +28,7 @@ from ktdeval.stats import MetricValue
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot
 from ktdeval.testing.ledger_fixtures import sample_ledgers, step_record
-from ktdeval_data.params import InvestorMarketParams as ArenaParams, ViewParams
+from ktdeval_data.params import TwinParams as ArenaParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import make_twin as make_arena
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams

@@ -276,7 +276,7 @@ def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -
             UsageError,
             "a model must be a name, an object with reply(request) or a function, was int",
         ),
-        (lambda: ktdeval.evaluate("builtin/hold", ()), UsageError, "no task named"),
+        (lambda: ktdeval.evaluate("builtin/hold", ()), UsageError, "no task given"),
         (
             lambda: ktdeval.evaluate("builtin/hold", TASK, windows=""),
             ConfigError,
@@ -285,7 +285,7 @@ def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -
         (
             lambda: ktdeval.evaluate("builtin/hold", TASK, dry_run=True),
             UsageError,
-            "--dry-run: nothing is run with it",
+            "--dry-run only estimates a run",
         ),
         (
             lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=None, plugin=[Path("no.py")]),

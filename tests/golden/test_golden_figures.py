@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).with_name("card_figures.json")
 RUNS: Mapping[str, Mapping[str, Any]] = {
     "trading": {
         "model": "builtin/chaos",
-        "tasks": ("blinded_open_research",),
+        "tasks": ("blinded_open_research_paper",),
         "windows": ("W1", "W2"),
         "model_args": {"misbehaviour": 0.3},
         "mask_key": "0" * 32,

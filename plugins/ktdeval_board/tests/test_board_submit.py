@@ -51,7 +51,9 @@ from tables import on_each_row
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
 LATER = "2024-03-15:2024-03-29"
-BRIGHT = "bright_open_research"  # hides nothing: a model of a plugin may be submitted
+BRIGHT = (
+    "bright_open_research_paper"  # two phases; hides nothing: a model of a plugin may be submitted
+)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +138,9 @@ def test_a_market_that_has_moved_is_named(
     assert submit(board, lost, is_executed=True, is_dry=True).submitted
 
     change_rules(board, (str(market), "/home/maintainer/market"))
-    assert "name it with --data" in " ".join(submit(board, lost, is_executed=True).missing)
+    assert "give its location with --data" in " ".join(
+        submit(board, lost, is_executed=True).missing
+    )
 
     change_rules(board, ("/home/maintainer/market", str(market)))
     # the market's folder is the board's own word, which no secret of the submitter is
@@ -792,7 +796,7 @@ def test_the_command_lists_its_files_and_explains_the_pull_request(
     card_id = file_sha256(run / "cards" / f"{TASK}.json")
 
     assert done.exit_code == 0, done.output
-    assert f"builtin/momentum in division {DIVISION}: 1 episodes, 0.0 MB of records" in done.output
+    assert f"builtin/momentum in division {DIVISION}: 1 episode, 0.0 MB of records" in done.output
     assert f"  wrote cards/{TASK}/builtin--momentum/react/{card_id}.json\n" in done.output
     assert f"  git switch -c submit-{card_id[:12]}\n  git add cards records\n" in done.output
     assert tree(board) == tree(submitted)

@@ -163,10 +163,10 @@ from pathlib import Path
 from ktdeval.stores import LocalStore
 from ktdeval_command.program import Start, run_program
 from ktdeval_command.sandbox import open_sandbox
-from ktdeval_command.workspace import WorkspaceLimits, Workspaces
+from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 
 name, folder, mark = sys.argv[1:]
-workspaces = Workspaces(LocalStore(Path(folder)), "w", WorkspaceLimits())
+workspaces = ProgramWorkspaces(LocalStore(Path(folder)), "w", FolderLimits())
 code = "import socket; socket.create_connection(('127.0.0.1', {port})).recv(1); input()"
 code = code.replace("{port}", mark)
 argv = ("/usr/bin/python3", "-c", code, "mark-" + mark)

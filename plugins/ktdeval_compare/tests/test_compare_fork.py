@@ -225,13 +225,13 @@ def test_a_fork_is_resumed_and_shown_again(
     (out / "fork.json").unlink()
     code, _, err = terminal.call("fork", momentum, "--change", "RV_60=reversed", "--out", out)
     assert code == 0
-    assert "1 decisions to ask, 3 on record" in err
+    assert "1 decision to ask, 3 on record" in err
     assert (out / "decisions.jsonl").read_bytes() == lines
 
     assert forked(terminal, out) == first
     assert load_fork(out).variants[-1].variant == "RV_60=reversed"
     shown = terminal.text("fork", out)
-    assert "1 steps of builtin/momentum (momentum), asked again" in shown
+    assert "1 step of builtin/momentum (momentum), asked again" in shown
     assert "never ranked" in shown
 
 

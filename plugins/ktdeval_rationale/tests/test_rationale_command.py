@@ -75,7 +75,7 @@ def research(market: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolde
             tmp_path_factory.mktemp("research"),
             market,
             "2024-03-01:2024-03-06",
-            ["blinded_open_research"],
+            ["blinded_open_research_paper"],
         )
 
 

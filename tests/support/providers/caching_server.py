@@ -27,6 +27,7 @@ _RESEARCH_CALLS = 6
 _A_TURN = 2
 _HELD = 20
 _WEIGHT = 0.045
+_MAY_SUBMIT = "To submit, call `submit_action` alone"  #: in the rules of a role that submits
 _REMARK = "A remark that stands for what a model writes beside its calls. " * 6
 _PIECE = re.compile(r" ?[A-Za-z]{1,12}|[0-9]|[^A-Za-z0-9\s]{1,2}|\s")
 _HANDLE = re.compile(r"asset_[0-9]+")
@@ -106,7 +107,12 @@ class CachingServer:
             return
 
         done = sum(len(message.get("tool_calls", ())) for message in body["messages"])
-        if not tools or choice == "none" or done >= _RESEARCH_CALLS:
+        if not tools or choice == "none":
+            return
+        if done >= _RESEARCH_CALLS:
+            if _MAY_SUBMIT in json.dumps(body["messages"]):
+                name = next(name for name in tools if name.startswith("submit"))
+                yield self._call(done, name, self._submission(body, tools[name]["parameters"]))
             return
 
         offered = []

@@ -160,7 +160,7 @@ def _requests(task: str, agents: Sequence[str]) -> Iterator[tuple[str, ModelRequ
         try:
             spec = replace(plan.specs[0], agent=agent, agent_args={})
             (first,) = rehearse([spec], lambda: plan.factory)
-            requests = first.shown(with_lessons=False).requests
+            requests = first.play_shown(with_lessons=False).requests
         except KtdevalError:  # not every agent takes every task
             continue
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,22 @@ class Drawing:
 
     def __call__(self, _observation: Any) -> int:
         return int(self._rng.integers(3))
+
+
+class Waiting(Drawing):
+    """Policy that stops in the middle of the episode of seed 1 until it is killed."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._waits_at = 5 if seed == 1 else -1
+        self._step = 0
+
+    def __call__(self, observation: Any) -> int:
+        while self._step == self._waits_at:
+            time.sleep(0.05)
+
+        self._step += 1
+        return super().__call__(observation)
 
 
 def jobs(policy: type[Drawing], number: int = 3) -> list[RolloutJob]:

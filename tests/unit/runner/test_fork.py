@@ -244,7 +244,7 @@ def test_a_model_that_is_given_factors_beside_its_prompt_is_refused(
     ]
     (folder.episode_path(spec) / "transcript.jsonl.zst").write_bytes(pack_lines(said))
 
-    with pytest.raises(UsageError, match="a change of the prompt does not change them"):
+    with pytest.raises(UsageError, match="a fork changes only the prompt"):
         forker_of(folder, plugins).entries(spec, 0)
 
 

@@ -68,7 +68,7 @@ def test_a_plan_warns_of_prompts_that_a_list_says_do_not_fit(
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
     assert "the context is 8,192 tokens (genai-prices " in warning
     assert (
-        "the context comes only from a list, so such a prompt is sent, and the server may refuse it"
+        "the context length comes only from a list, so such a prompt is sent, and the server may"
         in warning
     )
     assert "would be refused" not in warning

@@ -75,7 +75,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "no record of calls": (
         "one",
         lambda manifest: manifest.pop("call_log") and None,
-        "the manifest does not name the record of calls",
+        "the manifest does not name the call log",
     ),
 }
 

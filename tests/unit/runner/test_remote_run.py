@@ -166,7 +166,7 @@ def test_the_same_command_again_runs_no_step_and_writes_no_record(ran: Site) -> 
 
 def test_another_run_is_refused_and_so_is_a_url_with_other_files(ran: Site) -> None:
     other = ran.call("one", *WORDS, "--limit", 2, "--data", ran.market, "--out", ran.url)
-    assert "holds another run (limit: 3; now 2)" in error_line(other)
+    assert "contains another run (limit: 3; now 2)" in error_line(other)
 
     open_store(f"{ran.url}-notes").replace("notes.txt", b"")
     words = (*WORDS, "--data", ran.market, "--out", f"{ran.url}-notes")

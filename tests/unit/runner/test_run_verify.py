@@ -384,9 +384,9 @@ def test_a_changed_transcript_is_named_with_its_line_and_so_is_its_hash(run: Pat
     problems = findings(verify(run, "--plugin", PLUGIN))
     name = f"episodes/{folder.name}/transcript.jsonl.zst"
 
-    assert re.match(rf"{re.escape(name)}: line \d+: 5 lines, ledger.parquet has 7", problems[0]), (
-        problems
-    )
+    assert re.match(
+        rf"{re.escape(name)}: line \d+: 5 lines, but ledger.parquet has 7", problems[0]
+    ), problems
     assert any(finding.startswith(f"{name}: SHA-256 is ") for finding in problems), problems
 
 

@@ -117,6 +117,14 @@ def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray
     return scale_weights(box_optimum(*moments(known), sides))
 
 
+def first_used(shared: IntArray, first_decision: int) -> int:
+    """Return the position in `shared`, the rows on which all assets have a close, of the seventh
+    such row before the first decision; 0 if there are fewer. The decision's own row may lack one.
+    """
+    earlier = int(np.searchsorted(shared, first_decision, side="left"))
+    return max(0, earlier - _BEFORE)
+
+
 @dataclass(frozen=True)
 class PortfolioRebuild:
     """Target positions for the decisions at one close. Implements `ktdeval.harness.Rebuild`."""
@@ -152,9 +160,7 @@ class PortfolioRebuild:
         """
         closes = (self.shown or self.view).adjusted_close[:, columns]
         shared = np.flatnonzero(np.isfinite(closes).all(axis=1))
-        first_decision = self.view.day - self.step
-        before = int(np.searchsorted(shared, first_decision, side="right")) - 1
-        return closes[shared[max(0, before - _BEFORE) :]]
+        return closes[shared[first_used(shared, self.view.day - self.step) :]]
 
     def _target(self, asset: int, weight: float, close: float) -> Target:
         known = self.known(asset, close, self.view.day)

@@ -29,6 +29,7 @@ from ktdeval_markets.portfolio import (
     PortfolioRebuild,
     WeightRule,
     box_optimum,
+    first_used,
     moments,
     scale_weights,
     weights,
@@ -151,6 +152,23 @@ def test_equal_weights_and_fewer_than_seven_closes() -> None:
     assert weights(gaps, sides, "optimised").tolist() == optimised
     assert weights(gaps[1:], sides, "optimised").tolist() == equal
     assert weights(closes, sides * 0, "equal").tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("missing", "first_decision", "position"),
+    [
+        ([], 10, 3),  # rows 3 to 9 are the seven before
+        ([10], 10, 3),  # one asset has no close on the day of the decision
+        ([5, 10], 10, 2),  # row 2, as row 5 is no shared day
+        ([], 4, 0),
+    ],
+)
+def test_closes_begin_with_the_seventh_shared_day_before_the_first_decision(
+    missing: list[int], first_decision: int, position: int
+) -> None:
+    shared = np.setdiff1d(np.arange(20), missing)
+
+    assert first_used(shared, first_decision) == position
 
 
 @pytest.mark.exhaustive

@@ -19,6 +19,28 @@ from ktdeval_grid.planning.estimate_types import SCENARIOS
 from ktdeval_grid.state.grid_control import change_control, read_control, set_paused
 from terminal import Terminal
 
+#: Questions that need no market, and a model that says 5
+QUESTIONS = """
+from ktdeval.api import ModelTraits, QATask, Reply, Spec, ToolCall, hookimpl
+
+class Parrot:
+    traits = ModelTraits(is_free=True)
+
+    def reply(self, request):
+        if request.tool_choice == "submit_answer":
+            return Reply(tool_calls=(ToolCall("call_1", "submit_answer", '{"answer":"5"}'),))
+        return Reply("Enough.")
+
+@hookimpl
+def ktdeval_models():
+    return [Spec("mine/parrot", lambda name: Parrot(), "says 5")]
+
+@hookimpl
+def ktdeval_tasks():
+    samples = [{"question": "2 + 3?", "gold": "5"}]
+    return [QATask(samples, lambda answer, sample: answer == sample["gold"], name="sums").spec()]
+"""
+
 
 @pytest.fixture
 def grid(tmp_path: Path) -> HandMade:
@@ -300,3 +322,16 @@ def test_workers_are_one_to_ten_thousand(
     assert default.workers == (1 if command is estimate else None)
     assert isinstance(workers.type, click.IntRange)
     assert (workers.type.min, workers.type.max) == (1, 10_000)
+
+
+@pytest.mark.slow
+def test_a_grid_of_questions_without_a_market_runs(tmp_path: Path, terminal: Terminal) -> None:
+    plugin = tmp_path / "sums.py"
+    plugin.write_text(QUESTIONS, encoding="utf-8")
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(f"plugin: [{plugin}]\ntasks: [sums]\nmodels: [mine/parrot]\n", encoding="utf-8")
+
+    code, _, _ = terminal.call("grid", plan, "--out", tmp_path / "grid", "--workers", 1)
+    assert code == 0
+
+    assert "1 of 1 episode done" in terminal.text("grid", "status", tmp_path / "grid")

@@ -10,6 +10,7 @@ from ktdeval.calls import EpisodeRounds, Fence, StopSignal
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
+from ktdeval.task_api.scoring import needs_market
 from ktdeval.values import Closing
 from ktdeval_grid.planning.plan import GridPlan, PlannedSystem
 from ktdeval_grid.state.layout import GridPlace
@@ -97,12 +98,17 @@ class OpenRunFolders(Closing):
         """Return the config for a system's part.
 
         The grid's limits on dollars and tokens also apply to the part, since a part never exceeds
-        them.
+        them. Tasks without a market have no mask, and so no key.
         """
+        names = self.plugins.resolve_tasks(system.config.tasks)
+        key = None
+        if any(needs_market(self.plugins.make_task(name)) for name in names):
+            key = mask_key
+
         return replace(
             system.config,
             out=str(self.place.part(self.worker, system.slug)),
-            mask_key=mask_key,
+            mask_key=key,
             concurrency=plan.concurrency or CALLS_AT_ONCE,
             max_cost=plan.max_cost,
             max_tokens=plan.max_tokens,

@@ -282,7 +282,7 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
     capsys.readouterr()
     assert main(["card", "verify", str(out)]) == 2
     assert re.fullmatch(
-        r".*: qfinzero_planning_text ran as version .*, and give the --items with which it was run\n",
+        r".*: qfinzero_planning_text was run as version .*, and give the --items with which it was run\n",
         capsys.readouterr().err,
     )
 

@@ -510,7 +510,7 @@ def test_a_rule_of_momentum_that_earns_in_one_regime_only_is_seen_to(
     # The market is where the run found it; otherwise the message says how to specify it.
     (tmp_path / "planted").rename(tmp_path / "moved")
     problem = terminal.refusal("compare", *runs, "--by", "regime")
-    assert "name it with --data if it has moved" in problem
+    assert "give its location with --data" in problem
     moved = terminal.report(
         "compare", *runs, "--by", "regime", "--pairs", "day", "--data", tmp_path / "moved"
     )

@@ -536,7 +536,7 @@ def test_a_run_counts_once_and_on_its_own_market(
         environment.certify(runs=(reader, reader))
 
     save_snapshot(replace(small_market(seed=12), id=""), tmp_path / "other")
-    with pytest.raises(KtdevalError, match="asked other questions \\(snapshot: "):
+    with pytest.raises(KtdevalError, match="asked different questions \\(snapshot: "):
         environment.certify(data=str(tmp_path / "other"), runs=(reader,))
 
 

@@ -328,7 +328,7 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
 
     unknown = plan(plugins, model="far/nameless", max_cost=1.0)
     assert unknown.left["high"].cost_usd is None
-    assert "--max-cost can't be kept without a price" in unknown.warnings[0]
+    assert "--max-cost can't be enforced without a price" in unknown.warnings[0]
 
 
 @pytest.mark.parametrize("limit", [{"max_cost": 1.0}, {"max_tokens": 1000}], ids=str)
@@ -519,7 +519,7 @@ def test_a_folder_scored_otherwise_belongs_to_another_run(
     begun: Path, plugins: Plugins, changed: Any, reason: str
 ) -> None:
     (warning,) = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), **changed).warnings
-    assert warning.startswith(f"the folder holds another run ({reason}")
+    assert warning.startswith(f"the folder contains another run ({reason}")
 
 
 # ---- the command
@@ -606,7 +606,7 @@ def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
     (warning,) = (line for line in plan(plugins, windows=(early,)).warnings if "look back" in line)
     before = int(np.searchsorted(small_market().days, np.datetime64("2023-03-01")))
 
-    assert f"{before} days of data lie before it" in warning
+    assert f"only {before} days of data precede it" in warning
     assert re.findall(r"([A-Z0-9_]+) \((\d+)\)", warning) == [
         (factor.name, str(factor.window)) for factor in FACTORS if factor.window > before
     ]

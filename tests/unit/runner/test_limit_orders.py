@@ -156,7 +156,7 @@ def test_a_forged_limit_with_a_card_that_agrees_does_not_verify(
     ("task", "more", "problem"),
     [
         ("blinded_fixed_candidate", "round_digits: 3", "would reveal the prices that round_digits"),
-        ("blinded_memory_only", "seed_note: x", "mode memory_only shows no price"),
+        ("blinded_memory_only", "seed_note: x", "mode memory_only shows no prices"),
         ("market_blinded", "noise_pct: 1.0", "would reveal the prices that round_digits"),
         ("market_blinded", "answers: stances", "only orders have limits"),
     ],

@@ -1,3 +1,3 @@
-"""Reuse of recorded decisions: forks call the model again for a step; transplants execute the
-recorded orders with other capital.
+"""Reuse of recorded decisions. Forks call the model again at a recorded step; transplants execute
+the recorded orders with different capital.
 """

@@ -1,9 +1,9 @@
-"""Forks: recorded steps for which the model is called again with one input changed.
+"""Forks: recorded steps at which the model is called again with one input changed.
 
-A step is first restored: the episode is replayed from the recorded replies, and each line must
-equal the recorded line, so that the forked prompt is the prompt that was sent. Then only this step
-is decided again, by the run's own model and agent, with payloads changed before they are masked
-(`ktdeval.observation.input_changes`). Nothing is settled.
+A step is first restored by replaying the episode from the recorded replies. Each replayed line must
+equal the recorded line, which guarantees that the fork starts from the prompt that was originally
+sent. Then only this step is decided again, by the run's own model and agent. The input is changed
+before masking (`ktdeval.observation.input_changes`). Orders are not executed.
 
 Each decision has its own random draws: the seeds of model calls and of randomness derive from the
 change and the sample number.
@@ -55,7 +55,7 @@ AGAIN = "asked again"  #: variant without any change
 
 @dataclass(frozen=True)
 class Forked:
-    """Variant of a step, with a sample number."""
+    """Variant of a step, with its sample number."""
 
     change: InputChange | None  #: None for `AGAIN`
     sample: int
@@ -67,7 +67,7 @@ class Forked:
 
 
 class Forker:
-    """Repeats the model's decision at recorded steps of one task."""
+    """Repeats the model's decisions at recorded steps of one task."""
 
     def __init__(
         self,
@@ -88,12 +88,14 @@ class Forker:
 
     @property
     def has_tools(self) -> bool:
-        """True if a step can call research tools."""
+        """True if the task offers research tools."""
         return bool(self._task.tools)
 
     def entries(self, spec: EpisodeSpec, step: int) -> Sequence[JournalEntry[StepRecord]]:
         """Return the steps of an episode up to and including `step`, replayed from the recorded
-        replies. Raises StoreError if the replay does not give the recorded prompts and orders;
+        replies.
+
+        Raises StoreError if the replay differs from the recorded prompts and orders. Raises
         UsageError if the step can't be decided again.
         """
         if spec.id not in self._traces:
@@ -101,8 +103,9 @@ class Forker:
         return self._traces[spec.id].until(step)
 
     def state(self, spec: EpisodeSpec, step: int) -> Mapping[str, Payload]:
-        """Return the state shown at a step, before masking. Raises UsageError if the step shows no
-        state that can be changed.
+        """Return the state shown at a step, before masking.
+
+        Raises UsageError if the step shows no state that can be changed.
         """
         seen: list[Mapping[str, Payload]] = []
 
@@ -120,12 +123,13 @@ class Forker:
         return seen[-1]
 
     def check(self, spec: EpisodeSpec, step: int, change: InputChange) -> int | None:
-        """Return how many values in a step's state a change alters; None if tools may show values
-        that the state does not contain. Raises UsageError if the change can't be made here. No
-        model is called.
+        """Return how many values in a step's state a change alters, without calling a model.
+
+        Returns None if the number is unknown, because tools may show further values or the labels
+        change. Raises UsageError if the change is not possible at this step.
         """
         episode = self._open_episode(spec, step, RecordedModel(), {})
-        episode.shown_bytes(step)  # the mask parses what it has shown
+        episode.shown_bytes(step)  # the mask can only parse handles that it has shown
         self._check_words(episode, change)
         if change.field == LABELS:
             self._check_labels(episode, spec, step)
@@ -142,7 +146,9 @@ class Forker:
         raise CannotChangeError("does not change anything that the step shows")
 
     def _check_words(self, episode: TradingEpisodeRun, change: InputChange) -> None:
-        """Refuse a value that contains a hidden identity, as text or as a number."""
+        """Raise UsageError if the new value reveals an identity that the mask hides, as text or as
+        a number.
+        """
         value = change.text.partition("=")[2]
         guard = LeakGuard(episode.lens, self._snapshot)
         try:
@@ -168,9 +174,11 @@ class Forker:
     def ask(
         self, spec: EpisodeSpec, step: int, forked: Forked, access: EpisodeAccess
     ) -> ForkedDecision:
-        """Decide a step again. If a model call fails, or a tool's result contradicts the change,
-        the decision's `failure` gives the reason. Raises KtdevalError if the model can't be called,
-        or LeakError.
+        """Decide a step again.
+
+        If a model call fails, or the change can't be made in a tool result, the `failure` field of
+        the decision gives the reason. Raises LeakError, or KtdevalError if the model can't be
+        called.
         """
         change = forked.change
         episode = self._open_episode(spec, step, access.model, access.further)
@@ -220,7 +228,7 @@ class Forker:
         )
 
     def place(self, spec: EpisodeSpec, step: int) -> ForkPlace:
-        """Return the location of a step."""
+        """Return the identifying fields of a step."""
         return ForkPlace(
             episode=spec.id,
             task=spec.task,
@@ -232,7 +240,7 @@ class Forker:
     def read_decision(
         self, spec: EpisodeSpec, step: int
     ) -> tuple[dict[str, float], dict[str, str]]:
-        """Return the weights and sides of the recorded decision, by code."""
+        """Return the weights and sides of the recorded decision, each keyed by code."""
         columns = self._snapshot.asset_index
         orders = []
         for order in self.entries(spec, step)[step].step.orders:
@@ -245,8 +253,11 @@ class Forker:
         return self.weights(spec, step, orders), self._sides(orders)
 
     def weights(self, spec: EpisodeSpec, step: int, orders: Sequence[Order]) -> dict[str, float]:
-        """Return the share of the closing NAV that a decision requests, by code: the weight held,
-        the target of an order by weight, or the weight held plus or minus an order by shares.
+        """Return the portfolio weights that a decision requests, by code, as fractions of the NAV
+        at the close.
+
+        An order by weight sets the weight to its target. An order in shares adds to the held
+        weight, or subtracts from it. Assets without an order keep the held weight.
         """
         codes = self._snapshot.codes
         tape = self._tape
@@ -293,8 +304,8 @@ class Forker:
     def _change_step(
         self, episode: TradingEpisodeRun, step: int, change: InputChange, sample: int
     ) -> ChangedPayloads:
-        """Return the payload changes for this step. Raises CannotChangeError if the stock to change
-        isn't shown.
+        """Return the payload changes for this step. Raises CannotChangeError if the step does not
+        show the stock that is to be changed.
         """
         lens = episode.lens
         asset = None
@@ -324,7 +335,7 @@ class Forker:
 
 
 class _Trace:
-    """Steps of an episode, replayed lazily from its recorded replies."""
+    """Steps of an episode, replayed on demand from its recorded replies."""
 
     def __init__(self, folder: RunFolder, spec: EpisodeSpec, factory: EpisodeFactory) -> None:
         self._where = f"{folder.path}: {spec.label}"
@@ -369,8 +380,8 @@ class _Trace:
 
 
 def fork_config(spec: EpisodeSpec, changes: Mapping[str, Any]) -> RunConfig:
-    """Return the options for calling an episode's model again. `changes`: the model's current
-    address, and budgets.
+    """Return the options for calling an episode's model again. `changes`: options that may differ
+    from the run, such as the model's address and budgets.
     """
     names = {field.name for field in fields(CallParams)} - {"seed"}
     call = {name: value for name, value in spec.call.items() if name in names}

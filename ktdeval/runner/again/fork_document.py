@@ -1,4 +1,5 @@
-"""Folder of a fork: decisions of a run repeated with one input changed, and figures about them.
+"""Folder of a fork: repetitions of a run's decisions with one input changed, and statistics about
+them.
 
     OUT/decisions.jsonl   one line for each decision, durable before the next is requested
     OUT/fork.json         the figures, and their sources
@@ -117,5 +118,5 @@ def fork_beside(run: Path) -> Path:
 
 
 def load_fork(folder: Path) -> ForkFile:
-    """Read the document of a fork. Raises StoreError if it is missing or unreadable."""
+    """Read the `fork.json` of a fork. Raises StoreError if it is missing or unreadable."""
     return load_result(folder, FORK, ForkFile, FORMAT)

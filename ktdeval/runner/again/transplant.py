@@ -1,17 +1,18 @@
 """Transplants: recorded decisions executed again with different capital and costs, without a model.
 
-Each episode is booked by the same `Bookkeeper` as the run. Orders by target weight are used as
-decided. Orders by shares are scaled by the capital and rounded down to whole lots; an order that
-closed a position also closes it here. Orders that were sized under a mask at decision time are
-sized again, at the prices that the mask showed; with execution costs, at the day's prices, since no
-account as shown can reflect both. Lots, limits and rules apply again. As long as the account equals
-the recorded account, the orders are the recorded orders: with the run's own capital and costs, the
-ledger is the run's own.
+Each episode is booked by the same `Bookkeeper` as in the run. Orders by target weight are used as
+decided. Orders in shares are scaled by the ratio of the capitals, and rounded down to whole lots;
+an order that closed a position in the run also closes it here. Orders that were sized under a mask
+at decision time are sized again, at the prices that the mask showed. With execution costs, a coarse
+mask can't show an account that reflects both, so these orders are sized at the day's prices. Lots,
+limits and rules are applied again. As long as the account equals the recorded account, the orders
+equal the recorded orders. A transplant with the run's own capital and costs therefore reproduces
+the run's ledger.
 
-The model saw the fills of its run, not these. A step would have shown the model a different state
-if the set of names held differs, if an order of the previous step ended under a different rule, or
-if a weight differs by more than `WEIGHT_TOLERANCE`. Amounts of money are not compared: with
-different capital they differ from the first step on.
+The model saw the fills of its own run, not the fills of the transplant. The model would have seen a
+different state at a step if the set of held names differs, if an order of the previous step ended
+with a different status or rule, or if a weight differs by more than `WEIGHT_TOLERANCE`. Amounts of
+money are not compared: with different capital, they differ from the first step on.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ FURTHER_METRICS = ("total_return", "selection_alpha", "trading_effect", "turnove
 
 @dataclass(frozen=True)
 class FillFigures:
-    """Notional and costs of orders and their fills, in minor units; sums over steps."""
+    """Notional and costs of orders and their fills, in minor units, summed over steps."""
 
-    ordered_minor: int = 0  #: notional ordered, at the fill day's prices before any cost
-    filled_minor: int = 0  #: notional filled, at the same prices
+    ordered_minor: int = 0  #: ordered notional, at fill-day prices before costs
+    filled_minor: int = 0  #: filled notional, at the same prices
     commission_minor: int = 0
     duties_minor: int = 0
-    execution_minor: int = 0  #: spread and impact: fill prices against the day's prices
+    execution_minor: int = 0  #: spread and impact: fill prices less the day's prices
     financing_minor: int = 0  #: interest on short positions
 
     def __add__(self, other: FillFigures) -> FillFigures:
@@ -79,27 +80,27 @@ class FillFigures:
 
 @dataclass(frozen=True)
 class TransplantedEpisode:
-    """An episode with different capital or costs. `of`: spec of the recorded episode."""
+    """Episode executed with different capital or costs. `of`: spec of the recorded episode."""
 
     of: EpisodeSpec
     spec: EpisodeSpec
     ledger: Ledger
     figures: FillFigures
-    other_states: tuple[int, ...]  #: steps whose state would have differed
+    other_states: tuple[int, ...]  #: steps at which the model would have seen a different state
 
     @property
     def path(self) -> str:
-        """Path of the ledger in the folder of this capital."""
+        """Path of the ledger in the folder for this capital."""
         return f"episodes/{self.spec.id}/{LEDGER}"
 
     def encode(self) -> bytes:
-        """Return the content of the ledger file."""
+        """Return the contents of the ledger file."""
         return encode_ledger(self.ledger)
 
 
 @dataclass(frozen=True)
 class TransplantedTask:
-    """All episodes of a task with one capital, and their result card."""
+    """All episodes of a task with one capital, and the resulting card."""
 
     trading: TradingConfig
     episodes: tuple[TransplantedEpisode, ...]
@@ -107,8 +108,10 @@ class TransplantedTask:
 
 
 def trading_tasks(folder: RunFolder, plugins: Plugins) -> list[Task]:
-    """Return the trading tasks of a run whose episodes are all complete. Raises StoreError if the
-    run has no trading task, or an episode is not complete.
+    """Return a run's trading tasks.
+
+    Raises StoreError if the run has no trading task, or if an episode of a trading task is not
+    complete.
     """
     specs = folder.manifest.specs
     names = list(dict.fromkeys(spec.task for spec in specs))
@@ -132,7 +135,7 @@ def trading_tasks(folder: RunFolder, plugins: Plugins) -> list[Task]:
 
 
 class Transplanter:
-    """Executes the recorded decisions of a task again on the task's market."""
+    """Executes the recorded decisions of a task again, on the task's market."""
 
     def __init__(
         self, folder: RunFolder, task: Task, snapshot: MarketSnapshot, plugins: Plugins
@@ -163,8 +166,9 @@ class Transplanter:
         changes: Mapping[str, JsonValue],
         tell: Tell = tell_nobody,
     ) -> TransplantedTask:
-        """Execute every episode under other trading rules, and make the card. `changes`:
-        differences from the task's `trading` options, as shown on the card.
+        """Execute every episode under other trading rules, and create the card.
+
+        `changes`: differences from the task's `trading` options, as the card shows them.
         """
         tape = MarketTape.from_snapshot(self._snapshot, trading)
         description = self._describe_task(changes)
@@ -181,7 +185,7 @@ class Transplanter:
         return TransplantedTask(trading, tuple(episodes), self._card(description, episodes))
 
     def _describe_task(self, changes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return the task's description with the changed rules and the source of the decisions."""
+        """Return the task's description with the changed rules and the source of its decisions."""
         trading = self._description["trading"]
         assert isinstance(trading, Mapping), "every trading task describes its rules"
         return {
@@ -239,8 +243,8 @@ class _Execution:
         self._run_books = Bookkeeper(snapshot, tape, task.trading, self._base_row)
         self._capital = (trading.initial_cash, task.trading.initial_cash)
         lens = task.scene(spec, snapshot).lens
-        #: account as shown, which sizes orders; None under a coarse mask with execution costs:
-        #: the executor then sizes them
+        #: account as shown to the model, which sizes orders; None under a coarse mask with
+        #: execution costs, where the executor sizes them
         self._seen: SeenBooks | None = None
         if not lens.mask.is_coarse or tape.liquidity is None:
             self._seen = SeenBooks(lens, snapshot, tape, trading)
@@ -274,13 +278,13 @@ class _Execution:
         return records, figures, tuple(others)
 
     def _sized_anew(self, action: Action) -> Action:
-        """Return recorded orders sized for this account."""
+        """Return recorded orders, sized for this account."""
         orders = []
         for order in action:
             if order.shares is None or order.asset is None:
                 orders.append(order)
             elif order.target_weight is not None:
-                # sized at decision time from its weight, which the model requested
+                # the model requested a weight; the share count was computed at decision time
                 orders.append(structs.replace(order, shares=None))
             else:
                 orders.append(structs.replace(order, shares=self._scale_order(order, order.asset)))
@@ -290,15 +294,15 @@ class _Execution:
         return self._seen.size_orders(tuple(orders))
 
     def _scale_order(self, order: Order, asset: int) -> int:
-        """Return the number of shares of an order by shares, scaled to this capital, in whole lots;
-        at least 1, so that the executor checks the order.
+        """Return an order's number of shares, scaled to this capital and rounded down to whole
+        lots. The result is at least 1, so that the executor checks the order.
         """
         ordered = order.shares or 0
         sign = -1 if order.side == "SELL" else 1
         own = _count_held_shares(self._books.account, asset)
         was = _count_held_shares(self._run_books.account, asset)
 
-        # shares that close the position, and the shares beyond those
+        # shares that close the position, and shares beyond that
         closing = 0
         beyond = ordered
         if was * sign < 0 and ordered >= abs(was):
@@ -346,7 +350,7 @@ def _endings(record: StepRecord) -> list[tuple[str, str | None]]:
 def _fill_figures(
     record: StepRecord, before: Account, day: TradingDay, columns: Mapping[str, int]
 ) -> FillFigures:
-    """Return the figures of one step; `before`: the account at the previous close."""
+    """Return the figures of one step. `before`: the account at the previous close."""
     held = {asset: position.shares for asset, position in before.positions.items()}
     for action in record.corporate_actions:
         held[columns[action.code]] = action.shares_after
@@ -372,7 +376,7 @@ def _fill_figures(
         shares = order.filled_shares if order.side == "BUY" else -order.filled_shares
         filled = value_minor(order.filled_shares, day.open_ticks[asset], day.rules.units[asset])
         ordered = 0
-        if number >= carried:  # a carried order was counted on its own day
+        if number >= carried:  # a carried order was already counted on the day it was placed
             asked = _asked_minor(order, held.get(asset, 0), record.open_nav_minor, asset, day)
             # rounding to whole lots may fill more than was ordered
             ordered = max(asked, filled)
@@ -397,7 +401,7 @@ def _trade_costs(
 
 
 def _asked_minor(order: OrderRecord, held: int, nav_minor: int, asset: int, day: TradingDay) -> int:
-    """Return the notional that an order requests, at the day's prices before any cost."""
+    """Return the notional that an order requests, at the day's prices before costs."""
     price = day.open_ticks[asset]
     unit = day.rules.units[asset]
     if order.target_weight is None or order.shares:

@@ -1,12 +1,11 @@
-"""Folder of a transplant: figures about a run's decisions with different capital, with ledgers and
-cards.
+"""Folder of a transplant: figures, ledgers and cards for a run's decisions with different capital.
 
     OUT/transplant.json                          all figures, and their sources
     OUT/curve.svg                                the same as a plot, if vl-convert is installed
     OUT/at/<capital>/cards/<task>.json           card of a task with this capital, never ranked
     OUT/at/<capital>/episodes/<id>/ledger.parquet
 
-Its cards are validated like any card; `transplant.json` is for display only.
+The cards are validated like any other card; `transplant.json` is for display only.
 """
 
 from __future__ import annotations
@@ -134,13 +133,13 @@ class TransplantFile(Value):
     notes: tuple[str, ...]
 
     def break_even_words(self, task: str) -> list[str]:
-        """Return one sentence for each measure of a task."""
+        """Return one sentence per measure about a task's break-even capital."""
         currency = next((line.currency for line in self.lines if line.task == task), "")
         return [found.words(currency) for found in self.break_even if found.task == task]
 
 
 def capital_folder(folder: Path, capital: int) -> Path:
-    """Return the folder for one capital in a transplant's folder."""
+    """Return the subfolder for one capital in a transplant's folder."""
     return folder / "at" / str(capital)
 
 
@@ -151,7 +150,7 @@ def transplant_beside(run: Path) -> Path:
 
 
 def load_transplant(folder: Path) -> TransplantFile:
-    """Read the document of a transplant. Raises StoreError if it is missing or unreadable."""
+    """Read a transplant's `transplant.json`. Raises StoreError if it is missing or unreadable."""
     return load_result(folder, TRANSPLANT, TransplantFile, FORMAT)
 
 
@@ -168,9 +167,10 @@ def known_transplant(run: Path) -> TransplantFile | None:
 
 
 def transplanted_at(path: Path, capital: int) -> Path:
-    """Return the folder of the cards for one capital, for a transplant or for a run with a
-    transplant next to it. Raises UsageError if cards for this capital are missing, or its figures
-    are withheld.
+    """Return the folder with the cards for one capital. `path`: a transplant, or a run that has a
+    transplant next to it.
+
+    Raises UsageError if there are no cards for this capital, or if its figures are withheld.
     """
     folder = path
     if not (path / TRANSPLANT).exists():

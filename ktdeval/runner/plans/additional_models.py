@@ -1,4 +1,4 @@
-"""Additional models of a run, which its agent calls by name."""
+"""Additional models that a run's agent calls by name."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True)
 class RunModel:
-    """Additional model of a run, ready to be called."""
+    """Additional model that a run can call."""
 
     choice: FurtherModel  #: name and parameters, as in the run's specs
     model: Model
-    price: Price | None  #: price of its tokens; None if unknown
+    price: Price | None  #: token price; None if unknown
 
     @property
     def remote(self) -> RemoteModel | None:
@@ -42,24 +42,25 @@ class RunModel:
 
     @property
     def protocol(self) -> ToolProtocol | None:
-        """Tool protocol used with it; None if unknown."""
+        """Tool protocol used with the model; None if unknown."""
         # `offered_by` has set the protocol
         return cast("ToolProtocol | None", self.choice.tool_protocol)
 
     @property
     def cutoff(self) -> CutoffEntry | NoCutoff:
-        """End of its training data, as listed."""
+        """Listed end of the model's training data."""
         return listed_cutoff(self.choice.name, self.choice.args)
 
     def offered_by(self, protocol: ToolProtocol | None) -> RunModel:
-        """Return the model with the protocol by which tools are offered to it."""
+        """Return a copy that uses this protocol to offer tools to the model."""
         return replace(self, choice=replace(self.choice, tool_protocol=protocol))
 
 
 def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` added to the model's parameters; a config whose
-    parameters already contain it is returned unchanged. Raises UsageError if the model has no
-    address, or two addresses are given.
+    """Return the config with `--base-url` added to the model's parameters.
+
+    Raises UsageError if the model does not take an address, or if `--model-args` contains a
+    different one.
     """
     if config.base_url is None:
         return config
@@ -78,9 +79,10 @@ def with_address(config: RunConfig, plugins: Plugins) -> RunConfig:
 
 
 def own_model(config: RunConfig, plugins: Plugins) -> Model:
-    """Return the model that a config names, at the address that the config gives. All code that
-    uses a config creates its model here: runs, grid workers, entrants of a forward test, and
-    estimates. Raises KtdevalError.
+    """Return the model that a config names, with the config's `--base-url`.
+
+    Runs, grid workers, forward-test entrants and estimates all create their model here. Raises
+    KtdevalError.
     """
     config = with_address(config, plugins)
     return plugins.make_model(config.model, config.model_args)
@@ -90,9 +92,9 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
     """Return the models that a run's agent calls in addition to the run's own model, in the agent's
     order.
 
-    A model of the same provider gets the run's `--model-args` (including the server address) in
-    addition to its own parameters. Raises KtdevalError if a model is unknown or has wrong
-    parameters, or if one model is local and the run's own is remote, or vice versa.
+    If an additional model has the same remote provider as the run's own model, it also gets the
+    run's `--model-args`, including the server address. Raises KtdevalError if a model is unknown or
+    has invalid parameters, or if the run would mix local and remote models.
     """
     agent = plugins.make_agent(config.agent, config.agent_args)
     names = agent_traits(agent).further_models
@@ -103,7 +105,7 @@ def further_models(config: RunConfig, plugins: Plugins) -> tuple[RunModel, ...]:
     own = own_model(config, plugins)
     found = []
     for name in dict.fromkeys(names):
-        if name == config.model:  # this name means the run's own model
+        if name == config.model:  # refers to the run's own model
             continue
 
         further = _further_model(name, own, config, plugins)
@@ -122,7 +124,7 @@ def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugin
     """Return one additional model of a run."""
     if (
         model_traits(own).recorded_settings is not None
-    ):  # replays a run, with the replies of all its models
+    ):  # replays a run, including the replies of its additional models
         choice = FurtherModel(asked_as, config.model, dict(config.model_args))
         return RunModel(choice, own, FREE)
 
@@ -153,7 +155,9 @@ def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
 def _shared_args(
     name: str, own: Model, config: RunConfig, plugins: Plugins
 ) -> Mapping[str, JsonValue]:
-    """Return the parameters of the run's own model if the named model has the same provider."""
+    """Return the parameters of the run's own model if the named model has the same remote provider;
+    otherwise, return an empty mapping.
+    """
     if as_remote(own) is None:
         return {}
     if plugins.model_spec_name(name)[0] != plugins.model_spec_name(config.model)[0]:
@@ -162,7 +166,7 @@ def _shared_args(
 
 
 def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
-    """Return the price of an additional model; `--price` only applies to the run's own model."""
+    """Return the price of an additional model. `--price` only applies to the run's own model."""
     if model_traits(model).is_free:
         return FREE
 
@@ -185,8 +189,9 @@ def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
 def session_models(
     spec: EpisodeSpec, own: Model, further: Mapping[str, Model] | None
 ) -> dict[str, NamedModel]:
-    """Return the additional models of an episode's sessions by the name that requests use. Without
-    `further`, `own` replaces all of them; models that replay or measure use this.
+    """Return the additional models for an episode's sessions, keyed by the name that requests use.
+
+    If `further` is None, `own` stands in for all of them, as in replays and measurements.
     """
     named = {}
     for choice in spec.further_models:
@@ -202,29 +207,32 @@ def session_models(
 
 
 def choices(models: Sequence[RunModel]) -> tuple[FurtherModel, ...]:
-    """Return additional models in the form that specs use."""
+    """Return additional models as specs record them."""
     return tuple(each.choice for each in models)
 
 
 def offer_protocols(
     models: Sequence[RunModel], protocols: Mapping[str, ToolProtocol]
 ) -> tuple[RunModel, ...]:
-    """Return additional models with their known tool protocols."""
+    """Return the additional models, each with its tool protocol if known."""
     return tuple(each.offered_by(protocols.get(each.choice.asked_as)) for each in models)
 
 
 def known_context(config: RunConfig, model: RemoteModel) -> Context | None:
-    """Return the context that the user specified, or else the context that the server reports, or
-    else None.
+    """Return the context that the user specified or, failing that, the context that the server
+    reports. None if neither is available.
     """
     if config.context_tokens is not None:
         return given_context(config.context_tokens)
     try:
         return stated_context(model)
-    except KtdevalError:  # no key, or no package: another check reports this
+    except KtdevalError:  # a missing key or package is reported by another check
         return None
 
 
 def planned_context(config: RunConfig, model: RemoteModel) -> Context | None:
-    """Return the known context, or else the listed context, which only plans use, or else None."""
+    """Return the known context or, failing that, the listed context. None if neither is available.
+
+    The listed context is used for planning only.
+    """
     return known_context(config, model) or listed_context(config.model, model.price_table)

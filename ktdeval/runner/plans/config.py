@@ -1,5 +1,5 @@
-"""Options of a run, each defined once. The command line, YAML files and the card's `config` are
-derived from `RunConfig`.
+"""Options of a run, each defined once in `RunConfig`. The command line, YAML files and the card's
+`config` are derived from it.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class RunConfig:
             )
 
     def _choose_settings(self) -> None:
-        """Replace the tasks by the variants that `set` selects; records treat these as separate
+        """Replace each task with the variant that `set` selects; records treat variants as separate
         tasks.
         """
         for name, value in self.set.items():
@@ -248,7 +248,7 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("full", "compact"),
     "execution": ("none", *EXECUTIONS.values()),
 }
-#: options that records contain exactly as given
+#: options that are recorded exactly as given
 _RECORDED = frozenset({"model", "model_args", "agent_args", "data", "data_args"})
 
 _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}
@@ -258,11 +258,13 @@ checked alone.
 
 
 def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunConfig:
-    """Return the config of a run: a YAML file of `RunConfig` fields, overridden by the command
-    line. In `overrides`, fields that are None were not given; mappings (`model_args`, …) are merged
-    key by key with the file's; other values replace the file's. Raises ConfigError (if the file is
-    unreadable or not YAML, or a field is unknown, ill-typed or out of range, with near matches) or
-    UsageError (if no model or no task is named).
+    """Return a run's config, read from a YAML file of `RunConfig` fields and overridden by the
+    command line.
+
+    In `overrides`, None means that an option was not given. Mappings such as `model_args` are
+    merged with the mappings in the file, key by key; any other value replaces the value in the
+    file. Raises UsageError if no model or no task is named. Raises ConfigError if the file is
+    unreadable or not YAML, or if a field is unknown, ill-typed or out of range.
     """
     values: dict[str, Any] = {}
     if path is not None:
@@ -275,7 +277,7 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
                 else value
             )
 
-        # so that a mistake in the file is reported with the file's name
+        # checked here so that an error names the file
         build(RunConfig, {**_STAND_INS, **values}, str(path))
 
     for name, value in overrides.items():
@@ -304,8 +306,10 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
 
 
 def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options, completed by those that a registration fixes. A given option that contradicts
-    the registration is rejected later, when the run is planned.
+    """Return the options together with those that a registration fixes.
+
+    An explicit option that contradicts the registration is kept here and rejected when the run is
+    planned.
     """
     from ktdeval.runner.records.leaderboard_registration import (  # noqa: PLC0415 - imports msgspec, which `--help` does not need
         load_drawn_key,
@@ -317,8 +321,9 @@ def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return the names in comma-separated texts. Raises ConfigError if all texts are empty, as from
-    an unset shell variable.
+    """Return the names in comma-separated strings.
+
+    Raises ConfigError if all strings are empty, for example because a shell variable is not set.
     """
     names = split_list(*texts)
     if not names:
@@ -330,7 +335,5 @@ def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def is_list(hint: Any) -> bool:
-    """Return whether an option of this type may be given several times, or as a comma-separated
-    list.
-    """
+    """Return whether an option of this type may be repeated or given as a comma-separated list."""
     return get_origin(hint) is tuple

@@ -1,5 +1,5 @@
-"""Snapshot that the user chooses with `--data`: a stored folder, or a provider plugin (the embedded
-market is cached).
+"""Snapshots that users choose with `--data`: a stored folder or a data provider. Generated markets
+are cached.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from ktdeval.values.strict_json import JsonValue
 def open_snapshot(
     plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]
 ) -> MarketSnapshot:
-    """Return the snapshot from a stored folder or a data provider (with its arguments). Raises
-    DataError if `data` is neither.
+    """Return the snapshot from a stored folder, or from a data provider called with `data_args`.
+
+    Raises DataError if `data` is neither a folder with a snapshot nor a provider.
     """
     if (folder := stored_market(data)) is not None:
         if data_args:
@@ -61,7 +62,7 @@ def open_snapshot(
 
 
 def _markets_beside(data: str) -> list[str]:
-    """Return the folders with a stored market next to the location of `data`, as a user would write
+    """Return the paths of stored markets in the same parent folder as `data`, as a user would type
     them.
     """
     wanted = user_path(data)
@@ -73,7 +74,9 @@ def _markets_beside(data: str) -> list[str]:
 
 
 def _read_stored(folder: Path) -> MarketSnapshot:
-    """Return the snapshot in a folder; the same object again while its files are unchanged."""
+    """Return the snapshot in a folder. Until a file changes, repeated calls return the same
+    object.
+    """
     try:
         states = [(file.name, file.stat()) for file in sorted(folder.iterdir())]
     except OSError:
@@ -93,14 +96,16 @@ def _loaded_snapshot(
 
 
 def private_paths(named: JsonValue) -> tuple[Path, ...]:
-    """Return the files and folders of this machine that agents must not read, as absolute paths:
-    the user's cache, and all paths in a run's options, however deeply nested in lists and mappings.
+    """Return the absolute paths of files and folders on this machine that agents must not read.
+
+    These are the user's cache and every existing path in a run's options, at any depth of nested
+    lists and mappings.
     """
     found = [cache_folder()]
     for text in filter(None, _texts(named)):
         try:
             path = user_path(text)
-        except UsageError:  # not a possible file name
+        except UsageError:  # can't be a file name
             continue
         if os.path.exists(path):  # noqa: PTH110 - Path.exists raises for a long text
             found.append(path)
@@ -126,8 +131,8 @@ def array_cache() -> ArrayCache:
 def open_market(
     plugins: Plugins, config: RunConfig, tasks: Iterable[Task]
 ) -> MarketSnapshot | None:
-    """Open the market of a config; None if no task needs a market. Raises DataError as
-    `open_snapshot` does.
+    """Open the market that a config names. Returns None if no task needs a market. Raises DataError
+    as `open_snapshot` does.
     """
     return (
         open_snapshot(plugins, config.data, config.data_args)
@@ -139,8 +144,10 @@ def open_market(
 def store_snapshot(
     plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path
 ) -> MarketSnapshot:
-    """Create a provider's snapshot and store it with its additional files. Raises UsageError,
-    DataError or StoreError.
+    """Create a snapshot with a data provider, and store it with any additional files from the
+    provider.
+
+    Raises UsageError, DataError or StoreError.
     """
     spec = plugins.spec("data", provider)
     files: Mapping[str, bytes] = {}
@@ -158,13 +165,15 @@ def store_snapshot(
 
 
 def _make_cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return a generated market. It depends only on its parameters, so it is generated once and
-    cached under their hash.
+    """Return a generated market.
+
+    A generated market depends only on its parameters, so it is created once and cached under their
+    hash.
     """
     spec = plugins.specs("data")[name]
     made = {"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)}
-    # Includes the document columns, because a market that was cached before a column was added
-    # lacks it.
+    # The key includes the document columns: a market that was cached before a column was added
+    # lacks that column.
     layout: dict[str, JsonValue] = {
         "format": FORMAT_VERSION,
         "documents": list(DOCUMENT_COLUMNS),

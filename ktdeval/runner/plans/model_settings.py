@@ -1,4 +1,4 @@
-"""Complete a run's config with settings of its model and agent, and expand metric groups."""
+"""Complete a run's config with the settings of its model and agent, and expand metric groups."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from ktdeval.runner.plans.plan import choose_tasks
 
 
 def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config completed with the model's own settings; groups of metrics are replaced by
-    their members.
+    """Return the config with the model's own settings applied and metric groups expanded.
 
-    The model's parameters are extended by `--base-url` and by the values that pin model and agent
-    (`recorded_args`). The settings of recorded replies (`recorded_settings`) apply where the config
-    has defaults. Raises UsageError.
+    `--base-url` is added to the model's parameters, and the values that pin the model and the agent
+    (`recorded_args`) are added to theirs. If the model replays recorded replies, its
+    `recorded_settings` replace those options that have their default values. Raises UsageError.
     """
     config = with_address(config, plugins)
     traits = model_traits(own_model(config, plugins))
@@ -44,8 +43,8 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
 
 
 def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with the arguments that pin the agent (its `recorded_args`) added to its
-    parameters.
+    """Return the config with the values that pin the agent (its `recorded_args`) added to
+    `agent_args`.
     """
     pins = agent_traits(plugins.make_agent(config.agent, config.agent_args)).recorded_args
     is_plain = plugins.spec("agents", config.agent).params is None

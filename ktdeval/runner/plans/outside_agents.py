@@ -24,7 +24,7 @@ def outside_of(
     files: KeptFiles | None = None,
     check: Callable[[], None] = goes_on,
 ) -> Outside:
-    """Return the settings that a run in a folder passes to its agent at each step."""
+    """Return the settings that a run in `folder` passes to its agent at each step."""
     _, local = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
     named = [config.data, config.data_args, config.registration, config.items, config.cache]
     private = (folder.resolve(), *private_paths(named))
@@ -34,8 +34,10 @@ def outside_of(
 def try_agent(
     config: RunConfig, plugins: Plugins, folder: Path, recorded: RunFolder | None
 ) -> None:
-    """Start the agent as a trial, before the first model call that could cost money. Does nothing
-    for a complete run. Raises KtdevalError if the agent can't be started on this machine.
+    """Start the agent once as a trial, before any model call that could cost money.
+
+    Does nothing if the run is complete. Raises KtdevalError if the agent can't be started on this
+    machine.
     """
     if recorded is not None and all(map(recorded.is_complete, recorded.manifest.specs)):
         return
@@ -48,7 +50,7 @@ def try_agent(
 
 
 def outside_note(config: RunConfig, plugins: Plugins) -> str:
-    """Return the note about an external agent for an estimate; empty for other agents."""
+    """Return a note about an external agent for use in an estimate; empty for other agents."""
     traits = agent_traits(plugins.make_agent(config.agent, config.agent_args))
     if not traits.acts_outside:
         return ""

@@ -1,6 +1,4 @@
-"""Plan of a run: its episodes and the descriptions of their tasks, checked before the run
-starts.
-"""
+"""Plan of a run: its episodes and task descriptions, checked before the run starts."""
 
 from __future__ import annotations
 
@@ -59,8 +57,8 @@ def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
 
 
 def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
-    """Return everything about a task that can change an outcome, including its target task, and the
-    trait that excludes its cards from rankings.
+    """Return everything about a task that can change an outcome, including its target task and any
+    trait that keeps its cards out of rankings.
     """
     description = describe_task(task, plugins.tools(task.tools))
     traits = task_traits(task)
@@ -87,7 +85,7 @@ class Plan:
 
     tasks: Mapping[str, Task]
     specs: tuple[EpisodeSpec, ...]
-    notes: tuple[str, ...] = ()  #: notes on the market for these episodes, one sentence each
+    notes: tuple[str, ...] = ()  #: notes about these episodes, one sentence each
 
     def specs_of(self, task: str) -> tuple[EpisodeSpec, ...]:
         """Return the episodes of one task."""
@@ -95,9 +93,9 @@ class Plan:
 
 
 def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
-    """Return the tasks of a config, after checking every other name in it.
+    """Return the tasks that a config names, after checking every other name in the config.
 
-    Raises KtdevalError, with near matches.
+    Raises KtdevalError; if a name is unknown, the message suggests similar names.
     """
     tasks: dict[str, Task] = {}
     for name in plugins.resolve_tasks(config.tasks):
@@ -117,14 +115,14 @@ def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
     _check_windows(config, model, tasks.values())
     run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
     if config.certificate is not None:
-        load_card(config.certificate, ATTACHED)  # checked before a market is made or read
+        load_card(config.certificate, ATTACHED)  # checked before any market is generated or read
 
     refuse_market(tasks.values(), config, RunConfig(config.model, config.tasks))
     return tasks
 
 
 def _check_windows(config: RunConfig, model: object, tasks: Iterable[Task]) -> None:
-    """Raise UsageError if a window is unknown, or the model rejects it."""
+    """Raise UsageError if the model rejects a window."""
     window_problem = model_traits(model).window_problem
     if window_problem is None:
         return
@@ -141,9 +139,9 @@ def _check_windows(config: RunConfig, model: object, tasks: Iterable[Task]) -> N
 
 
 def refuse_market(tasks: Iterable[Any], given: object, usual: object) -> None:
-    """Raise UsageError if no task needs a market, but `given` has market options.
+    """Raise UsageError if market options are set although no task needs a market.
 
-    `usual`: the same options with their default values.
+    `usual` holds the default values of the options in `given`.
     """
     if any(map(needs_market, tasks)):
         return
@@ -163,8 +161,10 @@ def make_plan(
     protocol: ToolProtocol | None,
     further: tuple[FurtherModel, ...] = (),
 ) -> Plan:
-    """Return all tasks × windows × seeds. `protocol`: None for a local model; `further`: additional
-    models of the run. Raises UsageError or DataError.
+    """Return the plan of a run: one episode for each task, window and seed.
+
+    `protocol` is None for a local model; `further` are the run's additional models. Raises
+    UsageError or DataError.
     """
     specs = []
     agent_args, _ = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
@@ -219,7 +219,7 @@ def make_plan(
 
 
 def _notes_on_options(config: RunConfig) -> list[str]:
-    """Return notes on options that are allowed but rarely intended."""
+    """Return notes about options that are valid but rarely intended."""
     notes = []
     reasoning = config.reasoning_tokens
     if reasoning is not None and reasoning >= config.max_output_tokens:
@@ -233,7 +233,7 @@ def _notes_on_options(config: RunConfig) -> list[str]:
 
 
 def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) -> Iterator[str]:
-    """Yield a warning for each task that shows names and codes as of a single, perhaps later,
+    """Yield a warning if tasks show names and codes that all date from a single, possibly later,
     day.
     """
     showing: dict[str, None] = {}
@@ -251,9 +251,7 @@ def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) ->
 
 
 def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Iterator[str]:
-    """Yield warnings about factors whose lookback is longer than the data before a window's first
-    decision.
-    """
+    """Yield a warning for each window that has less earlier data than some factors look back on."""
     for window in windows:
         past_days = window_rows(snapshot.days, window.first, window.last)[0]
         short = [
@@ -268,8 +266,8 @@ def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Ite
 
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
-    """Return the call parameters that a spec records. Parameters that are not set are omitted; the
-    provider chooses them.
+    """Return the call parameters that a spec records. Unset parameters are omitted, so the provider
+    chooses their values.
     """
     call = {
         name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")
@@ -287,10 +285,10 @@ def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[st
 
 
 def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Window | None, ...]:
-    """Return the windows of a task that are selected by names, globs or FIRST:LAST days.
+    """Return the windows of a task that are selected by name, glob or FIRST:LAST date range.
 
-    By default, returns the task's default windows; (None,) for a task without a market. Raises
-    UsageError for an unknown window, or if the same days are given twice.
+    If `wanted` is empty, returns the task's default windows. For a task without a market, returns
+    `(None,)`. Raises UsageError if a window is unknown, or if the same days are selected twice.
     """
     if not needs_market(task):
         return (None,)
@@ -322,7 +320,7 @@ def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Win
 def _refuse_equal_days(chosen: Mapping[str, Window]) -> None:
     """Raise UsageError if a FIRST:LAST range covers the same days as another window.
 
-    Two windows of a task may cover the same days: they may differ in their warm-ups.
+    Two named windows of a task may cover the same days, since their warm-ups may differ.
     """
     for text, window in chosen.items():
         if not _DATE_RANGE.fullmatch(text):
@@ -341,11 +339,11 @@ def _refuse_equal_days(chosen: Mapping[str, Window]) -> None:
 
 
 def in_turn(work: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
-    """Return episodes in the order in which they begin: task by task, in an order drawn from the
-    mask key.
+    """Return episodes in execution order: task by task, and within each task in an order drawn from
+    the mask key.
 
-    The plan's order is public: in that order, the first episode that an endpoint sees would belong
-    to the first window under any mask.
+    The plan's order is public. If episodes ran in that order, an endpoint would know, under any
+    mask, that the first episode it sees belongs to the first window.
     """
     task_turns: dict[str, int] = {}
     turns: dict[str, int] = {}

@@ -1,5 +1,5 @@
-"""Growth of a plan: a run folder with part of a run may get additional episodes, and any run folder
-may get additional tasks with `--extend`.
+"""Growth of a plan: a run folder that holds part of a run can gain episodes, and with `--extend`,
+any run folder can gain tasks.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _MAY_GROW = ("task", "window", "seed")  #: dimensions along which episodes may b
 
 
 def growth_of(config: RunConfig, *, is_part: bool = False) -> Growth:
-    """Return how a run may extend the plan in its folder. `is_part`: the folder holds a part of a
-    run.
+    """Return how a run may extend the plan in its folder. `is_part`: True if the folder holds only
+    part of a run.
     """
     if is_part:
         return "any"
@@ -26,8 +26,8 @@ def growth_of(config: RunConfig, *, is_part: bool = False) -> Growth:
 
 
 def grown_manifest(recorded: RunFolder, planned: RunManifest) -> RunManifest:
-    """Return the manifest of a run with the episodes planned now, in their order, and those
-    recorded before. Raises StoreError, with the difference, if anything else has changed.
+    """Return the manifest of a run with its planned episodes, followed by recorded episodes that
+    are no longer planned. Raises StoreError, naming the difference, if anything else has changed.
     """
     difference = growth_problem(recorded.manifest.specs, planned.specs)
     if difference is not None:
@@ -39,7 +39,7 @@ def grown_manifest(recorded: RunFolder, planned: RunManifest) -> RunManifest:
 def unite_episodes(
     planned: Sequence[EpisodeSpec], recorded: Sequence[EpisodeSpec]
 ) -> tuple[EpisodeSpec, ...]:
-    """Return the planned episodes in their order, then the recorded episodes that are not
+    """Return the planned episodes in their order, followed by the recorded episodes that are not
     planned.
     """
     known = {spec.id for spec in planned}
@@ -47,7 +47,8 @@ def unite_episodes(
 
 
 def growth_problem(recorded: Sequence[EpisodeSpec], planned: Sequence[EpisodeSpec]) -> str | None:
-    """Return how two plans differ apart from tasks, windows and seeds; None if they do not.
+    """Return the first difference between two plans other than in tasks, windows and seeds; None if
+    there is no such difference.
 
     Properties of a task, such as its version, are compared if both plans contain the task.
     """

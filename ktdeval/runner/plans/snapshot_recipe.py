@@ -1,6 +1,6 @@
 """Recipes for fetched snapshots: vendor, query, and checksums of the result.
 
-With a recipe, anyone can fetch the same snapshot again and see any differences.
+With a recipe, anyone can fetch the same snapshot again and see how the result differs, if it does.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class Recipe:
-    """Query of a fetched snapshot, with checksums that locate differences from another snapshot."""
+    """Query that fetches a snapshot, with checksums that show where another snapshot differs."""
 
-    recipe: int  #: version of the format
+    recipe: int  #: format version
     market: str  #: the data provider
     query: Mapping[str, Any]  #: its parameters
     snapshot: str  #: id of the resulting snapshot
-    day_fields: tuple[str, ...]  #: fields that the checksums of a day cover
+    day_fields: tuple[str, ...]  #: fields covered by each day's checksums
     days: Mapping[str, str]  #: day -> checksums over all assets
-    code_fields: tuple[str, ...]  #: fields that the checksums of a code cover
+    code_fields: tuple[str, ...]  #: fields covered by each code's checksums
     codes: Mapping[str, str]  #: code -> checksums over all days
 
 
 def load_recipe(path: Path, plugins: Plugins) -> Recipe:
     """Read an untrusted recipe.
 
-    Raises ConfigError if it is unreadable or malformed; DataError if it has a different version;
-    UsageError if it sets a parameter that only the user may set, such as the address that receives
-    a token.
+    Raises ConfigError if the recipe is unreadable or malformed. Raises DataError if it has an
+    unsupported version. Raises UsageError if it sets a parameter that only the user may set, such
+    as the address to which a token is sent.
     """
     recipe = build(Recipe, load_yaml(path), str(path))
     if recipe.recipe != 1:
@@ -87,8 +87,9 @@ def fetch_snapshot(
 ) -> MarketSnapshot:
     """Fetch a market and store it with its recipe.
 
-    `expected`: a recipe and its file. Raises UsageError, DataError or StoreError; if the snapshot
-    does not match the recipe, DataError reports the first differences, and nothing is stored.
+    `expected`: the path of a recipe, and the recipe itself. If the snapshot does not match it,
+    DataError reports the first differences, and nothing is stored. Also raises UsageError or
+    StoreError.
     """
     snapshot = with_id(plugins.make_snapshot(market, query))
     if expected is not None:
@@ -117,7 +118,7 @@ def _check_expected(snapshot: MarketSnapshot, path: Path, recipe: Recipe) -> Non
 
 
 def recipe_text(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> str:
-    """Return the recipe of a snapshot as YAML."""
+    """Return a snapshot's recipe as YAML."""
     recipe = to_mapping(_recipe(market, query, snapshot))
     return _HEAD + yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True, width=1000)
 
@@ -161,8 +162,8 @@ def _recipe(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> 
 
 
 def _canonical_numbers(array: npt.ArrayLike) -> FloatArray:
-    """Return little-endian numbers, with equal bytes for equal values: a single NaN, no negative
-    zero.
+    """Return little-endian numbers in which equal values have equal bytes: a single NaN, no
+    negative zero.
     """
     values = np.asarray(array, dtype="<f8") + 0.0
     values[np.isnan(values)] = np.nan
@@ -174,9 +175,9 @@ def _content_checksum(content: bytes) -> str:
 
 
 def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
-    """Return the differences between a snapshot and a recipe's snapshot.
+    """Return the differences between a snapshot and the snapshot that a recipe describes.
 
-    An example is `bars.parquet: close differs, first on 2024-05-06, of 600519.SH`.
+    For example: `bars.parquet: close differs, first on 2024-05-06, of 600519.SH`.
     """
     own = _recipe(recipe.market, recipe.query, snapshot)
     differences = [
@@ -190,7 +191,8 @@ def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
 
     for field in dict.fromkeys((*own.day_fields, *own.code_fields)):
         parts = []
-        # If the codes differ, so does every day's checksum; if the days differ, every code's does.
+        # If the codes differ, every day's checksum differs; if the days differ, every code's
+        # checksum does.
         if field in days and (same_codes or field in snapshot.indices):
             parts.append(f"first on {days[field][0]}")
 
@@ -206,7 +208,7 @@ def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
 
 
 def _key_differences(label: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message on the days or codes that only one of two snapshots has."""
+    """Yield a message about the days or codes that only one of two snapshots contains."""
     absent = [key for key in old if key not in new]
     added = [key for key in new if key not in old]
     for keys, state in ((absent, "absent"), (added, "new")):
@@ -221,7 +223,7 @@ def _changed_keys(
     new_fields: Sequence[str],
     new: Mapping[str, str],
 ) -> dict[str, list[str]]:
-    """Return, by field, the keys (days or codes) that both have but whose checksums differ."""
+    """Return, for each field, the keys (days or codes) in both snapshots whose checksums differ."""
     changed: dict[str, list[str]] = {}
     for key in new:
         if key not in old:
@@ -237,7 +239,7 @@ def _changed_keys(
 
 
 def _by_field(fields: Sequence[str], sums: str) -> dict[str, str]:
-    """Split joined checksums by field."""
+    """Split concatenated checksums by field."""
     by_field = {}
     for index, field in enumerate(fields):
         by_field[field] = sums[index * _DIGITS : (index + 1) * _DIGITS]

@@ -1,7 +1,7 @@
-"""Ledger of a study: one line for each strategy that was tried, which records the number of tries.
+"""Ledger of a study: one line per strategy that was tried, so that the number of trials is known.
 
-A study is a name; its ledger is the file `study-NAME.jsonl` next to the judged runs. Lines are only
-appended, while the folder is locked; a tried file is identified by its SHA-256.
+Each study has a name, and its ledger is the file `study-NAME.jsonl` next to the judged runs. Lines
+are only ever appended, with the folder locked. A file that was tried is identified by its SHA-256.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ _MAX_BYTES = 64 * 2**20  #: maximum size of a ledger
 
 
 class StudyTry(Value, frozen=True, kw_only=True):
-    """One strategy that was tried: a line of the ledger."""
+    """Strategy that was tried: one line of the ledger."""
 
     version: int = format_version(_FORMAT)
     sha256: str  #: SHA-256 of the judged file
     source: str  #: name of the file
-    #: SHA-256 of the plan in its run; null for an account value without decisions
+    #: SHA-256 of the plan in its run; null for an account-value series without decisions
     plan_sha256: str | None
     returns: int  #: number of returns
     returns_a_year: float | None
-    #: Sharpe ratio per return, not annualised; null: undefined, or from too few returns
+    #: Sharpe ratio per return, not annualised; null if undefined or based on too few returns
     sharpe: float | None
 
 
 @dataclass(frozen=True)
 class Study:
-    """A ledger with its tries, one per file."""
+    """Ledger of a study, with one try per file."""
 
     path: Path
     tries: tuple[StudyTry, ...]
 
     def sharpes_at(self, returns_a_year: float) -> tuple[float, ...]:
-        """Return the tries' Sharpe ratios per return, rescaled to `returns_a_year` returns per year
-        (1: annualised ratios). Tries without a ratio are omitted.
+        """Return the Sharpe ratio of each try, rescaled to `returns_a_year` returns per year.
+
+        With `returns_a_year` = 1, the ratios are annualised. Tries without a ratio are omitted.
         """
         ratios = []
         for tried in self.tries:
@@ -57,8 +58,8 @@ class Study:
 
 
 def study_ledger(folder: Path, name: str) -> Path:
-    """Return the path of a study's ledger in a folder. Raises UsageError if the name can't be a
-    file name.
+    """Return the path of a study's ledger in a folder. Raises UsageError if the name can't be used
+    as a file name.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -69,8 +70,10 @@ def study_ledger(folder: Path, name: str) -> Path:
 
 
 def record_try(path: Path, tried: StudyTry) -> Study:
-    """Append a try to a ledger, unless the ledger already contains its file, and return the study.
-    Raises StoreError if the ledger can't be read or written; DataError as `read_study` does.
+    """Append a try to a ledger and return the study. A file that the ledger already contains is not
+    added again.
+
+    Raises StoreError if the ledger can't be read or written, and DataError as `read_study` does.
     """
     with wrap_os_error(f"{path}: can't write"):
         make_folder(path.parent)
@@ -86,7 +89,7 @@ def record_try(path: Path, tried: StudyTry) -> Study:
 
 
 def _append_line(path: Path, line: str) -> None:
-    """Append a line; it is durable when this returns."""
+    """Append a line durably."""
     with path.open("ab") as file:
         file.write(f"{line}\n".encode())
         file.flush()
@@ -95,8 +98,10 @@ def _append_line(path: Path, line: str) -> None:
 
 
 def read_study(path: Path) -> Study:
-    """Read a ledger. Raises StoreError if it can't be read, or has a later version; DataError if a
-    line is not a try, such as a truncated line.
+    """Read a ledger.
+
+    Raises StoreError if the ledger can't be read or has a later version. Raises DataError if a line
+    is not a valid try, for example because it is truncated.
     """
     with wrap_os_error(f"{path}: can't read"):
         lines = read_plain(path, _MAX_BYTES).splitlines()
@@ -112,7 +117,7 @@ def read_study(path: Path) -> Study:
 
 
 def find_studies(folders: Iterable[Path]) -> list[Study]:
-    """Return the studies whose ledgers are in these folders, by path. Raises as `read_study`
+    """Return the studies whose ledgers are in these folders, keyed by path. Raises as `read_study`
     does.
     """
     paths: set[Path] = set()

@@ -1,4 +1,4 @@
-"""The system of a planned run, which a registration with a leaderboard fixes."""
+"""System of a planned run, as fixed by its registration with a leaderboard."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ktdeval.values.config_options import split_local
 
 
 def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
-    """Return the system that a config evaluates, with the arguments that pin its model; no model is
+    """Return the system that a config evaluates, with the arguments that pin its model. No model is
     called.
 
-    Raises UsageError if the tool protocol is left open, since it could then be chosen after the key
-    is known; KtdevalError if the model or the agent can't be created.
+    Raises UsageError if the tool protocol is left open, since it could then be chosen after the
+    mask key is known. Raises KtdevalError if the model or the agent can't be created.
     """
     config = with_model_settings(config, plugins)
     choose_tasks(config, plugins)  # raises if the agent does not accept one of its parameters

@@ -1,5 +1,5 @@
 """Number of trials: all trading episodes planned in run folders, finished or not, since each one
-was a chance to be lucky.
+was another chance of a lucky result.
 """
 
 from __future__ import annotations
@@ -38,27 +38,29 @@ class TrialReturns:
 class Trials:
     """Trials of one window, or of all windows."""
 
-    #: distinct planned episodes, including limited and unfinished ones: the number of trials for
-    #: one episode
+    #: distinct planned episodes, including limited and unfinished ones: the number of trials when a
+    #: single episode is judged
     episodes: int
-    #: distinct episodes, ignoring seeds: the number of trials for a card, which reports a
-    #: median over seeds
+    #: distinct episodes, ignoring seeds: the number of trials when a card is judged, because a card
+    #: reports medians over seeds
     strategies: int
-    finished: int  #: how many of the episodes have a ledger
-    #: Sharpe ratio and moments of each finished episode for which they exist, by episode id
+    finished: int  #: number of these episodes that have a ledger
+    #: Sharpe ratio and moments by episode id, for finished episodes in which they are defined
     shapes: dict[str, SharpeMoments]
-    returns: dict[str, TrialReturns]  #: returns of each finished episode, by episode id
+    returns: dict[str, TrialReturns]  #: returns of finished episodes, by episode id
     runs: int  #: number of run folders read
 
     @property
     def sharpes(self) -> tuple[float, ...]:
-        """Return the daily Sharpe ratio of each finished episode."""
+        """Return the daily Sharpe ratios of finished episodes, where defined."""
         return tuple(shape.sharpe for shape in self.shapes.values())
 
 
 def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
-    """Return the runs in or below these folders, by path. A manifest.json of another kind, such as
-    that of a market, is skipped. Raises StoreError if a folder has no run, or a run is unreadable.
+    """Return the runs in or below these folders, sorted by path.
+
+    Other `manifest.json` files, such as those of markets, are skipped. Raises StoreError if a
+    folder contains no run, or a run is unreadable.
     """
     runs: dict[Path, RunFolder] = {}
     for root in dict.fromkeys(roots):  # several cards may belong to the same run
@@ -76,7 +78,7 @@ def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
 
 
 def _manifest_folders(root: Path) -> set[Path]:
-    """Return the folders that contain a manifest.json, in or below a folder."""
+    """Return the folders at or below `root` that contain a `manifest.json`."""
     folders: set[Path] = set()
     for depth in range(_DEPTH + 1):
         manifests = root.glob(f"{'*/' * depth}{MANIFEST}")
@@ -88,9 +90,12 @@ def _manifest_folders(root: Path) -> set[Path]:
 def count_trials(
     roots: Iterable[Path], window: str | None = None, snapshot: str | None = None
 ) -> Trials:
-    """Count the trials under these folders, of one window or snapshot if given (Sharpe ratios of
-    different windows do not form one sample). The same episode in two runs is one trial; answers to
-    questions are not trials. Raises StoreError if a folder has no run or can't be read.
+    """Count the trials in and below these folders.
+
+    If `window` or `snapshot` is given, only its trials are counted, because Sharpe ratios of
+    different windows do not form one sample. An episode that occurs in two runs is one trial.
+    Episodes that answer questions are not trials. Raises StoreError if a folder contains no run or
+    can't be read.
     """
     folders = run_folders(roots)
     counted = []
@@ -105,8 +110,8 @@ def count_trials(
 def count_trials_by_window(
     roots: Iterable[Path], wanted: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], Trials]:
-    """Count the trials under these folders as `count_trials` does, for each pair of a window and a
-    snapshot in `wanted`; folders are read once. Raises StoreError as `count_trials` does.
+    """Count the trials for each pair of window and snapshot in `wanted`, reading each folder once.
+    Rules and errors are those of `count_trials`.
     """
     folders = run_folders(roots)
     by_window: dict[tuple[str, str], list[_PlannedEpisode]] = {pair: [] for pair in wanted}
@@ -119,7 +124,7 @@ def count_trials_by_window(
 
 
 class _PlannedEpisode(NamedTuple):
-    """Episode that a run folder plans."""
+    """Episode planned in a run folder."""
 
     folder: RunFolder
     spec: EpisodeSpec
@@ -157,8 +162,10 @@ def _trials_of(planned: Iterable[_PlannedEpisode], runs: int) -> Trials:
 
 
 def _trading_specs(folders: Iterable[RunFolder]) -> list[_PlannedEpisode]:
-    """Return the planned episodes of trading tasks. An episode that has not begun does not reveal
-    the kind of its task, so one episode with answers is enough to classify the task.
+    """Return the planned episodes of trading tasks.
+
+    An episode that has not begun does not show whether its task is a trading task. A task is
+    therefore excluded as soon as one of its episodes has answers.
     """
     planned: list[_PlannedEpisode] = []
     for folder in folders:

@@ -1,4 +1,4 @@
-"""Notes about the windows of a run that have a warm-up."""
+"""Notes about the warm-ups of a run's windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from ktdeval.task_api.traits import task_traits
 
 
 def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
-    """Yield a note on the windows without a warm-up if other windows of the task have a warm-up."""
+    """Yield a note for each planned window without a warm-up, if other windows of the task have
+    one.
+    """
     if is_scoring(task):
         return
 
@@ -33,8 +35,8 @@ def missing_warm_ups(task: Task, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
 
 
 def first_day_of_warm_up(task: Task, window: Window) -> str | None:
-    """Return the first day of a window's warm-up; None if the window has no warm-up or the task
-    does not declare it.
+    """Return the first day of a window's warm-up. None if the window has no warm-up, or the task
+    does not declare warm-ups.
     """
     warm_up_from = task_traits(task).warm_up_from
     if warm_up_from is None:

@@ -1,5 +1,5 @@
-"""Marks in a run folder: of a complete episode, and of the call log with which the run was
-begun.
+"""Marks in a run folder: one for each complete episode, and one that identifies the run's original
+call log.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class EpisodeMark(Value):
 
 
 def wall_time(marks: Iterable[EpisodeMark]) -> float:
-    """Return the total seconds of complete episodes, in the precision of cards."""
+    """Return the total duration of complete episodes in seconds, rounded as on cards."""
     return round(math.fsum(mark.wall_s for mark in marks), 3)
 
 

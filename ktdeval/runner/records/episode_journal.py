@@ -1,10 +1,10 @@
-"""Append-only journal of an episode, and compressed lines: a record is either entirely on disk or
-was never written.
+"""Append-only journal of an episode, and compressed JSON lines: a record is either entirely on disk
+or was never written.
 
-A journal is synced after each line, so that no paid step is lost; where steps can be replayed at no
-cost with the same bytes, it is synced by groups of lines. A power failure can leave holes in lines
-that were not synced: in such a journal, a broken line and everything after it are removed. In any
-other journal, a broken line is corruption.
+A journal is normally synced after each line, so that no paid step is lost. If replaying steps costs
+nothing and gives the same bytes, the journal is synced after groups of lines instead. A power
+failure can then leave holes in unsynced lines. In such a journal, a broken line is removed along
+with everything after it. In any other journal, a broken line is treated as corruption.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ those of the previous day.
 STEPS_A_GROUP = 32
 """Maximum number of steps that a power failure can remove from a journal synced by groups."""
 
-_BYTES_A_GROUP = 1 << 20  # a group also ends at this size: long prompts, slow steps
+_BYTES_A_GROUP = 1 << 20  # long prompts or slow steps end a group early, at this size
 
-_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS lacks fdatasync
 
 
 class JournalEntry(Value, Generic[R]):
@@ -63,8 +63,8 @@ class JournalEntry(Value, Generic[R]):
 
 
 class _FinishedEntry(msgspec.Struct, Generic[R], frozen=True):
-    """Part of a journalled step that an episode keeps at its end: the conversation stays as
-    written, undecoded.
+    """Part of a journalled step that remains after its episode ends. The conversation is kept as
+    written, without decoding.
     """
 
     step: R  #: record of the step
@@ -78,30 +78,32 @@ Entry = JournalEntry[Any]
 
 
 class JournalKeeper(Protocol):
-    """Stores the entries of a journal outside this machine's disk."""
+    """Stores copies of journal entries outside this machine's disk."""
 
     def append(self, number: int, line: bytes) -> None:
-        """Store an entry, numbered from 1; it can't be lost once this returns. Raises
+        """Store an entry, numbered from 1. Once this returns, the entry can't be lost. Raises
         StoreError.
         """
 
 
 class _NoKeeper:
-    """Keeper for a journal that is only on this machine."""
+    """Keeper of a journal that exists only on this machine."""
 
     def append(self, number: int, line: bytes) -> None:
         """Do nothing."""
 
 
 class Journal(Closing, Generic[T]):
-    """JSON lines of one type. Each line is durable (fdatasync) before `append` returns. With
-    `max_unsynced` above 1, only the last of that many lines is synced, for steps that can be
-    replayed. `is_own` returns whether an entry can belong at its index.
+    """JSON lines of one type, each durable (fdatasync) before `append` returns.
 
-    A crash can leave one torn line at the end. Opening the journal cuts it off, so its step runs
-    again. A broken line anywhere else is corruption: StoreError is raised and the file is not
-    changed. With `max_unsynced` above 1, however, a line with a hole is cut off along with all
-    lines after it. `keeper` also stores each entry before `append` returns.
+    `max_unsynced` above 1 is meant for steps that can be replayed: lines are then synced in groups
+    of at most this many. `is_own` returns whether an entry can belong at its index. If a `keeper`
+    is given, it also stores each entry before `append` returns.
+
+    A crash can leave one torn line at the end of the file. Opening the journal cuts this line off,
+    so that its step runs again. If a line anywhere else is broken, StoreError is raised and the
+    file is not changed. With `max_unsynced` above 1, however, a line with a hole is cut off along
+    with all lines after it.
     """
 
     def __init__(
@@ -116,7 +118,7 @@ class Journal(Closing, Generic[T]):
         self._keeper = _NoKeeper() if keeper is None else keeper
         self._max_unsynced = max_unsynced
         self.recovered: list[T] = []
-        # make the file durable: the process that created it may have been killed before that
+        # sync the folder too: the process that created the file may have been killed before it did
         self._is_in_folder = False
 
         with wrap_os_error(f"{path}: can't open the journal"):
@@ -129,7 +131,7 @@ class Journal(Closing, Generic[T]):
             self._count = len(self.recovered)
             self._synced_end = self._end
             self._synced = self._count
-            if self.recovered:  # a killed process may have left lines that are only in memory
+            if self.recovered:  # a killed process may have left unsynced lines
                 self._sync()
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
@@ -148,8 +150,10 @@ class Journal(Closing, Generic[T]):
             _sync_data(self._descriptor)
 
     def append(self, entry: T) -> None:
-        """Write one entry, with the durability described in the class docstring. Raises StoreError
-        if it can't be written. Earlier entries stay on disk, and the same command resumes.
+        """Write one entry, as durably as the class docstring describes.
+
+        If the entry can't be written, raises StoreError. Synced entries stay on disk, and running
+        the same command again resumes the episode.
         """
         data = encode_canonical(entry).encode() + b"\n"
         try:
@@ -176,7 +180,7 @@ class Journal(Closing, Generic[T]):
         self._keeper.append(self._count, data)
 
     def _is_due(self, entry: T) -> bool:
-        """Return whether an entry completes a group."""
+        """Return whether the journal must be synced after this entry."""
         return (
             self._count - self._synced >= self._max_unsynced
             or self._end - self._synced_end >= _BYTES_A_GROUP
@@ -193,13 +197,13 @@ class Journal(Closing, Generic[T]):
         self._synced = self._count
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 def _reached_outside(entry: object) -> bool:
-    """Return whether an external service or agent took part in a step, so that a replay may give a
-    different result.
+    """Return whether an external service or agent took part in a step, in which case a replay may
+    give a different result.
     """
     if not isinstance(entry, JournalEntry):
         return False
@@ -207,8 +211,8 @@ def _reached_outside(entry: object) -> bool:
 
 
 def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
-    """Read complete entries one by one, because all of them together may not fit in memory. Raises
-    StoreError if an entry is unreadable or corrupt.
+    """Yield complete entries one at a time, since they may not all fit in memory. Raises StoreError
+    if an entry is unreadable or corrupt.
     """
     with wrap_os_error(f"{path}: can't read"):
         for entry, _ in _whole_entries(path, type_):
@@ -217,19 +221,21 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
 
 @dataclass(frozen=True, slots=True)
 class CompactedJournal:
-    """The parts of a complete journal that an episode keeps."""
+    """Parts of a complete journal that remain after its episode ends."""
 
     records: list[Any]
     seconds: list[float]  #: duration of each step
     said: Said  #: counts of the transcript
     made_by: tuple[StepMaker, ...]  #: code that ran its steps, in order of first use
-    #: packed transcript, with the bytes of each conversation as in the journal
+    #: packed transcript, in which each conversation has the same bytes as in the journal
     transcript: bytes
 
 
 def compact_journal(path: Path, type_: type[Entry]) -> CompactedJournal:
-    """Return the parts of a journal that its episode keeps. The lines must have been written by
-    this process, or read when it opened the journal. Raises StoreError if a line is corrupt.
+    """Return the parts of a journal that remain after its episode ends.
+
+    Lines are not validated again, so this process must have written them, or read them when it
+    opened the journal. Raises StoreError if a line is corrupt.
     """
     records = []
     seconds = []
@@ -244,7 +250,7 @@ def compact_journal(path: Path, type_: type[Entry]) -> CompactedJournal:
         entry = _decode_line(path, number, line, finished)
         records.append(entry.step)
         seconds.append(entry.wall_s)
-        transcript.append(bytes(entry.transcript))  # only this part of its line is needed
+        transcript.append(bytes(entry.transcript))  # the rest of the line can be freed
         if entry.made_by is not None:
             steps[entry.made_by] += 1
 
@@ -264,8 +270,8 @@ class _Kind(msgspec.Struct):
 
 
 def entry_type(path: Path) -> type[Entry]:
-    """Return the type of a journal's entries, determined from its first line: only the record of a
-    sample has a `sample` field.
+    """Return the type of a journal's entries, as determined from its first line: only records of
+    samples have a `sample` field.
     """
     for number, line in _read_whole_lines(path):
         kind = _decode_line(path, number, line, _Kind)
@@ -274,7 +280,7 @@ def entry_type(path: Path) -> type[Entry]:
 
 
 def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield numbered lines that end with a newline; a torn last line is omitted."""
+    """Yield the lines that end with a newline, with their numbers; a torn last line is skipped."""
     with open_plain(path) as stream:
         for number, line in enumerate(stream, start=1):
             if line.endswith(b"\n"):
@@ -284,11 +290,11 @@ def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _whole_entries(
     path: Path, type_: type[T], may_have_holes: bool = False
 ) -> Iterator[tuple[T, int]]:
-    """Yield complete entries with the number of bytes in their lines; if `may_have_holes`, stop at
-    a hole. Raises StoreError if a line is broken.
+    """Yield each complete entry with the size of its line in bytes. If `may_have_holes`, stop at
+    the first hole. Raises StoreError if a line is broken.
     """
     for number, line in _read_whole_lines(path):
-        if may_have_holes and b"\0" in line:  # NUL bytes of a hole, which JSON never contains
+        if may_have_holes and b"\0" in line:  # a hole has NUL bytes, which JSON lacks
             return
         yield _decode_line(path, number, line, type_), len(line)
 
@@ -309,7 +315,7 @@ def _decode_line(path: Path, number: int, line: bytes, type_: type[T]) -> T:
 
 
 def pack_lines(values: Iterable[Any]) -> bytes:
-    """Return values as compressed JSON lines; equal values give equal bytes."""
+    """Return values as compressed JSON lines. Equal values give equal bytes."""
     return _pack_lines([encode_canonical(value).encode() for value in values])
 
 
@@ -320,8 +326,8 @@ def _pack_lines(lines: Iterable[bytes]) -> bytes:
 
 
 def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
-    """Read the values that `pack_lines` wrote. Raises StoreError, with the line number, if the file
-    or a line is not valid.
+    """Read values written by `pack_lines`. Raises StoreError, with the line number, if the file or
+    a line is invalid.
     """
     where = f"{path}: not a readable {content}"
     try:

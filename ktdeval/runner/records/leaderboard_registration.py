@@ -1,8 +1,9 @@
 """Registration of a run with a leaderboard, and the mask key that the leaderboard draws for it.
 
-Anyone can try many mask keys without a model call, and choose a lucky one. A leaderboard that draws
-the keys itself therefore requires a registration first. It fixes plan and system, which is
-everything that a submitter could choose; the leaderboard answers with a random key.
+Without a model call, anyone could try many mask keys and pick a lucky one. A leaderboard that draws
+the keys itself therefore requires a registration first. The registration fixes the plan and the
+system, which is everything that a submitter could choose; only then does the leaderboard draw a
+random key.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ class Registration(Value, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """SHA-256 of the content in canonical JSON, independent of the file's layout: registrations
-        with equal content are the same.
+        """SHA-256 of the contents in canonical JSON. It does not depend on the file's layout, so
+        registrations with equal contents have the same id.
         """
         return content_hash(to_plain(self))
 
@@ -120,7 +121,7 @@ class DrawnKey(Value, frozen=True, kw_only=True):
 def load_drawn_key(path: str) -> DrawnKey:
     """Read a registration with its drawn key.
 
-    Raises ConfigError if it can't be read, has no key yet, or does not match its id.
+    Raises ConfigError if the file can't be read, has no key yet, or does not match its id.
     """
     where = f"--registration {path}"
     try:
@@ -146,7 +147,7 @@ def load_drawn_key(path: str) -> DrawnKey:
 
 
 def registered_options(drawn: DrawnKey) -> dict[str, Any]:
-    """Return the run options that a registration fixes, by field of `RunConfig`."""
+    """Return the run options that a registration fixes, keyed by field of `RunConfig`."""
     registration = drawn.registration
     system = drawn.registration.system
     seeds = sorted(registration.seeds)
@@ -166,12 +167,12 @@ def registered_options(drawn: DrawnKey) -> dict[str, Any]:
 
 
 def registered_call(call: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the call parameters that a registration fixes: all except transport parameters."""
+    """Return the call parameters that a registration fixes, which exclude transport parameters."""
     return {name: value for name, value in call.items() if name not in TRANSPORT}
 
 
 def check_registered(specs: Sequence[EpisodeSpec], drawn: DrawnKey) -> None:
-    """Raise UsageError, with the first difference, if a plan differs from the registered plan."""
+    """Raise UsageError, naming the first difference, if a plan differs from the registered plan."""
     for field, (registered, planned) in _plan_facts(specs, drawn.registration).items():
         if dumps_canonical(to_plain(registered)) != dumps_canonical(to_plain(planned)):
             raise UsageError(
@@ -184,7 +185,7 @@ def check_registered(specs: Sequence[EpisodeSpec], drawn: DrawnKey) -> None:
 def _plan_facts(
     specs: Sequence[EpisodeSpec], registration: Registration
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the registered and the planned value of each field."""
+    """Return, for each field, the registered and the planned value."""
     task = registration.task
     system = registration.system
     registered_windows = [_window_words(window) for window in registration.windows]
@@ -210,34 +211,32 @@ def _plan_facts(
 def _call_facts(
     registered: Mapping[str, Any], specs: Sequence[EpisodeSpec]
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the registered and the planned value of each call parameter."""
+    """Return, for each call parameter, the registered and the planned value."""
     planned = registered_call(specs[0].call)
     names = sorted({*registered, *planned})
     return {name: (registered.get(name), planned.get(name)) for name in names}
 
 
 def _window_words(window: Window | RegisteredWindow | None) -> str:
-    """Return a text with the name and days of a window."""
+    """Return a window's name and days as a string."""
     if window is None:
         return "none"
     return f"{window.name} {window.first}…{window.last}"
 
 
 def _shared_value(specs: Sequence[EpisodeSpec], field: str) -> Any:
-    """Return the value of a field that all episodes share, or a list of the values if they
-    differ.
-    """
+    """Return a field's value if all episodes share it, or else the list of distinct values."""
     distinct: dict[str, Any] = {}
     for spec in specs:
         value = getattr(spec, field)
-        distinct[dumps_canonical(to_plain(value))] = value  # values need not be hashable
+        distinct[dumps_canonical(to_plain(value))] = value  # values may be unhashable
 
     values = list(distinct.values())
     return values[0] if len(values) == 1 else values
 
 
 def _shown_value(value: Any) -> str:
-    """Return a value, shortened for a message."""
+    """Return a value as a string that is short enough for a message."""
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     if not isinstance(value, str):

@@ -1,10 +1,9 @@
-"""A ledger as one Parquet file: one row per step, with nested orders and positions; every field is
+"""Ledger as a Parquet file: one row per step, with nested orders and positions. Every field is
 exact.
 
-Money is in minor units of the currency in the file's metadata, quantities are in steps and prices
-in ticks, with their scales in the metadata. The file has a column of duties only if a fill incurred
-a duty, columns of carried orders only if an order was carried, and a column of limits only if an
-order had a limit.
+Money is in minor units of a currency, quantities are in steps and prices in ticks. The currency and
+the scales are in the file's metadata. Some columns exist only if they are needed: duties if a fill
+incurred any, carried orders if an order was carried, and limits if an order had one.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from
 _SPEC_KEY = b"ktdeval.spec"
 _FACTS_KEY = b"ktdeval.ledger"
 _DUTIES = "duties"
-_CARRY = ("carried", "working")  #: columns of orders that stay open for several days
+_CARRY = ("carried", "working")  #: columns for orders that stay open for several days
 _LIMIT = "limit_ticks"
-_FILLS = ("orders", "charges", "carried")  #: columns whose items have duties
+_FILLS = ("orders", "charges", "carried")  #: columns whose items may have duties
 _SCALARS = {
     msgspec.inspect.StrType: pa.string(),
     msgspec.inspect.LiteralType: pa.string(),
@@ -55,7 +54,7 @@ class _Facts(Value):
 
 @cache
 def _schema(absent: frozenset[str]) -> pa.Schema:
-    """Return the columns of a step record, without the optional columns in `absent`."""
+    """Return the schema of step records, without the optional columns in `absent`."""
     fields = msgspec.inspect.type_info(StepRecord).fields  # type: ignore[attr-defined]
     written = [field for field in fields if field.name not in absent]
     return pa.schema([_column(field, absent) for field in written])
@@ -89,8 +88,8 @@ SCHEMA = _schema(frozenset())
 
 
 def encode_ledger(ledger: Ledger) -> bytes:
-    """Return a ledger as Parquet bytes; equal ledgers give equal bytes with the same pyarrow
-    version.
+    """Return a ledger as Parquet bytes. With the same pyarrow version, equal ledgers give equal
+    bytes.
     """
     metadata = {
         _SPEC_KEY: dumps_canonical(ledger.spec).encode(),
@@ -108,15 +107,15 @@ def encode_ledger(ledger: Ledger) -> bytes:
 
     table = pa.Table.from_pylist(rows, schema=_schema(frozenset(absent)))
 
-    # a Python file object would make Arrow wait for the interpreter at each column
+    # writing to a Python file object would make Arrow wait for the GIL at each column
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(metadata), sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
 
 
 def _step_row(step: StepRecord) -> dict[str, Any]:
-    """Return a step as a row. Arrow represents a map as pairs, and equal maps get the same
-    order.
+    """Return a step as a row. Arrow represents maps as lists of pairs; these are sorted, so that
+    equal maps give equal rows.
     """
     fields = to_builtins(step)
     assert isinstance(fields, dict), "a struct is an object"
@@ -137,7 +136,7 @@ def _pays_duties(step: StepRecord) -> bool:
 
 
 def _fields(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a step from a row."""
+    """Return the fields of a step, given its row."""
     fields = {**row, "failures": dict(row["failures"])}
     for column in _FILLS:
         if column in fields:
@@ -169,8 +168,10 @@ def _facts_of(ledger: Ledger) -> _Facts:
 
 
 def load_table(path: Path) -> pa.Table:
-    """Read a ledger file as a table into memory owned by Arrow: if an Arrow thread freed Python
-    memory during interpreter shutdown, the process would abort.
+    """Read a ledger file as an Arrow table.
+
+    The file is copied into memory owned by Arrow. If an Arrow thread freed Python memory during
+    interpreter shutdown, the process would abort.
     """
     buffer = pa.BufferOutputStream()
     buffer.write(read_plain(path))
@@ -178,7 +179,7 @@ def load_table(path: Path) -> pa.Table:
 
 
 def load_ledger(path: Path) -> Ledger:
-    """Read a ledger file. Raises StoreError if the file is missing, not Parquet, or not a
+    """Read a ledger file. Raises StoreError if the file is missing, is not Parquet, or is not a
     ledger.
     """
     try:
@@ -188,7 +189,7 @@ def load_ledger(path: Path) -> Ledger:
         table = table.cast(_schema(_absent(table.schema)))
 
         for day in ("decided_on", "filled_on"):
-            table[day].cast(pa.date32())  # raises ArrowInvalid if a text is not a day
+            table[day].cast(pa.date32())  # raises ArrowInvalid if a string is not a date
 
         rows: list[dict[str, Any]] = table.to_pylist()
         spec = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec")

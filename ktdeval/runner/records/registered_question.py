@@ -1,8 +1,8 @@
-"""Questions that are fixed before any answer is known: metric, effect of interest, test, windows,
-error rate, and the looks at which the question may be settled.
+"""Questions that are fixed before any answer is known: the metric, the effect of interest, the
+test, the windows, the error rate, and the interim looks at which the question may be settled.
 
-A leaderboard's registration holds a `Question`, and the plan of a grid a `SequentialRule`. The same
-function, `answer`, answers both, using only differences over windows.
+A leaderboard registration contains a `Question`; the plan of a grid contains a `SequentialRule`.
+The function `answer` answers both, using only differences per window.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktdeval.values.typed_json import Value
 
 Windows = Annotated[int, Meta(ge=1, le=1000)]
 
-#: sum of the quantiles for a two-sided test at 5 % with a power of 80 %
+#: sum of the normal quantiles for a two-sided test at the 5 % level with a power of 80 %
 _DESIGN = 2.8015852
 
 
@@ -58,15 +58,15 @@ class SequentialRule(Value, frozen=True, kw_only=True):
 
     @property
     def can_settle(self) -> bool:
-        """True if at least one look could settle the question."""
+        """True if at least one look can settle the question."""
         if self.spending == "anytime":
             return True
         return any(looks_that_can_stop(self.looks, self.spending, self.alpha))
 
     @property
     def words(self) -> str:
-        """Text that describes the rule: `total_return, signed-rank test, looks at 4, 7, 10 windows,
-        …`.
+        """Description of the rule: `total_return, signed-rank test, looks at 4, 7, 10
+        windows, …`.
         """
         looks = ", ".join(map(str, self.looks))
         return (
@@ -114,7 +114,7 @@ class Answer(Value, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Text that describes the answer."""
+        """Description of the answer."""
         if self.reason is not None:
             return f"not answered: {self.reason}"
         if self.settled_at is None:
@@ -125,9 +125,10 @@ class Answer(Value, frozen=True, kw_only=True):
 
 
 def answer(rule: SequentialRule, differences: Sequence[float]) -> Answer:
-    """Answer a question from differences [n] in the order of its windows; the differences of later
-    windows may be missing. If there are fewer than the first look needs, the answer has a reason.
-    Raises ValueError if a difference is not finite, or there are too many.
+    """Answer a question from the differences [n] in its first n windows, in the question's order.
+
+    If n is too small for the first look, the answer only states a reason. Raises ValueError if a
+    difference is not finite, or if there are more differences than windows.
     """
     values = np.asarray(differences, dtype=np.float64)
     if len(values) < rule.looks[0]:
@@ -150,7 +151,7 @@ def answer(rule: SequentialRule, differences: Sequence[float]) -> Answer:
 def _answer_at(
     values: np.typing.NDArray[np.float64], settled_at: int | None, sign: int, used: float
 ) -> Answer:
-    """Return the answer from the differences [n] used by the last look."""
+    """Return the answer, given the differences [n] that the last look used."""
     return Answer(
         windows=len(values),
         settled_at=settled_at,
@@ -161,8 +162,8 @@ def _answer_at(
 
 
 def last_look(rule: SequentialRule, differences: Sequence[float]) -> Look | None:
-    """Return the figures of the last look that `answer` makes; None if it makes no look, or for
-    `anytime`, which has no boundary.
+    """Return the statistics of the last look that `answer` makes. None if it makes no look, or if
+    the rule is `anytime`, which has no boundary.
     """
     if rule.spending == "anytime" or len(differences) < rule.looks[0]:
         return None
@@ -173,8 +174,8 @@ def last_look(rule: SequentialRule, differences: Sequence[float]) -> Look | None
 
 def _anytime_answer(rule: SequentialRule, values: np.typing.NDArray[np.float64]) -> Answer:
     """Answer using the confidence sequence for the mean (`symmetric_sequence`)."""
-    # Narrowest if the planned windows just reveal the effect of interest; does not depend on any
-    # observation.
+    # `rho` makes the sequence narrowest when the planned windows just suffice to detect the effect
+    # of interest. It does not depend on any observation.
     planned = rule.looks[-1]
     deviation = rule.effect * math.sqrt(planned) / _DESIGN
     rho = mixture_variance(planned * deviation**2, 1.0 - rule.alpha)
@@ -193,8 +194,10 @@ def _anytime_answer(rule: SequentialRule, values: np.typing.NDArray[np.float64])
 
 
 def shared_days(windows: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of windows, (name, first, last), that share days: their differences are not
-    independent, as the test requires.
+    """Yield the names of successive windows that share days. The differences of such windows are
+    not independent, although the test requires independence.
+
+    `windows`: name, first day and last day of each window.
     """
     ordered = sorted(windows, key=lambda window: window[1])
     for before, after in pairwise(ordered):

@@ -1,5 +1,5 @@
-"""Documents with the results of a command on a run, each in a separate folder: a common reader with
-common errors.
+"""Result documents of commands that analyse a run, each in its own folder: a shared reader with
+consistent errors.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ Document = TypeVar("Document", bound=Value)
 
 
 def load_result(folder: Path, name: str, type_: type[Document], form: str) -> Document:
-    """Read the document `name` in a folder. `form`: its format, which is also the name of the
-    command that writes it. Raises StoreError if it is missing or unreadable.
+    """Read the document `name` in a folder.
+
+    `form`: the document's format, which is also the name of the command that writes it. Raises
+    StoreError if the document is missing or unreadable.
     """
     path = folder / name
     where = f"{path}: not a readable {form}"

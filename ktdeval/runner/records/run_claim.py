@@ -1,5 +1,5 @@
-"""A process's claim on a run, in a folder or at a URL: no other process can run it at the same
-time.
+"""Claim of a process on a run, in a folder or at a URL. It prevents other processes from running
+the same run at the same time.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.temporary import try_lock
 
-LOCK_FOLDER = "lock"  #: folder of the claim at the store
+LOCK_FOLDER = "lock"  #: name of the claim's folder in the store
 LEASE_VARIABLE = "KTDEVAL_LEASE_S"
 
-_LOCK = ".lock"  #: file that is locked in a folder
+_LOCK = ".lock"  #: locked file in the run folder
 _LEASE_S = 30.0
 _UNIT = "run"
 #: maximum number of checks per lease for a takeover by another process
 _FRESH_PARTS = 60
-_LOOKS = 10  #: number of times that another process is checked during its lease
+_LOOKS = 10  #: number of attempts per lease to claim a run that another process holds
 
 
 class RunClaim:
@@ -52,20 +52,23 @@ class RunClaim:
             )
 
     def check(self) -> None:
-        """Raise FencedError if another process has taken the run over. Only a claim at a store can
-        be lost.
+        """Raise FencedError if another process has taken over the run.
+
+        Only a claim at a store can be lost, so a claim on a local folder never raises.
         """
 
     def release(self) -> None:
-        """Let other processes run it; safe to call more than once."""
+        """Let other processes run this run. Safe to call more than once."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def claim_folder(path: Path) -> RunClaim:
-    """Claim a run folder, which is created if missing. Raises StoreError if it can't be created,
-    holds something other than a run, or is claimed by another process.
+    """Claim a run folder, creating it if it is missing.
+
+    Raises StoreError if the folder can't be created, contains something other than a run, or is
+    claimed by another process.
     """
     with wrap_os_error(f"{path}: can't make the run folder", "choose another --out"):
         path.mkdir(parents=True, exist_ok=True)
@@ -75,11 +78,14 @@ def claim_folder(path: Path) -> RunClaim:
 
 
 def claim_url(url: str) -> RunClaim:
-    """Claim a run at a URL, and build the working folder from the store. Raises StoreError if
-    another process runs it, the URL holds something else, or the store can't be used.
+    """Claim a run at a URL, and build its working folder from the store.
+
+    Raises StoreError if another process is running it, if the URL contains something other than a
+    run, or if the store can't be used.
 
     Two processes on one machine exclude each other by a lock on the working folder. Between
-    machines the store decides: a process that has stopped loses its claim after a lease.
+    machines, the store decides: when a process has stopped, its claim expires at the end of its
+    lease.
     """
     mirror = open_mirror(url, "run")
     claim = _UrlClaim(mirror)
@@ -92,8 +98,8 @@ def claim_url(url: str) -> RunClaim:
 
 
 class _UrlClaim(RunClaim):
-    """Claim on a run at a store, where a lease decides between machines, and on the run's working
-    folder.
+    """Claim on a run at a store, combined with a lock on its working folder. Between machines, a
+    lease in the store decides who holds the claim.
     """
 
     def __init__(self, mirror: Mirror) -> None:
@@ -109,7 +115,7 @@ class _UrlClaim(RunClaim):
     def take(self) -> None:
         """Claim the run at the store. Raises StoreError if another process holds the claim."""
         mirror = self._mirror
-        # The folder lock shows that no earlier process of this user on this machine is alive.
+        # The folder lock proves that earlier processes of this user on this machine have ended.
         worker = _worker_name(mirror.path.parent.with_name("worker"))
         self._board = ClaimBoard(mirror.store, LOCK_FOLDER, worker, lease_s(), previous_ended=True)
         self._board.start()
@@ -117,7 +123,7 @@ class _UrlClaim(RunClaim):
         if self._claim is not None:
             return
 
-        # A killed holder shows no sign of life for a lease.
+        # If the holder was killed, its claim expires after one lease.
         holder = self._board.holder(_UNIT)
         lease = lease_s() if holder is None else holder.lease_s
         end = time.monotonic() + lease * (1 + 2 / _LOOKS)
@@ -132,7 +138,7 @@ class _UrlClaim(RunClaim):
             )
 
     def check(self) -> None:
-        """Raise FencedError if another process has taken the run over."""
+        """Raise FencedError if another process has taken over the run."""
         if self._claim is None:
             return
         try:
@@ -144,13 +150,14 @@ class _UrlClaim(RunClaim):
             ) from error
 
     def release(self) -> None:
-        """Compact files where possible, and release the claim; safe to call more than once."""
+        """Compact files if possible, and release the claim. Safe to call more than once."""
         claim = self._claim
         board = self._board
         self._claim = None
         self._board = None
         if claim is not None:
-            # Everything is already at the store. Remaining work is done at the next start.
+            # All records are already in the store. If this fails, the next start does the remaining
+            # work.
             with contextlib.suppress(StoreError):
                 self.remote.end()
                 claim.release()
@@ -161,7 +168,7 @@ class _UrlClaim(RunClaim):
 
 
 def lease_s() -> float:
-    """Return how many seconds a run stays claimed after its process has stopped."""
+    """Return how many seconds a run remains claimed after its process has stopped."""
     text = os.environ.get(LEASE_VARIABLE)
     if not text:
         return _LEASE_S
@@ -176,8 +183,8 @@ def lease_s() -> float:
 
 
 def check_vacant(path: Path) -> None:
-    """Raise StoreError if a folder contains anything other than a run or the remains of an aborted
-    start. Raises OSError if it is unreadable.
+    """Raise StoreError if a folder contains anything other than a run or remnants of an aborted
+    start. Raises OSError if the folder is unreadable.
     """
     if (path / MANIFEST).exists():
         check_head(read_plain(path / MANIFEST), path / MANIFEST)
@@ -186,15 +193,15 @@ def check_vacant(path: Path) -> None:
 
 
 def _is_trace_of_a_start(name: str) -> bool:
-    """Return whether a file of this name may be left by a run that was killed before it wrote its
-    manifest.
+    """Return whether a run that was killed before writing its manifest may have left a file with
+    this name.
     """
     return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, f".{LOG_FILE}."))
 
 
 def _check_vacant_url(mirror: Mirror) -> None:
-    """Raise StoreError if a URL contains anything other than a run or the remains of an aborted
-    start.
+    """Raise StoreError if a URL contains anything other than a run or remnants of an
+    aborted start.
     """
     traces = (f"{LOCK_FOLDER}/", f"{LOG_FOLDER}/")
     if mirror.store.exists(MANIFEST):
@@ -208,7 +215,7 @@ def _check_vacant_url(mirror: Mirror) -> None:
 
 
 def _worker_name(path: Path) -> str:
-    """Return a name for this user and machine, drawn once per URL."""
+    """Return the name of this user and machine, generated once per URL."""
     with wrap_os_error(f"{path}: can't store the name of this machine", "set KTDEVAL_CACHE_DIR"):
         if not path.exists():
             write_atomic(path, secrets.token_hex(8))

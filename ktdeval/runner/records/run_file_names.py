@@ -1,4 +1,4 @@
-"""File names in a run folder, local or at a URL."""
+"""File names in a run folder, either local or at a URL."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ LEDGER, ANSWERS, TRANSCRIPT, MARK = (
 """Files of a finished episode, in its folder."""
 JOURNAL = "journal.jsonl"  #: file of an unfinished episode
 MANIFEST = "manifest.json"
-#: file in the user's cache folder with the replies that runs share
+#: file in the user's cache folder with replies that are shared between runs
 REPLIES = "replies.sqlite"
 CANARY = "canary.json"
 CERTIFICATE = "certificate.json"  #: the run's certificate
-#: folder of task files that do not belong to a package, each named by its hash
+#: folder for task files from outside packages, each named by its hash
 TASK_FILES = "task-files"
-#: decisions made elsewhere, as read by the model `declared/…`
+#: decisions made outside ktdeval, as read by the model `declared/…`
 DECLARED_FILE = "declared.json"
-JUDGEMENT = "judge.json"  #: findings of `ktdeval judge` on the decisions in `DECLARED_FILE`
-TEAR_SHEET = "tear-sheet.html"  #: page about a judged account
+JUDGEMENT = "judge.json"  #: findings of `ktdeval judge` about the decisions in `DECLARED_FILE`
+TEAR_SHEET = "tear-sheet.html"  #: report page about a judged account
 CARDS = "cards"
 EPISODES = "episodes"
 #: folder for what agents keep in addition to their memory, such as program folders
@@ -30,5 +30,5 @@ RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, DECLARED_FILE, JUDGEMENT, TEAR_SHEET
 """Files at the top of a run folder, except files about calls. Code that writes another file there
 must add its name here: `ktdeval files check` reports every other file as an orphan.
 """
-#: folders at the top of a run folder, with the same rule
+#: folders at the top of a run folder; the rule for `RUN_FILES` applies here too
 RUN_FOLDERS = (CARDS, EPISODES, TASK_FILES, AGENT_FILES)

@@ -1,19 +1,19 @@
-"""Run folder: files of a plan, its records and its cards, all that `run` and `score` share.
+"""Run folder with a run's plan, records and cards: everything that `run` and `score` share.
 
 RUN/manifest.json                            the plan: config, snapshot, price, episode specs
 RUN/calls.sqlite                             calls over a network: attempts, costs and replies
-RUN/batches.json                             its batches at the provider (`--batch`)
-RUN/certificate.json                         the certificate of the mask that the run was given
-RUN/canary.json                              its answers to the fixed questions at start and end
+RUN/batches.json                             batches submitted to the provider (`--batch`)
+RUN/certificate.json                         mask certificate that was passed to the run
+RUN/canary.json                              answers to the fixed questions at start and end
 RUN/files/…                                  what agents keep, such as folders of programs, by hash
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one line per finished step, durable
-                                             unless it can be played again for nothing
-RUN/episodes/<id>/ledger.parquet             when it is complete
-RUN/episodes/<id>/answers.jsonl.zst          instead of the ledger, where the task scores answers
+                                             unless the step can be replayed for free
+RUN/episodes/<id>/ledger.parquet             when the episode is complete
+RUN/episodes/<id>/answers.jsonl.zst          instead of the ledger, if the task scores answers
 RUN/episodes/<id>/transcript.jsonl.zst
-RUN/episodes/<id>/episode.json               written last, with hashes of the two and counts of calls
+RUN/episodes/<id>/episode.json               written last, with both files' hashes and call counts
 RUN/cards/<task>.json                        result cards
-RUN/cards/<what was changed>/<task>.json     those of `score` with other rules or metrics
+RUN/cards/<what was changed>/<task>.json     cards of `score` with other rules or metrics
 """
 
 from __future__ import annotations
@@ -85,15 +85,16 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self._claim: RunClaim | None = None
-        #: the run at a URL of which this folder is a local copy; None for a run that is only on
-        #: this machine
+        #: run at a URL of which this folder is the local copy; None if the run exists only on this
+        #: machine
         self._remote: RemoteRun | None = remote_run_at(path)
 
     @classmethod
     def create(cls, claim: RunClaim, manifest: RunManifest, growth: Growth = "none") -> RunFolder:
-        """Begin a new run in a claimed folder, or open the folder to resume the same run; the claim
-        is released with the folder. `growth`: allowed additions to the plan. Raises StoreError if
-        the folder can't be written, or holds another run.
+        """Begin a new run in a claimed folder, or open the folder to resume the same run.
+
+        Releasing the folder also releases the claim. `growth`: permitted additions to the plan.
+        Raises StoreError if the folder can't be written, or contains a different run.
         """
         folder = cls(claim.path, manifest)
         folder._claim = claim
@@ -102,8 +103,8 @@ class RunFolder:
         return folder
 
     def _begin(self, growth: Growth) -> None:
-        """Write the plan, or check that it equals the existing plan; then delete the remains of a
-        killed process.
+        """Write the plan, after checking that it can resume an existing one; then delete the
+        remnants of killed processes.
         """
         if (self.path / MANIFEST).exists():
             difference = RunFolder.load(self.path).difference(self.manifest, growth)
@@ -118,13 +119,14 @@ class RunFolder:
             self._drop_journal(spec)
 
         for folder in ("", "cards/", "episodes/*/"):
-            # temporary files of `write_atomic`; a user's hidden files begin with a single dot
+            # temporary files of `write_atomic` contain a second dot, unlike most hidden files of
+            # users
             for stray in self.path.glob(f"{folder}.*.*"):
                 stray.unlink()
 
     def difference(self, planned: RunManifest, growth: Growth = "none") -> str:
-        """Return why a planned run can't resume this run; empty if it can. `growth`: allowed
-        additions to the plan.
+        """Return the difference that prevents a planned run from resuming this run; empty if it can
+        resume. `growth`: permitted additions to the plan.
         """
         kept = kept_specs(self.manifest, planned, growth)
         return manifest_difference(
@@ -133,8 +135,8 @@ class RunFolder:
 
     @classmethod
     def load(cls, path: Path) -> RunFolder:
-        """Open a run for reading. Raises StoreError if the folder has no run, or its manifest is
-        unreadable.
+        """Open a run for reading. Raises StoreError if the folder does not contain a run, or if its
+        manifest is unreadable.
         """
         # the name is too long, or permission is missing
         with wrap_os_error(str(path / MANIFEST), "fix that, or name another path"):
@@ -151,12 +153,14 @@ class RunFolder:
             keep_file(path, text)
 
     def release(self) -> None:
-        """Let other processes run this folder."""
+        """Release the claim, so that other processes can run this folder."""
         if self._claim is not None:
             self._claim.release()
 
     def episode_path(self, spec: EpisodeSpec) -> Path:
-        """Return the folder of one episode, with the files written so far."""
+        """Return the folder of an episode. If the run is at a URL, the files written so far are
+        fetched first.
+        """
         if self._remote is not None:
             self._remote.bring_episode(spec.id)
         return self._episode_folder(spec)
@@ -165,13 +169,15 @@ class RunFolder:
         return self.path / "episodes" / spec.id
 
     def _episode_file(self, spec: EpisodeSpec, name: str) -> Path:
-        """Return the path of a file of a complete episode."""
+        """Return the path of a complete episode's file. If the run is at a URL, the file is fetched
+        first.
+        """
         if self._remote is not None:
             self._remote.bring([spec.id], name)
         return self._episode_folder(spec) / name
 
     def is_complete(self, spec: EpisodeSpec) -> bool:
-        """Return whether the episode's ledger and transcript are final."""
+        """Return whether the files of an episode are final."""
         if self._remote is not None:
             return self._remote.is_complete(spec.id)
         return (self._episode_folder(spec) / MARK).exists()
@@ -193,9 +199,10 @@ class RunFolder:
         *,
         is_repeatable: bool = False,
     ) -> Journal[Entry]:
-        """Open the journal of an unfinished episode, with the entries of earlier sessions;
-        arguments as in `Journal`. `is_repeatable`: True if replaying its steps costs nothing and
-        gives the same bytes.
+        """Open the journal of an unfinished episode, including entries from earlier sessions.
+
+        Arguments are as for `Journal`. `is_repeatable`: True if replaying the steps costs nothing
+        and gives the same bytes.
         """
         folder = self._episode_folder(spec)
         with wrap_os_error(f"{folder}: can't make the episode's folder"):
@@ -216,8 +223,8 @@ class RunFolder:
         encode: Callable[[Sequence[Any]], tuple[str, bytes]],
         calls: EpisodeCalls | None = None,
     ) -> None:
-        """Compact a complete journal into the record file and the transcript; safe to repeat after
-        a crash at any point.
+        """Compact a complete journal into the record file and the transcript. This is safe to
+        repeat after a crash at any point.
         """
         folder = self._episode_folder(spec)
         journal = compact_journal(folder / JOURNAL, entry_type)
@@ -257,7 +264,7 @@ class RunFolder:
             self._claim.check()
 
     def _drop_journal(self, spec: EpisodeSpec, steps: int | None = None) -> None:
-        """Delete the journal of a complete episode; `steps`: see `RemoteRun.drop_journal`."""
+        """Delete the journal of a complete episode. For `steps`, see `RemoteRun.drop_journal`."""
         (self._episode_folder(spec) / JOURNAL).unlink(missing_ok=True)
         if self._remote is not None:
             self._remote.drop_journal(spec.id, steps)
@@ -279,13 +286,13 @@ class RunFolder:
         return entries
 
     def load_answers(self, spec: EpisodeSpec) -> list[AnswerRecord]:
-        """Read the answer records of a complete episode of a scoring task."""
+        """Read the answer records of a complete scoring episode."""
         path = self._episode_file(spec, ANSWERS)
         return unpack_lines(path, AnswerRecord, "record of answers")
 
     def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
-        """Return the records and transcript of any episode so far. Raises StoreError if one of the
-        files is unreadable.
+        """Return the records and transcript of an episode, complete or not. Raises StoreError if a
+        file is unreadable.
         """
         folder = self.episode_path(spec)
         if self.is_complete(spec):
@@ -302,11 +309,12 @@ class RunFolder:
         return [entry.step for entry in entries], [entry.transcript for entry in entries]
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
-        """SHA-256 of each ledger and transcript, by path. Raises StoreError if a file is missing or
-        was changed after the end of its episode.
+        """Return the SHA-256 of each record file and transcript, keyed by path.
+
+        Raises StoreError if a file is missing or has changed since its episode ended.
         """
         if self._remote is not None:
-            self._remote.bring([spec.id for spec in specs])  # fetch several at once
+            self._remote.bring([spec.id for spec in specs])  # fetch all episodes concurrently
         digests = {}
         for spec in specs:
             for name, recorded in self.mark(spec).sha256.items():
@@ -322,7 +330,7 @@ class RunFolder:
         return digests
 
     def mark(self, spec: EpisodeSpec) -> EpisodeMark:
-        """Read the completion mark of an episode. Raises StoreError if it is unreadable."""
+        """Read the completion mark of an episode. Raises StoreError if the mark is unreadable."""
         path = self.mark_path(spec)
         with wrap_os_error(f"{path}: can't read", _ANEW):
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
@@ -340,8 +348,10 @@ class RunFolder:
         return self._episode_file(spec, MARK)
 
     def card_path(self, task: str, scored: str = "") -> Path:
-        """Return the path of a task's card, or of its rescored card (`scored`: names joined by
-        `+`). Raises StoreError if a name is not a safe file name.
+        """Return the path of a task's card, or of its rescored card if `scored` is given.
+
+        `scored`: names of the changed rules and metrics, joined by `+`. Raises StoreError if a name
+        is not a safe file name.
         """
         for name in (task, *filter(None, scored.split("+"))):
             if not is_file_name(name):
@@ -351,23 +361,23 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class _FilesBelow:
-    """Files in a store under a prefix."""
+    """Files in a store whose keys have a given prefix."""
 
     store: Store
     prefix: str
 
     def read(self, key: str) -> bytes:
-        """Return a file."""
+        """Return the contents of a file."""
         return self.store.read(f"{self.prefix}{key}")
 
     def create(self, key: str, data: bytes) -> bool:
-        """Store a file."""
+        """Store a new file."""
         return self.store.create(f"{self.prefix}{key}", data)
 
 
 def recorded_run(path: Path) -> RunFolder | None:
-    """Return the run in a folder; None if the folder has no run. Raises StoreError as
-    `RunFolder.load` does.
+    """Return the run in a folder, or None if there is none. Raises StoreError as `RunFolder.load`
+    does.
     """
     if not (path / MANIFEST).exists():
         return None
@@ -375,7 +385,7 @@ def recorded_run(path: Path) -> RunFolder | None:
 
 
 def mask_key_of(run: RunFolder | None) -> str | None:
-    """Return the mask key of a run; None without a run, or for a run without a key."""
+    """Return the mask key of a run. None if there is no run, or if the run has no key."""
     if run is None:
         return None
 

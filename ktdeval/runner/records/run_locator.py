@@ -1,4 +1,6 @@
-"""Runs and cards as users specify them: by a local path, or by a URL, whose local copy is read."""
+"""Runs and cards as users specify them: by a local path or by a URL, which is read through a local
+copy.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror import Mirror, is_url, open_mirror
 from ktdeval.values.user_input import user_path
 
-_DEPTH = 4  #: maximum depth of a run below a URL, as below a folder
+_DEPTH = 4  #: maximum depth of a run below a URL, as for a folder
 _FILE = ".json"
 
 
 def local_run_path(named: str | Path) -> Path:
-    """Return the path of a run, of a folder of runs, or of a card. For a URL, return a local copy:
-    plan and cards are fetched immediately, an episode's files when they are read.
+    """Return the local path of a run, a card, or a folder with several runs.
 
-    Raises StoreError if the URL has no run, or it can't be read; UsageError if `named` is not a
-    path.
+    A URL is copied to this machine: the plan and the cards immediately, the files of an episode
+    when they are read. Raises StoreError if there is no run at the URL or it can't be read. Raises
+    UsageError if `named` is not a path.
     """
     if not is_url(named):
         if isinstance(named, str):
@@ -42,15 +44,17 @@ def local_run_path(named: str | Path) -> Path:
 
 
 def local_copy(url: str) -> Path:
-    """Return the local copy of a run at a URL; the run may not have begun."""
+    """Return the local copy of a run at a URL, even if the run has not begun."""
     mirror = open_mirror(url, "read")
     remote_run(mirror, "").bring_head()
     return mirror.path
 
 
 def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
-    """Return the paths of runs given one by one or as lists: strings, URLs, paths, or objects with
-    a `folder`. Raises UsageError for other values, and errors as `local_run_path` does.
+    """Return the paths of runs, given individually or in lists.
+
+    Each run is a path as a string, a URL, a path object, or an object with a `folder`. Raises
+    UsageError for other values, and as `local_run_path` does.
     """
     paths: list[Path] = []
     for run in runs:
@@ -68,8 +72,10 @@ def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
 
 
 def runs_beside(run: RunFolder) -> list[Path]:
-    """Return the paths of the folders with a manifest next to a run, including the run itself. At a
-    URL these are its siblings, found by one listing of everything below the parent.
+    """Return the folders with a manifest next to a run, including the run's own folder.
+
+    At a URL, these are the run's siblings, found with a single listing of everything below the
+    parent.
     """
     remote = remote_run_at(run.path)
     if remote is None:
@@ -92,7 +98,9 @@ def _is_manifest_of_child(key: str) -> bool:
 
 
 def _card_path(url: str) -> Path:
-    """Return the local copy of a card, together with its run so that the card can be verified."""
+    """Return the local copy of a card. Its run is fetched as well, so that the card can be
+    verified.
+    """
     run, is_of_run, name = url.rpartition(f"/{CARDS}/")
     if is_of_run:
         mirror = open_mirror(run, "read")
@@ -113,7 +121,7 @@ def _existing(mirror: Mirror, key: str) -> Path:
 
 
 def _bring_heads(mirror: Mirror) -> None:
-    """Fetch plan and cards of each run below a URL. Raises StoreError if no run is found."""
+    """Fetch the plan and cards of each run below a URL. Raises StoreError if there is no run."""
     runs: list[RemoteRun] = []
     for key in mirror.stats():
         folder, _, name = key.rpartition("/")

@@ -1,4 +1,4 @@
-"""Manifest of a run: its plan in `manifest.json`, and differences between two plans."""
+"""Manifest of a run: the plan in `manifest.json`, and differences between two plans."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Growth = Literal["none", "tasks", "any"]
 
 
 class NotARunError(StoreError):
-    """A manifest.json does not describe a run."""
+    """Raised if a `manifest.json` does not describe a run."""
 
 
 def check_head(data: bytes, path: Path) -> None:
-    """Raise StoreError if a manifest does not describe a run, or has a different version."""
+    """Raise StoreError if a manifest has a different version, or does not describe a run."""
     head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
     if "episodes" not in head:
         raise NotARunError(
@@ -69,40 +69,40 @@ class FurtherFacts(Value):
 
 @dataclass(frozen=True)
 class RunManifest:
-    """Everything that the command line can change about a run's outcome, without machine
-    settings.
+    """Everything that the command line can change about a run's outcome, apart from settings of the
+    machine.
     """
 
-    #: the user's choice of data (`DataSource`), with which `score` and `verify` find the snapshot
+    #: data chosen by the user (`DataSource`), from which `score` and `verify` find the snapshot
     data: Mapping[str, JsonValue] | None
-    #: id of that snapshot; both are None if no task needs a market
+    #: id of the snapshot; None, like `data`, if no task needs a market
     snapshot: str | None
-    metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
+    metrics: tuple[str, ...]  #: names of metrics in addition to the tasks' metrics
     rules: RuleSet  #: rule set of the metrics
-    specs: tuple[EpisodeSpec, ...]  #: the plan, in order
-    #: price of the model's tokens; None if unknown or not applicable
+    specs: tuple[EpisodeSpec, ...]  #: planned episodes, in order
+    #: token price of the model; None if unknown or not applicable
     price: PriceEntry | None = None
     #: request settings at the provider (`RemoteModel.settings`); None for a local model
     request_settings: Mapping[str, JsonValue] | None = None
-    #: end of the model's training data; `none`: no training data; `unknown`: it is not known
+    #: end of the model's training data; `none` if the model has no training data
     knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
-    #: call log with which the run was begun; None for a local model, and in records without this
-    #: field
+    #: call log that was created when the run began; None for a local model, and in records without
+    #: this field
     call_log: LogEntry | None = None
-    #: id of the leaderboard registration whose drawn key the masks use; None if the run has its own
+    #: id of the leaderboard registration that provided the mask key; None if the run drew its own
     #: key
     registration: str | None = None
-    #: additional models of the run, by the names that the agent uses
+    #: additional models of the run, keyed by the name that the agent uses
     further_models: Mapping[str, FurtherFacts] = field(default_factory=dict)
 
     @property
     def is_free(self) -> bool:
-        """Return whether all models are local and free, so that tokens need not be counted."""
+        """True if all models are local and free, so that tokens need not be counted."""
         further = self.further_models.values()
         return self.price == FREE and all(each.price == FREE for each in further)
 
     def to_json(self) -> JsonValue:
-        """Return the manifest as it is written."""
+        """Return the manifest in the form in which it is stored."""
         facts = {name: getattr(self, name) for name in _FACTS}
         facts["data"] = None if self.data is None else from_plain(self.data, DataSource, "data")
         episodes = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
@@ -110,8 +110,8 @@ class RunManifest:
 
     @classmethod
     def load(cls, path: Path) -> RunManifest:
-        """Read a manifest file. Raises StoreError if it can't be read, or an episode's spec does
-        not hash to its id.
+        """Read a manifest file. Raises StoreError if the file can't be read or is invalid, for
+        example if an episode's id is not the hash of its spec.
         """
         where = f"{path}: not a readable manifest"
         with wrap_os_error(where):
@@ -150,8 +150,10 @@ class RunManifest:
 
 
 def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
-    """Return the fault of a spec whose types are correct: in its market, a window without a market,
-    its models or its limit. None if it is valid.
+    """Return why a well-typed spec is invalid; None if it is valid.
+
+    Its snapshot and additional models must be the run's, its window must match its snapshot, and
+    its limit must be positive.
     """
     if spec.snapshot not in (None, file.snapshot):
         return "snapshot: expected the run's"
@@ -202,8 +204,9 @@ FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
 
 
 def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:
-    """Return what the user would have to change; empty if the plans are equal. `carded`: whether
-    cards already exist.
+    """Return the first difference between two plans, as a user would have to change it; empty if
+    the plans are equal. `carded`: whether cards already exist, in which case rules and metrics are
+    compared too.
     """
     if recorded.snapshot != planned.snapshot:
         before = recorded.snapshot or "none"
@@ -235,8 +238,10 @@ def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: 
 def kept_specs(
     recorded: RunManifest, planned: RunManifest, growth: Growth
 ) -> tuple[EpisodeSpec, ...]:
-    """Return the planned episodes that the recorded run must have: depending on `growth`, all of
-    them, those of its tasks, or those that it already has.
+    """Return the planned episodes that the recorded run must already contain.
+
+    Depending on `growth`, these are all planned episodes, those of the recorded tasks, or those
+    that are recorded.
     """
     if growth == "tasks":
         tasks = {spec.task for spec in recorded.specs}

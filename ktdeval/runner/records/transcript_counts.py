@@ -36,7 +36,7 @@ class Said(Value, omit_defaults=True):
 
 
 class RecordedExchange(msgspec.Struct):
-    """One model call in a transcript, with the fields that readers use."""
+    """Model call in a transcript, with the fields that readers need."""
 
     kept: int
     sent: tuple[Message, ...]
@@ -47,7 +47,7 @@ class RecordedExchange(msgspec.Struct):
     error: str | UnsetType = UNSET
     role: str = ""
     model: str = ""
-    #: schemas of tools that are not the task's own, as far as they changed in the step, by name
+    #: by name, schemas that changed in this step, for tools that do not belong to the task
     schemas: dict[str, JsonValue] = {}
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class RecordedExchange(msgspec.Struct):
 
     @property
     def usage(self) -> RoleUsage:
-        """Return this call as usage by role and model."""
+        """Usage of this call, by role and model."""
         reply = self.reply
         if reply is UNSET:
             return RoleUsage(role=self.role, model=self.model, calls=1, failed=1)
@@ -73,7 +73,7 @@ class RecordedExchange(msgspec.Struct):
 
     @property
     def served(self) -> Served:
-        """Return its reply as a count for the model that answered."""
+        """Count of this reply for the model that answered."""
         assert self.reply is not UNSET, "a failed call has no answering model"
         notes = self.reply.notes
         return Served(
@@ -88,7 +88,7 @@ class RecordedExchange(msgspec.Struct):
 
 def read_exchanges(entry: TranscriptEntry, where: str) -> tuple[RecordedExchange, ...]:
     """Return the exchanges of a step. Raises StoreError, with a message that starts with `where`,
-    if one does not have the form that sessions record.
+    if an exchange does not have the form that sessions record.
     """
     return from_plain(list(entry.exchanges), tuple[RecordedExchange, ...], f"{where}: exchanges")
 
@@ -127,5 +127,5 @@ def count_said(transcript: Iterable[TranscriptEntry]) -> Said:
 
 
 def _says_something(served: Served) -> bool:
-    """Return whether a provider reported any details about the model that answered."""
+    """Return whether the provider reported anything about the model that answered."""
     return bool(served.name or served.looked_up or served.own_settings or served.not_applied)

@@ -1,8 +1,8 @@
-"""Run folder at a URL, used by `RunFolder`: requested files are fetched into the local copy, and
-files that must not be lost are uploaded to the store before the run continues.
+"""Run folder at a URL, as used by `RunFolder`. Files are fetched into a local copy on request.
+Files that must not be lost are uploaded to the store before the run continues.
 
-The store has the files of a run folder, except for two kinds that grow. Each line of a journal is a
-separate file until its episode is complete, and so is each group of calls
+The store contains the same files as a run folder, apart from two kinds that grow. Until an episode
+is complete, each line of its journal is a separate file, and so is each group of calls
 (`ktdeval.calls.remote_call_log`):
 
     URL/episodes/<id>/journal/000012.jsonl      the twelfth finished step
@@ -36,31 +36,31 @@ from ktdeval.stores.mirror import Mirror, mirrored_folder
 from ktdeval.stores.store import Stat
 from ktdeval.values.hashes import content_hash
 
-#: journal folder of an unfinished episode at a store: one file per finished step
+#: journal folder of an unfinished episode in a store: one file per finished step
 JOURNAL_FOLDER = "journal"
-_FRESH_S = 2.0  #: minimum time in seconds for which a listing of episodes is considered current
-_LISTING_SHARE = 10  #: a listing is repeated only after this multiple of its duration
+_FRESH_S = 2.0  #: a listing of episodes is reused for at least this many seconds
+_LISTING_SHARE = 10  #: a listing is reused for at least this multiple of the time that it took
 
 
 # a tuple, because parts are sorted
 class JournalPart(NamedTuple):
-    """File of a finished step at a store."""
+    """File of a finished step in a store."""
 
-    number: int  #: from 1
+    number: int  #: counted from 1
     stat: Stat
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFiles:
-    """Files of one episode at a store."""
+    """Files of one episode in a store."""
 
     files: dict[str, Stat]  #: by name
     journal: tuple[JournalPart, ...]  #: by number
-    foreign: tuple[str, ...]  #: keys of files that runs never write
+    foreign: tuple[str, ...]  #: keys of unexpected files, which runs never write
 
     @property
     def is_complete(self) -> bool:
-        """True if its mark exists, which is written last."""
+        """True if the episode's mark exists; the mark is written last."""
         return MARK in self.files
 
 
@@ -68,8 +68,8 @@ _NO_FILES = EpisodeFiles({}, (), ())
 
 
 class RemoteRun:
-    """Run folder at a URL. Threads may share it; only the process that claimed the run may
-    write.
+    """Run folder at a URL. It may be shared between threads. Only the process that claimed the run
+    may write.
     """
 
     def __init__(self, mirror: Mirror, prefix: str) -> None:
@@ -84,8 +84,8 @@ class RemoteRun:
     # -- reading
 
     def bring_head(self) -> bool:
-        """Fetch the files that every command reads: plan, cards, task files, certificate, canary.
-        Return whether a run exists.
+        """Fetch the files that every command reads: plan, batches, cards, task files, certificate
+        and canary answers. Return whether a run exists.
         """
         names = [MANIFEST, CERTIFICATE, CANARY, BATCHES]
         keys = [f"{self.prefix}{name}" for name in names]
@@ -96,8 +96,10 @@ class RemoteRun:
         return is_run
 
     def episodes(self) -> Mapping[str, EpisodeFiles]:
-        """Return the files of each episode that has begun, by id, from a single listing. For a run
-        of this process, it is listed once, since no other process may write.
+        """Return the files of each episode that has begun, by episode id.
+
+        The files come from a single listing, which is repeated when it is too old. If this process
+        runs the run, it is never repeated, since no other process may write.
         """
         is_current = self.mirror.is_working or time.monotonic() < self._listed_until
         if self._episodes is None or not is_current:
@@ -110,14 +112,14 @@ class RemoteRun:
         return self._episodes
 
     def is_complete(self, episode: str) -> bool:
-        """Return whether an episode's ledger and transcript are final."""
+        """Return whether the files of an episode are final."""
         if self.mirror.owns(self._key(episode, MARK)):
             return True
         return self.episodes().get(episode, _NO_FILES).is_complete
 
     def bring(self, episodes: Iterable[str], *names: str) -> None:
-        """Fetch files of complete episodes, several at once. Without `names`, fetch all files;
-        names that an episode lacks are skipped.
+        """Fetch the named files of complete episodes concurrently, or all their files if no names
+        are given. Names that an episode lacks are skipped.
         """
         stats = []
         for episode in episodes:
@@ -127,7 +129,9 @@ class RemoteRun:
         self.mirror.fetch(stats)
 
     def bring_named(self, name: str) -> None:
-        """Fetch a file by its key in the run; do nothing if it does not exist."""
+        """Fetch a file, given its key relative to the run. Does nothing if the file does
+        not exist.
+        """
         top, _, rest = name.partition("/")
         episode, _, file = rest.partition("/")
         if top == EPISODES and file:
@@ -136,7 +140,9 @@ class RemoteRun:
             self.mirror.fetch_file(f"{self.prefix}{name}")
 
     def bring_episode(self, episode: str) -> None:
-        """Fetch all files of an episode, or its journal so far if it is unfinished."""
+        """Fetch all files of a complete episode, or the current journal of an unfinished
+        episode.
+        """
         own = self.episodes().get(episode, _NO_FILES)
         if own.is_complete:
             self.mirror.fetch(own.files.values())
@@ -145,15 +151,15 @@ class RemoteRun:
             self._bring_journal(episode, own.journal)
 
     def _bring_journal(self, episode: str, parts: Iterable[JournalPart]) -> None:
-        """Write the local journal from the steps at the store; delete it if the store has no
-        steps.
+        """Write the local journal from the steps in the store. If the store has no steps, delete
+        the local journal.
         """
         key = self._key(episode, JOURNAL)
         parts = list(parts)
         for number, part in enumerate(parts, 1):
             if part.number != number:
-                # The listing may be taken while an episode ends: its steps are then deleted, the
-                # last first.
+                # The listing may have been taken while an episode ended: its steps are then
+                # deleted, starting with the last.
                 parts = parts[: number - 1]
                 break
 
@@ -168,9 +174,11 @@ class RemoteRun:
     # -- running
 
     def restore(self) -> None:
-        """Build the working folder from the store, as if no process had worked here before. Only
-        the process that claimed the run may call this. Complete episodes are fetched when they are
-        read.
+        """Rebuild the working folder from the store, ignoring the work of earlier processes in this
+        folder.
+
+        Only the process that claimed the run may call this. Complete episodes are fetched when they
+        are read.
         """
         self._episodes = None
         self.mirror.forget_own()
@@ -195,18 +203,20 @@ class RemoteRun:
         self._bring_journal(episode, own.journal)
 
     def journal_keeper(self, episode: str) -> RemoteJournal:
-        """Return the keeper of an episode's steps."""
+        """Return the keeper that stores an episode's steps."""
         return RemoteJournal(self.mirror, self._journal(episode))
 
     def complete(self, episode: str, files: Mapping[str, bytes]) -> None:
-        """Upload the files of a complete episode; the mark comes last."""
+        """Upload the files of a complete episode, with its mark last."""
         others = [name for name in files if name != MARK]
         at_once(lambda name: self._put(episode, name, files[name]), others)
         self._put(episode, MARK, files[MARK])
 
     def drop_journal(self, episode: str, steps: int | None = None) -> None:
-        """Delete the steps of a complete episode, whose transcript contains them. `steps`: number
-        of steps that this process uploaded; None: delete the steps of an earlier, killed process.
+        """Delete the steps of a complete episode, since its transcript contains them.
+
+        `steps`: number of steps that this process uploaded. None: delete the steps that an earlier
+        process, which was killed, left behind.
         """
         keys = [part.stat.key for part in self.episodes().get(episode, _NO_FILES).journal]
         if steps is not None:
@@ -215,8 +225,8 @@ class RemoteRun:
         at_once(self.mirror.store.delete, keys[::-1])
 
     def end(self) -> None:
-        """Compact the run's remaining files, and keep the local files as copies of those at the
-        store.
+        """Compact the run's remaining files, and record that the local files are copies of the
+        files in the store.
         """
         self.calls.compact()
         self.mirror.remember(self.mirror.stats(self.prefix.rstrip("/")).values())
@@ -232,26 +242,29 @@ class RemoteRun:
 
 
 class RemoteJournal:
-    """Steps of one episode at a store, one file per step."""
+    """Steps of one episode in a store, one file per step."""
 
     def __init__(self, mirror: Mirror, folder: str) -> None:
         self._mirror = mirror
         self._folder = folder
 
     def append(self, number: int, line: bytes) -> None:
-        """Upload a finished step, numbered from 1; durable once this returns. Raises StoreError."""
+        """Upload a finished step, numbered from 1. Once this returns, the step is durable. Raises
+        StoreError.
+        """
         self._mirror.put_new(_part_key(self._folder, number), line, "this episode")
 
 
 def remote_run_at(path: Path) -> RemoteRun | None:
-    """Return the run at a URL that a folder is the local copy of; None for any other folder."""
+    """Return the run at a URL whose local copy is this folder; None for any other folder."""
     home = mirrored_folder(path)
     return None if home is None else remote_run(*home)
 
 
 def run_file(folder: Path, name: str) -> Path:
-    """Return the path of a file of a run, given its name in a card's `artefacts`. If the folder is
-    the local copy of a URL, the file is fetched first. The file may not exist.
+    """Return the path of a run's file, given its name in a card's `artefacts`.
+
+    If the folder is the local copy of a URL, the file is fetched first. The file may not exist.
     """
     remote = remote_run_at(folder)
     if remote is not None:
@@ -261,8 +274,8 @@ def run_file(folder: Path, name: str) -> Path:
 
 @lru_cache(maxsize=1024)
 def remote_run(mirror: Mirror, prefix: str) -> RemoteRun:
-    """Return the run under a prefix of a URL: the same object each time, so that its listing is
-    shared.
+    """Return the run under a prefix of a URL. Repeated calls return the same object, so that its
+    listing is shared.
     """
     return RemoteRun(mirror, prefix)
 
@@ -272,7 +285,7 @@ def _part_key(folder: str, number: int) -> str:
 
 
 def by_episode(stats: Iterable[Stat], folder: str) -> dict[str, EpisodeFiles]:
-    """Return the files of each episode, from a listing of all files."""
+    """Return the files of each episode, given a listing of all files."""
     files: dict[str, dict[str, Stat]] = {}
     journals: dict[str, list[JournalPart]] = {}
     foreign: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Calls, cost and time of a run, estimated before anything is paid: from measured steps, or from
+"""Estimates of a run's calls, cost and time before anything is paid, based on measured steps or on
 the run's finished steps.
 """
 
@@ -74,12 +74,14 @@ from ktdeval.task_api.scoring import is_scoring
 from ktdeval.task_api.trading_task import Task
 from ktdeval.values.typed_json import Value
 
-SCENARIOS = tuple(ASSUMED)  #: low, typical and high: the keys of every `left`
+SCENARIOS = tuple(ASSUMED)  #: low, typical and high: the keys of each `left`
 
 
 class Amount(Value, frozen=True):
-    """Calls, tokens, money and time of some steps. `cost_usd` is that if nothing is read from a
-    provider's prompt cache; None if no price is known.
+    """Calls, tokens, money and time for some steps.
+
+    `cost_usd` assumes that nothing is read from a provider's prompt cache. It is None if no price
+    is known.
     """
 
     calls: int
@@ -87,8 +89,8 @@ class Amount(Value, frozen=True):
     output_tokens: int
     cost_usd: float | None
     hours: float
-    cache_read_tokens: int = 0  #: input that a provider's prompt cache would serve
-    #: cost if it does; None if no price or rule of cached tokens is known
+    cache_read_tokens: int = 0  #: input tokens that a provider's prompt cache would serve
+    #: cost with a prompt cache; None if no price or no caching rules are known
     cached_cost_usd: float | None = None
 
     @property
@@ -98,8 +100,10 @@ class Amount(Value, frozen=True):
 
 
 class Finished(Value, frozen=True):
-    """Usage by the finished steps of a task. `cost_usd` is the price of their tokens, whether paid
-    or cached; None if a price or a count is unknown.
+    """Usage in a task's finished steps.
+
+    `cost_usd` is the price of the tokens, whether they were paid for or came from a cache. It is
+    None if a price or a count is unknown.
     """
 
     steps: int
@@ -113,34 +117,35 @@ class Finished(Value, frozen=True):
 
 
 class TaskEstimate(Value, frozen=True):
-    """One task of a run."""
+    """Estimate for one task of a run."""
 
     name: str = msgspec.field(name="task")  #: name of the task
     episodes: int  #: number of planned episodes
     steps: int  #: number of planned steps
-    finished: Finished  #: usage by the finished steps
-    left: dict[str, Amount]  #: by scenario, usage by the remaining steps
-    #: by scenario, tokens of a step's largest prompt; None for a local model
+    finished: Finished  #: usage in the finished steps
+    left: dict[str, Amount]  #: usage in the remaining steps, by scenario
+    #: tokens in a step's largest prompt, by scenario; None for a local model
     largest_prompt: dict[str, int] | None
-    is_observed: bool  #: whether `left` follows from the finished steps, not from assumptions
+    is_observed: bool  #: whether `left` is based on finished steps instead of assumptions
 
 
 class RunEstimate(Value, frozen=True):
-    """Estimate of a run, as `ktdeval plan` prints it."""
+    """Estimate of a run, as printed by `ktdeval plan`."""
 
     model: str  #: full name of the model
-    #: how tools will be offered to the model; None for a local model
+    #: protocol by which tools will be offered to the model; None for a local model
     protocol: ToolProtocol | None = msgspec.field(name="tool_protocol")
-    context: Context | None  #: context of the model; None if unknown
-    max_output_tokens: int  #: maximum tokens of a reply
-    price: Price | None  #: price of the model's tokens; None if unknown
+    context: Context | None  #: model context; None if unknown
+    max_output_tokens: int  #: maximum number of tokens in a reply
+    price: Price | None  #: token price of the model; None if unknown
     folder: str  #: run folder, which may not exist yet
-    concurrency: int  #: number of episodes that run at once
-    tasks: tuple[TaskEstimate, ...]  #: one estimate per task
-    left: dict[str, Amount]  #: by scenario, remaining usage of all tasks together
-    paid: Spent  #: usage by the run so far
-    assumptions: tuple[str, ...]  #: assumptions behind the figures, one sentence each
-    #: warnings: what will stop the run, make it refused, or distort its figures; one sentence each
+    concurrency: int  #: number of episodes that run concurrently
+    tasks: tuple[TaskEstimate, ...]  #: one entry per task
+    left: dict[str, Amount]  #: remaining usage over all tasks, by scenario
+    paid: Spent  #: usage of the run so far
+    assumptions: tuple[str, ...]  #: assumptions behind the estimate, one sentence each
+    #: warnings about what would stop the run, have it refused or distort its results, one sentence
+    #: each
     warnings: tuple[str, ...]
 
 
@@ -149,24 +154,25 @@ class _EpisodeLeft:
     """Remaining steps of an episode, and their costs."""
 
     steps: int
-    costs: Mapping[str, StepRate]  #: by scenario, costs of these steps and of a warm-up before them
-    independent: int  #: number of steps that do not need each other: all of a scoring task, else 1
+    costs: Mapping[str, StepRate]  #: costs of these steps and of a warm-up before them, by scenario
+    #: number of steps that can run in parallel: all steps of a scoring task, else 1
+    independent: int
 
 
 @dataclass(frozen=True)
 class _TaskPart:
-    """A task of a run, with the basis of its estimate."""
+    """Task of a run, with the data behind its estimate."""
 
     task: Task
-    rehearsal: Sequence[FirstStep]  #: warm-up costs of its episodes
-    warm_ups: WarmUpRates
+    rehearsal: Sequence[FirstStep]
+    warm_ups: WarmUpRates  #: warm-up costs of its episodes
     episodes: Sequence[_EpisodeLeft]
     estimate: TaskEstimate
 
 
 class _Estimator:
-    """Values shared by the estimates of a run's tasks. `folder`: the run's folder if it has begun,
-    else None.
+    """Values shared by the estimates of a run's tasks. `folder`: the run's folder, or None if the
+    run has not begun or would be refused.
     """
 
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
@@ -202,7 +208,7 @@ class _Estimator:
 
         self.folder = None if self.difference else recorded
         self.paid = Spent()
-        #: number of calls so far whose prompt exceeded the model's context length
+        #: number of calls so far in which the prompt exceeded the model's context length
         self.too_long = 0
         latencies_s = self._read_calls()
 
@@ -220,10 +226,13 @@ class _Estimator:
         self.parts = [self._part(task, steps[task.name]) for task in tasks.values()]
 
     def _cache_rules(self) -> PromptCacheRules | None:
-        """Return the rules of the provider's prompt cache; None if no request of the run is read
-        from it, or they are unknown and cached tokens have no price.
+        """Return the rules of the provider's prompt cache.
+
+        Usual rules are assumed if the rules are unknown but cached tokens have a price; if they
+        have no price, returns None. Also returns None for a run in batches, which can't rely on a
+        prompt cache.
         """
-        if self.config.batch:  # its requests are answered in any order
+        if self.config.batch:  # requests in a batch are answered in any order
             return None
 
         rules = model_traits(self.model).prompt_cache
@@ -239,7 +248,7 @@ class _Estimator:
         check_batch_calls(self.config, rehearsal)
 
     def _protocol(self, remote: RemoteModel | None, requested: str) -> ToolProtocol | None:
-        """Return how tools will be offered to a model; None for a local model."""
+        """Return the protocol by which tools will be offered to a model; None for a local model."""
         if remote is None:
             return None
         if requested == "auto":
@@ -252,16 +261,15 @@ class _Estimator:
         return model.offered_by(self._protocol(model.remote, requested))
 
     def _read_calls(self) -> list[float]:
-        """Sum the calls of the run so far; return the latencies in seconds of the answered
-        calls.
-        """
+        """Add up the run's calls so far, and return the latencies in seconds of answered calls."""
         latencies_s: list[float] = []
         if self.folder is None:
             return latencies_s
 
         for record in read_calls(self.folder.path):
             self.paid = self.paid.plus(record)
-            if record.outcome == ANSWERED:  # the latency of a batch is time in the queue
+            # excludes batches, whose latency is mostly queueing time
+            if record.outcome == ANSWERED:
                 latencies_s.append(record.latency_s)
             if record.outcome == CONTEXT_EXCEEDED:
                 self.too_long += 1
@@ -269,8 +277,8 @@ class _Estimator:
         return latencies_s
 
     def _part(self, task: Task, rehearsal: Sequence[FirstStep]) -> _TaskPart:
-        """Estimate a task from its measured first steps, or from its finished steps if there are
-        enough.
+        """Estimate a task from measured first steps, or from its finished steps if there are enough
+        of them.
         """
         measured = measure_task(rehearsal, self.limits)
         where = f"task {task.name}: its warm-up can't be measured"
@@ -317,8 +325,8 @@ class _Estimator:
         return [FinishedStep(*step) for step in zip(records, entries, strict=True)]
 
     def _are_counted(self, steps: Sequence[FinishedStep]) -> bool:
-        """Return whether the token counts of all replies are known; a free model does not need
-        them.
+        """Return whether the tokens of all replies were counted. A free model does not need token
+        counts.
         """
         return self.price == FREE or not count_said(step.entry for step in steps).uncounted
 
@@ -339,16 +347,18 @@ class _Estimator:
 
     @property
     def caches_prompts(self) -> bool:
-        """True if the rules of the provider's prompt cache are known, or assumed."""
+        """True if the rules of the provider's prompt cache are known or assumed."""
         return self.limits is not None and self.limits.cache_rules is not None
 
     @property
     def only_price(self) -> Price | None:
-        """Price of all tokens; None if it is unknown, or if the run has additional models."""
+        """Price that applies to all tokens; None if it is unknown, or if the run has additional
+        models.
+        """
         return None if self.further else self.price
 
     def sum_rest(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:
-        """Return the remaining use of some episodes together, by scenario."""
+        """Return the remaining usage of some episodes together, by scenario."""
         return {scenario: self._estimate_rest(episodes, scenario) for scenario in SCENARIOS}
 
     def _estimate_rest(self, episodes: Sequence[_EpisodeLeft], scenario: str) -> Amount:
@@ -364,7 +374,7 @@ class _Estimator:
             seconds = max(seconds, calls * self.config.call_gap_s)
 
         if self.config.batch:
-            rounds = [0]  # episodes wait for their batches side by side
+            rounds = [0]  # episodes wait for their batches concurrently
             for episode in episodes:
                 own_calls = episode.costs[scenario].calls
                 rounds.append(batches_in_a_row(own_calls, episode.independent))
@@ -400,8 +410,8 @@ class _Estimator:
 def _usual_steps(
     rehearsal: Sequence[FirstStep], done: Sequence[Sequence[FinishedStep]], warm_ups: WarmUpRates
 ) -> list[FinishedStep]:
-    """Return the finished steps that represent the remaining steps; a first step with a warm-up
-    does not.
+    """Return the finished steps that are representative of the remaining steps. The first step of
+    an episode with a warm-up is not.
     """
     usual: list[FinishedStep] = []
     for first, finished in zip(rehearsal, done, strict=True):
@@ -412,8 +422,8 @@ def _usual_steps(
 
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
-    """Estimate the run of a config. No model is called, no key is needed and nothing is written.
-    Raises KtdevalError if an estimate is not possible.
+    """Estimate the run that a config describes. No model is called, no key is needed and nothing is
+    written. Raises KtdevalError if an estimate is not possible.
     """
     run = _Estimator(config, plugins)
     left = run.sum_rest(list(chain.from_iterable(part.episodes for part in run.parts)))
@@ -434,8 +444,8 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
 
 
 def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
-    """Return the seconds until the last episode ends, if each starts in order as soon as a slot is
-    free.
+    """Return the number of seconds until the last episode ends, if episodes start in order, each as
+    soon as a slot is free.
     """
     ends_s = [0.0] * concurrency
     for duration_s in durations_s:
@@ -516,8 +526,8 @@ def _assumptions(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
 
 
 def _cache_assumptions(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
-    """Yield the assumptions of the costs without and with a provider's prompt cache, and which of
-    both to budget by.
+    """Yield the assumptions behind the costs with and without a provider's prompt cache, and which
+    of the two costs to budget for.
     """
     price = run.only_price
     if price is None:

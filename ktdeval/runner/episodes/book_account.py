@@ -1,13 +1,14 @@
-"""Notional account: the result of an episode's own orders, without any market effect.
+"""Notional account: the result of an episode's orders if the market had no effect on them.
 
-A mode that hides prices must hide everything that follows from a price. Cash, NAV and returns of an
-account do, and so does whether an order was filled (a limit, a suspension, an expensive lot): each
-would reveal a price to an agent that probes it with orders. So a scene of such a task gets these
-books instead of the true ones. They depend only on the orders, and are the same on every market.
+If a mode hides prices, it must hide everything that follows from a price. Cash, NAV and returns
+follow from prices. So does whether an order was filled, given limits, suspensions and lots that
+cost too much. Any of these would reveal a price to an agent that probes for it with orders. A scene
+of such a task therefore gets these books instead of the true books. They depend only on the orders,
+and are the same on every market.
 
-The account's unit is a billionth of NAV: a position of 50,000,000 is the weight 0.05 that was
-ordered, whether or not the order was filled, and cash is the rest. Orders are still executed on the
-true market; the ledger records the outcomes.
+The unit of the account is a billionth of the NAV. A position of 50,000,000 is an ordered weight of
+0.05, whether or not the order was filled. The rest is cash. Orders are still executed on the true
+market, and the ledger records the outcomes.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from ktdeval.trading.types import BOOK_NAV, Account, Action, Position, TradingCo
 
 class BookAccount:
     """Notional account of an episode, used instead of
-    `ktdeval.runner.episodes.shown_account.SeenBooks`. `columns`: code -> asset.
+    `ktdeval.runner.episodes.shown_account.SeenBooks`. `columns` maps codes to assets.
     """
 
     def __init__(self, trading: TradingConfig, columns: Mapping[str, int]) -> None:
-        #: cash and positions as weights, in parts of `BOOK_NAV`
+        #: cash and positions as weights, in units of 1 / `BOOK_NAV`
         self.account = Account(BOOK_NAV, {})
-        #: the last record: its orders without their outcomes
+        #: last record, with its orders but without their outcomes
         self.last: StepRecord | None = None
         self._trading = trading
         self._columns = columns
-        self._ordered: set[int] = set()  # every asset ordered so far
+        self._ordered: set[int] = set()  # assets ordered so far
 
     def follow(self, _account: Account, record: StepRecord) -> None:
         """Apply the orders of a record."""
@@ -53,13 +54,15 @@ class BookAccount:
         )
 
     def size_orders(self, action: Action) -> Action:
-        """Return orders unchanged: the executor turns weights into shares."""
+        """Return the orders unchanged, since the executor converts weights into shares."""
         return action
 
     def breaches(self, action: Action) -> list[RuleBreach]:
         """Return the orders that break a rule in this account; empty if the task gives no feedback
-        on broken rules. A name that was ordered before can be sold, since an earlier sale may not
-        have been filled.
+        about broken rules.
+
+        Any asset that was ordered before may be sold, because an earlier sale may not have been
+        filled.
         """
         if not self._trading.constraint_feedback:
             return []
@@ -72,8 +75,10 @@ class BookAccount:
         return breach.rule == "holding" and action[breach.order].asset in self._ordered
 
     def _after(self, orders: Iterable[OrderRecord]) -> Account:
-        """Return the account after orders, sells first: a sale lowers a weight to its target; a buy
-        raises a weight to its target as far as the cash allows.
+        """Return the account after orders, with sells first.
+
+        A sale lowers a weight to its target. A buy raises a weight to its target, as far as the
+        cash allows.
         """
         weights = {asset: held.shares for asset, held in self.account.positions.items()}
         cash = self.account.cash_minor

@@ -1,4 +1,4 @@
-"""Books of a trading episode in true identities: they settle decisions and record them."""
+"""Books of a trading episode, in true identities: they settle decisions and record the results."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ R = TypeVar("R", CorporateActionRecord, ChargeRecord, WorkingRecord)
 
 
 class Bookkeeper:
-    """Account of an episode from step to step, starting on the day of `base_row`: settles each
-    decision at the next open.
+    """Account of an episode from step to step, starting on the day of `base_row`. Each decision is
+    settled at the next open.
     """
 
     def __init__(
@@ -89,15 +89,15 @@ class Bookkeeper:
 
 @dataclass(frozen=True)
 class _DayRecords:
-    """Records of the executor's bookings on a day: the same fields, but with the asset's code
-    instead of its column.
+    """Converts the executor's bookings on a day into records, which have the same fields but
+    contain the asset's code instead of its column.
     """
 
     codes: Sequence[str]
     day: TradingDay
 
     def of_assets(self, record: type[R], values: Iterable[Any]) -> tuple[R, ...]:
-        """Return one record per value; all fields except the code are copied from the value."""
+        """Return one record per value. All fields except the code are copied."""
         return tuple(
             record(code=self.codes[value.asset], **_shared_values(record, value))
             for value in values
@@ -106,7 +106,7 @@ class _DayRecords:
     def orders(
         self, action: Sequence[Order], outcomes: Sequence[Outcome], stock_ids: Sequence[str] = ()
     ) -> tuple[OrderRecord, ...]:
-        """Return the records of orders; `stock_ids`: the assets as the model wrote them."""
+        """Return the records of orders. `stock_ids`: the assets as the model wrote them."""
         records = []
         for number, (order, outcome) in enumerate(zip(action, outcomes, strict=True)):
             code = submitted = None
@@ -131,7 +131,7 @@ class _DayRecords:
         return tuple(records)
 
     def charge(self, charge: Charge) -> ChargeRecord:
-        """Return the record of a charge; a margin call pays duties."""
+        """Return the record of a charge. Duties are only added to margin calls."""
         (record,) = self.of_assets(ChargeRecord, [charge])
         if charge.kind != "margin_call":
             return record
@@ -140,8 +140,8 @@ class _DayRecords:
         return structs.replace(record, duties=duties)
 
     def _duties(self, asset: int, signed_shares: int, notional_minor: int) -> dict[str, int]:
-        """Return the duties on a fill (negative shares for a sale); empty if no shares were
-        filled.
+        """Return the duties on a fill, whose number of shares is negative for a sale; empty if no
+        shares were filled.
         """
         if not signed_shares:
             return {}
@@ -150,7 +150,7 @@ class _DayRecords:
         return duties_of(abs(signed_shares), notional_minor, terms, signed_shares < 0)
 
     def positions(self, account: Account) -> tuple[PositionRecord, ...]:
-        """Return the positions at the close, in ascending order of code."""
+        """Return the positions at the close, in the snapshot's asset order."""
         records = []
         for asset, held in sorted(account.positions.items()):
             ticks = self.day.close_ticks[asset]
@@ -167,7 +167,7 @@ class _DayRecords:
 
 
 def _shared_values(record: type[Struct], value: Struct) -> dict[str, Any]:
-    """Return the fields of a value that the record type also has."""
+    """Return the fields that a value shares with the record type."""
     return {name: getattr(value, name) for name in _shared_names(record, type(value))}
 
 
@@ -177,13 +177,15 @@ def _shared_names(record: type[Struct], value: type[Struct]) -> tuple[str, ...]:
 
 
 def _recorded_order(record: OrderRecord | WorkingRecord, asset: int | None) -> Order:
-    """Return an order as it was decided; the executor rejects any side other than BUY and SELL."""
+    """Return an order as it was decided. If its side is neither BUY nor SELL, the executor rejects
+    it.
+    """
     return Order(asset=asset, **_shared_values(Order, record))
 
 
 def recorded_decision(snapshot: MarketSnapshot, record: StepRecord) -> Decision:
-    """Return the decision from which a record was made. Raises StoreError if an order's code is not
-    an asset of the snapshot.
+    """Return the decision behind a record. Raises StoreError if an order's code is not an asset of
+    the snapshot.
     """
     columns = snapshot.asset_index
     action = []
@@ -207,7 +209,7 @@ def episode_ledger(
     tape: MarketTape,
     trading: TradingConfig,
 ) -> Ledger:
-    """Return the ledger of an episode from its records; `tape`: the market under the trading
+    """Return the ledger of an episode, given its records. `tape`: the market under the trading
     rules.
     """
     initial_cash = open_account(trading, tape.rules.minor_per_unit).cash_minor

@@ -30,9 +30,9 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 @dataclass(frozen=True)
 class DecidedStep:
-    """A step that has been decided but not yet settled."""
+    """Step that has been decided but not settled."""
 
-    decision: Decision  #: orders in the form that the executor takes
+    decision: Decision  #: its orders are in the form that the executor takes
     counts: CountsRecord
     transcript: TranscriptEntry
     memory: JsonValue  #: the agent's memory after the step
@@ -40,8 +40,11 @@ class DecidedStep:
 
 
 class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
-    """A trading episode. Its books and the agent's memory carry over from step to step. For the
-    members, see `Episode`. `scene`: the opened market of the same task and window; None opens it.
+    """Trading episode whose books and agent memory carry over from step to step. The members are
+    documented in `Episode`.
+
+    `scene`: a market already opened for the same task and window. If None, the market is opened
+    here.
     """
 
     entry_type: type[Entry] = JournalEntry[StepRecord]
@@ -83,7 +86,7 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
         )
 
     def is_own(self, step: int, entry: JournalEntry[StepRecord]) -> bool:
-        """Return whether a journal entry can belong to this step of this episode."""
+        """Return whether a journal entry can belong to the given step of this episode."""
         record = entry.step
         days = self._parts.snapshot.days
         row = self._base_row + step
@@ -98,7 +101,7 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
         )
 
     def resume(self, entries: Sequence[JournalEntry[StepRecord]]) -> None:
-        """Continue after the last of the given journal entries (at least one)."""
+        """Continue after the last of at least one journal entries."""
         for entry in entries:
             self._books.resume(entry.step)
             self._seen.follow(self._books.account, entry.step)
@@ -110,7 +113,9 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
         return self.settle_step(step, self.decide_step(step))
 
     def decide_step(self, step: int) -> DecidedStep:
-        """Let the agent decide at one close; the books do not change. Raises KtdevalError."""
+        """Let the agent decide at the close of a step, without changing the books. Raises
+        KtdevalError.
+        """
         seen = self._seen
         view = self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, seen.account, seen.last)
@@ -120,12 +125,12 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
             context=self._scene.tool_context(step, view, seen.account),
             breaches=seen.breaches,
             teach=self._teach(step, view),
-            # style factors are derived from the market, which a notional account hides
+            # style factors are computed from market data, which a notional account hides
             history=None if self._is_at_book else partial(self._history, view),
         )
         outcome = session.decide(self._parts.agent, observation, self._memory)
         decision = replace(outcome.decision, action=seen.size_orders(outcome.decision.action))
-        # so that a resumed agent gets exactly the same memory
+        # round trip through JSON, so that a resumed agent gets exactly the same memory
         memory = loads_strict(dumps_canonical(outcome.decision.memory))
 
         return DecidedStep(
@@ -133,8 +138,8 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
         )
 
     def settle_step(self, step: int, decided: DecidedStep) -> JournalEntry[StepRecord]:
-        """Settle a decision, and store the agent's memory. The market data of the fill days must be
-        known.
+        """Settle a decision and store the agent's memory. Requires the market data for the fill
+        day.
         """
         record = self._books.book(step, decided.decision, decided.counts)
         self._seen.follow(self._books.account, record)
@@ -149,16 +154,16 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
 
     @property
     def scene(self) -> Scene:
-        """The opened market of the episode, with its mask."""
+        """Opened market of the episode, with its mask."""
         return self._scene
 
     @property
     def lens(self) -> Lens:
-        """The mask of the episode."""
+        """Mask of the episode."""
         return self._scene.lens
 
     def draw_anew(self, *words: str | int) -> None:
-        """Use different seeds for model calls and randomness from now on, derived from `words`."""
+        """From now on, draw the seeds of model calls and of randomness from `words` as well."""
         parts = self._session_parts
         chance = parts.chance_seed
         self._session_parts = replace(
@@ -169,38 +174,38 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
 
     @property
     def has_documents(self) -> bool:
-        """True if the market has documents; a single day may have many documents or none."""
+        """True if the market has documents, although a single day may have none."""
         return len(self._parts.snapshot.documents) > 0
 
     def shown_bytes(self, step: int) -> int:
-        """Return the number of UTF-8 bytes that the task shows at a step without positions."""
+        """Return the number of UTF-8 bytes that the task shows at a step in the current account."""
         seen = self._seen
         view = self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, seen.account, seen.last)
         return len(observation.user.encode())
 
     def recall(self, shown: Collection[str]) -> None:
-        """Mark handles that the mask showed earlier as shown."""
+        """Mark handles as shown, because the mask showed them earlier."""
         self._scene.lens.recall(shown)
 
     def _teach(self, step: int, view: MarketView) -> Callable[[], Iterable[Lesson]] | None:
-        """Return the function that makes the lessons of a warm-up, at the first step of a task with
-        a warm-up; otherwise None.
+        """Return a function that creates the lessons of a warm-up; None except at the first step of
+        a task with a warm-up.
         """
         if step > 0 or not self.has_warm_up or self._lessons is None:
             return None
         return partial(self._lessons, self._scene, view)
 
     def _history(self, view: MarketView, days: int) -> FactorHistory:
-        """Return the style factors of today's index members over the last `days` days, in an order
-        that is independent of codes.
+        """Return the style factors of today's index members over the last `days` days. The members
+        are in an order that does not depend on their codes.
         """
         inside = view.member[view.day]
         members = [asset for asset in self._scene.lens.order if inside[asset]]
         return FactorHistory(members, factor_history(view, days)[:, members])
 
     def event(self, record: StepRecord) -> StepFinished:
-        """Return the event of a recorded step."""
+        """Return the event for a recorded step."""
         return StepFinished(
             self._spec,
             step=record.step,
@@ -215,5 +220,5 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
         )
 
     def encode(self, records: Sequence[StepRecord]) -> tuple[str, bytes]:
-        """Return the name and content of the ledger file for all steps."""
+        """Return the name and contents of the ledger file for all steps."""
         return LEDGER, encode_ledger(self._parts.ledger(self._spec, records))

@@ -49,14 +49,14 @@ from ktdeval.task_api.trading_task import Scene, Task
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 
-#: an episode that runs step by step, of a trading or scoring task
+#: stepwise episode of a trading or scoring task
 Episode = TradingEpisodeRun | ScoringEpisodeRun
 
 
 class EpisodeFactory:
-    """Factory for the episodes of some tasks on one market (None if no task needs a market).
+    """Factory for the episodes of some tasks on one market, or on None if no task needs a market.
 
-    Tapes, tools and other objects that episodes share are created once.
+    Objects that episodes share, such as tapes and tools, are created once.
     """
 
     def __init__(
@@ -65,8 +65,9 @@ class EpisodeFactory:
         self._plugins = plugins
         self._snapshot = snapshot
         self._tasks = tasks
-        self._targets: dict[str, TargetTask | None] = {}  # targets of scoring tasks, by task name
-        self._tools: dict[str, tuple[Tool, ...]] = {}  # tools of trading tasks, by task name
+        # target tasks, by name of the scoring task
+        self._targets: dict[str, TargetTask | None] = {}
+        self._tools: dict[str, tuple[Tool, ...]] = {}  # tools, by name of the trading task
         self._tapes: dict[TradingConfig, MarketTape] = {}  # tasks with the same rules share a tape
         for name, task in tasks.items():
             if is_scoring(task):
@@ -85,11 +86,12 @@ class EpisodeFactory:
         outside: Outside = NOT_A_RUN,
         scene: Scene | None = None,
     ) -> Episode:
-        """Return an episode, ready to be run, resumed or replayed. `further`: additional models by
-        the name that the agent uses; None: `model` answers for them. `outside`: settings for
-        external agents. `scene`: that of an earlier trading episode of the same spec, whose mask has
-        then already shown handles; for measurements. Raises KtdevalError if the task or the agent
-        rejects the spec.
+        """Return an episode, ready to be run, resumed or replayed.
+
+        `further`: additional models, keyed by the name that the agent uses. If None, `model`
+        answers for them. `outside`: settings for external agents. `scene`: for measurements, the
+        scene of an earlier trading episode with the same spec; its mask has then already shown
+        handles. Raises KtdevalError if the task or the agent rejects the spec.
         """
         task: Any = self._tasks[spec.task]
         if not is_scoring(task):
@@ -109,12 +111,12 @@ class EpisodeFactory:
         return self._snapshot
 
     def task(self, name: str) -> Task | ScoringTask:
-        """Return one of the tasks."""
+        """Return the task with this name."""
         return self._tasks[name]
 
     def make_compact(self, name: str) -> EpisodeFactory | None:
-        """Return the factory for a task's compact-prompt version, whose name has the suffix
-        `COMPACT`; None if the task has no such version, or is itself compact.
+        """Return a factory for the compact version of a task, whose name ends in `COMPACT`. None if
+        the task has no compact version, or is itself compact.
         """
         compact = f"{name}{COMPACT}"
         try:
@@ -139,28 +141,29 @@ class EpisodeFactory:
 
 @dataclass(frozen=True)
 class EpisodeContext:
-    """Objects that an episode needs from its run."""
+    """Objects and callbacks that a run provides to an episode."""
 
-    #: function that opens the episode; its first steps may already be recorded
+    #: opens the episode, some of whose steps may already be recorded
     open: Callable[[], Episode]
-    folder: RunFolder  #: run folder that holds its records
+    folder: RunFolder  #: run folder for the episode's records
     emit: Callable[[Event], None]  #: called for each event
-    stop: StopSignal  #: checked between steps; set if all episodes must stop
-    redact: Callable[[str], str]  #: removes secrets from a message
-    #: consecutive steps with a failed call after which the run stops; None sets no limit
+    stop: StopSignal  #: checked between steps, and set if all episodes must stop
+    redact: Callable[[str], str]  #: removes secrets from messages
+    #: number of consecutive steps with a failed call after which the run stops; None for no limit
     max_errors: int | None = None
-    counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
-    fence: Fence = no_fence  #: called before each step, and before each write
-    maker: Maker | None = None  #: identity of the code that runs its steps; None: not recorded
-    #: whether replaying its steps costs nothing and gives the same bytes
+    counter: CallCounter = field(default_factory=CallCounter)  #: counts the episode's calls
+    fence: Fence = no_fence  #: called before each step and each write
+    #: identity of the code that runs the steps; None if it is not recorded
+    maker: Maker | None = None
+    #: whether replaying the steps costs nothing and gives the same bytes
     is_repeatable: bool = False
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
     """Run an episode from the end of its journal to its last step. Raises only KeyboardInterrupt.
 
-    A failure becomes the outcome of this episode: other episodes continue, and recorded steps are
-    kept.
+    A failure only affects the outcome of this episode. Recorded steps are kept, and other episodes
+    continue.
     """
     outcome = _run_to_outcome(spec, context)
     if outcome.error is None:
@@ -173,10 +176,11 @@ def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
 
 
 def _run_to_outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
-    """Run an episode to its end; return its outcome, with the reason if it failed.
+    """Run an episode to its end and return its outcome. If the episode fails, the outcome contains
+    the reason.
 
-    Every exception except an interrupt is caught, because agents, models and tasks come from
-    plugins: their code may raise anything, and a `sys.exit` in a plugin must not end the run.
+    Agents, models and tasks come from plugins, whose code may raise anything. Every exception
+    except an interrupt is therefore caught, so that not even a `sys.exit` in a plugin ends the run.
     """
     try:
         _run_to_end(spec, context)
@@ -196,9 +200,8 @@ def _run_to_outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcom
 
 
 def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
-    """Return why a run stops after consecutive steps with a failed call.
-
-    Other calls in these steps may have succeeded.
+    """Return why a run stops after consecutive steps that ended in a failed call. Other calls in
+    these steps may have succeeded.
     """
     steps = f"{errors} steps in a row" if errors > 1 else "a step"
     kinds = ", ".join(sorted(failures))
@@ -209,8 +212,8 @@ def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
 
 
 def _describe_defect(error: BaseException) -> str:
-    """Return the type, text and location of an error: the last line in the plugin's code, or else
-    the last line of the traceback.
+    """Return the type, message and location of an error. The location is the last line in the
+    plugin's code or, failing that, the last line of the traceback.
     """
     text = describe_error(error)
     if place_of(error) is not None:
@@ -221,7 +224,7 @@ def _describe_defect(error: BaseException) -> str:
 
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
-    """Run the steps that are not yet recorded, then write the episode's files."""
+    """Run the steps that are not recorded yet, then write the episode's files."""
     episode = context.open()
     with closing(episode):
         _run_steps(spec, context, episode)
@@ -232,7 +235,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
 
 
 def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> None:
-    """Run the steps that are not yet recorded."""
+    """Run the steps that are not recorded yet."""
     counter = context.counter
 
     def is_own(index: int, entry: Entry) -> bool:
@@ -259,7 +262,8 @@ def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> 
             if errors == context.max_errors:
                 raise ProviderError(_too_many_errors(errors, entry.step.failures))
 
-            # Calls first: after a kill, no recorded step may lack the record of its calls.
+            # Settle calls first: if the process is killed, every recorded step must have its calls
+            # on record.
             counter.settle()
             wall_s = round(time.perf_counter() - began, 6)
             context.fence()

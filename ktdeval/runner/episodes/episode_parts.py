@@ -1,4 +1,4 @@
-"""Parts of an episode other than its spec, and code that both kinds of episodes share."""
+"""Parts of an episode other than its spec, and code shared by both kinds of episode."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ from ktdeval.values.config_options import build
 
 @dataclass(frozen=True, kw_only=True)
 class _Surroundings:
-    """Objects other than model and agent that a run passes to an episode of either kind."""
+    """Objects that a run passes to an episode of either kind, in addition to the model and the
+    agent.
+    """
 
-    #: additional models by the name that the agent uses; None: `model` answers in their place
+    #: additional models, keyed by the name that the agent uses; if None, `model` stands in for them
     further: Mapping[str, Model] | None = None
     outside: Outside = NOT_A_RUN  #: settings for external agents
 
 
 @dataclass(frozen=True)
 class EpisodeParts(_Surroundings):
-    """Everything except the spec that a trading episode's outcome depends on. `tape`: the snapshot
+    """Everything that determines a trading episode's outcome, except its spec. `tape`: the snapshot
     under the task's trading rules.
     """
 
@@ -51,18 +53,18 @@ class EpisodeParts(_Surroundings):
     agent: Agent
 
     def bookkeeper(self, spec: EpisodeSpec) -> Bookkeeper:
-        """Return the books at the start of an episode."""
+        """Return the books as of the start of an episode."""
         base_row = window_rows(self.snapshot.days, spec.span.first, spec.span.last)[0] - 1
         return Bookkeeper(self.snapshot, self.tape, self.task.trading, base_row)
 
     def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
-        """Return the ledger of an episode from its records."""
+        """Return the ledger of an episode, given its records."""
         return episode_ledger(spec, records, self.snapshot, self.tape, self.task.trading)
 
 
 @dataclass(frozen=True)
 class ScoringParts(_Surroundings):
-    """Everything except the spec that a scoring episode's outcome depends on."""
+    """Everything that determines a scoring episode's outcome, except its spec."""
 
     task: ScoringTask
     target_task: TargetTask | None
@@ -75,12 +77,12 @@ Parts = TypeVar("Parts", EpisodeParts, ScoringParts)
 
 
 class StepwiseEpisode(Generic[Parts]):
-    """An episode that runs step by step, of a trading or scoring task. `total_steps`: number of
-    steps in its window or set of samples.
+    """Stepwise episode of a trading or scoring task. `total_steps`: number of steps in its window,
+    or number of its samples.
     """
 
     def __init__(self, spec: EpisodeSpec, parts: Parts, total_steps: int) -> None:
-        #: number of steps, capped by the spec's limit
+        #: number of steps, after applying the spec's limit
         self.total_steps = limited_steps(spec, total_steps)
         self._spec = spec
         self._parts: Parts = parts
@@ -88,7 +90,7 @@ class StepwiseEpisode(Generic[Parts]):
     def _make_session_parts(
         self, lens: Lens, tools: tuple[Tool, ...], form: SubmissionForm
     ) -> SessionParts:
-        """Return the session parts for one mask and one submission form."""
+        """Return the parts of a session with this mask and submission form."""
         parts = self._parts
         spec = self._spec
         return SessionParts(
@@ -113,5 +115,5 @@ class StepwiseEpisode(Generic[Parts]):
 
 
 def limited_steps(spec: EpisodeSpec, total_steps: int) -> int:
-    """Return how many steps an episode has: all steps, or the spec's limit if lower."""
+    """Return the number of steps in an episode, after applying the spec's limit."""
     return total_steps if spec.limit is None else min(spec.limit, total_steps)

@@ -1,4 +1,4 @@
-"""Scoring episode: each sample goes through agent, session and mask as a trading step does; the
+"""Scoring episode: each sample passes through agent, session and mask like a trading step, and the
 answer is scored.
 """
 
@@ -26,34 +26,34 @@ from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical, l
 
 
 class AnswerForm(SubmissionForm):
-    """Form for answers, which are JSON objects that match the form's schema; trading steps use a
-    submission form for orders instead.
+    """Form for answers, which are JSON objects that match the form's schema. Trading steps use a
+    form for orders instead.
     """
 
     def __init__(self, tool: ToolSpec, text_field: str = "") -> None:
-        """`text_field`: field that a reply without a tool call fills; empty if the form has no such
-        field.
+        """`text_field` is the field that is filled from a reply without a tool call. It is empty if
+        the form has no such field.
         """
         self.tool = tool
         self._text_field = text_field
         self._validator = Draft202012Validator(tool.parameters)
 
     def arguments_of(self, text: str, /) -> str | None:
-        """Return an answer whose only field is the text; None if the sample does not accept plain
-        text.
+        """Return an answer with this text as its only field. None if the sample does not accept
+        plain text.
         """
         if not self._text_field:
             return None
         return dumps_canonical({self._text_field: encodable(text.strip())})
 
     def read(self, text: str) -> SubmissionReading:
-        """Return a submission without orders if `text` is an answer, or else feedback."""
+        """Return an empty submission if `text` is a valid answer, and feedback otherwise."""
         _, feedback = read_valid(text, self._validator)
         return SubmissionReading(feedback or Submission(()))
 
 
 class ScoringEpisodeRun(StepwiseEpisode[ScoringParts]):
-    """A scoring episode, sample by sample. Samples are independent. For the members, see
+    """Scoring episode, which answers independent samples one by one. The members are documented in
     `Episode`.
     """
 
@@ -62,17 +62,17 @@ class ScoringEpisodeRun(StepwiseEpisode[ScoringParts]):
     def __init__(self, spec: EpisodeSpec, parts: ScoringParts) -> None:
         self._samples: SampleSet = parts.task.samples(spec, parts.snapshot, parts.target_task)
         super().__init__(spec, parts, len(self._samples))
-        self._steps: dict[str, int] = {}  # by sample id
+        self._steps: dict[str, int] = {}  # index by sample id
 
     def is_own(self, step: int, entry: JournalEntry[AnswerRecord]) -> bool:
         """Return whether an entry can belong to the sample with this index."""
         return (entry.step.step, entry.step.sample) == (step, self._sample(step).id)
 
     def resume(self, entries: Sequence[JournalEntry[AnswerRecord]]) -> None:
-        """Do nothing: samples leave no state to restore."""
+        """Do nothing: there is no state to restore between samples."""
 
     def run_step(self, step: int) -> JournalEntry[AnswerRecord]:
-        """Ask the question of one sample and score the answer."""
+        """Ask for the answer to one sample, and score it."""
         sample = self._sample(step)
         environment = sample.environment
         tools = () if environment is None else environment.tools
@@ -111,17 +111,17 @@ class ScoringEpisodeRun(StepwiseEpisode[ScoringParts]):
         return len(self._sample(step).user.encode("utf-8", "surrogatepass"))
 
     def encode(self, records: Sequence[AnswerRecord]) -> tuple[str, bytes]:
-        """Return the name and content of the file with all answers."""
+        """Return the name and contents of the file with all answers."""
         return ANSWERS, pack_lines(records)
 
     def event(self, record: AnswerRecord) -> SampleFinished:
-        """Return the event of a recorded sample."""
+        """Return the event for a recorded sample."""
         tokens = record.input_tokens + record.output_tokens
         return SampleFinished(self._spec, record.step, self.total_steps, tokens, record.provenance)
 
     def _sample(self, step: int) -> Sample:
-        """Return the sample with this index. Raises PluginError if it is invalid, or has the id of
-        another sample.
+        """Return the sample with this index. Raises PluginError if the sample is invalid, or its id
+        belongs to another sample.
         """
         sample = self._samples.sample(step)
         if problem := sample_problem(sample):
@@ -165,7 +165,7 @@ def sample_problem(sample: object) -> str:
 
 
 def _json_object(text: str) -> dict[str, JsonValue]:
-    """Return an answer as a JSON object, as its schema requires."""
+    """Return an answer as the JSON object that its schema requires."""
     value = loads_strict(text)
     if not isinstance(value, dict):
         raise TypeError(f"an answer is a JSON object, not {type(value).__name__}")

@@ -1,17 +1,18 @@
-"""Account as a model may see it: share counts are true; amounts of money follow from the prices
-that the mask shows.
+"""Account that a model may see. Share counts are true; amounts of money are computed from the
+prices that the mask shows.
 
-Under a mask that rounds prices or adds noise to them, an account in true money would reveal more
-than the mask: the cost of a fill, the value of a holding, the lots that a weight buys. Probed day
-by day with varying quantities, each reveals the price to its last digit. So a scene gets these
-books instead of the true books. They are a function of the prices shown and the shares filled, and
-differ from the true books by no more than the rounding of the fills. The ledger records the true
-market.
+Suppose that a mask rounds prices or adds noise to them. The true account would then reveal more
+than the mask does, for example by the cost of a fill, the value of a holding, or the number of lots
+that a weight buys. An agent that varies its quantities from day to day could compute the price to
+its last digit. A scene therefore gets these books instead of the true books. They are a function of
+shown prices and filled shares, and differ from the true books by no more than the rounding of the
+fills. The ledger records the true market.
 
-For the same reason an order is sized when it is decided: its weight is rounded to the digits of the
-mask and converted into shares at the prices shown, and this weight is compared with the limit. The
-ledger has the weight and the shares, so that the order can be settled again. True prices still
-decide how much of a buy the cash covers and, outside A-shares, the margin and the smallest order.
+For the same reason, an order is sized at decision time. Its weight is rounded to the digits of the
+mask and converted into shares at the shown prices. This rounded weight is compared with the weight
+limit. The ledger records both the weight and the shares, so that the order can be settled again.
+True prices still determine how much of a buy the cash covers and, outside A-shares, the margin and
+the minimum order.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from ktdeval.trading.venue_terms import PPB, Terms, cost, duties_of, in_lots, wo
 def shown_account(
     task: Task, lens: Lens, snapshot: MarketSnapshot, tape: MarketTape
 ) -> SeenBooks | BookAccount:
-    """Return the account of an episode as its task shows it. Raises ConfigError as `SeenBooks`
+    """Return the account that a task shows in an episode. Raises ConfigError as `SeenBooks`
     does.
     """
     if task_traits(task).account_at_book:
@@ -56,7 +57,7 @@ def shown_account(
 
 
 class SeenBooks:
-    """Account of an episode as its mask shows it; it follows the true books from record to record.
+    """Account of an episode as its mask shows it. It follows the true books, record by record.
 
     Raises:
         ConfigError: if the mask can't show the prices of fills.
@@ -79,19 +80,19 @@ class SeenBooks:
                 " noise_pct hide; set trading.execution to none, or choose a mask without them"
             )
 
-        #: cash at shown prices, and true shares
+        #: cash computed from shown prices, and true share counts
         self.account = open_account(trading, tape.rules.minor_per_unit)
-        self.last: StepRecord | None = None  #: the last record, at shown prices
+        self.last: StepRecord | None = None  #: last record, at shown prices
         self._lens = lens
         self._snapshot = snapshot
         self._trading = trading
         self._tape = tape
         self._rules = tape.rules
         self._columns = snapshot.asset_index
-        self._row = lens.base_row  # row of the close that `account` refers to
+        self._row = lens.base_row  # row of the close at which `account` is valued
 
     def follow(self, account: Account, record: StepRecord) -> None:
-        """Apply a record of the true books and the resulting account."""
+        """Apply a record of the true books, together with the account that resulted."""
         self._row += 1
         if not self._lens.mask.is_coarse:
             self.account = account
@@ -125,9 +126,11 @@ class SeenBooks:
         self.account = Account(cash_minor, account.positions)
 
     def size_orders(self, action: Action) -> Action:
-        """Return orders as intended: an order in shares that equals the shown position closes it.
-        If the mask changes prices, orders are converted to shares at the shown prices, each sized
-        as if earlier orders (in the executor's sequence) were filled.
+        """Return orders as the model meant them.
+
+        An order in shares that equals the shown position closes the position. If the mask changes
+        prices, all orders are converted to shares at shown prices. Each one is sized as if the
+        orders that the executor handles before it were filled.
         """
         action = self._closing(action)
         if not self._lens.mask.is_coarse:
@@ -136,7 +139,7 @@ class SeenBooks:
         held = {asset: position.shares for asset, position in self.account.positions.items()}
         sized = list(map(self._round_weight, action))
 
-        # The executor fills sells first.
+        # the executor fills sells first
         sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")
         for index in sells_first:
             sized[index] = self._size_order(sized[index], held)
@@ -144,8 +147,8 @@ class SeenBooks:
         return tuple(sized)
 
     def breaches(self, action: Action) -> list[RuleBreach]:
-        """Return the orders that break a rule at the last closes as shown; empty if the task gives
-        no feedback on broken rules.
+        """Return the orders that break a rule at the last shown closes; empty if the task gives no
+        feedback about broken rules.
         """
         if not self._trading.constraint_feedback:
             return []
@@ -159,8 +162,8 @@ class SeenBooks:
         return known_breaches(self.account, held_minor, weighed, self._trading, self._rules.terms)
 
     def last_prices(self, asset: int) -> Iterator[float]:
-        """Yield the last close of an asset, adjusted to today's shares, and the prices of its bar
-        of the day.
+        """Yield an asset's last close, adjusted to current shares, and then the prices in its bar
+        for that day.
         """
         ticks = int(self._tape.close_ticks[self._row, asset])
         yield ticks / self._rules.scales[asset].ticks_per_unit
@@ -172,13 +175,14 @@ class SeenBooks:
     # --- orders
 
     def _closing(self, action: Action) -> Action:
-        """Return orders, with those that close a position marked as such. A position is shown with
-        fewer digits than it has, so selling the shown number would leave a small remainder or a
-        small short position. Such an order also closes a position whose number of shares was
-        changed by an overnight factor change.
+        """Return the orders, changing those that are meant to close a position so that they do.
+
+        A position is shown with fewer digits than its true size. Selling the shown number of shares
+        would therefore leave a small remainder or a small short position. An order for the shown
+        number also closes a position whose share count was changed by an overnight factor change.
         """
         closing = list(action)
-        ordered: dict[int, int] = {}  # steps ordered against a position so far
+        ordered: dict[int, int] = {}  # steps ordered against each position so far
         for index, order in enumerate(action):
             held = self._closed_by(order)
             if order.asset is None or not held or order.shares is None:
@@ -196,8 +200,8 @@ class SeenBooks:
         return tuple(closing)
 
     def _closed_by(self, order: Order) -> int:
-        """Return the size in steps of the position that an order in shares reduces; 0 for any other
-        order, or if shares are shown exactly.
+        """Return the size, in steps, of the position that an order in shares reduces; 0 for any
+        other order, or if share counts are shown exactly.
         """
         position = None
         if order.asset is not None and self._hides_digits(order.asset):
@@ -209,17 +213,17 @@ class SeenBooks:
         return abs(position.shares) if is_against else 0
 
     def _hides_digits(self, asset: int) -> bool:
-        """Return whether an asset's share counts have more digits than are shown."""
+        """Return whether an asset's share counts have more digits than the mask shows."""
         return self._lens.mask.rebase_prices or self._rules.scales[asset].steps_per_unit > 1
 
     def _are_shown_alike(self, asset: int, one: int, other: int) -> bool:
-        """Return whether the mask shows two numbers of steps as the same number of shares."""
+        """Return whether the mask shows two step counts as the same number of shares."""
         steps = self._rules.scales[asset].steps_per_unit
         shown = [self._lens.render_text(Shares(asset, number / steps)) for number in (one, other)]
         return shown[0] == shown[1]
 
     def _round_weight(self, order: Order) -> Order:
-        """Return the order with its weight rounded to the digits of the mask."""
+        """Return an order with its weight rounded to the digits of the mask."""
         if order.target_weight is None:
             return order
         return structs.replace(
@@ -227,8 +231,8 @@ class SeenBooks:
         )
 
     def _size_order(self, order: Order, held: dict[int, int]) -> Order:
-        """Return the order with both a weight and shares; update `held` with the resulting
-        position.
+        """Return an order with its share count and, if the weight limit applies, its weight. Update
+        `held` with the resulting position.
         """
         asset = order.asset
         weight = order.target_weight
@@ -241,7 +245,7 @@ class SeenBooks:
 
         if not is_buy and weight == 0.0 and now >= 0:
             held[asset] = 0
-            return order  # the whole position, whatever its value
+            return order  # sells the whole position, whatever its value
 
         if weight is None:
             shares = order.shares or 0
@@ -256,7 +260,7 @@ class SeenBooks:
         if weight is not None:
             return structs.replace(order, shares=shares)
 
-        # The weight limit applies to the weight that results from a buy or a short.
+        # The weight limit applies to the weight after a buy or a short sale.
         is_limited = is_buy or after < 0
         if not is_limited or not price:
             return order
@@ -265,8 +269,8 @@ class SeenBooks:
         return structs.replace(order, target_weight=_weight(after * price, nav))
 
     def _steps(self, weight: float, held: int, is_buy: bool, price: int, terms: Terms) -> int:
-        """Return the steps to trade to reach a target weight at a shown price, as in the executor;
-        0 if the target is already reached.
+        """Return the number of steps to trade to reach a target weight at a shown price, computed
+        as in the executor; 0 if the target has already been reached.
         """
         if not price or self._nav_minor <= 0:
             return 0
@@ -281,7 +285,7 @@ class SeenBooks:
             return max(0, target_in_lots - held)
 
         whole = in_lots(max(0, target_in_lots - held), terms.lot)
-        # Less than a lot is ordered unchanged, so that the executor reports the broken rule.
+        # Quantities below one lot stay unchanged, so that the executor reports the broken rule.
         return whole or min(max(0, target - held), terms.lot - 1)
 
     @property
@@ -291,7 +295,9 @@ class SeenBooks:
     # --- prices and money
 
     def _ticks(self, asset: int, true_ticks: int, row: int, part: Part) -> int:
-        """Return the shown price in ticks; `row`, `part`: where in its bar the price comes from."""
+        """Return a price as the mask shows it, in ticks. `row` and `part` say which bar, and which
+        part of the bar, the price is from.
+        """
         scale = self._rules.scales[asset].ticks_per_unit
         if not true_ticks:
             return 0
@@ -310,7 +316,7 @@ class SeenBooks:
         return self._ticks(asset, true_ticks, *bar_of_fill(self._rules.scales[asset], self._row))
 
     def _known_fill(self, asset: int, bought: int, true_ticks: int) -> dict[str, Any]:
-        """Return the notional, fee and duties of a fill at its shown price; `bought` is negative
+        """Return the notional, fee and duties of a fill at its shown price. `bought` is negative
         for a sale.
         """
         ticks = self._fill_ticks(asset, true_ticks)
@@ -327,7 +333,9 @@ class SeenBooks:
         return structs.replace(order, **self._known_fill(asset, _bought(order), order.price_ticks))
 
     def _known_action(self, action: CorporateActionRecord) -> CorporateActionRecord:
-        """Return the factor change with cash for the fraction of a step, paid at the shown mark."""
+        """Return a corporate action in which fractions of a step are paid in cash at the shown
+        price.
+        """
         asset = self._columns[action.code]
         mark = self._mark_ticks(asset, self._row - 1)
         unit = self._rules.units[asset]
@@ -357,7 +365,7 @@ class SeenBooks:
         )
 
     def _opened_holdings_minor(self, record: StepRecord) -> int:
-        """Return the value of the holdings before the fills, at the shown fill prices."""
+        """Return the value of the holdings just before the fills, at the shown fill prices."""
         shares = {self._columns[held.code]: held.shares for held in record.positions}
         for order in record.orders:
             if order.code is not None and order.filled_shares:
@@ -383,14 +391,14 @@ def _bought(order: OrderRecord) -> int:
 
 
 def _flow_minor(bought: int, notional_minor: int, fee_minor: int) -> int:
-    """Return the change in cash from a fill; `bought` is negative for a sale."""
+    """Return the change in cash caused by a fill. `bought` is negative for a sale."""
     if bought < 0:
         return notional_minor - fee_minor
     return -notional_minor - fee_minor
 
 
 def _weight(worth: int, nav: int) -> float:
-    """Return a ratio from -1 to 1, in whole parts per billion; 1 if the NAV is 0 or negative."""
+    """Return a weight from -1 to 1, rounded to parts per billion; 1 if the NAV is not positive."""
     if nav <= 0:
         return 1.0
 

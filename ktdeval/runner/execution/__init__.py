@@ -1,1 +1,1 @@
-"""Execution of a run: its episodes, with calls made one by one or in batches."""
+"""Execution of a run: its episodes, whose calls are made individually or in batches."""

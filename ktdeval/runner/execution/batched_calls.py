@@ -1,9 +1,10 @@
-"""Runs that make their calls in batches (`--batch`): which runs can use batches, and how batches
-are submitted.
+"""Runs that make their calls in batches (`--batch`): which runs can do so, and how batches are
+submitted.
 
-Steps of a scoring task do not need each other: all their calls are one batch, made before they run. A
-trading episode makes one call at a time: the calls that all running episodes make at the same time
-are one batch (a round), and an episode takes as many batches in a row as it makes calls.
+The steps of a scoring task are independent, so all their calls go into one batch, which is made
+before the steps run. A trading episode makes one call at a time. The calls that all running
+episodes make at the same time form one batch (a round), so an episode needs as many consecutive
+batches as it makes calls.
 """
 
 from __future__ import annotations
@@ -37,18 +38,19 @@ from ktdeval.task_api.scoring import is_scoring
 
 LOCAL_RUNNER = "local"
 
-#: Assumed hours until a batch ends: low, typical and high. Providers promise 24; Anthropic says
-#: that most of its batches end within one. OpenRouter saw a median of 7 minutes, and 90 % within
-#: one hour, in 230,000 batches of two weeks.
+#: Assumed hours until a batch ends: low, typical and high. Providers promise 24 hours. Anthropic
+#: says that most of its batches end within one hour. OpenRouter observed 230,000 batches over two
+#: weeks: the median took 7 minutes, and 90 % ended within one hour.
 HOURS: Mapping[str, float] = {"low": 0.1, "typical": 1.0, "high": 24.0}
 
-#: typical hours that an episode may wait for its batches; with more, a run is refused
+#: maximum hours that an episode may typically wait for its batches; otherwise, the run is refused
 MAX_HOURS = 72.0
 
 
 def check_batch(config: RunConfig, plugins: Plugins) -> None:
-    """Raise UsageError if a run with `--batch` has a model without batches, its own backend, or an
-    agent that asks models by itself. Nothing is opened and no call is made.
+    """Raise UsageError if a run can't use `--batch`: its model has no batch interface, it has a
+    runner other than `local`, or its agent calls models itself. Nothing is opened and no call is
+    made.
     """
     if not config.batch:
         return
@@ -69,8 +71,11 @@ def check_batch(config: RunConfig, plugins: Plugins) -> None:
 
 
 def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None:
-    """Raise UsageError if a task of a run with `--batch` makes more than one call per sample, or
-    its episodes would wait too long for their batches. Both are tested with made-up replies.
+    """Raise UsageError if the calls of a run with `--batch` are unsuitable.
+
+    This is the case if its agent calls several models, if a scoring task makes more than one call
+    per sample, or if a trading episode would wait too long for its batches. The calls are counted
+    in a rehearsal with made-up replies.
     """
     if not config.batch:
         return
@@ -93,7 +98,7 @@ def check_batch_calls(config: RunConfig, rehearsal: Sequence[FirstStep]) -> None
 
 
 def _check_hours(name: str, steps: Sequence[FirstStep]) -> None:
-    """Raise UsageError if the episodes of a trading task would wait too long for their batches."""
+    """Raise UsageError if an episode of a trading task would wait too long for its batches."""
     rates = measure_task(steps, None).rates
     calls = [each.total_steps * rates[each.spec.window]["typical"].calls for each in steps]
     rounds = batches_in_a_row(max(calls), 1)
@@ -114,8 +119,8 @@ def _explain_refusal(problem: str) -> UsageError:
 
 
 def check_batch_folder(folder: Path, is_batch: bool) -> None:
-    """Raise StoreError if a run that began with `--batch` would continue without it, or vice versa:
-    prices differ between the two.
+    """Raise StoreError if a run that began with `--batch` would continue without it, or vice versa,
+    because the prices differ.
     """
     if (folder / BATCHES).exists() == is_batch:
         return
@@ -128,8 +133,8 @@ def check_batch_folder(folder: Path, is_batch: bool) -> None:
 
 
 def batches_in_a_row(calls: float, independent: int) -> int:
-    """Return how many batches an episode needs one after another. `calls`: calls of the episode;
-    `independent`: number of its steps that do not need each other.
+    """Return how many consecutive batches an episode needs for its `calls`, if `independent` of its
+    steps can be in the same batch.
     """
     return math.ceil(round(calls / independent, 6)) if independent else 0
 
@@ -137,8 +142,10 @@ def batches_in_a_row(calls: float, independent: int) -> int:
 def open_rounds(
     access: ModelAccess, config: RunConfig, tasks: Mapping[str, Any], shared: EpisodeRounds | None
 ) -> EpisodeRounds | None:
-    """Return where the episodes of a run meet to make calls in batches while they run: with
-    `--batch`, if one of them trades, or if parts of the run share rounds; else None.
+    """Return the rounds in which running episodes make their calls in batches.
+
+    None unless parts of the run share rounds, or the run has `--batch` and at least one trading
+    task.
     """
     rounds = shared
     if rounds is None and config.batch and not all(map(is_scoring, tasks.values())):
@@ -152,7 +159,7 @@ def open_rounds(
 def leaving(
     rounds: EpisodeRounds, execute: Callable[..., EpisodeOutcome]
 ) -> Callable[..., EpisodeOutcome]:
-    """Return the function that runs one episode, and then removes it from the rounds."""
+    """Return a function that runs one episode and then removes it from the rounds."""
 
     def execute_and_leave(spec: EpisodeSpec) -> EpisodeOutcome:
         try:
@@ -170,8 +177,8 @@ def ask_samples(
     stop: StopSignal,
     spec: EpisodeSpec,
 ) -> None:
-    """Make the calls of an episode of a scoring task in rounds with other episodes, all samples at
-    once; raises as `ask_in_batches` does.
+    """Make the calls of a scoring episode in rounds shared with other episodes, with all samples in
+    the same round. Raises as `ask_in_batches` does.
     """
     steps = _OpenSteps(client, folder, factory, stop)
     left = steps.find_unrecorded(spec)
@@ -192,9 +199,10 @@ def ask_in_batches(
     work: Sequence[EpisodeSpec],
     plugins: Plugins,
 ) -> None:
-    """Make the calls of the episodes' steps before the episodes run, in consecutive batches until
-    no step makes another request. If a budget or the provider stops a batch, the run stops as well.
-    Raises KeyboardInterrupt.
+    """Make the calls of the episodes' steps before the episodes run.
+
+    Consecutive batches are submitted until no step makes another request. If a budget or the
+    provider stops a batch, the run stops too. Raises KeyboardInterrupt.
     """
     steps = _OpenSteps(client, folder, factory, stop)
 
@@ -219,7 +227,7 @@ def ask_in_batches(
 
 
 class _OpenSteps:
-    """Steps of a run's episodes that have not run yet."""
+    """Steps of a run's episodes that are not recorded yet."""
 
     def __init__(
         self, client: BatchClient, folder: RunFolder, factory: EpisodeFactory, stop: StopSignal
@@ -230,8 +238,8 @@ class _OpenSteps:
         self._stop = stop
 
     def find_unrecorded(self, spec: EpisodeSpec) -> Sequence[int]:
-        """Return the steps of an episode that are not recorded; empty if the episode can't be
-        opened, which is reported when it runs.
+        """Return an episode's unrecorded steps. If the episode can't be opened, returns no steps,
+        and running it reports the problem.
         """
         total: list[int] = []
 
@@ -247,9 +255,11 @@ class _OpenSteps:
     def find_unanswered(
         self, spec: EpisodeSpec, steps: Sequence[int], requests: WantedRequests
     ) -> Sequence[int]:
-        """Return the steps of an episode that lack a reply, after adding their requests. A step
-        that fails for another reason will end the episode when it runs, so later steps need no
-        reply.
+        """Return the steps of an episode that still lack a reply, and add their requests to
+        `requests`.
+
+        If a step fails for another reason, the episode will end there when it runs, so later steps
+        are skipped.
         """
         if not steps:
             return ()

@@ -1,6 +1,4 @@
-"""Run a config with a separate model for each episode, such as a model that repeats recorded
-decisions.
-"""
+"""Runs with a separate model for each episode, such as a model that repeats recorded decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ ModelOf = Callable[[EpisodeSpec], Model]
 
 @dataclass(frozen=True)
 class PlannedEpisodes:
-    """Plan of a run, with the market and the tasks of its episodes."""
+    """Planned episodes of a run, with their market and tasks."""
 
     specs: tuple[EpisodeSpec, ...]
     tasks: Mapping[str, Task]
@@ -32,12 +30,12 @@ class PlannedEpisodes:
 
 
 class _GivenAccess(ModelAccess):
-    """Returns for each episode the model that was made for it."""
+    """Gives each episode the model that was created for it."""
 
     def __init__(self, model_of: ModelOf) -> None:
         self._model_of = model_of
         self.max_errors = None
-        self.is_repeatable = False  # it is unknown whether such a model is deterministic
+        self.is_repeatable = False  # these models may not be deterministic
 
     def for_episode(
         self,
@@ -45,17 +43,17 @@ class _GivenAccess(ModelAccess):
         emit: Callable[[Event], None],  # noqa: ARG002 - it emits nothing
         fence: Fence = no_fence,  # noqa: ARG002 - it makes no paid call
     ) -> EpisodeAccess:
-        """Return the model for one episode."""
+        """Return the access of one episode to its model."""
         return EpisodeAccess(self._model_of(spec), CallCounter())
 
 
 def evaluate_given(
     config: RunConfig, plugins: Plugins, prepare: Callable[[PlannedEpisodes], ModelOf]
 ) -> RunResult:
-    """Run a config from plan to cards, like `evaluate`, with the models that `prepare` returns for
-    the episodes instead of the model that the config names. The named model must be local.
+    """Run a config from plan to cards, like `evaluate`, but with a separate model for each episode.
 
-    Raises KtdevalError or KeyboardInterrupt.
+    `prepare` returns these models, which replace the model named in the config. The named model
+    must be local. Raises KtdevalError or KeyboardInterrupt.
     """
     with prepare_run(config, plugins, StopSignal()) as prepared:
         plan = prepared.plan

@@ -1,4 +1,4 @@
-"""Run a config: plan it, run the episodes, write the cards. Running it again resumes it."""
+"""Run a config: plan it, run its episodes and write the cards. Running it again resumes the run."""
 
 from __future__ import annotations
 
@@ -93,17 +93,18 @@ class RunResult:
     """Outcome of a run."""
 
     folder: Path  #: the run folder
-    cards: tuple[Path, ...]  #: cards that were written, one for each task with a complete episode
-    failed: tuple[EpisodeOutcome, ...]  #: episodes that have no complete ledger
+    #: cards that were written, one per task with at least one complete episode
+    cards: tuple[Path, ...]
+    failed: tuple[EpisodeOutcome, ...]  #: outcomes of episodes that did not finish
     episodes: int  #: number of planned episodes
-    #: why the run stopped early, such as an exhausted budget; None if it did not
+    #: why the run stopped early, for example because a budget was exhausted; None if it did not
     stopped: RunStop | None = None
 
 
 @dataclass(frozen=True)
 class PreparedRun(Closing):
-    """Planned run with an open, locked folder and access to its model. The caller must `close`
-    it.
+    """Planned run with an open, locked folder and access to its models. The caller must
+    `close` it.
     """
 
     config: RunConfig
@@ -113,12 +114,12 @@ class PreparedRun(Closing):
     folder: RunFolder
     access: ModelAccess
     stop: StopSignal
-    #: where its episodes meet to make calls in batches; None if they make calls one by one
+    #: rounds in which episodes make their calls in batches; None if calls are made individually
     rounds: EpisodeRounds | None = None
 
     @property
     def factory(self) -> EpisodeFactory:
-        """Factory for its episodes."""
+        """Factory for the run's episodes."""
         return EpisodeFactory(self.plan.tasks, self.plugins, self.snapshot)
 
     def close(self) -> None:
@@ -131,16 +132,17 @@ class PreparedRun(Closing):
 
 @dataclass(frozen=True)
 class SharedRun:
-    """Settings shared by run folders that each contain part of the same run. The config contains
-    the mask key and the tool protocol.
+    """Settings shared by run folders that each contain part of the same run. The mask key and the
+    tool protocol are in the config instead.
     """
 
-    #: tool protocols of the additional models, by the names that the agent uses
+    #: tool protocols of additional models, keyed by the name that the agent uses
     further_protocols: Mapping[str, ToolProtocol] = field(default_factory=dict)
-    allowance: Allowance | None = None  #: common budget of all parts
-    #: called before each call that probes which tool protocol a model supports
+    allowance: Allowance | None = None  #: budget shared by all parts
+    #: called before each call that probes a model's tool protocol
     fence: Fence = no_fence
-    #: where episodes meet, with `--batch`; who runs an episode joins and leaves for it
+    #: rounds for episodes with `--batch`; whoever runs an episode joins and leaves them on its
+    #: behalf
     rounds: EpisodeRounds | None = None
 
 
@@ -149,8 +151,8 @@ def prepare_run(
 ) -> PreparedRun:
     """Check everything that can be checked before the first step, and open the run folder.
 
-    With `shared`, the folder holds a part of a run, whose plan may have grown since the folder was
-    made. Raises KtdevalError.
+    If `shared` is given, the folder holds part of a run, whose plan may have grown since the folder
+    was created. Raises KtdevalError.
     """
     if config.dry_run:
         raise UsageError(
@@ -172,7 +174,7 @@ def prepare_run(
         config, plugins, models.own, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot)
     )
     claim = _claim_folder(config, draft)
-    # If anything fails before the last line, files are closed and the folder is unlocked.
+    # If anything below fails, files are closed and the folder is unlocked.
     with ExitStack() as undo:
         undo.callback(claim.release)
         recorded = recorded_run(claim.path)
@@ -216,8 +218,9 @@ def _signals(
 def _check_start(
     recorded: RunFolder | None, config: RunConfig, plugins: Plugins, folder: Path
 ) -> None:
-    """Check a recorded run before it continues and before its call log is opened (opening would
-    create a new log), and check that the agent can be started.
+    """Check that a recorded run can continue, and that the agent can be started.
+
+    This must happen before the call log is opened, because opening would create a new log.
     """
     if recorded is not None:
         check_batch_folder(recorded.path, config.batch)
@@ -226,20 +229,22 @@ def _check_start(
 
 
 def _claim_folder(config: RunConfig, plan: Plan) -> RunClaim:
-    """Claim the folder of a run. Raises StoreError if another process runs it, or it can't be
+    """Claim the folder of a run. Raises StoreError if another process runs it, or if it can't be
     created.
     """
     if config.out and is_url(config.out):
         return claim_url(config.out)
-    return claim_folder(run_path(config, plan).absolute())  # absolute, because plugins may chdir
+    # absolute, because plugins may change the working directory
+    return claim_folder(run_path(config, plan).absolute())
 
 
 def open_access(
     config: RunConfig, plugins: Plugins, folder: Path, stop: StopSignal
 ) -> tuple[RunConfig, ModelAccess]:
-    """Open access to the models of a config outside a run, with their call log in `folder`; return
-    the config, completed with the model's own settings, and the access, which the caller must
-    close. Raises KtdevalError.
+    """Open access to the models of a config outside a run, with their call log in `folder`.
+
+    Returns the config, completed with the model's own settings, and the access, which the caller
+    must close. Raises KtdevalError.
     """
     config = with_model_settings(config, plugins)
     models = _connect_models(config, plugins)
@@ -263,7 +268,7 @@ class _RunModels:
 def _connect_models(
     config: RunConfig, plugins: Plugins, shared: SharedRun | None = None
 ) -> _RunModels:
-    """Return the models of a run: remote models connected, human models checked. Raises
+    """Return the models of a run, after connecting remote models and checking human models. Raises
     KtdevalError if a model can't be used.
     """
     own = own_model(config, plugins)
@@ -293,7 +298,9 @@ def _open_access(
     signals: RunSignals,
     shared: SharedRun | None = None,
 ) -> ModelAccess:
-    """Return the access to the models of a run. Failed calls never stop a run of free models."""
+    """Return the access to the models of a run. If all its models are free, failed calls never stop
+    the run.
+    """
     remote = models.remote
     if remote is not None:
         access = RemoteAccess(remote, config, models.price, folder, signals, models.further)
@@ -311,7 +318,7 @@ def _open_access(
 def _create_folder(
     claim: RunClaim, manifest: RunManifest, access: ModelAccess, growth: Growth
 ) -> RunFolder:
-    """Write the manifest of a run, with the identity of its call log."""
+    """Write the manifest of a run, including the identity of its call log."""
     if access.log is not None:
         identity = access.log.identity
         entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
@@ -326,9 +333,9 @@ def _check_fit(
     specs: Sequence[EpisodeSpec],
     factory: Callable[[], EpisodeFactory],
 ) -> Context | None:
-    """Refuse a model that can't handle a task, or whose context is too small for it.
+    """Raise UsageError if the model can't handle a task, or if its context is too small for a task.
 
-    Return the known context; None for a local model.
+    Returns the known context; None for a local model.
     """
     rehearsal = rehearse(specs, factory)
     check_model(config.model, model, rehearsal, plugins)
@@ -345,8 +352,8 @@ def _check_fit(
 
 
 def _mask_key(config: RunConfig, drawn: DrawnKey | None, recorded: RunFolder | None) -> str:
-    """Return the mask key: drawn by a leaderboard, given by the user, taken from the recorded run,
-    or new.
+    """Return the mask key of a run. In order of precedence, it is drawn by a leaderboard, given by
+    the user, taken from the recorded run, or newly generated.
     """
     if drawn is not None:
         return drawn.mask_key
@@ -363,8 +370,8 @@ def run_manifest(
 ) -> RunManifest:
     """Return the manifest that a run writes before its first step.
 
-    `recorded`: the same run, if it has begun. Its knowledge cutoff and registration are kept unless
-    new ones are given.
+    `recorded`: the same run, if it has already begun. Its knowledge cutoff and registration are
+    kept unless new ones are given.
     """
     cutoff: CutoffEntry | NoCutoff
     if config.knowledge_cutoff is None and recorded is not None:
@@ -399,8 +406,8 @@ def _with_further(
     models: Sequence[RunModel],
     recorded: RunFolder | None,
 ) -> RunManifest:
-    """Return a manifest with the additional models of its run. Unless the run's knowledge cutoff
-    was given or recorded, it becomes the latest cutoff of all models.
+    """Return the manifest with the run's additional models. Unless a knowledge cutoff was given or
+    recorded, the latest cutoff of all models is used.
     """
     cutoff = manifest.knowledge_cutoff
     if config.knowledge_cutoff is None and recorded is None:
@@ -418,15 +425,16 @@ def _with_further(
 
 
 def _settings_of(remote: RemoteModel | None) -> Mapping[str, JsonValue] | None:
-    """Return the request settings of a model at its provider; None for a local model."""
+    """Return a remote model's request settings at its provider; None for a local model."""
     settings = None if remote is None else remote.settings()
-    return settings if isinstance(settings, Mapping) else None  # `connect` has checked this
+    return settings if isinstance(settings, Mapping) else None  # already checked by `connect`
 
 
 def drawn_key_of(config: RunConfig) -> DrawnKey | None:
     """Return a run's registration with its drawn key; None if the run has no registration.
 
-    Raises ConfigError if the registration can't be read; UsageError if a mask key is given as well.
+    Raises ConfigError if the registration can't be read. Raises UsageError if a mask key is given
+    as well.
     """
     if config.registration is None:
         return None
@@ -441,7 +449,7 @@ def drawn_key_of(config: RunConfig) -> DrawnKey | None:
 def execute_run(run: PreparedRun) -> RunResult:
     """Run the episodes that are not complete, then write the cards.
 
-    Raises KeyboardInterrupt; ProviderError if the model fails before any episode ran.
+    Raises KeyboardInterrupt, or ProviderError if the model fails before any episode has run.
     """
     return told_run(
         run.plugins.emit, run.folder.path, tuple(run.plan.specs), partial(_execute_episodes, run)
@@ -449,7 +457,7 @@ def execute_run(run: PreparedRun) -> RunResult:
 
 
 def _execute_episodes(run: PreparedRun) -> RunResult:
-    """Run the episodes that are not complete, then write the cards; raises as `execute_run`
+    """Run the episodes that are not complete, then write the cards. Raises as `execute_run`
     does.
     """
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
@@ -490,7 +498,8 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
     concurrency = run.config.concurrency
     if run.rounds is not None:
         execute = leaving(run.rounds, execute)
-        concurrency = max(concurrency, len(turns))  # a round waits for each of them
+        # every episode must run at once, because a round waits for all of them
+        concurrency = max(concurrency, len(turns))
         run.rounds.join(len(turns))
 
     outcomes = call_through(runner.run, where, turns, execute, concurrency)
@@ -505,7 +514,7 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
-    """Run a config from plan to cards, as `ktdeval run` does, without output to the terminal.
+    """Run a config from plan to cards, as `ktdeval run` does, but without terminal output.
 
     Raises KtdevalError or KeyboardInterrupt.
     """
@@ -514,11 +523,10 @@ def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
 
 
 def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
-    """Return the function that runs one episode of a run, on any thread; it raises only
-    KeyboardInterrupt. Episodes share the objects created here.
+    """Return a function that runs one episode on any thread and raises only KeyboardInterrupt.
 
-    The second argument of that function is the fence of the episode; by default, the fence of the
-    whole run folder.
+    The episodes share the objects created here. The function's second argument is the episode's
+    fence, which defaults to the fence of the whole run folder.
     """
     factory = run.factory
     outside = outside_of(run.config, run.plugins, run.folder.path, run.folder.files, run.stop.check)
@@ -556,8 +564,8 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
 
 
 def check_run_output(config: RunConfig) -> None:
-    """Raise StoreError if the run's folder can't be written. For a URL, this is only detected when
-    the run is claimed.
+    """Raise StoreError if the run's folder can't be written. For a URL, this only becomes known
+    when the run is claimed.
     """
     if config.out and is_url(config.out):
         checked_url(config.out)
@@ -568,10 +576,10 @@ def check_run_output(config: RunConfig) -> None:
 
 
 def run_path(config: RunConfig, plan: Plan) -> Path:
-    """Return the folder of a run, or the local copy of a run at a URL: `--out`, or
-    `ktdeval-runs/<task>-<model>-<hash>`.
+    """Return the folder of a run: `--out`, or by default `ktdeval-runs/<task>-<model>-<hash>`. If
+    `--out` is a URL, this is the local copy.
 
-    The same command gives the same folder, and therefore resumes the run.
+    The same command always gives the same folder, and so resumes the run.
     """
     if config.out and is_url(config.out):
         return local_copy(config.out)

@@ -1,1 +1,1 @@
-"""Models of a run: their connection, their readiness and their drift."""
+"""Models of a run: connection, readiness and drift."""

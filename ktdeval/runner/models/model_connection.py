@@ -1,5 +1,5 @@
-"""Access of a run's episodes to its model: directly if the model is local, or through the client
-that tracks the cost of calls.
+"""Access of a run's episodes to its models: direct for local models, and through a client that
+tracks the cost of calls for remote models.
 """
 
 from __future__ import annotations
@@ -54,19 +54,20 @@ _CANARY, _CHECK = NO_EPISODE  # labels of calls outside episodes
 
 @dataclass(frozen=True, slots=True)
 class EpisodeAccess:
-    """Access of one episode to its model, until it ends or is interrupted."""
+    """Access of one episode to its models, until the episode ends or is interrupted."""
 
     model: Model
     counter: CallCounter  #: counts the episode's calls
-    #: additional models, by the names that the agent uses
+    #: additional models, keyed by the name that the agent uses
     further: Mapping[str, Model] = field(default_factory=dict)
 
 
 class ModelAccess:
-    """Access to a local model, which every episode calls directly."""
+    """Access to local models, which episodes call directly."""
 
-    protocol: ToolProtocol | None = None  #: tool protocol; None if there is nothing to choose
-    #: additional models, with the protocol by which tools are offered to each
+    #: tool protocol of the run's own model; None if there is nothing to choose
+    protocol: ToolProtocol | None = None
+    #: additional models, each with the protocol by which tools are offered to it
     further: tuple[RunModel, ...] = ()
 
     def __init__(
@@ -79,22 +80,21 @@ class ModelAccess:
         self._model = model if protocol is None else ProtocolModel(model)
         self.protocol = protocol
         self.further = tuple(each.offered_by(protocol) for each in further)
-        #: consecutive steps with a failed call after which the run stops; None sets no limit
+        #: number of consecutive steps with a failed call after which the run stops; None for no
+        #: limit
         self.max_errors = max_errors
         models = [model, *(each.model for each in further)]
-        #: True if one of the models is a person
+        #: True if a model is a person
         self.asks_person = any(model_traits(each).is_person for each in models)
-        #: True if all models are deterministic and free
+        #: True if all models are local, free and not a person, so that replays give the same result
         self.is_repeatable = all(map(_is_repeatable, models))
 
-    batches: BatchClient | None = None  #: client for batches; None if calls are made one by one
+    batches: BatchClient | None = None  #: batch client; None if calls are made individually
 
     def ask_in_rounds(self, rounds: EpisodeRounds) -> None:
-        """Make the calls of episodes in batches while they run, in these rounds, if calls are made
-        in batches.
-        """
+        """Make the calls of running episodes in these rounds, if calls are made in batches."""
 
-    log: CallLog | None = None  #: call log of the run; None if no calls are recorded
+    log: CallLog | None = None  #: call log of the run; None if calls are not recorded
 
     def for_episode(
         self,
@@ -102,7 +102,7 @@ class ModelAccess:
         emit: Callable[[Event], None],  # noqa: ARG002 - as above
         fence: Fence = no_fence,  # noqa: ARG002 - as above
     ) -> EpisodeAccess:
-        """Return the access of one episode; `fence` is called before each paid call."""
+        """Return the access of one episode. `fence` is called before each paid call."""
         further: dict[str, Model] = {}
         for each in self.further:
             is_plain = self.protocol is None
@@ -111,31 +111,33 @@ class ModelAccess:
         return EpisodeAccess(self._model, CallCounter(), further)
 
     def redact(self, text: str) -> str:
-        """Return `text` without secrets from the environment or the model."""
+        """Return `text` with secrets from the environment or the models removed."""
         return redact_secrets(text, os.environ)
 
     def begin(self, fence: Fence = no_fence) -> None:
-        """Make the calls that a run needs before its first episode; `fence` is called before each
+        """Make the calls that a run needs before its first episode. `fence` is called before each
         call.
         """
 
     def finish(self, fence: Fence = no_fence) -> None:
-        """Make the calls that a run needs after its last episode; `fence`: see `begin`."""
+        """Make the calls that a run needs after its last episode. `fence` is called before each
+        call.
+        """
 
     def take_over(self, label: str, other: Path) -> None:
-        """Continue an episode, which is not currently running here, with the calls and paid replies
-        that another run folder has for it.
+        """Take over the calls and paid replies that another run folder has for an episode. The
+        episode must not be running here.
         """
 
     def list_costs(self) -> dict[str, float | None]:
-        """Return the cost in US dollars of each episode's calls, as in `CallLog.list_costs`."""
+        """Return the cost of each episode's calls in US dollars, as `CallLog.list_costs` does."""
         return {} if self.log is None else self.log.list_costs()
 
     def flush(self) -> None:
-        """Make recorded calls readable from the run folder."""
+        """Make recorded calls readable in the run folder."""
 
     def close(self) -> None:
-        """Write pending records; no call is made afterwards."""
+        """Write pending records. No call may be made afterwards."""
 
 
 def _is_repeatable(model: Model) -> bool:
@@ -147,13 +149,14 @@ def _is_repeatable(model: Model) -> bool:
 class RunSignals:
     """Callbacks between a run and its calls."""
 
-    stop: StopSignal  #: flag that ends calls
-    emit: Callable[[Event], None] = lambda _: None  #: receives an event for each wait of a check
+    stop: StopSignal  #: flag that prevents further calls
+    #: receives an event whenever a check has to wait
+    emit: Callable[[Event], None] = lambda _: None
     fence: Fence = no_fence  #: called before each call of a check
 
 
 class RemoteAccess(ModelAccess):
-    """Access to a remote model through cache, budget, limits and retries; every call is
+    """Access to remote models through cache, budget, rate limits and retries. Every call is
     recorded.
     """
 
@@ -166,14 +169,14 @@ class RemoteAccess(ModelAccess):
         signals: RunSignals,
         further: Sequence[RunModel] = (),
     ) -> None:
-        """Open the cache and call log for connected models, and probe which tool protocol each
-        supports. `further`: additional models of the run.
+        """Open the cache and call log for connected models, and probe the tool protocol of each
+        model.
 
-        Raises KtdevalError.
+        `further`: additional models of the run. Raises KtdevalError.
         """
         super().__init__(model, config.max_failures)
         protocol = requested_protocol(config, folder)
-        if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is called
+        if protocol == "auto" and (folder / MANIFEST).exists():  # checked before any call
             raise StoreError(
                 f"{folder}: contains another run (of a local model); choose another --out"
             )
@@ -186,16 +189,16 @@ class RemoteAccess(ModelAccess):
         self._params = CallParams(**_options(config, CallParams))
         settings = ClientSettings(**_options(config, ClientSettings))
 
-        # If anything fails before the last line, the files are closed.
+        # If anything below fails, the files are closed.
         with contextlib.ExitStack() as files:
             cache = None
-            # With `--cache run` the call log is the cache.
+            # with `--cache run`, the call log serves as the cache
             if config.cache != "run":
                 cache = files.enter_context(CallDatabase(cache_path(config.cache)))
 
             self.log: CallLog = files.enter_context(CallLog(folder, cache))
             if config.batch:
-                # checks of the run are ordinary calls, not charged at the batch price
+                # the run's checks are ordinary calls, charged at the normal price
                 price = run_price(replace(config, batch=False), model)
                 self.batches = BatchClient(model, settings, price, self.log, signals.stop)
 
@@ -235,7 +238,7 @@ class RemoteAccess(ModelAccess):
     def _choose_protocol(
         self, client: ModelClient, model: RemoteModel, requested: Literal["auto"] | ToolProtocol
     ) -> ToolProtocol:
-        """Probe which tool protocol a model supports."""
+        """Return the tool protocol that a model supports, probing the model if necessary."""
         notify = self._waits_of(_CHECK)
         ask_cached = client.for_episode(_CHECK, notify, self._check_fence).reply
         try:
@@ -244,20 +247,18 @@ class RemoteAccess(ModelAccess):
             if client.sent:
                 raise
 
-        # The cached replies say that it does not support tools. Its server may have been fixed
-        # since then, so make a call that neither cache nor log contains.
+        # According to cached replies, the model does not support tools. Since its server may have
+        # been fixed since then, make a call that is in neither the cache nor the log.
         ask_fresh = partial(client.ask_fresh, label=_CHECK, notify=notify, fence=self._check_fence)
         fresh_seed = time.time_ns() % 2**31
         return choose_protocol(model, requested, ask_fresh, self._params, fresh_seed)
 
     def _waits_of(self, check: str) -> Notify:
-        """Return a function that turns the waits of a check into events."""
+        """Return a callback that emits an event whenever a check has to wait."""
         return lambda *wait: self._emit(CheckDelayed(check, *wait))
 
     def ask_in_rounds(self, rounds: EpisodeRounds) -> None:
-        """Make the calls of episodes in batches while they run, in these rounds, if calls are made
-        in batches.
-        """
+        """Make the calls of running episodes in these rounds, if calls are made in batches."""
         if self.batches is not None:
 
             def tell(done: int, total: int, wait_s: float) -> None:
@@ -266,7 +267,7 @@ class RemoteAccess(ModelAccess):
             self.batches.ask_in_rounds(rounds, tell, self._waits_of("batch"))
 
     def begin(self, fence: Fence = no_fence) -> None:
-        """Ask the fixed questions, unless they were already asked at the start of this run."""
+        """Ask the fixed questions, unless this run has already asked them at its start."""
         ask = partial(self._ask_canary, fence=fence)
         ask_at_start(self._folder, ask, self._canaries, self._params)
 
@@ -277,7 +278,7 @@ class RemoteAccess(ModelAccess):
     def for_episode(
         self, spec: EpisodeSpec, emit: Callable[[Event], None], fence: Fence = no_fence
     ) -> EpisodeAccess:
-        """Return the access for one episode; its calls and their waits become events."""
+        """Return the access of one episode, whose calls and waits are emitted as events."""
 
         def notify(*wait: Any) -> None:
             emit(CallDelayed(spec, *wait))
@@ -308,9 +309,9 @@ class RemoteAccess(ModelAccess):
         return EpisodeAccess(ProtocolModel(model), counter, further)
 
     def redact(self, text: str) -> str:
-        """Return `text` without secrets from the environment or the model.
+        """Return `text` with secrets from the environment or the models removed.
 
-        The model's secrets may not come from the environment.
+        A model's secrets may come from elsewhere than the environment.
         """
         secrets = list(self._remote.secrets())
         for each in self.further:
@@ -320,15 +321,15 @@ class RemoteAccess(ModelAccess):
         return super().redact(hide_keys(text, tuple(secrets)))
 
     def take_over(self, label: str, other: Path) -> None:
-        """Continue an episode with the calls and paid replies that another run folder has for it.
-        Raises StoreError.
+        """Take over the calls and paid replies that another run folder has for an episode. Raises
+        StoreError.
         """
         calls = self.log.take_over(label, other)
         for client in (self.client, *self._further_clients.values()):
             client.take_over(calls)
 
     def flush(self) -> None:
-        """Make recorded calls readable from the run folder."""
+        """Make recorded calls readable in the run folder."""
         self.log.flush()
 
     def close(self) -> None:
@@ -337,9 +338,10 @@ class RemoteAccess(ModelAccess):
 
 
 def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
-    """Return the tool protocol that the user chose for a local model; None if none was chosen.
+    """Return the tool protocol that the user chose for a local model; None if the model gets native
+    tools.
 
-    Raises UsageError if the model is one of ktdeval's own, which use no protocol.
+    Raises UsageError if the model is free, since such models use tools directly.
     """
     requested = config.tool_protocol
     if requested == "auto" or requested == "native":
@@ -355,8 +357,8 @@ def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
 def connect(model: RemoteModel, where: str) -> None:
     """Connect a model.
 
-    Raises PluginError, with a message that starts with `where`, if connecting fails, or if the
-    model's settings or secrets have a wrong type.
+    Raises PluginError, with a message that starts with `where`, if the connection fails, or if the
+    model's settings or secrets are of the wrong type.
     """
     call_through(model.connect, where)
     settings = call_through(model.settings, where)
@@ -365,7 +367,7 @@ def connect(model: RemoteModel, where: str) -> None:
         lambda: dumps_canonical({**settings}).encode(),
         f"{where}: settings() must be a mapping of plain JSON",
     )
-    # A secret that is not a string could not be removed from messages.
+    # A secret that is not a string can't be removed from messages.
     is_list = isinstance(secrets, tuple | list)
     if not is_list or not all(isinstance(secret, str) for secret in secrets):
         raise PluginError(
@@ -376,8 +378,8 @@ def connect(model: RemoteModel, where: str) -> None:
 def requested_protocol(
     config: RunConfig, folder: Path, asked_as: str | None = None
 ) -> Literal["auto"] | ToolProtocol:
-    """Return the requested tool protocol; for `auto`, the protocol that the run in this folder has
-    chosen for its own model, or for an additional model (`asked_as`).
+    """Return the requested tool protocol. For `auto`, return the protocol that the run in this
+    folder has already chosen, if any, for its own model or for the additional model `asked_as`.
     """
     if config.tool_protocol != "auto" or not (folder / MANIFEST).exists():
         return config.tool_protocol
@@ -386,7 +388,7 @@ def requested_protocol(
     if not specs:
         return "auto"
 
-    # The manifest was checked when it was loaded.
+    # the manifest was validated when it was loaded
     recorded = specs[0].call.get("tool_protocol")
     if asked_as is not None:
         protocols = {each.asked_as: each.tool_protocol for each in specs[0].further_models}
@@ -398,18 +400,19 @@ def requested_protocol(
 
 
 def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:
-    """Return the options of a run that are fields of a dataclass.
+    """Return those options of a run that are fields of a dataclass.
 
-    The seed and tool protocol of a call share their names with options, but are different values.
+    A call's `seed` and `tool_protocol` are left out, because the options with these names have a
+    different meaning.
     """
     names = {field.name for field in fields(cls)} - {"seed", "tool_protocol"}
     return {name: getattr(config, name) for name in names if hasattr(config, name)}
 
 
 def cache_path(where: str) -> Path:
-    """Return the file for `--cache shared` (the user's cache), or the named file.
+    """Return the named cache file, or the file in the user's cache for `--cache shared`.
 
-    Raises UsageError if a URL is given.
+    Raises UsageError if `where` is a URL.
     """
     if where == "shared":
         return cache_folder() / REPLIES
@@ -420,12 +423,12 @@ def cache_path(where: str) -> Path:
 
 
 def run_price(config: RunConfig, model: Model) -> Price | None:
-    """Return the price of the model's tokens, or None if it is unknown; with `--batch`, the batch
-    price.
+    """Return the model's token price, which is the batch price with `--batch`. None if the price is
+    unknown.
 
-    Raises UsageError if a price is given for a free model; ConfigError if the price is malformed,
-    or if a limit on money or tokens can't be enforced because the model is neither a RemoteModel
-    nor declared free.
+    Raises UsageError if a price is given for a free model. Raises ConfigError if the price is
+    malformed. Also raises ConfigError if money or tokens are limited but the limit can't be
+    enforced, because the model is neither a RemoteModel nor declared free.
     """
     remote = as_remote(model)
     if remote is not None:

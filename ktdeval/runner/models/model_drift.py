@@ -1,22 +1,23 @@
-"""Drift of a model during a run, measured with a few fixed questions at its start and end.
+"""Drift of a model during a run, measured by asking a few fixed questions at its start and end.
 
-A provider may change the model behind a name, or behind a part of the traffic, without notice. The
-habits of a model reveal it: which number it picks at random, how it names things, how it rates
-something, which errors it makes in arithmetic. So the questions have no correct answer, or an
-answer that models miss in different ways, and the answers are short enough to compare.
+Without notice, a provider may change the model behind a name, for all or part of the traffic. A
+model can be recognised by its habits: which number it picks at random, how it names things, how it
+rates something, which errors it makes in arithmetic. The questions therefore have no correct
+answer, or an answer that models miss in different ways. Answers are short enough to compare.
 
-Each question is asked twice in a round, with the call parameters of the run. Two answers of one
-round differ only by chance; this noise is the yardstick for the difference between rounds. With d
-the distance of two answers (`distance`), and means over questions:
+In each round, a question is asked twice, with the run's call parameters. Two answers in the same
+round differ only by chance; this noise is the benchmark for the difference between the rounds. Let
+d be the distance between two answers (`distance`), averaged over questions:
 
     value  = mean d(answer at the start, answer at the end)  over the four such pairs of a question
     noise  = mean d(two answers of one round)                over the two such pairs of a question
     excess = value - noise
 
-`excess` is an unbiased estimate of the energy distance of the two rounds' answers. For answers that
-are only equal or different, this is half the sum of squared differences of their probabilities. If
-nothing changed, its expected value is 0, whatever the temperature. A single figure varies around
-that and may be negative; with six questions its standard deviation is about 0.1.
+`excess` is an unbiased estimate of the energy distance between the rounds' answer distributions.
+For answers that are either equal or different, this is half the sum of squared differences between
+their probabilities. If the model has not changed, the expected value is 0 at any temperature. A
+single estimate varies around this value and may be negative; with six questions, its standard
+deviation is about 0.1.
 
 Sources: Székely and Rizzo, "Energy statistics: a class of statistics based on distances" (2013);
 Gao, Liang and Guestrin, "Model Equality Testing: Which Model Is This API Serving?" (2024).
@@ -47,13 +48,13 @@ from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 
-#: version of the record format and the questions; increase it with each change to either of them
+#: version of the record format and the questions, to be increased whenever either changes
 VERSION = 1
-#: number of times that a question is asked in a round; at least two are needed to measure noise
+#: how often a question is asked in a round; measuring noise requires at least two answers
 REPEATS = 2
-LONGEST_ANSWER = 200  #: maximum number of characters of an answer that are recorded
+LONGEST_ANSWER = 200  #: maximum number of characters recorded of an answer
 
-#: makes one call without the cache; raises ModelError if it failed after all retries
+#: makes one call without the cache; raises ModelError if the call still fails after all retries
 Ask = Callable[[ModelRequest], Reply]
 Answer = str | dict[str, str]
 """Text of an answer.
@@ -66,13 +67,13 @@ _SYSTEM = "Answer with exactly what is asked for, on one line, without any expla
 
 
 class Canary(Value, frozen=True):
-    """A fixed question."""
+    """Fixed question."""
 
     id: str  #: name in records
     #: determines how its answers are parsed and compared
     kind: Literal["number", "choice", "ranking", "text"]
     question: str
-    options: tuple[str, ...] = ()  #: the answers to choose from or to rank
+    options: tuple[str, ...] = ()  #: answers to choose from or to rank
 
 
 _QUESTIONS = Path(__file__).with_name("canaries.yaml")
@@ -81,15 +82,16 @@ _BY_ID = {canary.id: canary for canary in CANARIES}
 
 
 class Round(Value, frozen=True):
-    """Answers to the questions at one time."""
+    """Answers to the questions in one round."""
 
-    at: str  #: ISO 8601 time in UTC when the round ended
+    at: str  #: time when the round ended, ISO 8601 in UTC
     prompts: tuple[str, ...]  #: ids of the questions
-    answers: tuple[tuple[Answer, ...], ...]  #: the answers to each question, in order
-    served_by: tuple[str, ...]  #: models that answered, as the provider names them, sorted
+    answers: tuple[tuple[Answer, ...], ...]  #: answers to each question, in order
+    #: names of the models that answered, as reported by the provider, sorted
+    served_by: tuple[str, ...]
 
     def is_sound(self) -> bool:
-        """Return whether its questions and answers are valid in this version."""
+        """Return whether the questions and answers are valid in this version."""
         if len(self.prompts) != len(self.answers):
             return False
         if not all(name in _BY_ID for name in self.prompts):
@@ -103,7 +105,7 @@ def _is_answer(value: Answer) -> bool:
 
 
 class CanaryRecord(Value, frozen=True):
-    """`RUN/canary.json`: the model's answers at the start and the end of a run."""
+    """Contents of `RUN/canary.json`: a model's answers at the start and at the end of a run."""
 
     version: int
     start: Round
@@ -119,7 +121,7 @@ class CanaryRecord(Value, frozen=True):
 
 
 def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None:
-    """Ask the first `count` questions, unless this run already asked them.
+    """Ask the first `count` questions, unless this run has already asked them.
 
     Raises RunStop if further calls are pointless.
     """
@@ -131,7 +133,8 @@ def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None
 def ask_at_end(folder: Path, ask: Ask, params: CallParams) -> None:
     """Ask the questions again.
 
-    The run is complete even if a budget or the provider allows no further call.
+    If a budget or the provider prevents further calls, the questions stay unanswered, but the run
+    is complete.
     """
     record = load_record(folder)
     if record is None or record.end is not None:
@@ -143,7 +146,7 @@ def ask_at_end(folder: Path, ask: Ask, params: CallParams) -> None:
 
 
 def load_record(folder: Path) -> CanaryRecord | None:
-    """Read the answers of a run; None if no questions were asked.
+    """Read a run's answers to the questions; None if no questions were asked.
 
     Raises StoreError if the file is unreadable.
     """
@@ -159,7 +162,7 @@ def load_record(folder: Path) -> CanaryRecord | None:
 
 
 def read_record(data: bytes | str, where: str = CANARY) -> CanaryRecord:
-    """Parse the text of a record. Raises StoreError if it is malformed."""
+    """Parse a record. Raises StoreError if it is malformed."""
     try:
         return decode_json(data, CanaryRecord, where)
     except StoreError as error:
@@ -171,11 +174,11 @@ def read_record(data: bytes | str, where: str = CANARY) -> CanaryRecord:
 def canary_requests(
     canaries: Sequence[Canary], params: CallParams, name: str
 ) -> list[ModelRequest]:
-    """Return the requests of the round `name`: each question `REPEATS` times in a row.
+    """Return the requests for the round `name`: each question `REPEATS` times in a row.
 
     Each request has its own seed, which also differs between rounds. With equal seeds, a provider
-    that honours seeds would repeat its answers, and two rounds would seem closer than the answers
-    within one round.
+    that honours seeds would repeat its answers, and two rounds would seem closer to each other than
+    the answers within one round.
     """
     requests: list[ModelRequest] = []
     for canary in canaries:
@@ -188,7 +191,8 @@ def canary_requests(
 
 
 def ask_canaries(ask: Ask, canaries: Sequence[Canary], params: CallParams, name: str) -> Round:
-    """Ask the questions of a round (`canary_requests`); a failed call is recorded as failed.
+    """Ask the questions of a round, as given by `canary_requests`. A failed call is recorded as
+    such.
 
     Raises RunStop if further calls are pointless.
     """
@@ -216,7 +220,7 @@ def ask_canaries(ask: Ask, canaries: Sequence[Canary], params: CallParams, name:
 
 
 def _answer_of(reply: Reply) -> Answer:
-    """Return the answer in a reply, in the form in which it is recorded."""
+    """Return the answer in a reply, in recorded form."""
     if reply.finish_reason not in ("stop", "tool_calls"):
         return {"outcome": reply.finish_reason}
 
@@ -238,11 +242,12 @@ def finish_record(record: CanaryRecord, ask: Ask, params: CallParams) -> CanaryR
 
 
 def drift(record: CanaryRecord | None) -> dict[str, JsonValue]:
-    """Return the drift between the rounds, for the card.
+    """Return the drift between the two rounds, for use on a card.
 
-    `value`, `noise` and `excess` are defined at the top of the module. `prompts` counts questions
-    that were answered each time; `served_by_changed`: at the end, the provider named a model that
-    it did not name at the start. Without enough answers, `value` is None and `reason` says why.
+    The module docstring defines `value`, `noise` and `excess`. `prompts` is the number of questions
+    that were answered each time. `served_by_changed` is true if the provider named a model at the
+    end that it did not name at the start. Without enough answers, `value` is None and `reason`
+    explains why.
     """
     if record is None:
         return {"value": None, "reason": "no fixed questions were asked"}
@@ -288,10 +293,10 @@ def _has_failed(answer: Answer) -> bool:
 def distance(canary: Canary, one: Answer, other: Answer) -> float:
     """Return the distance between two answers to a question, from 0 to 1.
 
-    Numbers, choices, and outcomes without an answer (such as refusals): 0 if equal, else 1.
-    Rankings: the share of pairs in a different order (Kendall). Texts, and two answers that do not
-    have the requested form: the edit distance as a share of the longer text (Levenshtein), ignoring
-    case and punctuation. Two answers of different kinds: 1.
+    Numbers, choices, and outcomes without an answer (such as refusals): 0 if equal, otherwise 1.
+    Rankings: the fraction of pairs in a different order (Kendall). Texts, and pairs of answers that
+    both lack the requested form: the edit distance (Levenshtein) as a fraction of the longer text,
+    ignoring case and punctuation. Answers of different kinds: 1.
     """
     first = _parse_answer(canary, one)
     second = _parse_answer(canary, other)
@@ -310,7 +315,9 @@ _WORDS = re.compile(r"\w+")
 
 
 def _parse_answer(canary: Canary, answer: Answer) -> tuple[str, Any]:
-    """Return the kind and value of an answer; "text" if it does not have the requested form."""
+    """Return the kind and value of an answer. The kind is "text" if the answer lacks the requested
+    form.
+    """
     if not isinstance(answer, str):
         return "outcome", answer["outcome"]
 
@@ -318,7 +325,7 @@ def _parse_answer(canary: Canary, answer: Answer) -> tuple[str, Any]:
     if canary.kind == "number":
         numbers = _NUMBER.findall(text)
         if numbers:
-            # the last match, since some models repeat the question first
+            # use the last match, since some models repeat the question first
             return "number", Decimal(numbers[-1].replace(",", ""))
 
     words = _WORDS.findall(text)
@@ -336,7 +343,7 @@ def _parse_answer(canary: Canary, answer: Answer) -> tuple[str, Any]:
 
 
 def _kendall(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return the share of pairs that two rankings order differently."""
+    """Return the fraction of pairs that two rankings order differently."""
     rank = {item: number for number, item in enumerate(other)}
     pairs = list(combinations(one, 2))
     inversions = sum(rank[before] > rank[after] for before, after in pairs)
@@ -344,7 +351,7 @@ def _kendall(one: Sequence[str], other: Sequence[str]) -> float:
 
 
 def _levenshtein(one: str, other: str) -> int:
-    """Return the minimum number of characters to insert, delete or replace."""
+    """Return the minimum number of character insertions, deletions and replacements."""
     above = list(range(len(other) + 1))
     for line, sign in enumerate(one, 1):
         row = [line]

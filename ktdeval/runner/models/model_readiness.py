@@ -1,4 +1,6 @@
-"""Check whether the models of a config can be called, as far as possible without a call."""
+"""Checks whether the models of a config can be called, as far as this is possible without a
+call.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from ktdeval.runner.plans.config import RunConfig
 
 
 def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
-    """Return why some model of a config can't be called from this machine (no key, no package, no
-    server at its address), in one line; None if no obstacle is found. No request is sent to a
+    """Return, in one line, why a model of a config can't be called from this machine: no key, no
+    package, or no server at its address. None if no obstacle is found. No request is sent to a
     provider.
 
     Raises StoreError if the reply cache can't be read.
@@ -44,7 +46,7 @@ def why_not_asked(config: RunConfig, plugins: Plugins) -> str | None:
 
 
 def _check_cache(config: RunConfig) -> None:
-    """Raise StoreError if the file is not a reply cache, or has a different version."""
+    """Raise StoreError if the cache file is not a reply cache, or has a different version."""
     if config.cache == "run":
         return
 
@@ -54,7 +56,7 @@ def _check_cache(config: RunConfig) -> None:
 
 
 def _has_replies(config: RunConfig, model: RemoteModel) -> bool:
-    """Return whether the cache has replies from a model; these need no server."""
+    """Return whether the cache contains replies from a model. Such replies need no server."""
     if config.cache == "run":
         return False
 

@@ -1,4 +1,4 @@
-"""Events for observers about a run as a whole."""
+"""Events that tell observers about a run as a whole."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def told_run(
     specs: tuple[EpisodeSpec, ...],
     execute: Callable[[], R],
 ) -> R:
-    """Execute a run, and emit an event at its start and at its end, whatever the outcome."""
+    """Execute a run, emitting an event at its start and, whatever the outcome, at its end."""
     emit(RunStarted(run_id(specs), str(folder), specs))
     try:
         result = execute()
@@ -51,7 +51,7 @@ def told_run(
 
 
 def run_id(specs: Sequence[EpisodeSpec]) -> str:
-    """Return the hash of a run's episodes; a resumed run has the same hash."""
+    """Return a hash of a run's episodes. It stays the same when the run is resumed."""
     return content_hash([spec.id for spec in specs])
 
 

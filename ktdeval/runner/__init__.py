@@ -1,4 +1,4 @@
-"""Public names of the runner: runs, records, rescoring and verification. Listed in
+"""Public names of the runner: runs, records, rescoring and verification. They are listed in
 `__init__.pyi`.
 """
 

@@ -1,6 +1,6 @@
 """Listing, integrity checks and compaction of runs, in a folder or at a URL.
 
-A check reads the files at their original location, never local copies of them.
+Checks read the files at their original location instead of local copies.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from ktdeval.values.typed_json import Value, decode_json
 State = Literal["complete", "unfinished", "planned"]
 
 _CONTENT = (LEDGER, ANSWERS, TRANSCRIPT)
-#: SQLite has two additional files next to a database that is in use, or whose process was killed
+#: SQLite keeps two more files next to a database that is in use, or whose process was killed
 _FILES_OF_CALLS = (LOG_FILE, f"{LOG_FILE}-wal", f"{LOG_FILE}-shm", BATCHES)
 _OWN_FILES = (*RUN_FILES, *_FILES_OF_CALLS)
 _OWN_FOLDERS = (*RUN_FOLDERS, LOG_FOLDER, LOCK_FOLDER)
-_DAMAGE = ("missing", "damaged")  #: rules that concern lost or changed data of a run
+_DAMAGE = ("missing", "damaged")  #: rules for which a finding means that data were lost or changed
 _COMPACT = "`ktdeval files compact` deletes it"
-_BATCH = 64  #: number of episodes whose files are read together
+_BATCH = 64  #: number of episodes whose files are read concurrently
 
 
 class EpisodeRow(Value):
-    """An episode of a run, as a listing shows it."""
+    """Episode of a run, as listed."""
 
     run: str  #: path or URL of the run
     id: str
@@ -60,12 +60,12 @@ class EpisodeRow(Value):
     window: str | None  #: None for a task without a market
     seed: int
     state: State
-    bytes: int  #: size of its files
+    bytes: int  #: total size of its files
 
 
 @dataclass(frozen=True)
 class EpisodeFilter:
-    """Selects the episodes to list. Names are globs; None selects all."""
+    """Selects the episodes to be listed. Names may be globs, and None selects everything."""
 
     model: str | None = None
     task: str | None = None
@@ -74,7 +74,7 @@ class EpisodeFilter:
     state: State | None = None
 
     def takes(self, spec: EpisodeSpec) -> bool:
-        """Return whether an episode is selected, whatever its state."""
+        """Return whether an episode is selected. Its state is ignored here."""
         pairs = (
             (self.model, spec.model),
             (self.task, spec.task),
@@ -86,8 +86,8 @@ class EpisodeFilter:
 
 
 def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]:
-    """Yield the selected episodes of a run in plan order. No records are read, only the plan and
-    one listing.
+    """Yield the selected episodes of a run in plan order. Only the plan and one listing are read,
+    but no records.
     """
     files = _episode_files(run)
     for spec in run.manifest.specs:
@@ -113,9 +113,10 @@ def list_episodes(run: RunFolder, chosen: EpisodeFilter) -> Iterator[EpisodeRow]
 
 
 def check_run(run: RunFolder) -> Iterator[Finding]:
-    """Yield the faults in a run's files. Errors: content that changed after the end of an episode,
-    missing files, and unrecorded calls. Warnings: superfluous files, half-written or belonging to
-    no episode.
+    """Yield the faults in a run's files.
+
+    Errors are contents that changed after their episode ended, missing files, and unrecorded calls.
+    Warnings are superfluous files, which are half-written or do not belong to the run.
     """
     store, prefix = _place_of(run)
     stats = {stat.key.removeprefix(prefix): stat for stat in store.list(prefix.rstrip("/"))}
@@ -157,13 +158,14 @@ class CompactionResult:
 
 
 def compact_run(place: str | Path) -> CompactionResult:
-    """Delete data that a run's records contain twice, and merge small call files. The run, its
-    cards and their verification keep everything that they need. Raises StoreError if another
-    process runs it, or the location has no run.
+    """Delete redundant data from a run's records, and merge small call files.
+
+    The run, its cards and their verification do not need the deleted data. Raises StoreError if
+    another process is running the run, or if there is no run at this location.
     """
     text = str(place)
     if isinstance(place, Path):
-        RunFolder.load(place)  # fails before a claim could create a folder
+        RunFolder.load(place)  # fails before the claim could create a folder
         claim = claim_folder(place.absolute())
     else:
         claim = claim_url(text)
@@ -172,7 +174,7 @@ def compact_run(place: str | Path) -> CompactionResult:
     before = list(store.list())
     try:
         folder = RunFolder.load(claim.path)
-        RunFolder.create(claim, folder.manifest)  # drops journals and stray files
+        RunFolder.create(claim, folder.manifest)  # deletes journals and stray files
     finally:
         claim.release()  # compacts calls
 
@@ -186,7 +188,7 @@ def compact_run(place: str | Path) -> CompactionResult:
 
 
 def _place_of(run: RunFolder) -> tuple[Store, str]:
-    """Return the store of a run, and the run's prefix there."""
+    """Return the store that contains a run, and the run's prefix in it."""
     remote = remote_run_at(run.path)
     if remote is not None:
         return remote.mirror.store, remote.prefix
@@ -214,7 +216,7 @@ def _episode_size(files: EpisodeFiles) -> int:
 def _foreign_files(
     stats: Mapping[str, Stat], planned: Mapping[str, EpisodeSpec]
 ) -> Iterator[Finding]:
-    """Yield the files that no run with this plan writes."""
+    """Yield findings about files that no run with this plan would write."""
     for key in stats:
         top, _, rest = key.partition("/")
         is_own = top in _OWN_FOLDERS if rest else top in _OWN_FILES
@@ -225,7 +227,7 @@ def _foreign_files(
 
 
 def _finding(key: str, rule: str, message: str, fix: str = "") -> Finding:
-    """Return a finding on a file. It is an error if data of the run are lost or changed.
+    """Return a finding about a file, which is an error if data were lost or changed.
 
     `key`: path in the run; `rule`: `missing`, `damaged`, `half-written` or `orphan`.
     """
@@ -234,7 +236,9 @@ def _finding(key: str, rule: str, message: str, fix: str = "") -> Finding:
 
 
 def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
-    """Yield superfluous files of an episode, and steps that are missing in a journal."""
+    """Yield findings about superfluous files of an episode, and about steps that are missing from
+    its journal.
+    """
     folder = f"{EPISODES}/{spec.id}"
     for key in files.foreign:
         yield _finding(f"{folder}/{key.rpartition(f'{spec.id}/')[2]}", "orphan", "is not a record")
@@ -263,7 +267,7 @@ def _leftovers(spec: EpisodeSpec, files: EpisodeFiles) -> Iterator[Finding]:
 def _content_findings(
     store: Store, folder: str, prefix: str, spec: EpisodeSpec, files: EpisodeFiles
 ) -> Iterator[Finding]:
-    """Yield how the files of a complete episode differ from its mark."""
+    """Yield findings if the files of a complete episode differ from its mark."""
     key = f"{folder}/{MARK}".removeprefix(prefix)
     try:
         mark = decode_json(store.read(f"{folder}/{MARK}"), EpisodeMark, key)
@@ -290,7 +294,7 @@ def _content_findings(
 
 
 def _call_findings(run: RunFolder) -> Iterator[Finding]:
-    """Yield the faults in the call log."""
+    """Yield findings about the call log."""
     remote = remote_run_at(run.path)
     if remote is not None:
         problems = list(remote.calls.check())

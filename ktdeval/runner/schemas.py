@@ -1,4 +1,4 @@
-"""JSON Schemas of the records in a run folder, generated from their types; `python -m
+"""JSON Schemas for the records in a run folder, generated from their types. `python -m
 ktdeval.runner.schemas` rewrites them.
 """
 
@@ -43,7 +43,7 @@ _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
 
 
 def schema_files() -> dict[Path, str]:
-    """Return the text of each schema by the path of its file."""
+    """Return the text of each schema, keyed by file path."""
     texts: dict[Path, str] = {}
     for name, version, type_, title in _TYPES:
         schema = json_schema(type_, f"urn:ktdeval:{name}:{version}", title)
@@ -53,12 +53,12 @@ def schema_files() -> dict[Path, str]:
 
 
 def _add_comments(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    """Add the source comments of fields, from a type and its bases, to a schema."""
+    """Add the field comments in the source of a type and its bases to the type's schema."""
     types = struct_types(get_origin(type_) or type_) | struct_types(type_)
     for key, part in schema["$defs"].items():
         struct = types[key.partition("_")[0]]
         docs: dict[str, str] = {}
-        for base in reversed(struct.__mro__):  # a class's own comments override those of its bases
+        for base in reversed(struct.__mro__):  # comments in a subclass override those in its bases
             if issubclass(base, Value) and base is not Value:
                 docs |= field_docs(base)
 

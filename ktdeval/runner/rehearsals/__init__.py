@@ -1,1 +1,1 @@
-"""Rehearsals of a run: contents and costs of its steps, measured without a model."""
+"""Rehearsals of a run: the contents and costs of its steps, measured without a model."""

@@ -1,4 +1,4 @@
-"""Tokens of a run's prompts that its provider's prompt cache would serve, from measured steps."""
+"""Prompt tokens of a run that the provider's prompt cache would serve, based on measured steps."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ktdeval.runner.rehearsals.conversation_size import (
 
 @dataclass(frozen=True)
 class CachedShares:
-    """Cached tokens of a task's steps, for each token of their input."""
+    """Cached tokens per input token in the steps of a task. Other fields of the rates are 0."""
 
-    later: StepRate = NOTHING  #: in a step that follows another one; only its cached tokens count
-    first: StepRate = NOTHING  #: in an episode's first step
+    later: StepRate = NOTHING  #: in steps that follow another step
+    first: StepRate = NOTHING  #: in the first step of an episode
 
     def of_step(self, rate: StepRate) -> StepRate:
-        """Return the costs of a later step with its cached tokens."""
+        """Return the costs of a later step, including its cached tokens."""
         return with_cached(rate, self.later)
 
     def of_first(self, rate: StepRate) -> StepRate:
-        """Return the difference between an episode's first step and a later one, which has the same
-        calls and tokens.
+        """Return by how much an episode's first step differs from a later step with the same calls
+        and tokens. Only cached tokens differ.
         """
         scale = rate.input_tokens
         first = self.first.cache_read_tokens - self.later.cache_read_tokens
@@ -39,7 +39,7 @@ class CachedShares:
 
 
 def with_cached(rate: StepRate, share: StepRate) -> StepRate:
-    """Return costs with cached tokens; `share`: these for each token of the input."""
+    """Return costs with cached tokens added. `share`: cached tokens per input token."""
     return replace(
         rate,
         cache_read_tokens=rate.input_tokens * share.cache_read_tokens,
@@ -51,14 +51,16 @@ def with_cached(rate: StepRate, share: StepRate) -> StepRate:
 def cached_shares(
     sizes: Sequence[StepSize], scenario: Scenario, limits: CallLimits | None
 ) -> CachedShares:
-    """Return the cached shares of the input of measured steps, one after the other: only requests
-    of the same episode are read. Without rules of a cache all shares are zero.
+    """Return the cached share of the input for consecutive measured steps.
+
+    Only earlier requests in the same episode can be read from the cache. All shares are zero if no
+    cache rules are known.
     """
     steps = [size.asked for size in sizes]
     first = sum((cached_tokens([step], scenario, limits) for step in steps), CachedTokens())
     later = first
     if len(steps) > 1:
-        # each measured step follows another one: the first follows the last
+        # treat each measured step as following another: the first one follows the last
         again = cached_tokens([steps[-1], *steps], scenario, limits)
         alone = cached_tokens(steps[-1:], scenario, limits)
         later = again.without(alone)
@@ -67,7 +69,7 @@ def cached_shares(
 
 
 def share_of(tokens: CachedTokens) -> StepRate:
-    """Return cached tokens for each token of the input; zero without input."""
+    """Return cached tokens per input token; zero if there is no input."""
     if not tokens.total:
         return NOTHING
 
@@ -82,8 +84,10 @@ def share_of(tokens: CachedTokens) -> StepRate:
 def cached_tokens(
     steps: Sequence[Sequence[ModelRequest]], scenario: Scenario, limits: CallLimits | None
 ) -> CachedTokens:
-    """Return what an empty cache does with the requests of consecutive steps; nothing without its
-    rules. Requests follow each other at the assumed duration of a call.
+    """Return the cached tokens when consecutive steps send their requests to an initially empty
+    cache; zero if no cache rules are known.
+
+    Requests are spaced by the assumed duration of a call.
     """
     total = CachedTokens()
     if limits is None or limits.cache_rules is None:

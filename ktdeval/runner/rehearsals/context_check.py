@@ -1,6 +1,4 @@
-"""Check, with real prompts of a step but without a model, that the prompts fit the model's
-context.
-"""
+"""Checks that a task's real prompts fit the model's context, without calling the model."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, by_window
 from ktdeval.runner.rehearsals.step_costs import measure_task
 
-# cases whose prompts must fit if the advice is followed, best first
+# cases whose prompts advice should make fit, in order of preference
 _USUAL = ("high", "typical")
 
 
@@ -24,9 +22,10 @@ def context_warnings(
     context: Context,
     room: int,
 ) -> Iterator[str]:
-    """Yield warnings if prompts of a task do not fit, or may not fit, together with a reply of
-    `room` tokens. `rehearsal`: first steps of the task; `largest`: by case, tokens of a step's
-    largest prompt.
+    """Yield a warning if a task's prompts do not fit, or may not fit, together with a reply of
+    `room` tokens.
+
+    `rehearsal`: first steps of the task. `largest`: tokens in a step's largest prompt, by case.
     """
     most = _most(context, room)
     too_long = [name for name, tokens in largest.items() if tokens > most]
@@ -59,9 +58,10 @@ def ways_to_fit(
     context: Context,
     room: int,
 ) -> str:
-    """Return advice on how to make the prompts of a task fit, with each option tested: a context
-    for all of them, a shorter reply if it frees enough room, and the task's compact prompt if that
-    fits.
+    """Return advice on how to make a task's prompts fit.
+
+    The options are a context that holds all prompts; a shorter reply, if that frees enough room;
+    and the task's compact prompt, if that fits.
     """
     needed = largest["high"] + (room if context.holds_reply else 0)
     ways = [f"use a context of at least {needed:,} tokens"]
@@ -80,7 +80,7 @@ def ways_to_fit(
 
 
 def _compact_tokens(first: FirstStep) -> int | None:
-    """Return the tokens of a typical prompt in a task's compact version; None if it has no compact
+    """Return the tokens in a typical prompt of the task's compact version; None if there is no such
     version.
     """
     compact = first.make_compact()
@@ -88,7 +88,7 @@ def _compact_tokens(first: FirstStep) -> int | None:
 
 
 def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
-    """Yield the advice to use a compact prompt, with a shorter reply if needed."""
+    """Yield advice to use a compact prompt, together with a shorter reply if needed."""
     left = context.tokens - tokens
     words = "use --set prompt=compact"
     if context.holds_reply and left < room:
@@ -100,7 +100,7 @@ def _compact_ways(tokens: int, context: Context, room: int) -> Iterator[str]:
 
 
 def check_context(context: Context, rehearsal: Sequence[FirstStep], room: int) -> None:
-    """Raise UsageError if even the smallest prompts of a task do not fit."""
+    """Raise UsageError if not even a task's smallest prompts fit."""
     most = _most(context, room)
     for name, steps in by_task(rehearsal).items():
         where = f"task {name}, agent {steps[0].spec.agent}: a step can't be measured"
@@ -112,13 +112,13 @@ def check_context(context: Context, rehearsal: Sequence[FirstStep], room: int) -
 
 
 def _most(context: Context, room: int) -> int:
-    """Return the maximum number of tokens of a prompt that fits."""
+    """Return the maximum number of prompt tokens that fit."""
     return context.tokens - (room if context.holds_reply else 0)
 
 
 def _smallest_prompt(rehearsal: Sequence[FirstStep], most: int) -> int:
-    """Return the tokens of the first prompt of a step without research that has at most `most`
-    tokens, or else of the smallest prompt that a plan measures.
+    """Return the tokens of the first prompt without research that has at most `most` tokens. If
+    none is that small, return the tokens of the smallest prompt measured.
     """
     smallest = sys.maxsize
     for first in by_window(rehearsal).values():

@@ -1,7 +1,7 @@
-"""Size of a step's conversation, measured without a model: the real task, mask, tools and agent,
-with made-up replies.
+"""Size of a step's conversation, measured without a model: task, mask, tools and agent are real,
+but replies are made up.
 
-The calls and tokens of a run's step are estimated from this size, or from finished steps.
+The calls and tokens of a run's steps are estimated from this size, or from finished steps.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
-_VECTOR = base64.b64encode(b"\0\0\x80\x3f" + bytes(4 * 255)).decode()  # a 1 and 255 zeros
-Schema = Mapping[str, Any]  # a JSON Schema
+_VECTOR = base64.b64encode(b"\0\0\x80\x3f" + bytes(4 * 255)).decode()  # one 1.0 and 255 zeros
+Schema = Mapping[str, Any]  # JSON Schema
 _REMARK = "A remark that stands for what a model writes beside its calls. "
 
 
 @dataclass(frozen=True, slots=True)
 class AssumedBehaviour:
-    """Assumed behaviour of a model in a step."""
+    """Assumed behaviour of a model within a step."""
 
-    #: share of the task's research calls that the model makes; if strictly between 0 and 1, a
-    #: scoring task's `usual_tool_calls`, if declared, are made instead
+    #: fraction of the task's research calls that the model makes; if it is strictly between 0 and 1
+    #: and a scoring task declares `usual_tool_calls`, that number of calls is made instead
     research_share: float
-    calls_a_turn: int  #: number of research calls in one reply
-    remark_bytes: int  #: length of the text next to its calls, which later requests send again
-    #: True if the first submission is valid; otherwise only the last attempt's is
+    calls_a_turn: int  #: number of research calls per reply
+    remark_bytes: int  #: length of the text that accompanies calls, which later requests include
+    #: True if the first submission is valid, False if only the last attempt is
     valid: bool = True
-    #: True if it submits as soon as its research is done, where the task allows it
+    #: True if the model submits as soon as its research is done, where the task allows that
     submits_early: bool = True
 
 
@@ -69,21 +69,23 @@ NOTHING_SENT = PromptBytes()
 
 @dataclass(frozen=True, slots=True)
 class StepSize:
-    """Size of one step as sent, where every request contains the whole conversation so far."""
+    """Size of one step as sent, where each request contains the whole conversation so far."""
 
     requests: int  #: number of model calls
-    sent: PromptBytes  #: bytes over all requests
+    sent: PromptBytes  #: bytes in all requests
     seconds: float  #: time taken by agent, tools and mask
-    #: number of research calls answered with an error, because their arguments were only guesses
+    #: number of research calls that failed because their arguments were only guesses
     failed_calls: int
-    largest: PromptBytes = NOTHING_SENT  #: size of the request with the most tokens
-    asked: Sequence[ModelRequest] = field(default=(), repr=False)  #: the requests, in order
+    largest: PromptBytes = NOTHING_SENT  #: size of the request that has the most tokens
+    asked: Sequence[ModelRequest] = field(default=(), repr=False)  #: requests, in order
 
 
 class MeasuringModel:
     """Model that calls tools and submits according to an `AssumedBehaviour`, whatever it receives.
-    It stores its requests and adds up their sizes. Its arguments come only from schemas, so it
-    can't call a tool that needs a stock's handle; it calls other tools instead.
+    It stores its requests and adds up their sizes.
+
+    Its arguments are derived from the tools' schemas only. It therefore can't call a tool that
+    needs a stock's handle, and calls other tools instead.
     """
 
     def __init__(self, behaviour: AssumedBehaviour, research_calls: int, attempts: int = 1) -> None:
@@ -103,7 +105,7 @@ class MeasuringModel:
         return len(self.asked)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Count one request and answer it."""
+        """Count a request and answer it."""
         size = prompt_bytes(request)
         self.asked.append(request)
         self.sent += size
@@ -128,7 +130,7 @@ class MeasuringModel:
         return Reply(remark, tuple(calls), "tool_calls" if calls else "stop")
 
     def _submission(self, tool: ToolSpec, request: ModelRequest) -> ToolCall:
-        """Return a call of the submit tool, valid on the last attempt of a step."""
+        """Return a call to the submit tool, which is valid on the last assumed attempt."""
         self._submissions += 1
         is_valid = self._submissions % self._attempts == 0
         arguments: JsonValue = {}
@@ -137,7 +139,7 @@ class MeasuringModel:
         return self._call(tool.name, arguments)
 
     def _vectors(self, texts: Sequence[str]) -> list[str]:
-        """Return a vector for each text, so that a plan needs no embedding service."""
+        """Return a fixed vector for each text, so that planning needs no embedding service."""
         return [_VECTOR] * len(texts)
 
     def _answer(self, schema: Schema, request: ModelRequest) -> JsonValue:
@@ -145,14 +147,14 @@ class MeasuringModel:
         if "decisions" not in schema.get("properties", ()):
             return answer
 
-        # one decision per asset shown
+        # one decision per shown asset
         decision = as_object(example(schema["properties"]["decisions"]["items"], _filler_text(80)))
         labels = () if request.state is None else request.state.candidates
         decisions = [{**decision, "stock_id": label} for label in labels]
         return {**as_object(answer), "decisions": decisions}
 
     def _research(self, request: ModelRequest) -> Iterator[ToolCall]:
-        """Yield calls of research tools, if any may be called."""
+        """Yield calls to research tools, if such calls are allowed."""
         if request.tool_choice == NO_TOOL:
             return
 
@@ -179,8 +181,8 @@ class MeasuringModel:
 
 
 def example(schema: Schema, text: str | None = None) -> JsonValue:
-    """Return the smallest value that a JSON Schema allows; None if a text is required and `text` is
-    None.
+    """Return the smallest value that a JSON Schema allows, using `text` for strings. None if a
+    string is required and `text` is None.
     """
     smallest: JsonValue
     if "enum" in schema:
@@ -208,7 +210,9 @@ def example(schema: Schema, text: str | None = None) -> JsonValue:
 
 
 def _example_object(schema: Schema, text: str | None) -> JsonValue:
-    """Return an object with the required members; None if one of them can't be written."""
+    """Return an object with only the required members. None if a required member can't be
+    generated.
+    """
     if schema.get("minProperties", 0):
         return None
 
@@ -237,10 +241,11 @@ def measure_steps(
     steps: Sequence[int],
     scene: Scene | None = None,
 ) -> list[StepSize]:
-    """Return the sizes of some steps of an episode, in ascending order, without a warm-up. With
-    research, each step except the episode's first begins with as many positions as the task allows,
-    and with the agent's memory from the previously played step; without research, with neither.
-    `scene`: as for `EpisodeFactory.open`.
+    """Return the sizes of the given steps of an episode, in ascending order and without a warm-up.
+
+    If the behaviour includes research, steps other than the episode's first start with as many
+    positions as the task allows, and with the agent's memory from the step played before.
+    Otherwise, steps start with neither. `scene`: see `EpisodeFactory.open`.
     """
     attempts = 1 + task.harness.schema_retries
     whole = replace(spec, limit=None)
@@ -249,7 +254,7 @@ def measure_steps(
 
     played = list(steps)
     if behaviour.research_share and played[0]:
-        played.insert(0, played[0] - 1)  # its memory is needed
+        played.insert(0, played[0] - 1)  # provides the memory for the first measured step
 
     sizes = []
     for step in played:
@@ -284,18 +289,18 @@ def _research_calls(task: Any, behaviour: AssumedBehaviour) -> int:
 
 
 def size_of(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
-    """Return the size of a step from the counts of its model."""
+    """Return the size of a step, as counted by its model."""
     failed = entry.step.tool_calls - entry.step.tool_calls_valid
     return StepSize(model.requests, model.sent, seconds, failed, model.largest, model.asked)
 
 
 def _with_positions(spec: EpisodeSpec, parts: EpisodeParts, step: int) -> StepRecord:
-    """Return the record of a step that bought as many positions as the task allows."""
+    """Return the record of a step that buys as many positions as the task allows."""
     snapshot = parts.snapshot
     trading = parts.task.trading
     row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1 + step
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
-    # some assets may not be tradable
+    # more orders than positions, since some assets may not be tradable
     members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]
     action = tuple(Order(int(asset), "BUY", 0.5, _filler_text(80), weight) for asset in members)
 
@@ -308,24 +313,26 @@ def _filler_text(length: int) -> str:
     return (_REMARK * (length // len(_REMARK) + 1))[:length]
 
 
-#: minimum number of finished steps, or answered calls, before observed figures replace assumptions
+#: minimum number of finished steps, or of answered calls, for observations to replace assumptions
 MIN_OBSERVED = 5
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Assumptions about a model before any call is observed. Eight seconds per call correspond to
-    an 18-hour run over three times 548 days with five calls a day.
+    """Assumptions about a model for which no calls have been observed.
+
+    The typical duration of eight seconds per call is based on an 18-hour run with three times 548
+    days and five calls per day.
     """
 
-    behaviour: AssumedBehaviour  #: behaviour in a step
-    bytes_per_token: BytesPerToken  #: bytes per token of its prompts
-    reply_tokens: int | None  #: tokens of a reply, including reasoning; None: as many as allowed
-    call_s: float  #: duration of a call in seconds
+    behaviour: AssumedBehaviour  #: behaviour within a step
+    bytes_per_token: BytesPerToken  #: bytes per prompt token
+    reply_tokens: int | None  #: tokens per reply, including reasoning; None for the maximum allowed
+    call_s: float  #: seconds per call
 
     def rate_of(self, size: StepSize, limits: CallLimits | None) -> StepRate:
-        """Return the costs of a step of this size; `limits` is None for a local model, which uses
-        no tokens.
+        """Return the costs of a step of this size. `limits` is None for a local model, for which
+        tokens are not counted.
         """
         if limits is None:
             return StepRate(size.requests, 0, 0, size.seconds)
@@ -347,20 +354,21 @@ ASSUMED: Mapping[str, Scenario] = {
 
 @dataclass(frozen=True)
 class StepRate:
-    """Costs of one step: model calls, total tokens, and seconds of agent, tools and mask (without
-    the calls).
+    """Costs of one step: model calls, total tokens, and the seconds that agent, tools and mask take
+    in addition to the calls.
     """
 
     calls: float
     input_tokens: float
     output_tokens: float
     own_s: float
-    cache_read_tokens: float = 0.0  #: input read from the provider's prompt cache
-    cache_write_tokens: float = 0.0  #: input written to the cache, if it is then read
-    unread_tokens: float = 0.0  #: input written to the cache if nothing is ever read
+    cache_read_tokens: float = 0.0  #: input tokens read from the provider's prompt cache
+    #: input tokens written to the cache, if the cache is used as assumed
+    cache_write_tokens: float = 0.0
+    unread_tokens: float = 0.0  #: input tokens written to the cache if nothing is ever read from it
 
     def times(self, steps: int, before: StepRate) -> StepRate:
-        """Return the costs of `steps` steps, plus those of `before`."""
+        """Return the costs of `steps` such steps, plus the costs `before`."""
         return StepRate(
             self.calls * steps + before.calls,
             self.input_tokens * steps + before.input_tokens,
@@ -377,29 +385,32 @@ NOTHING = StepRate(0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class CallLimits:
-    """Limits of a model call: maximum reply tokens, maximum time, and the latencies of answered
-    calls.
+    """Limits and observations for model calls: maximum reply tokens, maximum time, and latencies of
+    answered calls.
     """
 
     max_output_tokens: int
     timeout_s: float
     latencies_s: Sequence[float] = ()
-    cache_rules: PromptCacheRules | None = None  #: None if no prompt is cached, or it is unknown
+    #: None if prompts are not cached, or if it is unknown whether they are
+    cache_rules: PromptCacheRules | None = None
 
     def reply_tokens(self, scenario: Scenario) -> int:
-        """Tokens of a reply in this scenario."""
+        """Return the number of tokens per reply in this scenario."""
         most = self.max_output_tokens
         return most if scenario.reply_tokens is None else min(scenario.reply_tokens, most)
 
     def call_s(self, scenario: Scenario) -> float:
-        """Duration of a call in seconds: as observed, or else as assumed in this scenario."""
+        """Return the seconds per call: the observed mean or, if too few calls were observed, the
+        scenario's assumption.
+        """
         if len(self.latencies_s) >= MIN_OBSERVED:
             return statistics.fmean(self.latencies_s)
         return min(scenario.call_s, self.timeout_s)
 
 
 class FinishedStep(NamedTuple):
-    """A step of a run, as recorded."""
+    """Recorded step of a run."""
 
     record: CountsRecord
     entry: TranscriptEntry
@@ -408,9 +419,11 @@ class FinishedStep(NamedTuple):
 def observed_rates(
     assumed: Mapping[str, StepRate], steps: Sequence[FinishedStep], *, are_counted: bool
 ) -> dict[str, StepRate]:
-    """Return the costs of a step from the calls and tokens of finished steps (at least
-    `MIN_OBSERVED`): mean, 10th and 90th percentile. Tokens are assumed unless a provider counted
-    the tokens of every reply.
+    """Return the costs of a step by scenario, based on at least `MIN_OBSERVED` finished steps: the
+    mean, and the 10th and 90th percentiles.
+
+    Unless `are_counted`, which means that a provider counted the tokens of every reply, token
+    figures stay as assumed.
     """
     calls = _describe_spread([len(step.entry.exchanges) for step in steps])
     tokens_in = _describe_spread([step.record.input_tokens for step in steps])
@@ -433,7 +446,9 @@ def observed_rates(
 def _with_observed_cache(
     rate: StepRate, input_tokens: float, steps: Sequence[FinishedStep]
 ) -> StepRate:
-    """Return costs with cached tokens in the shares of the input that the provider counted."""
+    """Return costs in which cached tokens have the share of the input that the provider
+    reported.
+    """
     whole = sum(step.record.input_tokens for step in steps)
     if not whole or not rate.input_tokens:
         return rate
@@ -448,8 +463,8 @@ def _with_observed_cache(
 
 
 def _describe_spread(values: Sequence[float]) -> dict[str, float]:
-    """Return the mean with the 10th and 90th percentile, widened to include the mean if the values
-    are skewed.
+    """Return the mean, with the 10th and 90th percentiles as low and high. If the values are so
+    skewed that the mean lies outside this range, the range is widened to include it.
     """
     tenths = statistics.quantiles(values, n=10, method="inclusive")
     mean = statistics.fmean(values)

@@ -1,9 +1,9 @@
-"""Days of a window that a plan measures, and estimates for all days from them.
+"""Sampling of the days in a window that a plan measures, and estimates for all days from the
+sample.
 
-A step's size depends on its day: a market with documents may have many documents on one day and
-none on the next. So the size of each day's data is read first, which is quick. The steps to play
-are spread over these sizes, from the smallest to the largest, and a regression line gives the mean
-over all days.
+The size of a step depends on its day: a market may have many documents on one day and none on the
+next. The size of each day's data is therefore read first, which is quick. The steps to be played
+are then spread evenly over the sorted sizes, and a regression line gives the mean over all days.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ktdeval.runner.episodes.scoring_episode import ScoringEpisodeRun
 
 T = TypeVar("T")
 
-_MEASURED = 6  # number of steps of a window that are played
-_ALIKE = 3  # the same if days only show tables, which all have one size
-_MAX_DAYS = 400  # maximum number of days of a window whose sizes are read
-_MAX_SAMPLES = 24  # the same for samples of a scoring task, which can take long to generate
+_MEASURED = 6  # number of steps played per window
+_ALIKE = 3  # number of steps played if days only show tables, which are all the same size
+_MAX_DAYS = 400  # maximum number of days per window whose sizes are read
+_MAX_SAMPLES = 24  # same for samples of a scoring task, which may take long to generate
 
 
 @dataclass(frozen=True)
 class EstimatedMean:
-    """Mean of a figure over the steps of a window, with its standard error."""
+    """Mean of a quantity over the steps of a window, with its standard error."""
 
     mean: float
     error: float
 
     def with_error_of(self, other: EstimatedMean) -> EstimatedMean:
-        """Return this mean with the relative standard error of another one."""
+        """Return this mean with the relative standard error of `other`."""
         if not other.mean:
             return self
         return EstimatedMean(self.mean, self.mean * other.error / other.mean)
 
     @property
     def least(self) -> float:
-        """Mean minus two standard errors, at least 0."""
+        """Mean minus two standard errors, but at least 0."""
         return max(0.0, self.mean - 2 * self.error)
 
     @property
@@ -54,16 +54,18 @@ class EstimatedMean:
 
 @dataclass(frozen=True)
 class SampledDays:
-    """Steps of an episode that are measured, in ascending order."""
+    """Steps of an episode that are chosen for measurement, in ascending order."""
 
     steps: tuple[int, ...]
     shown: tuple[int, ...]  #: UTF-8 bytes that the task shows at each step
     mean_shown: float  #: mean bytes over all steps whose sizes were read
-    is_whole: bool  #: True if these are all measurable steps
+    is_whole: bool  #: True if every measurable step is included
 
     def over_all(self, values: Sequence[float]) -> EstimatedMean:
-        """Estimate the mean over all steps from the values of the measured steps: least squares on
-        the bytes shown, with the standard error from the residuals.
+        """Estimate the mean over all steps from values for the measured steps.
+
+        The values are regressed on the number of bytes shown (least squares). The standard error
+        comes from the residuals.
         """
         mean = statistics.fmean(values)
         if self.is_whole or len(values) < _ALIKE:
@@ -82,17 +84,17 @@ class SampledDays:
         return EstimatedMean(mean + slope * (self.mean_shown - middle), error)
 
     def by_size(self) -> Iterator[int]:
-        """Yield the steps, fewest shown bytes first."""
+        """Yield the steps, starting with the fewest bytes shown."""
         for _, step in sorted(zip(self.shown, self.steps, strict=True)):
             yield step
 
 
 def sample_days(episode: Episode, *, is_reference: bool = True) -> SampledDays:
-    """Choose the steps to measure in an episode that has not begun. The first step is chosen only
-    if it is the only one: it has no positions and no memory.
+    """Choose the steps to be measured in an episode that has not begun.
 
-    `is_reference`: False for a window whose days vary as those of a measured window. If its days
-    only show tables, one step in its middle represents them.
+    The first step has no positions and no memory, so it is only chosen if it is the only one.
+    `is_reference` is False for a window whose days vary like those of a window that is already
+    measured; if such days only show tables, one step in the middle represents them.
     """
     all_steps = range(min(1, episode.total_steps - 1), episode.total_steps)
     is_tables = isinstance(episode, TradingEpisodeRun) and not episode.has_documents

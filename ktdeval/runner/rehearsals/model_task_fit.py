@@ -1,5 +1,5 @@
-"""Check before a run's first step that its model can handle the requests and data of its tasks.
-This costs nothing, since no model is called.
+"""Checks before a run's first step that its model can handle the requests and data of its tasks.
+They cost nothing, since no model is called.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, ShownStep, by_task
 from ktdeval.task_api.scoring import is_scoring
 
-_FITTING = "builtin/"  # local models that a refusal can suggest
+_FITTING = "builtin/"  # prefix of the local models that an error message may suggest
 
 
 def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugins: Plugins) -> None:
-    """Raise UsageError if a model declares that it can't handle a task with these first steps; the
-    message suggests models that could.
+    """Raise UsageError if a model declares that it can't handle the first steps of a task. The
+    message suggests built-in models that can.
 
-    A model declares this by its traits: `step_problem`, for all requests of a first step, or
-    `request_problem`, for a single request.
+    A model declares this through its traits: `step_problem` is called with all requests of a first
+    step, `request_problem` with a single request.
     """
     if not _says_what_it_needs(model):
         return
@@ -42,8 +42,10 @@ def check_model(name: str, model: object, rehearsal: Sequence[FirstStep], plugin
 
 
 def check_person(name: str, config: RunConfig, is_shared: bool) -> None:
-    """Raise UsageError if a run would ask a person, as the model `name`, for several episodes at
-    once or in another process. `is_shared`: True if several processes share the run.
+    """Raise UsageError if a run's model is a person and would be asked for several episodes at
+    once, or in another process.
+
+    `name`: the name of the model. `is_shared`: True if several processes share the run.
     """
     if config.concurrency > 1:
         raise UsageError(
@@ -66,7 +68,7 @@ def _says_what_it_needs(model: object) -> bool:
 
 
 def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
-    """Return the requests that a model would receive in a first step."""
+    """Return the requests that a model would receive in an episode's first step."""
     spec = first.spec
     with_lessons = model_traits(model).needs_lessons
     where = f"task {spec.task}, agent {spec.agent}: its first step can't be shown"
@@ -76,7 +78,8 @@ def _shown_to(model: object, first: FirstStep) -> Sequence[ModelRequest]:
 
 def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -> str | None:
     """Return why a model can't handle this step; None if it can."""
-    # the exchange is closed on the first day: the model gets no request, so no input can be missing
+    # without requests, for example because the exchange is closed on the first day, no input can be
+    # missing
     if not requests:
         return None
 
@@ -97,8 +100,8 @@ def _model_problem(name: str, model: object, requests: Sequence[ModelRequest]) -
 
 
 def _describe_inputs(task: Any, requests: Sequence[ModelRequest]) -> str:
-    """Return a text about a task's inputs: the tables in its prompt and its research tools; for a
-    scoring task, that it asks questions.
+    """Return a description of a task's inputs: the tables in its prompt and its research tools. The
+    description of a scoring task only says that it asks questions.
     """
     if is_scoring(task):
         return "asks questions and does not accept orders"
@@ -119,8 +122,8 @@ def _describe_inputs(task: Any, requests: Sequence[ModelRequest]) -> str:
 
 
 def _fitting(first: FirstStep, plugins: Plugins) -> list[str]:
-    """Return the built-in models that declare their needs and can handle a step without
-    parameters.
+    """Return the built-in models that declare what they need and can handle a step with their
+    default parameters.
     """
     fitting = []
     for name in sorted(plugins.specs("models")):
@@ -133,7 +136,7 @@ def _fitting(first: FirstStep, plugins: Plugins) -> list[str]:
                 name, model, _shown_to(model, first)
             ):
                 fitting.append(name)
-        except KtdevalError:  # it needs parameters, or fails with the step
+        except KtdevalError:  # the model needs parameters, or fails on the step
             continue
 
     return fitting

@@ -1,8 +1,8 @@
-"""Rehearsal of a run: the first step of each of its episodes, played without a model.
+"""Rehearsal of a run: the first step of each episode, played without a model.
 
-Checks and estimates before a run use it: whether a model can handle the requests, how many calls
-and tokens a step needs, whether prompts fit a context. Each episode is started on first use, and
-its results are kept.
+Checks and estimates before a run are based on its rehearsal: whether a model can handle the
+requests, how many calls and tokens a step needs, whether prompts fit a context. Each episode is
+started on first use, and its results are kept.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from ktdeval.task_api.trading_task import Scene
 
 @dataclass(frozen=True)
 class ShownStep:
-    """Requests in a first step, for a model that does no research and submits when asked to."""
+    """Requests in a first step to a model that does no research and submits when asked to."""
 
-    requests: Sequence[ModelRequest]  #: with their messages, tools and schemas
+    requests: Sequence[ModelRequest]  #: including messages, tools and schemas
     size: StepSize  #: number of requests, bytes of prompts, and seconds
 
 
 class FirstStep:
-    """First step of an episode. Its contents and costs are measured on first use. `is_reference`:
-    True for the first episode of a task, which is measured on more days.
+    """First step of an episode, whose contents and costs are measured on first use.
+
+    `is_reference`: True for a task's first episode, in which more days are measured.
     """
 
     def __init__(
@@ -56,13 +57,14 @@ class FirstStep:
         self._make_factory = make_factory
         self._total_steps = 0
         self._has_warm_up = False
-        self._scene: Scene | None = None  # opening a market takes longer than playing a step
-        self._shown: dict[bool, ShownStep] = {}  # by whether lessons come first
+        # kept, because opening a market takes longer than playing a step
+        self._scene: Scene | None = None
+        self._shown: dict[bool, ShownStep] = {}  # keyed by whether lessons come first
         self._low: dict[int, StepSize] = {}
 
     @property
     def task(self) -> Any:
-        """The task of its episode."""
+        """Task of the episode."""
         return self._factory.task(self.spec.task)
 
     @property
@@ -73,7 +75,9 @@ class FirstStep:
         return self._total_steps
 
     def play_shown(self, with_lessons: bool) -> ShownStep:
-        """Return the requests to a model, with or without the lessons of a warm-up."""
+        """Return the requests that a model would receive, with or without the lessons of a
+        warm-up.
+        """
         has_lessons = with_lessons and self._learns
         if has_lessons not in self._shown:
             self._shown[has_lessons] = self._play_step(has_lessons)
@@ -81,8 +85,8 @@ class FirstStep:
 
     @cached_property
     def warm_up(self) -> StepSize:
-        """Size of the warm-up before this step: the lessons of the task, if the window has lessons
-        and the agent learns.
+        """Size of the warm-up before this step. It is zero unless the window has lessons and the
+        agent learns.
         """
         if not self._learns:
             return StepSize(0, NOTHING_SENT, 0.0, 0)
@@ -99,23 +103,23 @@ class FirstStep:
 
     @cached_property
     def days(self) -> SampledDays:
-        """Steps of the episode that represent all steps."""
+        """Steps that represent all steps of the episode."""
         episode = self._open(MeasuringModel(LOW, 0))
         return sample_days(episode, is_reference=self._is_reference)
 
     def sizes(self, behaviour: AssumedBehaviour) -> list[StepSize]:
-        """Return the sizes of these steps, for a model with this behaviour."""
+        """Return the sizes of the steps in `days`, for a model with this behaviour."""
         if behaviour == LOW:
             return [self._low_size(step) for step in self.days.steps]
         return self._measure_steps(behaviour, self.days.steps)
 
     def smallest_sizes(self) -> Iterator[StepSize]:
-        """Yield the sizes without research, fewest shown bytes first."""
+        """Yield the sizes of steps without research, starting with the fewest bytes shown."""
         for step in self.days.by_size():
             yield self._low_size(step)
 
     def make_compact(self) -> FirstStep | None:
-        """Return the first step of the same episode with a compact prompt; None if the task has no
+        """Return the first step of the same episode with a compact prompt. None if the task has no
         compact prompt.
         """
         compact = self._factory.make_compact(self.spec.task)
@@ -137,11 +141,11 @@ class FirstStep:
 
     @property
     def _learns(self) -> bool:
-        """Return whether there may be a warm-up."""
+        """Return whether the episode may begin with a warm-up."""
         return self.total_steps > 0 and self._has_warm_up
 
     def _play_step(self, has_lessons: bool) -> ShownStep:
-        # a model is checked with the request that asks for the submission
+        # models are checked against the request that asks them to submit
         model = MeasuringModel(replace(LOW, submits_early=False), 0)
         episode = self._open(model)
         if isinstance(episode, TradingEpisodeRun):
@@ -163,7 +167,7 @@ class FirstStep:
 def rehearse(
     specs: Iterable[EpisodeSpec], make_factory: Callable[[], EpisodeFactory]
 ) -> Sequence[FirstStep]:
-    """Return the first steps of these episodes. The factory is made once, on first use."""
+    """Return the first steps of these episodes. The factory is created once, on first use."""
     factory = cache(make_factory)
     tasks = set[str]()
     steps = []
@@ -175,7 +179,7 @@ def rehearse(
 
 
 def by_task(rehearsal: Sequence[FirstStep]) -> dict[str, list[FirstStep]]:
-    """Return the first steps of each task by task name, in order."""
+    """Return the first steps of each task, keyed by task name and sorted by it."""
     tasks: dict[str, list[FirstStep]] = {}
     for first in rehearsal:
         tasks.setdefault(first.spec.task, []).append(first)
@@ -184,7 +188,7 @@ def by_task(rehearsal: Sequence[FirstStep]) -> dict[str, list[FirstStep]]:
 
 
 def by_window(rehearsal: Sequence[FirstStep]) -> dict[Window | None, FirstStep]:
-    """Return the first step of each window's first episode, in plan order."""
+    """Return the first step of the first episode in each window, in plan order."""
     windows: dict[Window | None, FirstStep] = {}
     for first in rehearsal:
         windows.setdefault(first.spec.window, first)

@@ -1,4 +1,4 @@
-"""Costs of a task's steps by window and scenario, measured without a model on some of its days."""
+"""Costs of a task's steps by window and scenario, measured without a model on a sample of days."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ _LOW, _TYPICAL, _HIGH = ASSUMED
 
 @dataclass(frozen=True)
 class MeasuredTask:
-    """Costs of the steps of a task."""
+    """Measured costs of a task's steps."""
 
-    #: costs of a step, by window and scenario; low is never above typical, nor typical above high
+    #: costs of a step, by window and scenario; always low ≤ typical ≤ high
     rates: Mapping[Window | None, Mapping[str, StepRate]]
-    #: by window and scenario, cached tokens of an episode's first step less those of a later step
+    #: cached tokens of an episode's first step minus those of a later step, by window and scenario
     first: Mapping[Window | None, Mapping[str, StepRate]]
-    #: by scenario, tokens of a step's largest prompt: the minimum, the mean, the
-    #: largest
+    #: tokens of a step's largest prompt, by scenario: the minimum for low, the mean for typical,
+    #: the maximum for high
     largest: Mapping[str, int]
 
 
 def measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> MeasuredTask:
-    """Measure steps of a task's windows: in all scenarios for the first window, and only in the low
-    scenario for the others, whose other scenarios follow from the ratios of the first. Raises
-    PluginError if a task, agent or tool fails.
+    """Measure steps in a task's windows.
+
+    The first window is measured in all scenarios. Other windows are only measured in the low
+    scenario; their other scenarios are scaled by the ratios in the first window. Raises PluginError
+    if a task, agent or tool fails.
     """
     spec = rehearsal[0].spec
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
@@ -75,7 +77,7 @@ def _measure_task(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> 
 def _estimated_means(
     days: SampledDays, sizes: Sequence[StepSize], scenario: str, limits: CallLimits | None
 ) -> list[EstimatedMean]:
-    """Estimate each figure of `StepRate` over all days of a window."""
+    """Estimate the mean of each field of `StepRate` over all days of a window."""
     rates = [ASSUMED[scenario].rate_of(size, limits) for size in sizes]
     return [days.over_all(values) for values in zip(*map(astuple, rates), strict=True)]
 
@@ -83,8 +85,9 @@ def _estimated_means(
 def _carried_over(
     means: Mapping[str, Sequence[EstimatedMean]], low: Sequence[EstimatedMean]
 ) -> dict[str, StepRate]:
-    """Return the costs of a step in a window from its figures in the low scenario. `means`: figures
-    of the window in which all scenarios are measured.
+    """Return the costs of a step in a window by scenario, given its figures in the low scenario.
+
+    `means`: the figures of the window that was measured in all scenarios.
     """
     figures: list[tuple[float, ...]] = []
     for own, at_low, typical, high in zip(low, *means.values(), strict=True):
@@ -97,15 +100,17 @@ def _carried_over(
 
 
 def _order_figures(figures: tuple[float, ...]) -> tuple[float, ...]:
-    """Return figures for low, typical and high, with low as their minimum and high as their
-    maximum. Figures may be out of order because seconds are measured, and an agent may do less if
-    it has more to lose.
+    """Return the figures for low, typical and high, replacing low by their minimum and high by
+    their maximum.
+
+    Figures may be out of order, because times are measured and because an agent that has more to
+    lose may do less.
     """
     _, typical, _ = figures
     return min(figures), typical, max(figures)
 
 
 def _prompt_tokens(sizes: Sequence[StepSize], scenario: str) -> list[float]:
-    """Return the tokens of the largest prompt of each step."""
+    """Return the tokens in the largest prompt of each step."""
     rate = ASSUMED[scenario].bytes_per_token
     return [size.largest.tokens(rate) for size in sizes]

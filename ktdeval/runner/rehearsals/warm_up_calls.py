@@ -1,4 +1,4 @@
-"""Warm-ups of a run's windows: the calls that a learning agent makes during them."""
+"""Calls that a learning agent makes during the warm-ups of a run's windows."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WarmUpRates = Mapping[Window | None, Mapping[str, StepRate]]
 
 
 def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> WarmUpRates:
-    """Return the costs of the warm-ups of a task's episodes; all scenarios have the same
-    questions.
+    """Return the costs of warm-ups in a task's episodes, by window and scenario. The questions are
+    the same in all scenarios.
     """
     task: Task = rehearsal[0].task
     says_when = task_traits(task).warm_up_from is not None
@@ -52,8 +52,8 @@ def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> 
 
 
 def warm_up_lines(task: Task, rates: WarmUpRates, agent: str) -> Iterator[str]:
-    """Yield a note on the costs of each window's warm-up; `missing_warm_ups` reports windows
-    without a warm-up.
+    """Yield a note about the costs of each window's warm-up. Windows without a warm-up are reported
+    by `missing_warm_ups` instead.
     """
     for window, by_scenario in rates.items():
         if window is None:

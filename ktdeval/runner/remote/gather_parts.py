@@ -1,4 +1,6 @@
-"""Gather the parts of a run into one run folder, as if one process had run all its episodes."""
+"""Gather the parts of a run into one run folder, as if a single process had run all its
+episodes.
+"""
 
 from __future__ import annotations
 
@@ -34,23 +36,24 @@ from ktdeval.values.strict_json import dumps_pretty
 
 @dataclass(frozen=True)
 class Sources:
-    """Run folders that hold the parts of a run."""
+    """Run folders that contain the parts of a run."""
 
-    #: folder that finished each episode, by id
+    #: folder that contains each finished episode, by episode id
     finished: Mapping[str, Path]
-    #: folder with the latest calls of each unfinished episode, by id
+    #: folder that contains the latest calls of each unfinished episode, by episode id
     unfinished: Mapping[str, Path] = field(default_factory=dict)
     canary: Path | None = None  #: folder with the answers to the fixed questions
-    checks: Path | None = None  #: folder of the part that probed the model's tool protocol
+    checks: Path | None = None  #: folder of the part that probed the models' tool protocols
 
 
 def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_fence) -> RunFolder:
-    """Create, or complete, the run folder `target` from parts; return it. `planned`: the part whose
-    manifest has the entire current plan. `fence` is called before each write.
+    """Create or complete the run folder `target` from parts, and return it.
 
-    Episode files are linked if the file system supports links, so that they are stored once. This
-    is safe to repeat after a crash at any point; only one process may do it at a time. Raises
-    StoreError.
+    `planned`: the part whose manifest has the entire current plan. `fence` is called before each
+    write. Raises StoreError.
+
+    If the file system supports links, episode files are linked so that they are stored only once.
+    Gathering may be repeated after a crash at any point, but only one process may do it at a time.
     """
     manifest = RunFolder.load(planned).manifest
     recorded = None
@@ -86,7 +89,7 @@ def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_
 
 
 def _gather_episode(target: Path, part: Path, episode: str) -> None:
-    """Link the files of a finished episode, its mark last."""
+    """Link the files of a finished episode, with its mark last."""
     own = target / "episodes" / episode
     if (own / MARK).exists():
         return
@@ -101,17 +104,17 @@ def _gather_episode(target: Path, part: Path, episode: str) -> None:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """Link a file, or copy it if the file system has no links."""
+    """Link a file, or copy it if linking fails."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)
-    except OSError:  # another file system, or one without links
+    except OSError:  # different file systems, or one that does not support links
         write_atomic(target, read_plain(source))
 
 
 def _copy_facts(target: Path, planned: Path, sources: Sources) -> None:
-    """Copy a run folder's files other than episodes: certificate, task files, answers to fixed
-    questions.
+    """Copy files that do not belong to an episode: certificate, task files, and answers to the
+    fixed questions.
     """
     if (planned / CERTIFICATE).exists():
         write_atomic(target / CERTIFICATE, read_plain(planned / CERTIFICATE))
@@ -124,8 +127,8 @@ def _copy_facts(target: Path, planned: Path, sources: Sources) -> None:
 
 
 def _gathered_identity(recorded: RunManifest | None) -> LogIdentity:
-    """Return the identity of a gathered run's call log: the identity recorded for the run so far,
-    or a new one.
+    """Return the identity of a gathered run's call log. It is new unless the run already has a
+    recorded identity.
     """
     if recorded is not None and recorded.call_log is not None:
         return LogIdentity(recorded.call_log.id, recorded.call_log.begun_at)
@@ -138,11 +141,12 @@ def _gathered_identity(recorded: RunManifest | None) -> LogIdentity:
 def _gathered_calls(
     target: Path, manifest: RunManifest, sources: Sources, identity: LogIdentity
 ) -> Iterator[Path]:
-    """Yield a file next to the run's call log with all calls: checks, fixed questions, then the
-    episodes in plan order, each with its calls in their original order.
+    """Yield a new file, next to the run's call log, that contains all calls: those of checks, of
+    the fixed questions, and then of the episodes in plan order. The calls of each episode keep
+    their order.
 
-    Only this process uses the file, so a process that lost its claim never writes to another's
-    file.
+    Only this process uses the file. A process that has lost its claim therefore never writes to the
+    file of another process.
     """
     path_of = {**sources.unfinished, **sources.finished}
     if sources.checks is not None:
@@ -154,7 +158,7 @@ def _gathered_calls(
     rows = _rows_of(path_of)
     order = [CHECK_CALLS, CANARY_CALLS, *(spec.id for spec in manifest.specs)]
     prefix = f".{LOG_FILE}.gathered"
-    # left by a process that was killed or has lost its claim
+    # remnants of processes that were killed or have lost their claim
     for left in target.glob(f"{prefix}*"):
         left.unlink(missing_ok=True)
 
@@ -170,7 +174,7 @@ def _gathered_calls(
 
 
 def _rows_of(path_of: Mapping[str, Path]) -> dict[str, EpisodeRows]:
-    """Return the rows of each episode from the part assigned to it; each part is read once."""
+    """Return the rows of each episode from the part assigned to it. Each part is read only once."""
     labels: dict[Path, list[str]] = {}
     for label, part in path_of.items():
         labels.setdefault(part, []).append(label)
@@ -185,6 +189,6 @@ def _rows_of(path_of: Mapping[str, Path]) -> dict[str, EpisodeRows]:
 
 
 def _remove_database(path: Path) -> None:
-    """Delete a database with the files that SQLite keeps next to it."""
+    """Delete a database, including the files that SQLite keeps next to it."""
     for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Run a config with a watcher of its model calls, such as a chat view."""
+"""Runs in which a watcher, such as a chat view, sees the model calls."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ from ktdeval.task_api.events import Event
 
 
 class Watcher(Protocol):
-    """Receives requests and replies; it can't change them, and an exception that it raises ends the
-    run.
+    """Receives requests and replies without being able to change them. If it raises an exception,
+    the run ends.
     """
 
     def keep_request(self, spec: EpisodeSpec, request: ModelRequest) -> None:
         """Receive a request before the model is called."""
 
     def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:
-        """Receive a piece of a reply that is still arriving, if the provider streams."""
+        """Receive a piece of a reply that is still being streamed by the provider."""
 
     def keep_reply(self, spec: EpisodeSpec, reply: Reply) -> None:
-        """Receive a reply, once it is recorded."""
+        """Receive a reply, after it was recorded."""
 
 
 class _WatchedModel:
-    """Model of an episode with a watcher; everything except `reply` is delegated to the model."""
+    """Model of an episode whose calls are shown to a watcher. Everything except `reply` is
+    delegated to the model.
+    """
 
     def __init__(self, model: Model, spec: EpisodeSpec, watcher: Watcher) -> None:
         self._model = model
@@ -45,7 +47,7 @@ class _WatchedModel:
         return getattr(self._model, name)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer a request; errors are those of the model."""
+        """Return the model's reply. Raises as the model does."""
         self._watcher.keep_request(self._spec, request)
         listener = partial(self._watcher.heard, self._spec)
         reply = self._model.reply(replace(request, listener=listener))
@@ -54,8 +56,8 @@ class _WatchedModel:
 
 
 class _WatchedAccess:
-    """Access to a run's model with a watcher; everything except `for_episode` is delegated to the
-    access.
+    """Access to a run's model whose calls are shown to a watcher. Everything except `for_episode`
+    is delegated to the access.
     """
 
     def __init__(self, access: ModelAccess, watcher: Watcher) -> None:
@@ -76,7 +78,8 @@ class _WatchedAccess:
 def evaluate_watched(
     config: RunConfig, plugins: Plugins, stop: StopSignal, watcher: Watcher
 ) -> RunResult:
-    """Run a config from plan to cards, like `evaluate`. `stop`: can end the run between two calls.
+    """Run a config from plan to cards, like `evaluate`, while a watcher sees the model calls.
+    `stop` can end the run between two calls.
 
     Raises KtdevalError, or KeyboardInterrupt after `stop.interrupt()`.
     """

@@ -1,7 +1,8 @@
 """Part of a run: a run folder in which one of several workers runs some of the episodes.
 
-A worker that takes an episode over from another continues it: with its journal, so that no finished
-step runs again, and with its calls and paid replies, so that no call is repeated.
+A worker can take over an episode from another worker and continue it. It takes over the journal, so
+that no finished step runs again, and the calls with their paid replies, so that no call is
+repeated.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ CHECK_CALLS = "check"
 """Labels of calls outside episodes, as in call logs."""
 
 
-# a tuple: values are compared
+# a tuple, because values are compared
 class Progress(NamedTuple):
-    """Progress of an episode in a run folder; a greater value means further progress."""
+    """Progress of an episode in a run folder. A greater value means more progress."""
 
     is_complete: bool = False
     steps: int = 0  #: number of journalled steps
@@ -51,11 +52,11 @@ class EpisodeUsage:
     input_tokens: int
     output_tokens: int
     cost_usd: float | None  #: cost in US dollars; None if a price is unknown
-    calls: int  #: replies of models in its transcript
+    calls: int  #: number of model replies in its transcript
 
 
 def episode_progress(folder: Path, episode: str) -> Progress:
-    """Return the progress of an episode in a run folder. Raises StoreError if its call log is
+    """Return the progress of an episode in a run folder. Raises StoreError if the call log is
     unreadable.
     """
     own = folder / "episodes" / episode
@@ -65,13 +66,13 @@ def episode_progress(folder: Path, episode: str) -> Progress:
 
 
 def recorded_calls(folder: Path, label: str) -> int:
-    """Return the number of calls that a run folder records for an episode, or for `canary`."""
+    """Return the number of recorded calls in a run folder for an episode, or for `canary`."""
     path = folder / LOG_FILE
     return count_calls(path, label) if path.exists() else 0
 
 
 def _count_lines(path: Path) -> int:
-    """Return the number of complete lines in a journal; 0 if it does not exist."""
+    """Return the number of complete lines in a journal; 0 if the journal does not exist."""
     try:
         return read_plain(path).count(b"\n")
     except FileNotFoundError:
@@ -80,6 +81,7 @@ def _count_lines(path: Path) -> int:
 
 class RunPart(Closing):
     """Run folder in which this process runs some of a run's episodes. The caller must `close` it.
+
     Threads may run different episodes concurrently.
     """
 
@@ -98,22 +100,22 @@ class RunPart(Closing):
 
     @cached_property
     def specs(self) -> Mapping[str, EpisodeSpec]:
-        """Episodes in the current plan, by id, in plan order."""
+        """Episodes in the current plan, in plan order, keyed by id."""
         return {spec.id: spec for spec in self._run.plan.specs}
 
     @property
     def snapshot(self) -> str | None:
-        """Id of the market; None if no task needs one."""
+        """Id of the market snapshot; None if no task needs a market."""
         return self._run.folder.manifest.snapshot
 
     @property
     def price(self) -> PriceEntry | None:
-        """Price of the model's tokens, if it is known."""
+        """Token price of the run's own model; None if unknown."""
         return self._run.folder.manifest.price
 
     @property
     def is_remote(self) -> bool:
-        """True if the model is remote."""
+        """True if the run's model is remote."""
         return self._run.access.log is not None
 
     @property
@@ -123,7 +125,7 @@ class RunPart(Closing):
 
     @property
     def further_protocols(self) -> dict[str, ToolProtocol]:
-        """Tool protocols of additional models, by the names that the agent uses."""
+        """Known tool protocols of additional models, keyed by the name that the agent uses."""
         protocols: dict[str, ToolProtocol] = {}
         for each in self._run.access.further:
             if each.protocol is not None:
@@ -138,7 +140,9 @@ class RunPart(Closing):
         return self._execute(spec, fence)
 
     def usage(self, spec: EpisodeSpec, holder: Path) -> EpisodeUsage:
-        """Return the usage of an episode that the part `holder` has finished. Raises StoreError."""
+        """Return the usage of an episode that was finished in the part `holder`. Raises
+        StoreError.
+        """
         mark = RunFolder(holder, self._run.folder.manifest).mark(spec)
         if not self.is_remote:
             cost_usd = 0.0 if self._run.folder.manifest.is_free else None
@@ -161,15 +165,16 @@ class RunPart(Closing):
         )
 
     def figure(self, spec: EpisodeSpec, holder: Path, metric: str) -> float | None:
-        """Return a metric of an episode that the part `holder` has finished. None if it is
-        undefined, or the task is a scoring task (which has no ledger). Raises StoreError;
-        PluginError if it can't be computed.
+        """Return a metric of an episode that was finished in the part `holder`.
+
+        None if the metric is undefined, or if the task is a scoring task, since these have no
+        ledger. Raises StoreError, or PluginError if the metric can't be computed.
         """
         own = self._run
         if is_scoring(own.plan.tasks[spec.task]):
             return None
 
-        assert own.snapshot is not None  # a trading episode has a market
+        assert own.snapshot is not None  # trading episodes always have a market
         ledger = RunFolder(holder, own.folder.manifest).load_ledger(spec)
         owner = own.plugins.owners("metrics", [metric]).get(metric, "")
         definition = own.plugins.make_metric(metric)
@@ -177,16 +182,18 @@ class RunPart(Closing):
         return compute_metric(definition, ledger, own.snapshot, rules, owner).value
 
     def list_costs(self) -> dict[str, float | None]:
-        """Return the cost in US dollars of the calls of each episode, finished or not, and of
-        `canary` and `check`; None if a price is unknown.
+        """Return the cost of calls in US dollars, for each episode, finished or not, and for
+        `canary` and `check`. A cost is None if a price is unknown.
         """
         return self._run.access.list_costs()
 
     def write_card(
         self, run: RunFolder, task: str, errors: Mapping[str, str], fence: Fence = no_fence
     ) -> Path:
-        """Write the card of one task in the gathered run. `errors`: by id, why episodes are not
-        finished. `fence` is called before the card is written. Raises KtdevalError.
+        """Write the card of one task in the gathered run.
+
+        `errors`: reasons why episodes are not finished, keyed by episode id. `fence` is called
+        before the card is written. Raises KtdevalError.
         """
         own = self._run
         tasks = [own.plan.tasks[task]]
@@ -194,11 +201,11 @@ class RunPart(Closing):
         return path
 
     def take_over(self, episode: str, other: Path) -> None:
-        """Continue an episode, which is not currently running here, from its state in another run
-        folder.
+        """Continue an episode from its state in another run folder. The episode must not be running
+        here.
 
-        Calls come first: after a kill, no recorded step may lack the record of its calls. Raises
-        StoreError.
+        The calls are taken over first: if the process is killed, every recorded step must have its
+        calls on record. Raises StoreError.
         """
         self._take_over_calls(episode, other)
         own = self.path / "episodes" / episode
@@ -219,13 +226,13 @@ class RunPart(Closing):
             self._run.access.take_over(label, other)
 
     def ask_at_start(self, fence: Fence = no_fence) -> None:
-        """Ask the fixed questions, unless this folder has their answers; `fence` is called before
-        each call. Raises RunStop.
+        """Ask the fixed questions, unless this folder already has their answers. `fence` is called
+        before each call. Raises RunStop.
         """
         self._run.access.begin(fence)
 
     def ask_at_end(self, fence: Fence = no_fence) -> None:
-        """Ask the fixed questions again; `fence`: see `ask_at_start`."""
+        """Ask the fixed questions again. `fence` is called before each call."""
         self._run.access.finish(fence)
         self._run.access.flush()
 

@@ -1,1 +1,1 @@
-"""Scoring and verification: cards from records, and records checked."""
+"""Scoring and verification: cards are made from records, and records are checked."""

@@ -1,5 +1,5 @@
 """Checks that a run's call log agrees with its episodes, transcripts and cards, so that none of
-them can be replaced on its own.
+these can be replaced without being noticed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _RESTORE = "restore the call log with which the run was begun, or start again wi
 
 
 def check_call_log(folder: RunFolder, plugins: Plugins) -> None:
-    """Raise StoreError if the manifest of a resumed or scored run contradicts its models, or its
-    call log does not match its episodes and cards.
+    """Check a run that is to be resumed or scored. Raises StoreError if its manifest contradicts
+    its models, or if its call log does not match its episodes and cards.
     """
     check_models(folder, plugins)
     if folder.manifest.request_settings is None:
@@ -56,7 +56,9 @@ def check_models(folder: RunFolder, plugins: Plugins) -> None:
 
 
 def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
-    """Yield the differences between a run's call log and its manifest and complete episodes."""
+    """Yield differences between a run's call log and its manifest, and between the log and complete
+    episodes.
+    """
     entry = folder.manifest.call_log
     path = call_record(folder.path)
     if entry is None:
@@ -90,12 +92,12 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
 
 
 def _card_problems(folder: RunFolder) -> Iterator[str]:
-    """Yield a problem for each card that counted more calls than the run's call log contains."""
+    """Yield a message for each card that counts more calls than the run's call log contains."""
     tallies = tally_calls(read_calls(folder.path))
     for path in sorted(folder.path.glob("cards/*.json")):
         try:
             card = load_evaluation(path)
-        except CardError:  # an invalid card is rewritten
+        except CardError:  # invalid cards are rewritten
             continue
 
         if card.provenance.calls is None:
@@ -111,7 +113,9 @@ def _card_problems(folder: RunFolder) -> Iterator[str]:
 
 
 def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -> str | None:
-    """Return the difference between the calls in an episode's mark and its transcript, if any."""
+    """Return the difference between the calls counted in an episode's mark and in its transcript;
+    None if there is none.
+    """
     if folder.manifest.request_settings is None:
         if calls is None:
             return None
@@ -131,13 +135,15 @@ def provenance_findings(
     complete: Sequence[EpisodeSpec],
     is_published: bool,
 ) -> Iterator[Finding]:
-    """Yield the differences in time and calls between a card (whose file has this name) and its
-    complete episodes, and between the episodes and the call log. `is_published`: True for a copy
-    for a leaderboard, which has no call log.
+    """Yield differences in time and calls between a card and its complete episodes, and between
+    these episodes and the call log.
+
+    `name`: file name of the card. `is_published`: True for a copy for a leaderboard, which has no
+    call log.
     """
     try:
         marks = {spec.id: folder.mark(spec) for spec in complete}
-    except StoreError:  # the mark can't be read; another finding reports this
+    except StoreError:  # a mark is unreadable, which another finding reports
         return
 
     for problem in _provenance_problems(folder, card, marks):
@@ -157,7 +163,7 @@ def _planned_episodes(card: TradingCard | ScoringCard) -> set[str]:
 def _provenance_problems(
     folder: RunFolder, card: TradingCard | ScoringCard, marks: Mapping[str, EpisodeMark]
 ) -> Iterator[str]:
-    """Yield the differences in time and calls between a card and the marks of its episodes."""
+    """Yield differences in time and calls between a card and its episodes' marks."""
     stated = card.provenance.wall_time_s
     total = wall_time(marks.values())
     if stated is not None and stated != total:
@@ -189,8 +195,10 @@ def _log_findings(
     complete: Sequence[EpisodeSpec],
     planned: Collection[str],
 ) -> Iterator[Finding]:
-    """Yield the differences between a run's call log and its complete episodes, and between the log
-    and the calls of the planned episodes on a card.
+    """Yield differences between a run's call log and its complete episodes, and between the log and
+    the calls that a card records.
+
+    `planned`: ids of the card's episodes, complete or not.
     """
     try:
         for problem in log_problems(folder, complete):
@@ -208,6 +216,6 @@ def _log_findings(
 
 
 def unreadable_finding(folder: RunFolder, error: StoreError) -> Finding:
-    """Return a finding that a file of a run can't be read, with its path in the run."""
+    """Return a finding about an unreadable file of a run, with the file's path in the run."""
     path, _, message = str(error).removeprefix(f"{folder.path}/").partition(": ")
     return Finding(path=path, message=message)

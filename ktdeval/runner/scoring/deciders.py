@@ -1,4 +1,4 @@
-"""A run's deciders (models and agents) for its cards, derived from its plan, the registry and its
+"""Deciders of a run (models and agents) for its cards, derived from its plan, the registry and its
 transcripts.
 """
 
@@ -18,7 +18,7 @@ from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values.strict_json import JsonValue
 
-_OWN = "ktdeval"  # distribution that contains the suite's own plugins
+_OWN = "ktdeval"  # distribution of the suite's own plugins
 _WALLS: Mapping[Isolation, DeciderKind] = {
     "bwrap": "sandboxed_program",
     "none": "program",
@@ -27,9 +27,10 @@ _WALLS: Mapping[Isolation, DeciderKind] = {
 
 
 def run_deciders(spec: EpisodeSpec, plugins: Plugins, said: Iterable[Said]) -> list[Decider]:
-    """Return the deciders of a card's episodes: the models, then the agent if it is more than one
-    of ktdeval's own scaffolds. `spec`: spec of any of the episodes; `said`: counts of the
-    transcripts.
+    """Return the deciders for a card: its models, followed by its agent unless that is merely one
+    of ktdeval's own scaffolds.
+
+    `spec`: the spec of any of its episodes. `said`: counts of its transcripts.
     """
     heard = list(said)
     looked_up = {own.model for each in heard for own in each.served if own.looked_up}
@@ -46,7 +47,9 @@ def run_deciders(spec: EpisodeSpec, plugins: Plugins, said: Iterable[Said]) -> l
 def _model(
     name: str, args: Mapping[str, JsonValue], plugins: Plugins, looked_up: bool
 ) -> Iterator[Decider]:
-    """Yield a model; `looked_up`: True if its provider reports a lookup for an answer."""
+    """Yield a model as a decider, if it is one. `looked_up`: True if its provider reported that it
+    looked something up.
+    """
     kind = decider_kind(plugins, "models", name)
     if kind is None or kind == "nobody":
         return
@@ -67,9 +70,11 @@ def _model(
 def decider_kind(
     plugins: Plugins, kind: Literal["models", "agents"], name: str
 ) -> DeciderKind | Literal["nobody"] | None:
-    """Return the kind of decider of a model (by its full name) or an agent, or `nobody`, as
-    declared by its plugin. None for an agent whose model decides. Code that is not ktdeval's own is
-    always `plugin`.
+    """Return the kind of decider that a model (given by its full name) or an agent is, as declared
+    by its plugin.
+
+    The kind is `nobody` for a model that does not decide, and None for an agent that leaves
+    decisions to its model. Code other than ktdeval's own is always a `plugin`.
     """
     try:
         own = plugins.model_spec_name(name)[0] if kind == "models" else name
@@ -86,7 +91,9 @@ def decider_kind(
 
 
 def _outside(spec: EpisodeSpec, plugins: Plugins, said: Sequence[Said]) -> Iterator[Decider]:
-    """Yield the agent, by kind of isolation, if it is an external agent."""
+    """Yield an external agent as a decider, once per kind of isolation; nothing for other
+    agents.
+    """
     if decider_kind(plugins, "agents", spec.agent) == "plugin":
         return
 

@@ -1,9 +1,9 @@
-"""Checks that a run's models match their plugins: no remote model is recorded as a local one, and
-no model's requests differ from its parameters.
+"""Checks that a run's models match their plugins: that no remote model is recorded as a local one,
+and that request settings follow from a model's parameters.
 
-Manifests and cards are written by the person who ran the model. The model's name, looked up in the
-installed plugins, determines whether it is remote; its parameters, which a registration fixes,
-determine its request settings.
+Manifests and cards are written by the person who ran the model. Looking up the model's name in the
+installed plugins shows whether it is remote. Its parameters, which a registration fixes, determine
+its request settings.
 """
 
 from __future__ import annotations
@@ -45,27 +45,28 @@ _UNKNOWN = (
 
 @dataclass(frozen=True)
 class StatedModel:
-    """A model as described by a document."""
+    """Model as described by a document."""
 
-    where: str  #: prefix of its fields' names: empty for the run's own model
+    where: str  #: prefix of its field names; empty for the run's own model
     name: str  #: full name
     args: Mapping[str, JsonValue]
-    request_settings: Mapping[str, Any] | None  #: its request settings at a provider
+    request_settings: Mapping[str, Any] | None  #: request settings at its provider
     price: PriceEntry | None
 
 
 def manifest_problems(manifest: RunManifest, plugins: Plugins) -> Iterator[str]:
-    """Yield contradictions between a run's manifest and its models, one line each, with the
-    field.
+    """Yield contradictions between a run's manifest and its models, one line each, beginning with
+    the field.
     """
     for model in _models_of_run(manifest):
         yield from _located_problems(model, plugins)
 
 
 def card_claims(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[str]:
-    """Yield contradictions between a card and its models, unknown versions, and plugins that do not
-    provide its metrics; one line each, with the field. Local models are not created, so their
-    parameters are not read.
+    """Yield false or contradictory claims on a card, one line each, beginning with the field.
+
+    These concern its models, its versions, the plugins that provide its metrics, and its calls.
+    Local models are not created, so their parameters are not checked.
     """
     for model in _models_of_card(card):
         yield from _located_problems(model, plugins)
@@ -90,7 +91,9 @@ def _call_problems(card: TradingCard | ScoringCard, calls: Calls) -> Iterator[st
 
 
 def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[str]:
-    """Yield libraries missing from a card, and plugins that do not provide its metrics."""
+    """Yield libraries whose version is missing from a card, and plugins that do not provide the
+    metrics attributed to them.
+    """
     named = provenance.environment
     for name in ("python", "platform", *LIBRARIES):
         if name not in named:
@@ -113,8 +116,10 @@ def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[
 
 
 def unknown_model(card: TradingCard | ScoringCard, plugins: Plugins) -> str | None:
-    """Return a message if a card's model is recorded as local although no installed plugin confirms
-    it: then it is unknown whether its calls had to be recorded. None if the card has no such model.
+    """Return a message if a card records a model as local but no installed plugin confirms this;
+    None if there is no such model.
+
+    Without the plugin, it is unknown whether the model's calls should have been recorded.
     """
     for model in _models_of_card(card):
         if model.request_settings is None and plugins.is_remote(model.name) is None:
@@ -124,7 +129,7 @@ def unknown_model(card: TradingCard | ScoringCard, plugins: Plugins) -> str | No
 
 
 def _models_of_run(manifest: RunManifest) -> Iterator[StatedModel]:
-    """Yield the models of all episodes, each once."""
+    """Yield each distinct model of a run's episodes."""
     seen: list[StatedModel] = []
     for spec in manifest.specs:
         own = StatedModel(
@@ -164,7 +169,7 @@ def _located_problems(model: StatedModel, plugins: Plugins) -> Iterator[str]:
 
 
 def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str, str]]:
-    """Yield each problem with its field."""
+    """Yield each problem with a model as a pair of field and message."""
     is_remote = plugins.is_remote(model.name)
     says_remote = model.request_settings is not None
     if is_remote is None:
@@ -195,7 +200,7 @@ def _model_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str,
 
 
 def _settings_problems(model: StatedModel, plugins: Plugins) -> Iterator[tuple[str, str]]:
-    """Yield differences between the recorded settings and the settings that follow from the
+    """Yield differences between the recorded request settings and the settings that follow from the
     parameters.
     """
     try:

@@ -1,4 +1,4 @@
-"""Scoring, the second of the two stages: creates cards from records, and never calls a model."""
+"""Scoring, the second of two stages: it creates cards from records and never calls a model."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ from ktdeval.values.typed_json import from_plain
 
 @cache  # imported code does not change while this process runs
 def source_revision() -> str | None:
-    """Return the commit of the checkout from which ktdeval runs; None for an installed wheel, or
-    without git.
+    """Return the commit of the checkout that contains ktdeval. None for an installed wheel, or if
+    git is not available.
     """
     root = Path(ktdeval.__file__).parent.parent
     if not (root / ".git").exists():
@@ -89,8 +89,9 @@ def source_revision() -> str | None:
 
 
 def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
-    """Return the provenance block of a card without calls and additional metrics. `wall_s`: seconds
-    that the work took.
+    """Return a card's provenance block without calls and additional metrics.
+
+    `wall_s`: seconds that the work took.
     """
     fields = structs.asdict(describe_provenance(wall_s, None, {}))
     del fields["calls"]
@@ -100,8 +101,10 @@ def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
 def describe_provenance(
     wall_s: float, calls: Calls | None, metrics: Mapping[str, str]
 ) -> Provenance:
-    """Return the provenance block of a card. `wall_s`: seconds that the episodes took; `calls`:
-    calls to the provider; `metrics`: plugin of each additional metric, by metric name.
+    """Return a card's provenance block.
+
+    `wall_s`: seconds that the episodes took. `calls`: calls to the provider. `metrics`: the plugin
+    that provides each additional metric, keyed by metric name.
     """
     owners = {f"metric {name}": owner for name, owner in metrics.items()}
     return Provenance(
@@ -116,7 +119,7 @@ def describe_provenance(
 
 @cache
 def _versions() -> Mapping[str, str]:
-    """Return the versions of the libraries used by this process for computing."""
+    """Return the versions of Python, the platform and the libraries that compute results."""
     packages = {name: metadata.version(name) for name in LIBRARIES}
     return MappingProxyType(
         {"python": platform.python_version(), "platform": platform.platform(terse=True), **packages}
@@ -127,7 +130,7 @@ def check_ran(
     folder: RunFolder, task: Task, plugins: Plugins, spec: EpisodeSpec
 ) -> dict[str, JsonValue]:
     """Return the description of the task that an episode ran. Raises StoreError if the installed
-    task differs.
+    task is different.
     """
     description = describe_any(task, plugins)
     installed = content_hash(description)
@@ -153,9 +156,11 @@ def make_card(
     errors: Mapping[str, str],
     tell: Tell = tell_nobody,
 ) -> TradingCard | ScoringCard:
-    """Build the card of one task from its complete episodes. `errors`: by id, why other episodes
-    have no ledger; `tell`: called for each episode whose metrics are computed. Raises StoreError if
-    no episode is complete, or the installed task differs from the task that ran.
+    """Build the card of a task from its complete episodes.
+
+    `errors`: reasons why other episodes are incomplete, keyed by episode id. `tell` is called for
+    each episode whose metrics are computed. Raises StoreError if no episode is complete, or if the
+    installed task differs from the task that ran.
     """
     inputs = make_inputs(folder, task, snapshot, plugins, errors)
     card: TradingCard | ScoringCard
@@ -179,8 +184,9 @@ def make_inputs(
     plugins: Plugins,
     errors: Mapping[str, str] = MappingProxyType({}),
 ) -> CardInputs | ScoringInputs:
-    """Return the inputs for a task's card; arguments and errors as in `make_card`. Also raises
-    StoreError if a record was changed after the end of its episode.
+    """Return the inputs for a task's card. Arguments and errors are as for `make_card`.
+
+    Also raises StoreError if a record has changed since its episode ended.
     """
     complete = folder.complete_specs(task.name)
     if not complete:
@@ -204,8 +210,8 @@ def _run_inputs(
     description: Mapping[str, JsonValue],
     market: MarketSnapshot | None,
 ) -> EvaluationInputs:
-    """Return the inputs that cards of both kinds share. `complete`: the task's complete episodes,
-    at least one.
+    """Return the inputs that trading and scoring cards have in common. `complete`: one or more
+    complete episodes of the task.
     """
     manifest = folder.manifest
     specs = folder.specs_of(complete[0].task)
@@ -213,7 +219,7 @@ def _run_inputs(
     said = {spec.id: _count_transcript(folder, spec, marks[spec.id]) for spec in complete}
     missing = [spec.id for spec in specs if spec.id not in marks]
     calls = None
-    if manifest.request_settings is not None:  # includes calls of unfinished episodes
+    if manifest.request_settings is not None:  # counts calls of unfinished episodes too
         calls = gather_calls(read_calls(folder.path), {spec.id for spec in specs})
 
     owners = plugins.owners("metrics", manifest.metrics)
@@ -239,8 +245,10 @@ def _run_inputs(
 
 
 def _count_transcript(folder: RunFolder, spec: EpisodeSpec, mark: EpisodeMark) -> Said:
-    """Return the counts of a complete episode's transcript from its mark, which verification
-    recounts. An old mark lacks the names of the models that answered.
+    """Return the counts of a complete episode's transcript.
+
+    They are taken from the episode's mark, since verification recounts them. Old marks lack the
+    names of the models that answered; the transcript is then counted again.
     """
     if folder.manifest.request_settings is None or mark.said.served:
         return mark.said
@@ -249,14 +257,16 @@ def _count_transcript(folder: RunFolder, spec: EpisodeSpec, mark: EpisodeMark) -
 
 
 def _due_roles(usages: Sequence[RoleUsage], is_free: bool) -> tuple[RoleUsage, ...]:
-    """Return calls by role and model; without tokens for a model that bills nothing."""
+    """Return calls by role and model. If the models are free, replies without a token count are not
+    reported.
+    """
     if not is_free:
         return tuple(usages)
     return tuple(structs.replace(usage, uncounted=0) for usage in usages)
 
 
 def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart]:
-    """Return the additional models for a run's cards."""
+    """Return a run's additional models, as its cards record them."""
     parts = []
     for model in spec.further_models:
         facts = structs.asdict(folder.manifest.further_models[model.asked_as])
@@ -266,8 +276,10 @@ def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart
 
 
 def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:
-    """Return the difference between a card and its task. Validation of the card can't detect a
-    field that the task's description omits.
+    """Return the first difference between a card's task and the installed task; None if there is
+    none.
+
+    This also covers fields that the task's description omits, which card validation can't check.
     """
     own = {name: getattr(task, name) for name in ("name", "version", "mask", "mode")}
     own["windows"] = to_mapping(task.windows)
@@ -327,8 +339,11 @@ def _scoring_inputs(
 
 
 def keep_certificate(folder: Path, certificate: str | None) -> None:
-    """Store a certificate with its run, so that cards can be verified using only the folder. Raises
-    CardError if the certificate is invalid.
+    """Store a certificate with its run, so that the folder is all that is needed to verify the
+    cards.
+
+    Raises CardError if the certificate is invalid. Raises StoreError if the run has a different
+    one.
     """
     if certificate is not None:
         load_card(certificate, ATTACHED)
@@ -340,8 +355,8 @@ def keep_certificate(folder: Path, certificate: str | None) -> None:
 
 
 def certificate_problem(folder: Path, certificate: str) -> str | None:
-    """Return why a certificate can't be attached to a run: the run already has a different one.
-    None if it can.
+    """Return a message if a run already has a different certificate; None if this certificate can
+    be attached.
     """
     target = folder / CERTIFICATE
     if not target.exists() or read_plain(target) == read_plain(user_path(certificate)):
@@ -352,8 +367,8 @@ def certificate_problem(folder: Path, certificate: str) -> str | None:
 
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:
-    """Store the task files that define a run's tasks, so that its records can be scored and
-    verified using only the folder.
+    """Store the task files that define a run's tasks, so that the folder is all that is needed to
+    score and verify the records.
     """
     for path, names in plugins.task_files.items():
         if set(names) & set(tasks):
@@ -363,10 +378,10 @@ def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> N
 
 
 def open_run(path: Path, plugins: Plugins) -> RunFolder:
-    """Return a run folder, and add the tasks of its stored task files to `plugins` if they are
-    unknown. All code that needs the tasks of an existing run opens it here.
+    """Open a run folder, adding the tasks in its task files to `plugins` if they are unknown.
 
-    Raises StoreError if the folder has no run; ConfigError if a stored file is not a task file.
+    All code that needs the tasks of an existing run must open the run with this function. Raises
+    StoreError if the folder has no run. Raises ConfigError if a stored file is not a task file.
     """
     folder = RunFolder.load(path)
     known = plugins.specs("tasks")
@@ -386,7 +401,7 @@ def write_cards(
     errors: Mapping[str, str],
     fence: Fence = no_fence,
 ) -> list[Path]:
-    """Write the card of each task; return their paths. `fence` is called before each write."""
+    """Write the card of each task and return the paths. `fence` is called before each write."""
     paths = []
     for task in tasks:
         path = folder.card_path(task.name)
@@ -405,13 +420,13 @@ def rescore(
     tell: Tell = tell_nobody,
     is_published: bool = False,
 ) -> list[Path]:
-    """Score a run folder again and return the cards.
+    """Score a run folder again and return the paths of the cards.
 
-    `changes` may contain `data` and `data_args` (the current location of the snapshot), `metrics`
-    (replacing the additional metrics), `rules`, `certificate`, `items`. An existing card is not
-    changed, except to add a certificate: if its figures now differ, the new card is written to
-    another folder. `tell` is called for each episode. `is_published`: True for a copy for a
-    leaderboard, without the call log. Raises StoreError or DataError.
+    `changes` may contain `data` and `data_args` (current location of the snapshot), `metrics` (to
+    replace the additional metrics), `rules`, `certificate` and `items`. An existing card is never
+    changed, except that a certificate may be added. If its figures would now differ, the new card
+    is written to another folder. `tell` is called for each episode. `is_published`: True for a copy
+    for a leaderboard, which has no call log. Raises StoreError or DataError.
     """
     asked = changes.get("metrics", ())
     if asked:
@@ -432,7 +447,7 @@ def rescore(
 
     folder.manifest = replace(folder.manifest, **changed)
     for name in folder.manifest.metrics:
-        plugins.make_metric(name)  # fails on an unknown metric before any work is done
+        plugins.make_metric(name)  # reports unknown metrics before any work is done
 
     keep_certificate(folder.path, changes.get("certificate"))
     paths = []
@@ -451,8 +466,8 @@ def rescore(
 
 
 def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
-    """Return the name of the folder for cards with different rules or metrics; empty if neither
-    differs. `asked`: metrics and metric groups as requested.
+    """Return the name of the folder for cards with different rules or metrics; empty if both are
+    unchanged. `asked`: metrics and metric groups as requested.
     """
     words = [changed["rules"]] if "rules" in changed else []
     if "metrics" in changed:
@@ -462,8 +477,8 @@ def _scored_name(changed: Mapping[str, Any], asked: Sequence[str]) -> str:
 
 
 def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, JsonValue]) -> Path:
-    """Return a path at which no card exists yet, or the same card exists apart from its
-    certificate.
+    """Return a path that has no card yet, or whose card differs from this one in its certificate at
+    most.
     """
     for number in count(1):
         variant = scored if number == 1 else f"{scored or 'scored'}-{number}"
@@ -484,7 +499,7 @@ def _free_path(folder: RunFolder, task: str, scored: str, card: Mapping[str, Jso
 
 
 def _existing_card(path: Path) -> dict[str, Any]:
-    """Return the content of a card file; empty if the file is missing or not a valid card."""
+    """Return the contents of a card file; empty if the file is missing or is not a valid card."""
     try:
         return dict(load_evaluation(path).plain)
     except CardError:
@@ -492,8 +507,8 @@ def _existing_card(path: Path) -> dict[str, Any]:
 
 
 def run_of(card: Path) -> Path:
-    """Return the run folder that contains a card: under `cards`, or in a subfolder of `cards` if
-    the run was rescored.
+    """Return the run folder that contains a card. Cards are in `cards` or, if the run was rescored,
+    in a subfolder of `cards`.
     """
     folder = card.resolve().parent
     return folder.parent if folder.name == "cards" else folder.parent.parent
@@ -502,8 +517,8 @@ def run_of(card: Path) -> Path:
 def open_recorded_snapshot(
     folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]
 ) -> MarketSnapshot:
-    """Open a run's snapshot, from its recorded location or the location in `changes`. Raises
-    DataError if it is a different snapshot.
+    """Open a run's snapshot from its recorded location, or from the location in `changes`. Raises
+    DataError if a different snapshot is found there.
     """
     if folder.manifest.data is None:
         raise DataError(f"{folder.path}: no task of this run needs a market")
@@ -538,7 +553,9 @@ def open_recorded_snapshot(
 def open_market_of_run(
     folder: RunFolder, plugins: Plugins, changes: Mapping[str, Any]
 ) -> MarketSnapshot | None:
-    """Open a run's snapshot as `open_recorded_snapshot` does; None for a run without a market."""
+    """Open a run's snapshot as `open_recorded_snapshot` does. Returns None for a run without a
+    market.
+    """
     if not folder.manifest.snapshot:
         return None
     return open_recorded_snapshot(folder, plugins, changes)
@@ -547,8 +564,10 @@ def open_market_of_run(
 def recorded_market(
     folder: RunFolder, plugins: Plugins, data: str | None, without: str
 ) -> MarketSnapshot | str:
-    """Return a run's market. If it can't be opened, return a note that states what is missing
-    `without` it, and why. Raises DataError only if the market given by `data` is the wrong one.
+    """Return a run's market or, if it can't be opened, a note.
+
+    The note begins with `without`, which states what is then missing, and gives the reason. If
+    `data` is given, errors are raised instead.
     """
     if data is not None:
         return open_recorded_snapshot(folder, plugins, {"data": data})

@@ -1,10 +1,10 @@
 """Verification: each number on a card is recomputed from its records, and each record from the
 model's replies.
 
-Only the model's replies are trusted, and embedding vectors that an agent got from a server. They
-are passed through the agent, the tools and the mask again, which yields prompts, tool results,
-counts, provenance and orders. The orders are executed again on the snapshot, and the metrics are
-recomputed from the result. For each file, the first line that differs is reported.
+Only two things are trusted: the model's replies, and embedding vectors that an agent got from a
+server. They pass through the agent, the tools and the mask again, which yields prompts, tool
+results, counts, provenance and orders. The orders are executed again on the snapshot, and the
+metrics are recomputed from the result. In each file, the first line that differs is reported.
 """
 
 from __future__ import annotations
@@ -73,12 +73,13 @@ from ktdeval.values.strict_json import JsonValue
 
 
 class RecordedModel:
-    """Model that repeats a step's recorded replies in order, whatever the request; the caller
+    """Model that returns a step's recorded replies in order, whatever it is asked. The caller
     compares the requests.
     """
 
     def __init__(self) -> None:
-        self.exchanges: deque[Mapping[str, JsonValue]] = deque()  #: replies of the current step
+        #: remaining replies of the current step
+        self.exchanges: deque[Mapping[str, JsonValue]] = deque()
         self.embedded: deque[Mapping[str, JsonValue]] = deque()  #: likewise
         self.predicted: Mapping[str, float] | None = None  #: likewise
         self._acts = NO_ACTS
@@ -89,7 +90,7 @@ class RecordedModel:
         )
 
     def begin_step(self, transcript: TranscriptEntry) -> None:
-        """Set the step whose replies are returned from now on."""
+        """Begin a step, whose replies are returned from now on."""
         self.exchanges = deque(transcript.exchanges)
         self.embedded = deque(transcript.embedded or ())
         self.predicted = None if transcript.predicted is UNSET else transcript.predicted
@@ -98,8 +99,8 @@ class RecordedModel:
             self._acts = RecordedActs(transcript.external, transcript.exchanges)
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - see the class
-        """Return the next recorded reply. Raises ModelError if the recorded call failed; StoreError
-        if no reply is left.
+        """Return the next recorded reply. Raises ModelError if the recorded call failed, or
+        StoreError if no reply is left.
         """
         exchange = _next(
             self.exchanges, "the agent calls the model more often than the transcript has replies"
@@ -108,7 +109,7 @@ class RecordedModel:
         return build(Reply, reply if isinstance(reply, Mapping) else {}, "reply")
 
     def _vectors(self, texts: Sequence[str]) -> list[str]:  # noqa: ARG002 - as `reply`
-        """Return the next recorded vectors; raises as `reply` does."""
+        """Return the next recorded vectors. Raises as `reply` does."""
         record = _next(
             self.embedded, "the agent requests vectors more often than the transcript has them"
         )
@@ -116,17 +117,17 @@ class RecordedModel:
         return list(map(str, vectors)) if isinstance(vectors, Sequence) else []
 
     def _predictions(self, first: ModelRequest) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
-        """Return the step's recorded predictions; None for a model that makes no predictions."""
+        """Return the predictions recorded for the step; None if the model makes no predictions."""
         return self.predicted
 
     def _recorded_acts(self) -> RecordedActs:
-        """Return the actions of an external agent in the step; empty for other agents."""
+        """Return the recorded actions of an external agent in the step; empty for other agents."""
         return self._acts
 
 
 def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str, JsonValue]:
-    """Take the next recorded call. Raises ModelError if it failed; StoreError, with the message
-    `missing`, if no call is left.
+    """Take the next recorded call. Raises ModelError if the call failed. If no call is left, raises
+    StoreError with the message `missing`.
     """
     if not records:
         raise StoreError(missing)
@@ -141,8 +142,9 @@ def _next(records: deque[Mapping[str, JsonValue]], missing: str) -> Mapping[str,
 def retrace_episode(
     transcript: Sequence[TranscriptEntry], open_episode: Callable[[Model], Episode]
 ) -> Iterator[Entry]:
-    """Replay an episode with the recorded replies, and yield each step's entry. Raises PluginError
-    if replies are wrong, because an agent may then raise any exception.
+    """Replay an episode with its recorded replies, and yield the entry of each step.
+
+    Raises PluginError if the agent fails: with wrong replies, it may raise any exception.
     """
     model = RecordedModel()
     where = "can't be retraced"
@@ -155,11 +157,11 @@ def retrace_episode(
 def retrace_memories(
     folder: RunFolder, spec: EpisodeSpec, plugins: Plugins, snapshot: MarketSnapshot | None
 ) -> list[JsonValue]:
-    """Return the agent's memory after each step of a complete trading episode, by replaying it with
-    the recorded replies.
+    """Return the agent's memory after each step of a complete trading episode, by replaying the
+    episode with its recorded replies.
 
-    Raises KtdevalError if it can't be replayed; VerificationError if a step differs from the
-    ledger.
+    Raises KtdevalError if the episode can't be replayed. Raises VerificationError if a step differs
+    from the ledger.
     """
     open_run(folder.path, plugins)
     factory = EpisodeFactory({spec.task: plugins.make_task(spec.task)}, plugins, snapshot)
@@ -183,16 +185,16 @@ def retrace_memories(
 
 @dataclass(frozen=True)
 class Verification:
-    """Findings of a verification."""
+    """Result of a verification."""
 
-    #: one finding per file that differs, with its first difference; empty if all files match
+    #: findings about files that differ, with their first difference; empty if everything matches
     findings: tuple[Finding, ...]
     episodes: int  #: number of episodes executed again
     steps: int  #: number of steps executed again
-    #: number of steps whose orders all come from one submission by the model; other steps were held
-    #: by the engine, or their orders were assembled by an agent
+    #: number of steps in which all orders come from one submission by the model; in other steps,
+    #: positions were held by the engine, or an agent assembled the orders
     traced_steps: int
-    #: checks that were not possible with the installed plugins, one line each
+    #: checks that were impossible with the installed plugins, one line each
     notes: tuple[str, ...] = ()
 
 
@@ -206,10 +208,10 @@ def verify_card(
 ) -> Verification:
     """Verify a card against the run folder that contains it.
 
-    `changes` may contain the current location of the data, or different `items`; `tell` is called
-    for each episode. `is_published`: True for a copy for a leaderboard, without the call log;
-    `now`: a card with a later creation time is a finding. Raises KtdevalError if the card is
-    invalid, or its run or snapshot is missing or changed.
+    `changes` may contain the current location of the data, or different `items`. `tell` is called
+    for each episode. `is_published`: True for a copy for a leaderboard, which has no call log. A
+    card that was created after `now` yields a finding. Raises KtdevalError if the card is invalid,
+    or if its run or snapshot is missing or changed.
     """
 
     def execute(folder: RunFolder, task: Any, snapshot: MarketSnapshot | None) -> Verification:
@@ -218,7 +220,7 @@ def verify_card(
     return _verify_by(execute, path, plugins, changes, is_published, now)
 
 
-#: what `verify_figures` leaves to `verify_card`
+#: checks of `verify_card` that `verify_figures` leaves out
 NOT_CHECKED = (
     "that orders and answers follow from the model's replies",
     "that fills, costs and account values follow from the orders",
@@ -228,8 +230,10 @@ NOT_CHECKED = (
 def verify_figures(
     path: Path, plugins: Plugins, changes: Mapping[str, Any], now: datetime | None = None
 ) -> Verification:
-    """Verify a card's figures and hashes from the records of its run, without executing a step
-    again: `NOT_CHECKED` is taken as recorded. Arguments and errors are as in `verify_card`.
+    """Verify a card's figures and hashes from the records of its run, without executing steps
+    again.
+
+    The statements in `NOT_CHECKED` are not verified. Arguments and errors are as for `verify_card`.
     """
 
     def count(folder: RunFolder, task: Any, _snapshot: MarketSnapshot | None) -> Verification:
@@ -248,8 +252,8 @@ def _verify_by(
     is_published: bool,
     now: datetime | None,
 ) -> Verification:
-    """Verify a card, with its records checked by `check_records`; other arguments and errors are as
-    in `verify_card`.
+    """Verify a card, using `check_records` to check its records. Other arguments and errors are as
+    for `verify_card`.
     """
     card = load_evaluation(path)
     folder = open_run(run_of(path), plugins)
@@ -264,7 +268,7 @@ def _verify_by(
 
     complete = folder.complete_specs(task.name)
     if complete:
-        # before the records, because all records of another task would differ only for this reason
+        # checked first, since with a different task, all records would differ just because of this
         check_ran(folder, task, plugins, complete[0])
 
     records = check_records(folder, task, snapshot)
@@ -281,7 +285,7 @@ def _verify_by(
 
     is_rescored = path.resolve().parent != folder.path.resolve() / "cards"
     if isinstance(card, TradingCard) and is_rescored:
-        # with the rules and metrics passed to `score`
+        # use the rules and metrics that were passed to `score`
         further = tuple(name for name in card.metrics if name not in task.metrics)
         folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)
 
@@ -303,9 +307,11 @@ def verify_records(
     snapshot: MarketSnapshot | None,
     tell: Tell = tell_nobody,
 ) -> Verification:
-    """Execute a run's complete episodes of a task again, from the model's replies; no card is read.
-    Whether a model is remote is determined by the plugins, not by the run. `tell` is called for
-    each episode.
+    """Execute a run's complete episodes of a task again, from the model's replies, without reading
+    a card.
+
+    The plugins, not the run, determine whether a model is remote. `tell` is called for each
+    episode.
     """
     specs = folder.complete_specs(task.name)
     factory = EpisodeFactory({task.name: task}, plugins, snapshot)
@@ -327,8 +333,8 @@ def verify_records(
 
 @dataclass
 class _EpisodeCheck:
-    """Check of one episode's records and transcript against each other and the replies. It counts
-    the `steps` executed and the steps `traced`.
+    """Compares an episode's records and transcript with each other and with the model's replies. It
+    counts the executed `steps`, and the steps `traced` to a submission.
     """
 
     spec: EpisodeSpec
@@ -339,7 +345,7 @@ class _EpisodeCheck:
     traced: int = 0
 
     def findings(self) -> Iterator[Finding]:
-        """Yield one finding for each file that differs."""
+        """Yield findings about each file that differs."""
         prefix = f"episodes/{self.spec.id}"
         problems = list[str]()
         try:
@@ -355,7 +361,7 @@ class _EpisodeCheck:
                 yield Finding(path=f"{prefix}/{self.records_file}", message=message)
 
             transcript = self.folder.load_transcript(self.spec)
-            # An inconsistent ledger also differs from the transcript, which would report nothing
+            # If the ledger is inconsistent, its differences from the transcript would add nothing
             # new.
             problem = self._transcript_problem(transcript, None if problems else records)
         except StoreError as error:
@@ -370,8 +376,8 @@ class _EpisodeCheck:
                 yield Finding(path=f"{prefix}/{MARK}", message=difference)
 
     def _mark_difference(self) -> str | None:
-        """Return the first difference between the completion mark and this episode with its steps,
-        if any.
+        """Return the first difference between the completion mark and this episode's spec, steps
+        and calls; None if there is none.
         """
         mark = self.folder.mark(self.spec)
         difference = value_difference(dict(mark.spec), self.spec.to_json())
@@ -390,8 +396,8 @@ class _EpisodeCheck:
         return mark_difference(self.folder, mark.calls, said)
 
     def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
-        """Yield each wrong field in the header, and the first line that does not follow from its
-        decisions.
+        """Yield each wrong field in the header, and the first line that does not follow from the
+        ledger's decisions.
         """
         difference = first_difference(dict(ledger.spec), self.spec.to_json())
         if difference:
@@ -423,8 +429,8 @@ class _EpisodeCheck:
     def _transcript_problem(
         self, transcript: Sequence[TranscriptEntry], steps: Sequence[Record] | None
     ) -> str | None:
-        """Return the first line that does not follow from the replies up to it, or from which the
-        ledger's line does not follow.
+        """Return the first transcript line that does not follow from the replies up to it, or that
+        contradicts its line in the records; None if there is none.
         """
         for number, entry in enumerate(transcript):
             if entry.step != number:
@@ -453,8 +459,8 @@ class _EpisodeCheck:
     def _step_problem(
         self, entry: TranscriptEntry, step: Record | None, retraced: Iterator[Entry]
     ) -> str | None:
-        """Return the difference between a step's conversation and record and the next replayed
-        step, if any.
+        """Return the difference between a recorded step (its conversation and record) and the next
+        replayed step; None if there is none.
         """
         try:
             rerun = next(retraced, None)
@@ -477,8 +483,8 @@ class _EpisodeCheck:
 
 
 def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterator[Finding]:
-    """Yield the records listed on a card that do not belong to its run, or have different
-    hashes.
+    """Yield findings about files listed on a card that are not records of its run, or whose hashes
+    differ.
     """
     records = set()
     for spec in folder.manifest.specs:
@@ -487,7 +493,7 @@ def _file_findings(folder: RunFolder, card: TradingCard | ScoringCard) -> Iterat
     for name, recorded in card.artefacts.items():
         if name in records:
             yield from _hash_findings(name, run_file(folder.path, name), recorded)
-        else:  # a path from an untrusted card is never opened
+        else:  # never open a path from an untrusted card
             message = "is named by the card, but is not a record of this run"
             yield Finding(path=name, message=message)
 
@@ -509,8 +515,8 @@ def _with_labels_of(
     card: TradingCard | ScoringCard,
     snapshot: MarketSnapshot | None,
 ) -> MarketSnapshot | None:
-    """Return the market with the name and source given on the card, so that another import of the
-    same content also verifies it.
+    """Return the market with the name and source that the card gives. The card can then also be
+    verified with another import of the same contents.
     """
     if snapshot is None or card.snapshot is None:
         return snapshot
@@ -530,7 +536,9 @@ def _card_problem(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
 ) -> str | None:
-    """Return the difference between a card and the card recomputed from its records, if any."""
+    """Return the difference between a card and the same card recomputed from its records; None if
+    there is none.
+    """
     for name in folder.manifest.metrics:
         if name not in plugins.specs("metrics"):
             owner = card.provenance.environment.get(f"metric {name}", "a plugin")
@@ -539,7 +547,7 @@ def _card_problem(
                 " file with --plugin"
             )
 
-    # the reason why an episode is missing can't be recomputed
+    # the reasons why episodes are missing can't be recomputed
     errors = {entry.id: entry.error for entry in card.missing_episodes}
     try:
         recomputed = call_foreign(

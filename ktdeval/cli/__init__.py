@@ -1,5 +1,5 @@
-"""Public names for the command line, whose entry point is `ktdeval.cli.main`. Listed in
-`__init__.pyi`.
+"""Public names for the command line. Its entry point is `ktdeval.cli.main`, and the names are
+listed in `__init__.pyi`.
 """
 
 from ktdeval.values.lazy import lazy_exports

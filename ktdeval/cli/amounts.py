@@ -6,12 +6,13 @@ from decimal import Decimal, InvalidOperation
 
 from ktdeval.errors import UsageError
 
-MAX_CASH = 10**15  #: in minor units, a ledger's integers hold 92,000 times as many
+#: upper bound on capital; in minor units, a ledger's integers can hold 92,000 times as much
+MAX_CASH = 10**15
 
 
 def capital_of(text: str, option: str = "--cash") -> int:
-    """Return a capital: a whole number above 0, such as 1e6. Raises UsageError if the text is not
-    such a number.
+    """Return a capital given as a whole number above 0, such as 1e6. Raises UsageError for any
+    other text.
     """
     try:
         number = Decimal(text.strip().replace("_", ""))

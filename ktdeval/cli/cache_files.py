@@ -1,8 +1,9 @@
-"""Actions of `ktdeval files` on the cache of model replies: list, check and prune it.
+"""Actions of `ktdeval files` on the cache of model replies: list, check and prune.
 
 A reply is stored under the hash of its request, so that no call is paid for twice. Runs share one
-file in the cache folder, unless they were started with `--cache run` or `--cache FILE`. The folder
-also holds arrays derived from markets, which runs memory-map and rebuild if missing.
+file in the cache folder, unless they were started with `--cache run` or `--cache FILE`. The cache
+folder also holds arrays derived from markets. Runs memory-map these arrays, and rebuild them if
+they are missing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ _HEADER = (
 
 
 def list_cache(file: Path | None, as_json: bool) -> None:
-    """List the cached replies by provider and model: number, bytes, tokens, first and last day."""
+    """List the cached replies by provider and model, with their number, bytes, tokens, and first
+    and last day.
+    """
     uses: list[ModelUse] = []
     with _open_cache(file) as (path, admin):
         if admin is not None:
@@ -70,7 +73,7 @@ def list_cache(file: Path | None, as_json: bool) -> None:
 
 
 def _arrays(file: Path | None) -> ArrayCache | None:
-    """Return the cache of arrays derived from markets; None if a specific cache file is given."""
+    """Return the cache of arrays derived from markets; None if a specific cache file was given."""
     from ktdeval.runner.plans.data_source import array_cache
 
     if file is not None:
@@ -79,20 +82,22 @@ def _arrays(file: Path | None) -> ArrayCache | None:
 
 
 def _bytes_on_disk(path: Path) -> int:
-    """Return the size of a cache file including the write-ahead log that SQLite keeps next to it."""
+    """Return the size of a cache file, including the write-ahead log that SQLite keeps next
+    to it.
+    """
     log = path.with_name(f"{path.name}-wal")
     return sum(part.stat().st_size for part in (path, log) if part.exists())
 
 
 def _model_row(use: ModelUse) -> tuple[str, ...]:
-    """Return a model's row in the listing, its numbers right-aligned under their titles."""
+    """Return the table row for a model, with numbers right-aligned under their titles."""
     numbers = (use.replies, use.bytes, use.input_tokens, use.output_tokens)
     cells = [f"{number:>{len(title)},}" for number, title in zip(numbers, _HEADER[1:])]
     return (f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day)
 
 
 def prune_cache(file: Path | None, options: PruneOptions) -> None:
-    """Remove the replies selected by the options. Raises UsageError if the options are
+    """Remove the replies that the options select. Raises UsageError if the options are
     incompatible.
     """
     from datetime import UTC, datetime
@@ -107,7 +112,7 @@ def prune_cache(file: Path | None, options: PruneOptions) -> None:
         _prune_arrays(options.dry_run, options.as_json)
         return
 
-    if options.everything == is_selected:  # neither, or both
+    if options.everything == is_selected:  # either neither or both
         raise UsageError(
             "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all"
             " without other options"
@@ -151,7 +156,7 @@ def _prune_arrays(dry_run: bool, as_json: bool) -> None:
 
 
 def check_cache(file: Path | None, as_json: bool) -> int:
-    """Check the file and every reply in it. Return 1 if something is wrong.
+    """Check a cache file and every reply in it. Return 1 if anything is wrong.
 
     A damaged reply is never used: its call is repeated, and the new reply replaces it.
     """
@@ -173,9 +178,10 @@ def check_cache(file: Path | None, as_json: bool) -> int:
 
 @contextmanager
 def _open_cache(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
-    """Open the cache file given by an option, or the shared cache, which may not exist yet.
+    """Open the cache file that an option names or, by default, the shared cache, which may not
+    exist yet.
 
-    Raises StoreError if a given file does not exist.
+    Raises StoreError if a named file does not exist.
     """
     from ktdeval.calls.cache_admin import CacheAdmin
     from ktdeval.runner.models.model_connection import cache_path
@@ -194,7 +200,9 @@ def _open_cache(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
 
 
 def _warn_of_glob(glob: str | None, uses: list[ModelUse]) -> None:
-    """Warn if a glob matches nothing: it may be mistyped, or the replies were already removed."""
+    """Warn if a glob matches nothing: it may be mistyped, or the replies may already have been
+    removed.
+    """
     from fnmatch import fnmatchcase
 
     if glob is None:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 def print_cards(paths: Sequence[Path]) -> None:
-    """Print the first screen of a card, or a table of several cards, with the commands that show
-    them in full.
+    """Print the first screen of a card, or a table if there are several cards, with the commands
+    that show them in full.
     """
     from ktdeval.cards.card_reading import load_card
     from ktdeval.cards.show import card_lines, print_lines, summary_lines
@@ -172,11 +172,11 @@ class _CardReport:
 
     text: str  #: text for a card without findings
     findings: Sequence[Finding] = ()
-    facts: Mapping[str, JsonValue] = field(default_factory=dict)  #: facts for JSON output
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)  #: facts for the JSON output
 
 
 def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
-    """Return a function that verifies a card from its records, and shows its progress."""
+    """Return a function that verifies a card from its records and shows its progress."""
     from ktdeval.cli.progress import work_shown
     from ktdeval.runner.scoring.verify import verify_card
 
@@ -204,7 +204,7 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
 
 
 def _data_places(options: VerifyOptions) -> dict[str, object]:
-    """Return the options that say where the data of a run are now."""
+    """Return the options that say where a run's data are now."""
     given = given_of(options)
     return {name: given[name] for name in ("data", "data_args", "items") if name in given}
 
@@ -232,7 +232,7 @@ def _quick_verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
 
 
 def _check_alone(file: Path) -> _CardReport:
-    """Check a card against its schema and its own episodes."""
+    """Check a card against its schema and for internal consistency, without its run."""
     from ktdeval.cards.card_reading import card_kinds, load_card
 
     checked = load_card(file)
@@ -243,10 +243,10 @@ def _check_alone(file: Path) -> _CardReport:
 def _check_cards(
     path: Path, check: Callable[[Path], _CardReport], passed: str, as_json: bool
 ) -> int:
-    """Print the findings on each card, and return the exit code; `passed`: word for a card without
-    findings.
+    """Print the findings on each card, and return the exit code. `passed`: word to print for a card
+    without findings.
 
-    Raises KtdevalError for the first card that can't be checked, after printing the others.
+    If cards can't be checked, raises KtdevalError for the first of them, after printing the others.
     """
     from ktdeval.cards.card_reading import card_files
     from ktdeval.values.findings import Finding, exit_code, findings_json
@@ -260,7 +260,7 @@ def _check_cards(
         except KtdevalError as error:
             failures.append(error)
             report = _CardReport("", [Finding(message=error.line)])
-            is_shown = len(failures) > 1  # the first failure is raised instead
+            is_shown = len(failures) > 1  # only the first failure is raised
         else:
             is_shown = True
 

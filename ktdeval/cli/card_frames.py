@@ -1,4 +1,4 @@
-"""Cards as data frames: one row per card, or one row per figure."""
+"""Cards as data frames, with one row per card or one row per figure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FIGURE_COLUMNS = ("value", "low", "high", "bounds", "n", "unit", "better", "rea
 def card_frame(cards: Iterable[TradingCard | ScoringCard]) -> pd.DataFrame:
     """Return one row per card, sorted by task.
 
-    Columns: model, agent, windows, finished episodes, share of steps that the model decided,
-    whether the card may be ranked and the reasons against it, labels, and the headline figures.
+    Columns: model, agent, windows, finished episodes, fraction of steps that the model decided,
+    whether the card may be ranked and the reasons why not, labels, and the headline figures.
     """
     rows = []
     figures: dict[str, None] = {}
@@ -33,7 +33,7 @@ def card_frame(cards: Iterable[TradingCard | ScoringCard]) -> pd.DataFrame:
 
 
 def figure_frame(cards: Iterable[TradingCard | ScoringCard]) -> pd.DataFrame:
-    """Return one row per task and metric (or score) of cards: value, ends, n, unit."""
+    """Return one row per task and metric (or score), with value, interval ends, n and unit."""
     rows: list[dict[str, Any]] = []
     for card in cards:
         rows.extend(_figure_rows(card))
@@ -61,7 +61,7 @@ def _facts(card: TradingCard | ScoringCard) -> dict[str, Any]:
 
 
 def _headlines(card: TradingCard | ScoringCard) -> dict[str, float | None]:
-    """Return the headline figures of a card, by name."""
+    """Return the headline figures of a card, keyed by name."""
     if isinstance(card, TradingCard):
         names = [name for name in HEADLINE_METRICS if name in card.metrics]
         return {name: card.metrics[name].value for name in names}
@@ -71,9 +71,7 @@ def _headlines(card: TradingCard | ScoringCard) -> dict[str, float | None]:
 
 
 def _figure_rows(card: TradingCard | ScoringCard) -> Iterator[dict[str, Any]]:
-    """Yield a row for each metric or score of a card: first those in the task's order, then the
-    rest.
-    """
+    """Yield a row for each metric or score on a card. Those in the task's order come first."""
     lines: Mapping[str, Any]
     if isinstance(card, TradingCard):
         lines = card.metrics

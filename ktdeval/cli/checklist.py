@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ktdeval.cards.checklist import Checklist, FilledItem
     from ktdeval.values.strict_json import JsonValue
 
-_JUDGE = "judge.json"  #: judgement document in the folder of its run
+_JUDGE = "judge.json"  #: file of a judgement, in the folder of its run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +56,8 @@ def checklist(path: Path, options: ChecklistOptions) -> None:
 
 
 def _records(path: Path) -> dict[str, JsonValue]:
-    """Return the records of the cards at a path, by file; for a judgement without a card, its own
-    record.
+    """Return the records of the cards at a path, keyed by file. For a judgement without a card,
+    return the judgement's own record.
     """
     from ktdeval.cards.card_reading import card_files, load_card
     from ktdeval.values.files import read_plain

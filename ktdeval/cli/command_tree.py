@@ -1,4 +1,6 @@
-"""Commands of `ktdeval`: built-in commands, groups shared by plugins, and plugin commands."""
+"""Commands of `ktdeval`: built-in commands, plugin commands, and groups to which several plugins
+contribute.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,19 @@ from ktdeval.registry.plugin_registry import Plugins, hints
 BUILT_IN = {name: LazyCommand(*entry) for name, entry in hints()["built_in"].items()}
 """Commands of ktdeval itself by name."""
 
-_OTHERS = "Others"  #: title for plugin commands that specify no group
+_OTHERS = "Others"  #: title for plugin commands without a group
 
 
 class SharedGroup(LazyGroup):
-    """Group whose commands come from several plugins, such as `compare`: each plugin offers a
-    two-word command such as `compare luck`.
+    """Group whose commands come from several plugins, such as `compare`. Each plugin offers a
+    two-word command, such as `compare luck`.
     """
 
     def __init__(
         self, plugins: Plugins, name: str, members: Sequence[str], settings: Mapping[str, Any]
     ) -> None:
-        """Create a group from `shared_groups` (hints.json). A default or an example is omitted if
-        no installed plugin has its command.
+        """Create a group from its `settings` in `shared_groups` (hints.json). The default and the
+        examples are omitted if no installed plugin has their command.
         """
         default = settings["default"]
         words = settings["help"]
@@ -52,8 +54,8 @@ class SharedGroup(LazyGroup):
 
 
 def all_commands(plugins: Plugins) -> dict[str, LazyCommand | SharedGroup]:
-    """Return the commands by their first word, in help order: built-in commands, groups shared by
-    several plugins, then plugin commands.
+    """Return all commands, keyed by their first word, in help order: built-in commands, groups
+    shared by several plugins, and then plugin commands.
     """
     commands: dict[str, LazyCommand | SharedGroup] = dict(BUILT_IN)
     of_plugins = plugins.specs("commands")
@@ -73,7 +75,7 @@ def all_commands(plugins: Plugins) -> dict[str, LazyCommand | SharedGroup]:
 def by_title(
     commands: Mapping[str, LazyCommand | SharedGroup],
 ) -> dict[str, dict[str, click.Command]]:
-    """Return commands by group title and by name, in help order."""
+    """Return commands by group title and name, in help order."""
     titles: dict[str, str] = hints()["command_groups"]
     groups: dict[str, dict[str, click.Command]] = {}
     for title in [*titles.values(), _OTHERS]:

@@ -1,8 +1,8 @@
 """Completion of option values: names that plugins offer, and fixed words.
 
-A completer is what click's `shell_complete=` accepts. Plugins are only loaded if names are
-requested, and `--plugin` plugins are never loaded: completing a line executes nothing that the line
-refers to.
+A completer is a function that click accepts as `shell_complete=`. Plugins are only loaded if their
+names are requested. Plugins given with `--plugin` are never loaded, so completing a command line
+does not execute any code that it refers to.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ktdeval.registry.plugin_registry import Plugins, load_plugins
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
 
-COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable by which a shell requests completions
+COMPLETION = "_KTDEVAL_COMPLETE"  #: environment variable with which a shell requests completions
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-#: Words that may be typed, each with its description; "" if missing
+#: words to complete, each with its description or ""
 Words = Mapping[str, str]
 
 
 def complete_words(words: Iterable[str]) -> Completer:
-    """Return a completer for fixed words, also after a comma."""
+    """Return a completer for fixed words. In a comma-separated list, it completes the last word."""
     fixed = dict.fromkeys(words, "")
     return _completer(lambda _context: fixed)
 
 
 def complete_names(kind: str) -> Completer:
     """Return a completer for names of a kind: tasks with their groups, models, agents, metrics,
-    data, runners, windows. In a comma-separated list, the last name is completed.
+    data, runners or windows. In a comma-separated list, it completes the last name.
     """
     if kind == "windows":
         return _completer(_windows_of_tasks)
@@ -43,12 +43,12 @@ def complete_names(kind: str) -> Completer:
 
 
 def complete_path(kind: str) -> Completer:
-    """Return a completer that leaves paths to the shell. `kind`: file or dir."""
+    """Return a completer that leaves paths to the shell. `kind`: `file` or `dir`."""
     return lambda _context, _parameter, text: [CompletionItem(text, type=kind)]
 
 
 def _markets(_context: click.Context) -> Words:
-    """Return the data providers that make a market: others make data in another form."""
+    """Return the data providers that make a market, unlike those that make another form of data."""
     specs = load_plugins().specs("data")
     return {name: spec.summary for name, spec in specs.items() if "form" not in spec.extra}
 
@@ -56,7 +56,7 @@ def _markets(_context: click.Context) -> Words:
 def complete_data(
     context: click.Context, parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """Complete a market: a data provider, or else a folder."""
+    """Complete a market: a data provider or, if none matches, a folder."""
     providers = _completer(_markets)(context, parameter, text)
     return providers or [CompletionItem(text, type="dir")]
 
@@ -70,7 +70,7 @@ def names_of(plugins: Plugins, kind: str) -> Words:
             names.setdefault(group, f"group of {kind}")
 
     for name, spec in specs.items():
-        # A model provider is followed by the name of one of its models.
+        # a model provider's name is followed by a slash and the name of a model
         is_provider = kind == "models" and "/" not in name
         names[f"{name}/" if is_provider else name] = spec.summary
 
@@ -94,14 +94,16 @@ def _completer(words: Callable[[click.Context], Words]) -> Completer:
 
 
 def _windows_of_tasks(context: click.Context) -> Words:
-    """Return the windows of the tasks given so far on the command line, or of all tasks."""
+    """Return the windows of the tasks given on the command line so far or, if there are none, of
+    all tasks.
+    """
     plugins = load_plugins()
     specs = plugins.specs("tasks")
     given = context.params.get("tasks") or context.params.get("task") or ()
     patterns = given.split(",") if isinstance(given, str) else list(given)
     try:
         chosen = [specs[name] for name in plugins.resolve_tasks(patterns)]
-    except KtdevalError:  # no task yet, or an incomplete name
+    except KtdevalError:  # no task so far, or an incomplete name
         chosen = list(specs.values())
 
     windows: dict[str, str] = {}
@@ -112,7 +114,7 @@ def _windows_of_tasks(context: click.Context) -> Words:
 
 
 def _windows_of(spec: Spec) -> Words:
-    """Return the windows of a task defined in YAML, each with its days."""
+    """Return the windows of a task defined in YAML, with the days of each window."""
     windows = spec.extra.get("config", {}).get("windows", {})
     texts = {}
     for name, window in windows.items():

@@ -12,7 +12,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 from ktdeval.cli.completers import COMPLETION
 from ktdeval.errors import KtdevalError
 
-# As click's, but without a space after a word that continues: a provider's slash.
+# like click's script, but without a space after a word that continues, such as a provider's slash
 _BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n'
@@ -36,15 +36,15 @@ class _Bash(BashComplete):
     source_template = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the incomplete word, and the incomplete word. Bash treats `=` as
-        a word of its own.
+        """Return the words before the incomplete word, and the incomplete word itself. Words
+        consisting of `=` are dropped, since Bash splits options there.
         """
         words, incomplete = super().get_completion_args()
         return [word for word in words if word != "="], incomplete
 
 
 class _Fish(FishComplete):
-    # A word may contain commas: only the first one ends the kind.
+    # a word may contain commas, and only the first comma ends the kind
     source_template = FishComplete.source_template.replace(
         'string split ","', 'string split --max 1 ","'
     )
@@ -58,10 +58,10 @@ def _shell(name: str, root: click.Command) -> ShellComplete:
 
 
 def answer(instruction: str, root: click.Command) -> int:
-    """Print what a shell's script requested, and return the exit code.
+    """Print what a shell's script requests, and return the exit code.
 
-    `instruction`: the shell's name, and `source` or `complete`, such as `bash_complete`. Nothing is
-    printed on stderr, where the user is typing.
+    `instruction` consists of the shell's name and `source` or `complete`, as in `bash_complete`.
+    Nothing is printed on stderr, which would disturb the line that the user is typing.
     """
     name, _, action = instruction.partition("_")
     if name not in SHELLS or action not in ("source", "complete"):
@@ -75,7 +75,7 @@ def answer(instruction: str, root: click.Command) -> int:
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             words = shell.complete()
-    except (KtdevalError, click.ClickException, OSError):  # a line that can't be parsed yet
+    except (KtdevalError, click.ClickException, OSError):  # the line can't be parsed yet
         return 1
 
     click.echo(words)
@@ -83,7 +83,7 @@ def answer(instruction: str, root: click.Command) -> int:
 
 
 def script_of(shell: str, root: click.Command) -> str:
-    """Return the script that completes commands, options and names of tasks, models, agents, metrics
-    and windows. `shell`: one of `SHELLS`.
+    """Return the script that adds completion for commands, options, and names of tasks, models,
+    agents, metrics and windows. `shell`: one of `SHELLS`.
     """
     return _shell(shell, root).source()

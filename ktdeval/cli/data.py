@@ -1,4 +1,4 @@
-"""`ktdeval data`: list providers; make, check and show market data."""
+"""`ktdeval data`: list data providers, and make, check and show market data."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(JsonOptions, PluginOptions):
-    """Options of the group `data`."""
+    """Options of the command group `data`."""
 
 
 @example("ktdeval data")
@@ -72,12 +72,12 @@ data.add_command(make)
 
 
 class _CheckCommand(click.Command):
-    """Command that rejects a provider name unless `--facts` is given: a provider's source is
-    checked by `data make`.
+    """Command that rejects the name of a provider unless `--facts` is given. A provider's source is
+    checked by `data make` instead.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises UsageError if they name a provider."""
+        """Parse the arguments. Raises UsageError if they name a provider without `--facts`."""
         name = next((word for word in args if not word.startswith("-")), "")
         providers = loaded_plugins(ctx).specs("data")
         is_provider = name in providers and "--facts" not in args
@@ -126,8 +126,10 @@ def check(context: click.Context, folder: Path, options: DataCheckOptions) -> in
 
 
 def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
-    """Return a stored market, or the market that a data provider makes with its defaults. Raises
-    UsageError or DataError if the folder holds no market, or the provider needs arguments.
+    """Return a stored market, or the market that a data provider makes with default parameters.
+
+    Raises UsageError or DataError if the folder does not contain a market, or if the provider
+    requires parameters.
     """
     from ktdeval.runner.plans.data_source import open_snapshot
 
@@ -146,8 +148,8 @@ def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
 
 
 def _form_of(plugins: Plugins, folder: Path) -> DataForm | None:
-    """Return the form of a folder's data; None for a market. Raises UsageError if the folder does
-    not exist.
+    """Return the form of the data in a folder; None for a market. Raises UsageError if the folder
+    does not exist.
     """
     if not folder.exists():
         raise UsageError(
@@ -195,12 +197,14 @@ def _fact_text(value: Any) -> str:
 
 
 def _label_counts(labels: Iterable[str]) -> dict[str, int]:
-    """Return how often each label occurs, in the order of the labels."""
+    """Return the number of occurrences of each label, in the order of the labels."""
     return {str(label): number for label, number in sorted(Counter(labels).items())}
 
 
 def _kind_facts(snapshot: MarketSnapshot) -> dict[str, Any]:
-    """Return the boards of an A-share market; for any other market its kinds, venues and units."""
+    """Return the boards of an A-share market, or the kinds, venues and units of any other
+    market.
+    """
     if not snapshot.instruments:
         return {"boards": _label_counts(snapshot.boards)}
 
@@ -214,7 +218,7 @@ def _kind_facts(snapshot: MarketSnapshot) -> dict[str, Any]:
 
 
 def _snapshot_facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
-    """Return the facts shown by `data info`, by name."""
+    """Return the facts that `data info` shows, keyed by name."""
     meta = snapshot.meta
     members = snapshot.member.sum(axis=1)
     files = [path for path in folder.iterdir() if path.is_file()]
@@ -243,7 +247,7 @@ def _snapshot_facts(snapshot: MarketSnapshot, folder: Path) -> dict[str, Any]:
 
 
 def _optional_facts(snapshot: MarketSnapshot) -> dict[str, str]:
-    """Return the sizes of minute bars and documents, if the snapshot has them."""
+    """Return facts about minute bars and documents, if the snapshot has any."""
     facts = {}
     minutes = snapshot.minutes
     if minutes:

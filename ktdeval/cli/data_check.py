@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def report_market(raw: RawMarket, as_json: bool) -> int:
-    """Print the findings from a market's check; return the exit code, 1 if there are errors."""
+    """Check a market and print the findings. Return the exit code, which is 1 if there are
+    errors.
+    """
     from ktdeval.market.assembly import with_repairs_that_work
     from ktdeval.market.checks.quality import check
 
@@ -40,12 +42,12 @@ def report_market(raw: RawMarket, as_json: bool) -> int:
 
 
 def _is_json(as_json: bool) -> bool:
-    """Return whether `--json` was given to a command, or to its group."""
+    """Return whether `--json` was given to a command or to its group."""
     return as_json or bool(inherit_option(click.get_current_context(), "as_json"))
 
 
 def report_facts(market: MarketSnapshot, as_json: bool) -> None:
-    """Print the stylised facts for each kind of asset next to the ranges for real markets."""
+    """Print the stylised facts for each kind of asset, next to their ranges in real markets."""
     from ktdeval.stats.stylised_facts import panels_of, stylised_facts
 
     facts: list[StylisedFact] = []
@@ -98,8 +100,8 @@ def _ends(low: float | None, high: float | None) -> str:
 
 
 def report_form(form: DataForm, folder: Path, as_json: bool) -> int:
-    """Print the findings on a folder that does not hold a market but another data form; return the
-    exit code, 1 if there are errors.
+    """Check a folder with a data form other than a market and print the findings. Return the exit
+    code, which is 1 if there are errors.
     """
     findings = form.check(folder)
     errors = count_level(findings, "error")

@@ -1,5 +1,5 @@
-"""`ktdeval data make`: make a provider's data; the provider's parameters are additional options of
-the command.
+"""`ktdeval data make`: make the data of a provider, whose parameters are additional options of the
+command.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def provider_kind(spec: Spec) -> str:
 
 
 class ProviderCommand(click.Command):
-    """`ktdeval data make PROVIDER`: the provider's parameters as options, plus the common options."""
+    """`ktdeval data make PROVIDER`, with the provider's parameters as options in addition to the
+    common options.
+    """
 
     def __init__(self, plugins: Plugins, spec: Spec, common: Sequence[click.Parameter]) -> None:
         hints = {} if spec.params is None else get_type_hints(spec.params)
@@ -95,15 +97,17 @@ class ProviderCommand(click.Command):
             callback=partial(_make_of_provider, plugins, spec),
             help=f"Source: {spec.summary}.",
             short_help=spec.summary,
-            # The callback handles unexpected words.
+            # the callback handles unexpected words
             context_settings={"allow_extra_args": True},
         )
         words = ("ktdeval data make", spec.name, spec.extra.get("example", ""), "--out my-market")
         example(" ".join(word for word in words if word))(self)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. Raises UsageError if a required parameter is given neither as an
-        option nor through --set or --spec; the message lists the options to add.
+        """Parse the arguments.
+
+        Raises UsageError if a required parameter is missing both as an option and in `--set` and
+        `--spec`. The message lists the options to add.
         """
         rest = super().parse_args(ctx, args)
         is_whole = ctx.resilient_parsing or ctx.params["recipe"] is not None
@@ -118,7 +122,7 @@ class ProviderCommand(click.Command):
 
     def _missing(self, ctx: click.Context) -> list[str]:
         """Return the required options that are missing, as written in help; empty if a misspelt
-        name explains what is missing.
+        name explains why they are missing.
         """
         given = given_params(
             {name: ctx.params[name] for name in self._fields}, ctx.params["set"], ctx.params["spec"]
@@ -133,7 +137,7 @@ class ProviderCommand(click.Command):
                 continue
 
             if isinstance(parameter, click.Argument):
-                # Older versions of click have no help record for an argument.
+                # older versions of click have no help record for arguments
                 missing.append(parameter.human_readable_name)
             elif (record := parameter.get_help_record(ctx)) is not None:
                 missing.append(record[0])
@@ -141,7 +145,7 @@ class ProviderCommand(click.Command):
         return missing
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the provider's options, then those common to all providers."""
+        """Write the provider's options, then the options common to all providers."""
         common = [each for each in self.get_params(ctx) if each not in self.own]
         groups = {f"Options of {self.name}": self.own, "Options": common}
         write_groups(ctx, formatter, groups, col_max=30)
@@ -150,7 +154,7 @@ class ProviderCommand(click.Command):
 def _check_names(
     spec: Spec, own: Sequence[click.Parameter], common: Sequence[click.Parameter]
 ) -> None:
-    """Raise PluginError if a provider's parameter has the name of a common option."""
+    """Raise PluginError if a provider's parameter has the same name as a common option."""
     taken = {name for each in common for name in (each.name, *each.opts)}
     for parameter in own:
         if taken & {parameter.name, *parameter.opts}:
@@ -161,7 +165,7 @@ def _check_names(
 
 
 class MakeCommand(click.Command):
-    """A single command for all providers: the first word is the provider, and its options may
+    """Single command for all providers. Its first word names the provider, whose options may
     follow.
     """
 
@@ -172,7 +176,7 @@ class MakeCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Parse the arguments; if they name a provider, as its own command does."""
+        """Parse the arguments. If they name a provider, the provider's own command parses them."""
         context = click.Context(self, info_name=info_name, parent=parent, **extra)
         position = self._provider_at(context, args)
         if position is None:
@@ -192,7 +196,7 @@ class MakeCommand(click.Command):
         return command.make_context(f"{info_name} {name}", rest, parent, **extra)
 
     def of_provider(self, context: click.Context, name: str) -> ProviderCommand | None:
-        """Return a provider's command, or None if no provider has that name."""
+        """Return the command for a provider; None if there is no provider with this name."""
         plugins = loaded_plugins(context)
         spec = plugins.specs("data").get(name)
         if spec is None:
@@ -202,7 +206,7 @@ class MakeCommand(click.Command):
         return ProviderCommand(plugins, spec, common)
 
     def of_providers(self, context: click.Context) -> list[ProviderCommand]:
-        """Return the commands of all providers."""
+        """Return the commands for all providers."""
         names = loaded_plugins(context).specs("data")
         commands = [self.of_provider(context, name) for name in names]
         return [command for command in commands if command is not None]
@@ -213,9 +217,9 @@ class MakeCommand(click.Command):
 
     def _provider_at(self, context: click.Context, args: Sequence[str]) -> int | None:
         """Return the index of the word that names a provider: the first word that is neither a
-        common option nor its value. None if no word does.
+        common option nor the value of one. None if there is no such word.
 
-        Raises UsageError if another option precedes it.
+        Raises UsageError if another option precedes the name.
         """
         parser = self.make_parser(context)
         parser.allow_interspersed_args = False
@@ -235,7 +239,7 @@ class MakeCommand(click.Command):
 
 
 def loaded_plugins(context: click.Context) -> Plugins:
-    """Return the plugins loaded by the group `data`, or load them."""
+    """Return the plugins that the group `data` has loaded; load them if it has not."""
     return context.find_object(Plugins) or open_plugins()
 
 
@@ -261,14 +265,14 @@ def make(context: click.Context, provider: str | None, options: MakeOptions) -> 
 
 
 def _make_of_provider(plugins: Plugins, spec: Spec, /, **values: Any) -> int:
-    """Take a provider's parameters from the option values, and make its data."""
+    """Make a provider's data, given the values of all options."""
     own = {field.name: values.pop(field.name) for field in params_of(spec)}
     return _make_given(plugins, spec, own, **values)
 
 
 @options_of(MakeOptions)
 def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: MakeOptions) -> int:
-    """Make a provider's data, or check its source; return the exit code."""
+    """Make a provider's data, or only check its source. Return the exit code."""
     unexpected = click.get_current_context().args
     if unexpected:
         raise UsageError(
@@ -313,8 +317,9 @@ def given_params(
 ) -> Mapping[str, Any]:
     """Return the parameters that a command line sets for a provider.
 
-    `own`: values of its options, None if an option is not given. `by_name`, from `--set`, overrides
-    the `file` from `--spec`, and `own` overrides both; mappings are merged key by key.
+    `own`: values of the provider's options, where None means that the option was not given.
+    `by_name`: values from `--set`. `file`: the YAML file from `--spec`. `own` overrides `by_name`,
+    which overrides the file; mappings are merged key by key.
     """
     given = {name: value for name, value in own.items() if value is not None}
     in_file = {}
@@ -325,8 +330,8 @@ def given_params(
 
 
 def _params(spec: Spec, args: Mapping[str, Any]) -> Any:
-    """Return a provider's parameters, None if it takes none. Raises ConfigError if a parameter is
-    wrong.
+    """Return a provider's parameters; None if it takes none. Raises ConfigError if a parameter is
+    invalid.
     """
     if spec.params is None:
         return None
@@ -355,7 +360,7 @@ def _print_summary(stored: MarketSnapshot, out: Path) -> None:
 
 
 def _warn(out: Path) -> None:
-    """Print the warnings about a snapshot's data."""
+    """Print warnings about the data in a snapshot."""
     from ktdeval.market.checks.quality import check, raw_from_snapshot
     from ktdeval.market.snapshots.storage import load_snapshot
 
@@ -373,7 +378,7 @@ def _fetch(
     out: Path,
     expected: tuple[Path, Recipe] | None = None,
 ) -> None:
-    """Fetch a market, store it with a recipe, and warn about problems in the data."""
+    """Fetch a market, store it with a recipe, and warn about problems with the data."""
     from ktdeval.runner.plans.snapshot_recipe import RECIPE, fetch_snapshot
 
     query = _pin_query(spec, args, out)
@@ -383,8 +388,8 @@ def _fetch(
 
 
 def _pin_query(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, Any]:
-    """Return the query of a fetch with everything fixed that would depend on the day of the query,
-    so that a recipe repeats it.
+    """Return the query for a fetch, with everything fixed that would otherwise depend on the day of
+    the query. A recipe can then repeat the fetch.
     """
     pin = spec.extra.get("pin", dict)
     query: Mapping[str, Any] = pin({"answers": f"{out}.answers", **args})
@@ -392,7 +397,7 @@ def _pin_query(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, A
 
 
 def _fetch_again(plugins: Plugins, recipe: Path, options: MakeOptions) -> None:
-    """Fetch a recipe's market again, and compare."""
+    """Fetch the market in a recipe again, and compare it with the recipe."""
     from ktdeval.runner.plans.snapshot_recipe import load_recipe
 
     if options.check_only or options.as_json or options.spec is not None:
@@ -413,7 +418,7 @@ def _fetch_again(plugins: Plugins, recipe: Path, options: MakeOptions) -> None:
 def _check_source(
     plugins: Plugins, spec: Spec, args: Mapping[str, Any], options: MakeOptions
 ) -> int:
-    """Check a source, with its repairs applied, before it is stored; return the exit code."""
+    """Check a source before it is stored, with its repairs applied. Return the exit code."""
     from ktdeval.market.assembly import apply_repairs
     from ktdeval.market.checks.quality import raw_from_snapshot
 

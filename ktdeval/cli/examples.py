@@ -1,4 +1,4 @@
-"""Examples on help pages: a command line at the end of a command's help."""
+"""Examples on help pages: a command line at the end of each command's help."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ C = TypeVar("C", bound=click.Command)
 
 _WIDTH = 80  # columns
 _INDENT = "  "
-#: A shell word, with its quotes
+#: shell word, including any quotes
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^ '"])+""")
 
 
 def example(line: str) -> Callable[[C], C]:
-    """Decorate a command with an example command line that its help shows; place it above
-    `@click.command()`. A line of more than 80 columns is continued in shell syntax.
+    """Decorate a command with an example command line, which its help shows. Must be placed above
+    `@click.command()`.
+
+    Lines of more than 80 columns are continued in shell syntax.
     """
 
     def decorate(command: C) -> C:
         command.epilog = line
-        # click would indent and wrap the text as if it belonged to the options above it.
+        # click would indent and wrap the text as if it belonged to the options above it
         command.format_epilog = partial(_write_example, line)  # type: ignore[method-assign]
         return command
 
@@ -38,8 +40,8 @@ def _write_example(line: str, _context: click.Context, formatter: click.HelpForm
 
 
 def continued_lines(line: str) -> Iterator[str]:
-    r"""Yield a command as indented lines of at most 80 columns where possible: each line but the
-    last ends with `\`, and an option stays next to its value.
+    r"""Yield a command as indented lines, of at most 80 columns where possible. All lines except
+    the last end with `\`, and options stay next to their values.
     """
     room = _WIDTH - len(" \\")
     shown = _INDENT
@@ -55,7 +57,7 @@ def continued_lines(line: str) -> Iterator[str]:
 
 
 def _options_with_values(line: str) -> Iterator[str]:
-    """Yield the words of a command, each option joined with the word after it."""
+    """Yield the words of a command, with each option joined to the word after it."""
     option = ""
     for word in _WORD.findall(line):
         if word.startswith("--") and not option:

@@ -1,4 +1,4 @@
-"""Families of tasks and models: the short listings of `ktdeval tasks` and `ktdeval models`."""
+"""Families of tasks and models, for the short listings of `ktdeval tasks` and `ktdeval models`."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _OF_ALL = {**MASK_SUFFIXES, COMPACT: "any task in fewer tokens"}
 
 @dataclass(frozen=True)
 class TaskFamily:
-    """Related tasks, as one line of a listing."""
+    """Related tasks, which are one line of a listing."""
 
-    name: str  #: name that `--tasks` takes for all of them
+    name: str  #: name with which `--tasks` selects all of them
     summary: str
     specs: tuple[Spec, ...]
-    #: narrower groups, each with its tasks; `--tasks` takes these too
+    #: tasks in each narrower group, which `--tasks` also accepts
     groups: Mapping[str, tuple[Spec, ...]]
 
 
 def family_of(spec: Spec) -> str:
-    """Return the family of a task: its first group, which is the `family` in a task file; a task
+    """Return the family of a task: its first group, which is the `family` in a task file. A task
     without groups is its own family.
     """
     return next(iter(spec.groups), spec.name)
 
 
 def families(specs: Iterable[Spec]) -> list[TaskFamily]:
-    """Return the families of tasks, sorted by name; each task belongs to one."""
+    """Return the families of tasks, sorted by name. Each task belongs to exactly one family."""
     by_name: dict[str, list[Spec]] = {}
     for spec in specs:
         by_name.setdefault(family_of(spec), []).append(spec)
@@ -62,7 +62,9 @@ def families(specs: Iterable[Spec]) -> list[TaskFamily]:
 
 
 def _family_summary(specs: Sequence[Spec]) -> str:
-    """Return the summary of a family: the one in its task file, else its first task's."""
+    """Return the summary of a family from its task file or, failing that, the summary of its first
+    task.
+    """
     for spec in specs:
         lineage = spec.extra.get("lineage", ())
         if lineage and lineage[-1].family_summary:
@@ -72,8 +74,8 @@ def _family_summary(specs: Sequence[Spec]) -> str:
 
 
 def suffixes_of(specs: Iterable[Spec]) -> dict[str, str]:
-    """Return the meanings of task name suffixes: those for masks, then those declared in task
-    files. If two files declare the same suffix, the first takes precedence.
+    """Return the meanings of task name suffixes: first those for masks, then those declared in task
+    files. If two files declare the same suffix, the first one takes precedence.
     """
     meanings = dict(_OF_ALL)
     for spec in specs:
@@ -98,8 +100,8 @@ def split_name(name: str, suffixes: Iterable[str]) -> tuple[str, tuple[str, ...]
 
 
 def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
-    """Return a line for each family and each narrower group, and the meanings of suffixes; lines
-    have at most `width` columns.
+    """Return a line for each family and each narrower group, followed by the meanings of suffixes.
+    Lines have at most `width` columns.
     """
     suffixes = suffixes_of(specs)
     rows = [("FAMILY", "TASKS", "SUMMARY")]
@@ -124,8 +126,8 @@ def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
 
 
 def model_family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
-    """Return the names of models by family, wrapped to `width` columns: first the providers, which
-    accept any of their models, then the models with full names.
+    """Return the names of models by family, wrapped to `width` columns. Providers that accept any
+    of their models come first, then the models with full names.
     """
     providers = [spec.name for spec in specs if "/" not in spec.name]
     names_by_family: dict[str, list[str]] = {}
@@ -157,7 +159,7 @@ def _wrapped_names(names: Iterable[str], width: int) -> list[str]:
 
 
 def _align_rows(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
-    """Yield rows of name, number and text as lines; numbers are right-aligned."""
+    """Yield rows of name, number and text as lines, with the numbers right-aligned."""
     names, numbers, _texts = zip(*rows, strict=True)
     name_width = max(map(len, names))
     number_width = max(map(len, numbers))
@@ -166,7 +168,7 @@ def _align_rows(rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def _bases(family: str, specs: Iterable[Spec], suffixes: Iterable[str]) -> list[str]:
-    """Return the names of tasks without their suffixes and the family's name, without duplicates."""
+    """Return the distinct names of tasks, without suffixes and without the family's name."""
     known = list(suffixes)
     bases: dict[str, None] = {}
     for spec in specs:
@@ -177,7 +179,7 @@ def _bases(family: str, specs: Iterable[Spec], suffixes: Iterable[str]) -> list[
 
 
 def _in_columns(meanings: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """Yield the lines of suffixes with their meanings: in two columns if they fit."""
+    """Yield lines with suffixes and their meanings, in two columns if they fit."""
     column = max(len(suffix) for suffix, _ in meanings) + len(_GAP)
     cells = [f"{suffix:<{column}}{meaning}" for suffix, meaning in meanings]
     room = max(map(len, cells)) + len(_GAP)
@@ -192,7 +194,7 @@ def _in_columns(meanings: Sequence[tuple[str, str]], width: int) -> Iterator[str
 
 
 def _shortened_line(line: str, width: int) -> str:
-    """Return a line shortened to at most `width` columns."""
+    """Return a line, shortened to at most `width` columns."""
     if len(line) <= width:
         return line
     return f"{line[: width - 1]}…"

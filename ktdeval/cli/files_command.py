@@ -20,19 +20,19 @@ from ktdeval.cli.options import (
 )
 from ktdeval.errors import UsageError
 
-CACHE = "cache"  #: word for the shared reply cache; a folder of that name is ./cache
+CACHE = "cache"  #: word for the shared reply cache; a folder with this name is written `./cache`
 
 
 class FilesPlace(RunPath):
-    """Run, folder of runs, URL or cache file; the word `cache` means the shared cache."""
+    """Run, folder of runs, URL or cache file. The word `cache` stands for the shared cache."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path; the word `cache` is returned unchanged."""
+        """Return the path, or the word `cache` unchanged."""
         if value == CACHE:
             return Path(CACHE)
 
         path = super().convert(value, param, ctx)
-        if str(path) == CACHE:  # a file or folder given as ./cache
+        if str(path) == CACHE:  # file or folder given as ./cache
             return path.absolute()
         return path
 
@@ -155,7 +155,7 @@ def prune(file: Path | None, options: PruneOptions) -> None:
 
 
 def _is_cache(place: Path) -> bool:
-    """Return whether a place is a cache: the word `cache`, or an existing path that is not a
+    """Return whether a place is a cache: either the word `cache`, or an existing path that is not a
     folder.
     """
     return place == Path(CACHE) or (place.exists() and not place.is_dir())

@@ -1,9 +1,8 @@
-"""Commands in forked child processes, which share what this process has imported and
-loaded.
+"""Commands in forked child processes, which inherit what this process has imported and loaded.
 
-A forked child has a copy of everything that its parent holds, but only the thread that forked. So
-only a process without other threads forks, before it opens clients, databases or locks
-(`can_fork`).
+A forked child has a copy of everything in its parent's memory, but only the thread that called
+fork. A process therefore only forks if it has no other threads, and before it opens clients,
+databases or locks (`can_fork`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 
 def can_fork() -> bool:
-    """Return whether forking this process is safe: on Linux, and without a second thread."""
+    """Return whether forking this process is safe: on Linux, and without other threads."""
     return sys.platform == "linux" and threading.active_count() == 1
 
 
@@ -36,16 +35,16 @@ class CommandStreams:
     stdin: int
     stdout: int
     stderr: int
-    #: descriptors only for this process, such as the other end of a pipe: the forked child closes
+    #: descriptors that only this process needs, such as the other end of a pipe; the child closes
     #: them
     closed: tuple[int, ...] = ()
-    #: read end of a pipe: the command starts after the first byte; if the pipe ends without one, it
-    #: never starts
+    #: read end of a pipe: the command starts once a byte arrives, and never if the pipe is closed
+    #: first
     begins_after: int | None = None
 
 
 class ForkedCommand:
-    """A command that runs in a forked child process, in its own session. Has the methods of
+    """Command that runs in a forked child process, in its own session. It has the methods of
     `subprocess.Popen`.
     """
 
@@ -55,7 +54,9 @@ class ForkedCommand:
         streams: CommandStreams,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the command; `environment`: variables to set in addition to those of this process."""
+        """Start the command. `environment`: variables to set in addition to this process's
+        environment.
+        """
         self._words = tuple(words)
         self._process = multiprocessing.get_context("fork").Process(
             target=_run_command, args=(self._words, streams, dict(environment or {}))
@@ -66,11 +67,13 @@ class ForkedCommand:
     @property
     def pid(self) -> int:
         """Process id."""
-        assert self._process.pid is not None  # the process was started
+        assert self._process.pid is not None  # the process has been started
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Return the exit code, negative after a signal; None while the command is running."""
+        """Return the exit code, which is negative after a signal. None while the command is
+        running.
+        """
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -97,8 +100,8 @@ _HELD = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Block signals, which a forked child would handle as its parent does until its own handlers
-    are installed.
+    """Block signals during a fork. Until the child has installed its own handlers, it would handle
+    signals as its parent does.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     try:
@@ -111,7 +114,7 @@ def _run_command(
     words: Sequence[str], streams: CommandStreams, environment: Mapping[str, str]
 ) -> None:
     """Run a command in the forked child, as if in a newly started process."""
-    from ktdeval.cli.main import main  # this import loads every option
+    from ktdeval.cli.main import main  # importing this module loads every option
 
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -136,21 +139,21 @@ def _run_command(
         code = main(words)
     except Exception:
         sys.excepthook(*sys.exc_info())
-        _print_no_more()  # multiprocessing would print it again, with secrets
+        _print_no_more()  # prevent multiprocessing from printing the error again, with secrets
         raise
 
     sys.exit(code)
 
 
 def _print_no_more() -> None:
-    """Discard anything still printed to standard error until the child exits."""
+    """Discard anything that is printed to standard error from now until the child exits."""
     sys.stderr.flush()
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
 
 
 def _open_streams(streams: CommandStreams) -> None:
-    """Set up the three standard streams as in a new process: nothing buffered in the parent is
-    written.
+    """Set up the three standard streams as in a new process, without writing text that is still
+    buffered in the parent.
     """
     given = (streams.stdin, streams.stdout, streams.stderr)
     for place, number in enumerate(given):
@@ -165,8 +168,8 @@ def _open_streams(streams: CommandStreams) -> None:
 
 
 def _draw_anew() -> None:
-    """Reseed the process's random generators, which forked children would share: our own code does
-    not use them, but a plugin's library may.
+    """Reseed the process's random generators, whose state forked children would otherwise share.
+    Our own code does not use them, but a library used by a plugin may.
     """
     random.seed()
     numpy = sys.modules.get("numpy")
@@ -175,7 +178,7 @@ def _draw_anew() -> None:
 
 
 class ForkedCall(Generic[T]):
-    """A function call that runs in a forked child process, in parallel to this process."""
+    """Function call that runs in a forked child process, in parallel with this process."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         """Start the call. Its result must be picklable."""
@@ -187,8 +190,8 @@ class ForkedCall(Generic[T]):
         answer.close()
 
     def result(self) -> T:
-        """Wait for the result. If the child returns none, such as after an error, the function is
-        called in this process, and raises the error.
+        """Wait for the result. If the child does not return one, for example because of an error,
+        the function is called in this process, which then raises the error.
         """
         try:
             found: T = self._answer.recv()
@@ -202,8 +205,8 @@ class ForkedCall(Generic[T]):
 
 
 def _answer(answer: Connection, function: Callable[[], object]) -> None:
-    """Send the result of a function; an error is left to the waiting process, which repeats the
-    call and runs into the error itself.
+    """Send the result of a function. An error is not sent: the waiting process repeats the call and
+    raises the error itself.
     """
     try:
         answer.send(function())

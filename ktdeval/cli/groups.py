@@ -19,11 +19,11 @@ from ktdeval.values.installation import install_command
 
 
 class LazyCommand(click.Command):
-    """Placeholder for a command until it is called: help, completion and near matches only need its
+    """Placeholder for a command until it is called. Help, completion and near matches only need its
     name and summary.
 
-    `heading`: the group under which `ktdeval --help` lists it (`command_groups` of hints.json). A
-    `hidden` command does not appear in any help.
+    `heading`: the group in which `ktdeval --help` lists the command (`command_groups` of
+    hints.json). A `hidden` command does not appear in any help.
     """
 
     def __init__(
@@ -34,8 +34,8 @@ class LazyCommand(click.Command):
         self.heading = heading
 
     def load(self) -> click.Command:
-        """Import the command. Raises UsageError if its module is not installed; PluginError if it
-        is not a command.
+        """Import the command. Raises UsageError if its module is not installed. Raises PluginError
+        if it is not a click command.
         """
         try:
             module = import_module(self.module)
@@ -63,12 +63,14 @@ class LazyCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Return the context of the command itself."""
+        """Return the context of the actual command."""
         return self.load().make_context(info_name, args, parent, **extra)
 
 
 class PluginCommand(LazyCommand):
-    """Placeholder for a plugin command, given by its words, such as `compare luck`."""
+    """Placeholder for a plugin command, which is identified by its words, such as `compare
+    luck`.
+    """
 
     def __init__(self, plugins: Plugins, words: str, mark: str = "") -> None:
         """Create the placeholder; `mark` is appended to its summary."""
@@ -77,23 +79,25 @@ class PluginCommand(LazyCommand):
         self._plugins = plugins
 
     def load(self) -> click.Command:
-        """Make the command. Raises PluginError if the plugin fails."""
+        """Create the command. Raises PluginError if the plugin fails."""
         command: click.Command = self._plugins.make("commands", str(self.name))
         return command
 
 
 def load_command(command: click.Command) -> click.Command:
-    """Return the real command behind a lazy command, or the command itself."""
+    """Return the actual command behind a lazy command; any other command is returned unchanged."""
     return command.load() if isinstance(command, LazyCommand) else command
 
 
 class LazyGroup(click.Group):
-    """Group of commands in help order; a default command may run if none is given.
+    """Group of commands in help order, with an optional default command that runs if no command is
+    named.
 
-    `commands`: by name. `default`: the command whose options may be given without its name; if it
-    `takes_words`, so may its other arguments: a path, or a name that is not a command's. `extras`:
-    for each package that a plain install lacks, the extra of ktdeval that installs it. `line`: an
-    example command line, shown in help. `settings`: those of `click.Group`.
+    `commands`: commands by name. `default`: the command whose options may be given without its
+    name; if it `takes_words`, its other arguments may be given in this way too, such as a path or a
+    name that is not a command. `extras`: for each package missing from a plain install, the extra
+    of ktdeval that installs it. `line`: an example command line, shown in help. `settings`:
+    arguments for `click.Group`.
     """
 
     def __init__(
@@ -119,7 +123,7 @@ class LazyGroup(click.Group):
         return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the default command if the first word is not a command."""
+        """Insert the name of the default command if the first word does not name a command."""
         if self.default and args and self._means_default(ctx, args[0]):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
@@ -131,16 +135,18 @@ class LazyGroup(click.Group):
 
         if not self._takes_words or first in self.commands:
             return False
-        # No command name contains a slash, unlike models and paths.
+        # Models and paths contain slashes; names of commands don't.
         if "/" in first or os.path.exists(first):  # noqa: PTH110 - Path.exists raises where the name is too long
             return True
 
-        # A word that is close to a command is a typo, not a missing run.
+        # A word that resembles a command is treated as a typo, not as a missing run.
         return not near_matches(first, list(self.commands))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. Raises UsageError if it needs a package from an extra that is not
-        installed; help is shown without it.
+        """Run a command.
+
+        Raises UsageError if the command needs a package from an extra that is not installed; its
+        help is shown even then.
         """
         try:
             return super().invoke(ctx)
@@ -157,8 +163,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command named by the first word. Raises UsageError, with near names, if no
-        command has this name.
+        """Return the command that the first word names. Raises UsageError, suggesting similar
+        names, if there is no such command.
         """
         name, *rest = args
         command = self.get_command(ctx, name)
@@ -175,9 +181,7 @@ class LazyGroup(click.Group):
         raise UsageError(f"{where}no command {name!r}{advice}")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the options of the group and of its default command, or the names of its
-        commands.
-        """
+        """Complete options of the group and of its default command, or names of its commands."""
         if not incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
 

@@ -1,4 +1,4 @@
-"""`ktdeval list`: list the items of a kind, and show a single item in full."""
+"""`ktdeval list`: list the items of a kind, or show a single item in full."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from ktdeval.values.strict_json import plain
 
 T = TypeVar("T")
 
-_FEW = 3  # up to this number, a plugin's row names its items of a kind
+_FEW = 3  # maximum number of items of a kind that a plugin's row names
 _WORDS_BEFORE = ("show", "list", "ls")
 
-#: Rows of listings.csv: header and summary of each kind
+#: rows of listings.csv by kind, with the kind's header and summary
 _ROWS = {row["kind"]: row for row in csv_rows(Path(__file__).with_name("listings.csv"))}
 
 
@@ -56,7 +56,7 @@ class ListingOptions(JsonOptions, PluginOptions):
 
 
 class _ListCommand(click.Command):
-    """The command `list KIND`; a kind that a plugin adds is its own command, named `list KIND`."""
+    """Command `list KIND`. A kind that a plugin adds has its own command, named `list KIND`."""
 
     def make_context(
         self,
@@ -65,7 +65,9 @@ class _ListCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Return the context of this command, or of the command that lists a plugin's own kind."""
+        """Return the context of this command, or of the command that lists a kind added by a
+        plugin.
+        """
         if args and args[0] not in _ROWS and not args[0].startswith("-"):
             plugins = open_plugins()
             words = f"list {args[0]}"
@@ -89,7 +91,7 @@ def _complete_listed(
 def _complete_kinds(
     _context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """Complete the kinds of listings, including those of plugins."""
+    """Complete the kinds that can be listed, including those of plugins."""
     kinds = _kind_summaries(load_plugins())
     return [CompletionItem(kind, help=kinds[kind]) for kind in kinds if kind.startswith(text)]
 
@@ -118,14 +120,16 @@ def list_(kind: str | None, names: tuple[str, ...], options: ListingOptions) -> 
 
 
 def _loaded_plugins(kind: str | None, options: ListingOptions) -> Plugins:
-    """Return the plugins, without warnings: a listing of plugins itself shows which fail to load."""
+    """Return the plugins. A listing of plugins is loaded without warnings, since it shows itself
+    which plugins fail to load.
+    """
     if kind == "plugins":
         return load_plugins(options.plugin or ())
     return open_plugins(options.plugin or ())
 
 
 def _kind_summaries(plugins: Plugins) -> dict[str, str]:
-    """Return the summary of each kind, including kinds that plugins add."""
+    """Return the summary of each kind, including kinds added by plugins."""
     kinds = {kind: row["summary"] for kind, row in _ROWS.items()}
     for words, spec in plugins.specs("commands").items():
         first, _, kind = words.partition(" ")
@@ -183,7 +187,7 @@ def _show(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
         _SHOWN[kind](plugins, name, as_json)
         return
 
-    # `openai/gpt-…` has the parameters of its provider.
+    # `openai/gpt-…` has its provider's parameters
     if kind == "models" and name not in plugins.specs(kind):
         name, *_rest = plugins.model_spec_name(name)
 
@@ -233,7 +237,7 @@ def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
 
 
 def _print_whole(facts: Mapping[str, Any], as_json: bool) -> None:
-    """Print all facts: as JSON, or as YAML with the width of the terminal."""
+    """Print all facts as JSON, or as YAML that fits the width of the terminal."""
     if as_json:
         print_json(facts)
         return
@@ -245,7 +249,7 @@ def _print_whole(facts: Mapping[str, Any], as_json: bool) -> None:
     click.echo(text, nl=False)
 
 
-#: Kinds whose items are not described by their parameters, and the function that shows an item
+#: functions that show an item in full, for kinds whose items are not described by their parameters
 _SHOWN = {"tasks": _show_task, "metrics": _show_metric, "venues": _show_venue}
 
 
@@ -273,7 +277,9 @@ def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
 
 
 def _list_plugins(plugins: Plugins, names: Sequence[str], as_json: bool) -> None:
-    """List plugins, what each offers, and plugins that fail to load and are therefore skipped."""
+    """List plugins with what each one offers, including plugins that were skipped because they fail
+    to load.
+    """
     offers: dict[str, list[str]] = {name: [] for name in plugins.info}
     for kind in KINDS:
         for name in plugins.specs(kind):
@@ -303,7 +309,7 @@ def _list_plugins(plugins: Plugins, names: Sequence[str], as_json: bool) -> None
 
 
 def _list_commands(plugins: Plugins, names: Sequence[str], as_json: bool) -> None:
-    """List all commands by purpose, each with what it does."""
+    """List all commands by group, each with its summary."""
     rows = {}
     for group, members in by_title(all_commands(plugins)).items():
         for name, command in members.items():
@@ -317,8 +323,8 @@ def _list_commands(plugins: Plugins, names: Sequence[str], as_json: bool) -> Non
 
 
 def _chosen_entries(kind: str, listed: Mapping[str, T], names: Sequence[str]) -> list[T]:
-    """Return the listed items with the given names, or all items. Raises UsageError for an unknown
-    name.
+    """Return the listed items with the given names, or all items if no names are given. Raises
+    UsageError if a name is unknown.
     """
     for name in names:
         if name not in listed:
@@ -328,7 +334,7 @@ def _chosen_entries(kind: str, listed: Mapping[str, T], names: Sequence[str]) ->
 
 
 def _list_failed_plugins(loaded: Plugins) -> list[PluginInfo]:
-    """Return the plugins that fail to load, with the packages that advertise them."""
+    """Return the plugins that fail to load, with the packages that contain them."""
     origins = {entry.value: (entry.distribution, entry.version) for entry in find_entry_points()}
     unloaded = []
     for name in loaded.broken:
@@ -340,8 +346,8 @@ def _list_failed_plugins(loaded: Plugins) -> list[PluginInfo]:
 
 
 def _plugin_row(info: PluginInfo, offers: Sequence[str], error: str | None) -> tuple[str, str, str]:
-    """Return a plugin's name, package, and number of items by kind; if there are only a few, their
-    names.
+    """Return a plugin's name, its package, and the number of its items by kind. If there are only a
+    few items of a kind, they are named.
     """
     names_by_kind: dict[str, list[str]] = {}
     for offer in offers:
@@ -367,7 +373,8 @@ def _plugin_row(info: PluginInfo, offers: Sequence[str], error: str | None) -> t
 
 
 def _list_kind(kind: str, plugins: Plugins, given: Sequence[str], options: ListingOptions) -> None:
-    """Print the items of a kind; with one name that item in full, with several names only these.
+    """Print the items of a kind. A single name is shown in full; several names limit the list to
+    these items.
 
     The word `show` before names has no effect.
     """
@@ -399,7 +406,7 @@ def _list_kind(kind: str, plugins: Plugins, given: Sequence[str], options: Listi
 
 
 def _named_specs(kind: str, plugins: Plugins, names: Sequence[str]) -> list[Spec]:
-    """Return the items of a kind that names refer to; families are expanded to their members."""
+    """Return the items of a kind that names refer to, with families expanded to their members."""
     if kind == "tasks":
         return [plugins.spec(kind, name) for name in plugins.resolve_tasks(names)]
 
@@ -415,14 +422,14 @@ def _named_specs(kind: str, plugins: Plugins, names: Sequence[str]) -> list[Spec
 
 
 def _family_members(plugins: Plugins, family: str) -> list[Spec]:
-    """Return the models whose full name is FAMILY/NAME."""
+    """Return the models with a full name FAMILY/NAME."""
     specs = plugins.specs("models")
     return [spec for name, spec in specs.items() if name.startswith(f"{family}/")]
 
 
 def _is_one(kind: str, plugins: Plugins, name: str) -> bool:
-    """Return whether a name refers to a single item, which is shown in full. Families of tasks and
-    models, and globs of tasks, do not.
+    """Return whether a name refers to a single item, which is then shown in full. Families of tasks
+    or models, and globs of tasks, refer to several.
     """
     if name in plugins.specs(kind):
         return True
@@ -434,7 +441,7 @@ def _is_one(kind: str, plugins: Plugins, name: str) -> bool:
 
 
 def _print_specs(kind: str, plugins: Plugins, specs: Sequence[Spec], as_json: bool) -> None:
-    """Print items of a kind: as JSON, in groups for a reader at a terminal, or one per line."""
+    """Print items of a kind as JSON, in groups (on a terminal), or one per line."""
     row = _ROWS[kind]
     if as_json:
         print_json([spec_json(plugins, kind, spec) for spec in specs])
@@ -446,7 +453,7 @@ def _print_specs(kind: str, plugins: Plugins, specs: Sequence[Spec], as_json: bo
 
 
 def _print_grouped(kind: str, specs: Sequence[Spec]) -> None:
-    """Print items of a kind for a reader: in groups, with the command that shows an item in full."""
+    """Print items of a kind in groups, followed by the command that shows an item in full."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for spec in specs:
         label, _details, summary = _spec_row(kind, spec)
@@ -462,7 +469,7 @@ def _print_grouped(kind: str, specs: Sequence[Spec]) -> None:
 
 
 def _task_heading(spec: Spec) -> str:
-    """Return the groups that select a task, widest first."""
+    """Return the groups that contain a task, widest first."""
     return ", ".join(spec.groups) or "in no group"
 
 
@@ -471,22 +478,22 @@ def _model_heading(spec: Spec) -> str:
     return provider if slash else "providers, each followed by the name of a model"
 
 
-#: Kinds that are listed by family, and the function that returns the lines of the families
+#: functions that return the lines of a listing, for kinds that are listed by family
 _FAMILY_LINES: Mapping[str, Callable[[Sequence[Spec], int], list[str]]] = {
     "tasks": family_lines,
     "models": model_family_lines,
 }
 
 
-#: Kinds that a terminal shows in groups, and the function that returns the heading of an item
+#: functions that return the heading for an item, for kinds that a terminal shows in groups
 _HEADINGS: Mapping[str, Callable[[Spec], str]] = {"tasks": _task_heading, "models": _model_heading}
 
 
 def _spec_row(kind: str, spec: Spec) -> tuple[str, str, str]:
-    """Return the name, groups (for a task) or parameters, and summary for a listing."""
+    """Return the columns of a listing: name, groups (of a task) or parameters, and summary."""
     label = spec.name
     if kind == "models" and "/" not in label:
-        label = f"{label}/…"  # a provider: any of its models may follow
+        label = f"{label}/…"  # a provider, whose name any of its models may follow
 
     details: Sequence[str] = ()
     if kind == "tasks":
@@ -498,9 +505,9 @@ def _spec_row(kind: str, spec: Spec) -> tuple[str, str, str]:
 
 
 def spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
-    """Describe an item that a plugin offers: name, summary, plugin and parameters.
+    """Return the name, summary, plugin and parameters of an item that a plugin offers.
 
-    A task has its groups, family, version and default windows in place of parameters.
+    Instead of parameters, a task has its groups, family, version and default windows.
     """
     value: dict[str, Any] = {
         "name": spec.name,
@@ -519,7 +526,7 @@ def spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
     return value
 
 
-#: Kinds that are not Specs of plugins, and the functions that list them
+#: functions that list kinds whose items are not Specs of plugins
 _LISTS: Mapping[str, Callable[[Plugins, Sequence[str], bool], None]] = {
     "plugins": _list_plugins,
     "commands": _list_commands,

@@ -1,4 +1,6 @@
-"""`ktdeval` command: commands are imported only when called; options without a command mean `run`."""
+"""The `ktdeval` command. Commands are imported only when called; options without a command mean
+`run`.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +37,17 @@ INTRO = "Can a language-model agent invest, or does it remember the market and r
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
 
 
-_COMMANDS = "ktdeval.commands"  #: key of all commands in the `meta` of contexts
+_COMMANDS = "ktdeval.commands"  #: key of all commands in the `meta` of a context
 
 
 class KtdevalGroup(LazyGroup):
-    """Root of the command line: built-in commands, then plugin commands.
+    """Root of the command line, with built-in commands followed by plugin commands.
 
-    All plugins are loaded only for help and for names that are not built in.
+    All plugins are loaded, but only for help and for names that are not built in.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Replace words that have moved."""
+        """Parse the arguments, after replacing words that have moved."""
         args = with_new_words(args)
         ctx.meta[WORDS] = tuple(args)
         return super().parse_args(ctx, args)
@@ -55,11 +57,13 @@ class KtdevalGroup(LazyGroup):
         return list(self.all_commands(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command of ktdeval or of a plugin, or None if no command has this name."""
+        """Return a command of ktdeval or of a plugin; None if there is no command with this
+        name.
+        """
         return self.commands.get(cmd_name) or self.all_commands(ctx).get(cmd_name)
 
     def all_commands(self, ctx: click.Context) -> dict[str, LazyCommand | SharedGroup]:
-        """Return the commands of ktdeval and of all plugins, which are loaded once."""
+        """Return the commands of ktdeval and of all plugins. Plugins are loaded only once."""
         commands: dict[str, LazyCommand | SharedGroup] | None = ctx.meta.get(_COMMANDS)
         if commands is None:
             commands = all_commands(open_plugins())
@@ -68,7 +72,9 @@ class KtdevalGroup(LazyGroup):
         return commands
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one screen: usage, the options for a first run, and the commands by group."""
+        """Write help that fits one screen: usage, the options for a first run, and the commands by
+        group.
+        """
         formatter.write_usage("ktdeval", "[OPTIONS OF run] | COMMAND [ARGS]…")
         formatter.write_paragraph()
         formatter.write_text(INTRO)
@@ -86,12 +92,12 @@ class KtdevalGroup(LazyGroup):
         write_groups(ctx, formatter, {"Options": self.get_params(ctx)})
 
 
-#: Options that contain the parameters of a part of a run
+#: options that contain the parameters of a part of a run
 _ARGUMENTS = {"model": "model-args", "agent": "agent-args", "data provider": "data-args"}
 _MISSING_ARGUMENT = re.compile(
     rf"(?P<part>{'|'.join(_ARGUMENTS)}) (?P<name>\S+): field '(?P<field>\w+)' is missing"
 )
-#: How an error about a field begins: for a run's options, a provider, or a command
+#: beginning of an error about a field, for options of a run, of a provider or of a command
 _FIELD = re.compile(
     r"(?P<where>options: |data provider \S+: )?(?P<field>[a-z]\w*)(?P<key>\.[\w.]+)?: "
 )
@@ -104,18 +110,18 @@ _ODD = re.compile(f"({_COLOUR})|{_UNSEEN}")
 
 
 class CleanStream:
-    """Text stream that replaces control and invisible characters with spaces, and the local copy of
-    a run with its URL.
+    """Text stream that cleans third-party text. Control and invisible characters become spaces, and
+    paths of local copies of runs become the runs' URLs.
 
-    So third-party text can't move the cursor, or hide or reverse text. On a terminal, colours are
-    kept. `raw` is the underlying stream, for code that moves the cursor on purpose.
+    Such text therefore can't move the cursor, or hide or reverse other text. On a terminal, colours
+    are kept. `raw` is the underlying stream, for code that moves the cursor on purpose.
     """
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
     def write(self, text: str) -> int:
-        """Write the text, cleaned, and return its length."""
+        """Write the cleaned text, and return the length of the original text."""
         shows_colours = self.raw.isatty()
 
         def clean(match: re.Match[str]) -> str:
@@ -132,9 +138,10 @@ class CleanStream:
 
 
 class DroppingStream:
-    """Text stream for progress and messages: text that can't be written is dropped.
+    """Text stream for progress and messages, which drops text that can't be written.
 
-    No command fails because the disk is full, or because the reader of stderr has closed it.
+    Commands therefore do not fail because the disk is full, or because the reader of stderr has
+    closed it.
     """
 
     def __init__(self, raw: Any) -> None:
@@ -153,13 +160,13 @@ def _attempt(write: Callable[..., object], *text: str) -> None:
 
 
 def _make_writable(*streams: Any) -> None:
-    """Let streams in a locale without UTF-8 write `?` for characters that they can't encode."""
+    """In locales without UTF-8, let the streams write `?` for characters that they can't encode."""
     for stream in streams:
         if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="replace")
 
 
-# lm-eval uses `--model_args`; both spellings are the same option.
+# lm-eval uses `--model_args`; both spellings mean the same option
 cli = KtdevalGroup(
     "ktdeval",
     BUILT_IN,
@@ -192,7 +199,7 @@ cli.params.append(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. An expected failure is one line on stderr.
+    """Run the command line and return its exit code. Expected failures print one line on stderr.
 
     Exit codes: 0 success, 1 negative result (a check fails), 2 bad input, 3 budget reached, 130
     interrupted.
@@ -211,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(argv) or ["--help"]
     _make_writable(sys.stdout, sys.stderr)
     streams = sys.stdout, sys.stderr
-    # A stream closed by the caller is None.
+    # a stream that the caller has closed is None
     out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115 - used until the process ends
     sys.stdout = CleanStream(out)
     sys.stderr = CleanStream(DroppingStream(err))
@@ -245,14 +252,14 @@ def _run_command(arguments: list[str]) -> int:
     except OSError as error:
         return _fail_os(error)
     except SystemExit:
-        # If the reader of the output is gone (`| head`), click replaces the streams and ends the
+        # If the reader of the output has gone (`| head`), click replaces the streams and ends the
         # process itself.
         if isinstance(sys.stdout, CleanStream):
             raise
 
         return _fail_os(BrokenPipeError())
     except UnicodeEncodeError:
-        # A word with undecodable bytes may be a file name, but can't be in JSON.
+        # A word with undecodable bytes may be a file name, but JSON can't contain it.
         undecoded = [word for word in arguments if _UNDECODED.search(word)]
         if not undecoded:
             raise
@@ -263,7 +270,9 @@ def _run_command(arguments: list[str]) -> int:
 
 
 def _with_options(message: str, arguments: Sequence[str]) -> str:
-    """Return an error about a field with the option that the user typed, or should type."""
+    """Return an error message in which fields are replaced by the options that the user typed, or
+    should type.
+    """
     lacks = _MISSING_ARGUMENT.fullmatch(message)
     if lacks is not None:
         part, field = lacks["part"], lacks["field"]
@@ -287,8 +296,10 @@ def _with_options(message: str, arguments: Sequence[str]) -> str:
 
 
 def _is_typed(key: str | None, arguments: Sequence[str]) -> bool:
-    """Return whether a key in an option's value was typed, as in `--map open=3`; true without a
-    key. `bars.csv: …` is about a file, not about a key of `--bars`.
+    """Return whether a key in an option's value was typed, as in `--map open=3`. True if there is
+    no key.
+
+    A message such as `bars.csv: …` is about a file, not about a key in `--bars`.
     """
     if key is None:
         return True
@@ -297,7 +308,8 @@ def _is_typed(key: str | None, arguments: Sequence[str]) -> bool:
 
 def _fail_usage(error: click.ClickException) -> int:
     """Print what is wrong with the arguments, and return the exit code."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the group's help
+    # the error's message is the help of the group
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return error.exit_code
 
@@ -315,8 +327,8 @@ def _fail_usage(error: click.ClickException) -> int:
 
 
 def _hint_of_option(error: click.NoSuchOption) -> str:
-    """Return a hint for an unknown option: where the option has moved, or what another suite's
-    option is called here.
+    """Return a hint for an unknown option: where the option has moved, or the name that ktdeval
+    uses for another suite's option.
     """
     command = ""
     if error.ctx is not None:
@@ -328,7 +340,7 @@ def _hint_of_option(error: click.NoSuchOption) -> str:
 def _fail_os(error: OSError) -> int:
     """Print what could not be read or written, and return the exit code."""
     if error.filename is None:
-        # stdout itself failed. Redirecting it prevents an error when Python flushes it at exit.
+        # stdout itself failed; redirecting it prevents an error when Python flushes it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe (`| head`)
@@ -342,7 +354,7 @@ def _fail_os(error: OSError) -> int:
 def _show_defect(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print the traceback of a bug as Python would, without secrets that it may contain."""
+    """Print the traceback of a bug as Python would, but without secrets."""
     import traceback
 
     from ktdeval.secrets.redaction import redact_secrets
@@ -351,8 +363,8 @@ def _show_defect(
     sys.stderr.write(redact_secrets(text, os.environ))
 
 
-#: Maximum length of a word, such as a path, that an error message shows in full, and how many
-#: characters are shown of a longer word
+#: maximum length up to which an error message shows a word, such as a path, in full; and how many
+#: characters at the start and end of a longer word are shown
 _LONGEST_WORD = 400
 _SHOWN_START = 200
 _SHOWN_END = 60
@@ -361,7 +373,7 @@ _SHOWN_END = 60
 def _fail(message: str, exit_code: int, how: str = "error") -> int:
     from ktdeval.secrets.redaction import redact_secrets
 
-    # A message may quote a file, an address or a server's reply, which may contain a key.
+    # A message may quote a file, an address or a server's reply, any of which may contain a key.
     words = redact_secrets(message, os.environ).split()
     line = " ".join(_shortened_word(word) for word in words)
     click.echo(f"ktdeval: {how}: {line}", err=True)
@@ -369,7 +381,7 @@ def _fail(message: str, exit_code: int, how: str = "error") -> int:
 
 
 def _shortened_word(word: str) -> str:
-    """Return a word of a message, shortened in the middle if it is too long for a line."""
+    """Return a word of a message, shortened in the middle if it is too long."""
     if len(word) <= _LONGEST_WORD:
         return word
     return f"{word[:_SHOWN_START]}…{word[-_SHOWN_END:]}"

@@ -1,5 +1,5 @@
-"""Command-line words that have moved: the old words work for one release, and a message gives the
-new ones.
+"""Command-line words that have moved. The old words work for one more release, and a message gives
+the new ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ktdeval.values.files import csv_rows
 
 @cache
 def moved_words() -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Return the new words for each command that has moved, by its old words (`moved.csv`)."""
+    """Return the new words of each command that has moved, keyed by its old words (`moved.csv`)."""
     words = {}
     for row in csv_rows(Path(__file__).with_name("moved.csv")):
         words[tuple(row["old"].split())] = tuple(row["new"].split())
@@ -24,10 +24,10 @@ def moved_words() -> Mapping[tuple[str, ...], tuple[str, ...]]:
 
 
 def with_new_words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of `ktdeval` with old words replaced, and report this in one line on
-    stderr.
+    """Return the arguments of `ktdeval` with old words replaced, and report the replacement in one
+    line on stderr.
 
-    Only the leading words are compared. If several entries match, the longest applies.
+    Only leading words are compared. If several entries match, the longest one applies.
     """
     table = moved_words()
     longest = max((len(old) for old in table), default=0)

@@ -1,4 +1,4 @@
-"""Descriptions of the options in a dataclass: what `help(ktdeval.evaluate)` lists."""
+"""Descriptions of the options in a dataclass, as shown by `help(ktdeval.evaluate)`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 _WIDTH = 96  # columns
 _HANGING = "    "
-#: Type names that only ktdeval has, and what a caller passes
+#: names of types that only ktdeval has, and what a caller passes for them
 _GIVEN_AS = {"Parameters": "dict", "Address": "str"}
 
 
 def described_options(kind: type[Any], without: Collection[str] = ()) -> str:
-    """Return one or more lines for each field of an options dataclass: name, type as annotated,
-    default, help.
+    """Return one or more lines for each field of an options dataclass: its name, annotated type,
+    default and help.
 
-    `without`: names of fields to omit. Fields must have been created by `option`.
+    `without`: names of fields to omit. The fields must have been created by `option`.
     """
     lines = []
     for field in dataclasses.fields(kind):

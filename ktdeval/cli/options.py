@@ -1,4 +1,4 @@
-"""Command-line options derived from `RunConfig`, and the loading of plugins for commands."""
+"""Command-line options derived from `RunConfig`, and loading of plugins for commands."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _METAVARS |= {
     "float": "X",
 }
 
-WORDS = "ktdeval.words"  #: key of the command line's words in the `meta` of its contexts
+WORDS = "ktdeval.words"  #: key of a command line's words in the `meta` of its contexts
 
-#: Kind of the names that a field accepts
+#: kind of names that a field accepts
 _NAMES = {
     "model": "models",
     "models": "models",
@@ -62,7 +62,7 @@ _NAMES = {
     "windows": "windows",
     "runner": "runners",
 }
-#: What a field's path refers to
+#: what the path in a field refers to
 _PATHS = {
     "out": "dir",
     "items": "file",
@@ -73,7 +73,7 @@ _PATHS = {
 
 
 class FiniteNumber(click.FloatRange):
-    """A finite number in a range: click's own type accepts `nan` and infinity."""
+    """Finite number in a range, unlike click's own type, which accepts `nan` and infinity."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -86,9 +86,9 @@ class FiniteNumber(click.FloatRange):
 
 
 class FilePath(click.Path):
-    """Path of a file or folder; empty text is rejected.
+    """Path of a file or folder, which must not be empty.
 
-    A shell passes empty text for an unset variable, which would be taken as the path of the working
+    For an unset variable, a shell passes an empty string, which would be taken as the working
     folder.
     """
 
@@ -110,9 +110,9 @@ class RunPath(FilePath):
     """Path or URL of a run, of a folder of runs, or of a card. A URL is replaced by its local copy."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path. Raises StoreError if no run is at the URL."""
+        """Return the path. Raises StoreError if there is no run at the URL."""
         if isinstance(value, str) and "://" in value:
-            # Imported only for URLs, because most commands start without it.
+            # imported only for URLs, because most commands can start without this module
             from ktdeval.runner.records.run_locator import local_run_path
 
             value = local_run_path(value)
@@ -121,16 +121,18 @@ class RunPath(FilePath):
 
 
 class OutputPath(FilePath):
-    """Path of a file or folder to write, checked when options are parsed, before any work begins."""
+    """Path of an output file or folder, which is checked when options are parsed, before any work
+    begins.
+    """
 
     def __init__(self, kind: OutputKind, mark: str | None = None) -> None:
-        """Accept outputs of a kind, as `check_output` does."""
+        """Accept outputs of this kind. Arguments are as for `check_output`."""
         super().__init__()
         self.kind = kind
         self._mark = mark
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path. Raises StoreError if it can't be written."""
+        """Return the path. Raises StoreError if the path can't be written."""
         path = super().convert(value, param, ctx)
         option = param.opts[0] if param is not None else "path"
         check_output(path, self.kind, option, self._mark)
@@ -144,14 +146,14 @@ def warn(message: str) -> None:
 
 
 def open_plugins(extra: Sequence[str] = ()) -> Plugins:
-    """Load all plugins, and warn on stderr about each skipped plugin. `extra`: plugins from
+    """Load all plugins, and warn on stderr about each plugin that is skipped. `extra`: plugins from
     `--plugin`.
     """
     return load_plugins(extra, warn)
 
 
 def run_options() -> list[click.Parameter]:
-    """Return one option for each field of `RunConfig`, in field order, and `--config`."""
+    """Return one option for each field of `RunConfig`, in field order, followed by `--config`."""
     hints = get_type_hints(RunConfig)
     options = [field_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
     file_help = (
@@ -166,8 +168,8 @@ def run_options() -> list[click.Parameter]:
 
 
 def group_options(options: Sequence[click.Parameter]) -> dict[str, list[click.Parameter]]:
-    """Return options by the title of their group, most needed first; options without a group are
-    under `Others`.
+    """Return options by group title, with the most needed groups first. Options without a group
+    come last, under `Others`.
     """
     by_name = {option.name: option for option in options}
     groups: dict[str, list[click.Parameter]] = {}
@@ -184,7 +186,7 @@ def write_groups(
     groups: Mapping[str, Sequence[click.Parameter]],
     col_max: int = 24,
 ) -> None:
-    """Write the help for options by group. `col_max`: maximum width of the first column."""
+    """Write the help for options, by group. `col_max`: maximum width of the first column."""
     for title, options in groups.items():
         records = [option.get_help_record(ctx) for option in options]
         rows = [record for record in records if record is not None]
@@ -202,11 +204,11 @@ class GroupedCommand(click.Command):
 
 
 class RunOptionsCommand(click.Command):
-    """Command that accepts options of `ktdeval run` in addition to its own.
+    """Command that accepts options of `ktdeval run` in addition to its own options.
 
-    They are the same option objects as for `run`: help names them without repeating their text, and
-    a shell completes them. `run_names`: names of fields of `RunConfig`; empty: all options of
-    `run`.
+    These are the same option objects as for `run`: help names them without repeating their text,
+    and shells can complete them. `run_names`: the accepted fields of `RunConfig`; if empty, all
+    options of `run` are accepted.
     """
 
     def __init__(self, *arguments: Any, run_names: Sequence[str] = (), **settings: Any) -> None:
@@ -223,7 +225,7 @@ class RunOptionsCommand(click.Command):
         return [*super().get_params(ctx), *shared]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, and which options of `run` it accepts."""
+        """Write the command's own options, and list the options of `run` that it accepts."""
         own = super().get_params(ctx)
         options = [each for each in own if isinstance(each, click.Option)]
         write_groups(ctx, formatter, {"Options": options})
@@ -242,15 +244,15 @@ class RunOptionsCommand(click.Command):
 
 
 def config_of(values: dict[str, Any]) -> RunConfig:
-    """Remove a run's options from a command's values, and return its config."""
+    """Remove a run's options from a command's values, and return the config that they give."""
     config_file = values.pop("config_file")
     overrides = {field.name: values.pop(field.name) for field in dataclasses.fields(RunConfig)}
     return load_config(config_file, overrides)
 
 
 def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command body so that its first argument is a `RunConfig` from `--config` and
-    options.
+    """Decorate a command body, so that its first argument is a `RunConfig` from `--config` and the
+    other options.
     """
 
     @functools.wraps(function)
@@ -261,10 +263,10 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def config_option(*names: str) -> Callable[[F], F]:
-    """Decorate a command body with the options for some `RunConfig` fields.
+    """Decorate a command body with the options for some fields of `RunConfig`.
 
-    An option that is not given is passed as None. Help shows no defaults: in a command that does
-    not start a run, an omitted option means the value that the run was made with.
+    If an option is not given, None is passed. Help shows no defaults: in a command that does not
+    start a run, omitting an option selects the value with which the run was made.
     """
     hints = get_type_hints(RunConfig)
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
@@ -285,15 +287,15 @@ def flag(
     metavar: str = "",
     complete: Completer | None = None,
 ) -> Any:
-    """Return a dataclass field from which `options_of` makes an option.
+    """Return a dataclass field from which `options_of` creates an option.
 
-    `default`: value if the option is not given; if omitted, the option is required. `help`: empty
-    for an option that commands pass to each other, and that help omits. `name`: the option's name
-    if it isn't the field's name with dashes, possibly two: `--yes -y`. `type`: click's type for the
-    values if the field's own type does not determine it, such as `OutputPath("file")`; a tuple's
-    option may then be repeated, and commas are part of its values. `metavar`: name of the value in
-    help; if it is in brackets, the value may be omitted, and is then empty. `complete`: completer
-    for the value in a shell.
+    `default`: value if the option is not given; without a default, the option is required. `help`:
+    help text; if it is empty, the option is hidden, since it is only passed between commands.
+    `name`: name of the option if it isn't the field's name with dashes; there may be two, as in
+    `--yes -y`. `type`: click type of the values, such as `OutputPath("file")`, if the field's own
+    type does not determine it; the option for a tuple may then be repeated, and commas are part of
+    its values. `metavar`: name of the value in help; if it is in brackets, the value may be
+    omitted, and is then empty. `complete`: shell completer for the value.
     """
     metadata: dict[str, Any] = {
         "help": help,
@@ -312,9 +314,11 @@ def flag(
 
 
 def run_flag(name: str) -> Any:
-    """Return a dataclass field from which `options_of` makes the `ktdeval run` option of that name.
+    """Return a dataclass field from which `options_of` creates the `ktdeval run` option with this
+    name.
 
-    If the option is not given, it is None or an empty list: the value that a run was made with.
+    If the option is not given, the field is None or an empty list. The value with which a run was
+    made then applies.
     """
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
     default = () if fields[name].default == () else None
@@ -322,14 +326,17 @@ def run_flag(name: str) -> Any:
 
 
 def given_of(options: Any) -> dict[str, Any]:
-    """Return the options that were given, by name: those that are neither None nor empty."""
+    """Return the options that were given, keyed by name; options with the value None or () were
+    not.
+    """
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def printing_option(name: str, text_of: Callable[[str], str], **shown: Any) -> click.Option:
-    """Return an option that prints `text_of` its value and ends the command, as `--version` does.
-    `shown`: its type, metavar and help.
+    """Return an option like `--version`, which prints a text and ends the command.
+
+    `text_of` returns the text for the option's value. `shown`: the option's type, metavar and help.
     """
 
     def print_text(context: click.Context, _option: click.Parameter, value: str | None) -> None:
@@ -343,14 +350,14 @@ def printing_option(name: str, text_of: Callable[[str], str], **shown: Any) -> c
 
 
 def options_of(kind: type[Any]) -> Callable[[F], F]:
-    """Decorate a command body with one option for each field of a dataclass, in order: its own
-    fields first, then those of the classes that it inherits from.
+    """Decorate a command body with one option for each field of a dataclass. Fields of the class
+    itself come first, then those of the classes that it inherits from.
 
-    The body's argument `options` is an instance. Fields are made by `flag` (or by `option`, for
-    params): text, numbers, `Literal`, bool (a flag), `tuple[str, ...]` (a comma-separated list), a
-    tuple whose values have a `type` (repeated options) or a mapping (KEY=VALUE). Options shared by
-    several commands are fields of a dataclass that their options inherit from, so that their help
-    is the same.
+    The body's argument `options` is an instance of the dataclass. Fields are created by `flag` (or,
+    for params, by `option`). Their types are text, numbers, `Literal`, bool (a flag), `tuple[str,
+    ...]` (a comma-separated list), a tuple whose values have a `type` (a repeated option), or a
+    mapping (KEY=VALUE). Options that several commands share are in a dataclass from which the
+    commands' options inherit, so that their help is the same.
     """
     fields = _own_first(kind)
     options = parameters_of(kind)
@@ -372,15 +379,17 @@ def options_of(kind: type[Any]) -> Callable[[F], F]:
 
 
 def parameters_of(kind: type[Any]) -> list[click.Parameter]:
-    """Return one option for each field of a dataclass, in the order of `options_of`: for a group,
-    whose commands read them with `inherit_option`.
+    """Return one option for each field of a dataclass, in the order of `options_of`. A command
+    group uses these options, and its commands read them with `inherit_option`.
     """
     hints = get_type_hints(kind)
     return [field_option(field, hints[field.name]) for field in _own_first(kind)]
 
 
 def _own_first(kind: type[Any]) -> list[dataclasses.Field[Any]]:
-    """Return the fields of a dataclass: its own, then those of each class that it inherits from."""
+    """Return the fields of a dataclass: first its own fields, then those of each class that it
+    inherits from.
+    """
     by_name = {field.name: field for field in dataclasses.fields(kind)}
     ordered = []
     for owner in kind.__mro__:
@@ -407,7 +416,7 @@ class PluginOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MarketOptions:
-    """Option for commands that read the market of a run."""
+    """Options for commands that read a run's market."""
 
     data: str | None = flag(
         None,
@@ -418,8 +427,8 @@ class MarketOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordedOptions(PluginOptions):
-    """Options for commands on a finished run: where its market is now, and what it took from
-    elsewhere.
+    """Options for commands on a finished run: the current location of its market, and anything else
+    that it took from outside.
     """
 
     data: Address | None = run_flag("data")
@@ -428,9 +437,9 @@ class RecordedOptions(PluginOptions):
 
 
 def inherit_option(context: click.Context | None, name: str) -> Any:
-    """Return the value of an option that may come before or after a subcommand's name.
+    """Return the value of an option that may be given before or after a subcommand's name.
 
-    If it was given in both places, the one after the name applies.
+    If it is given in both places, the value after the name applies.
     """
     while context is not None:
         if context.params.get(name):
@@ -440,8 +449,8 @@ def inherit_option(context: click.Context | None, name: str) -> Any:
 
 
 def _with_options(function: F, options: Sequence[click.Parameter]) -> F:
-    # click's own decorators append to this list, and click reads it in reverse, because decorators
-    # are applied bottom-up.
+    # Decorators are applied bottom-up, so click's own decorators append to this list, and click
+    # reads it in reverse.
     existing: list[click.Parameter] = getattr(function, "__click_params__", [])
     function.__click_params__ = [*existing, *reversed(options)]  # type: ignore[attr-defined]
     return function
@@ -450,9 +459,9 @@ def _with_options(function: F, options: Sequence[click.Parameter]) -> F:
 def field_option(
     field: dataclasses.Field[Any], hint: Any, with_default: bool = True
 ) -> click.Parameter:
-    """Return the option for a field; an option that is not given is passed as None.
+    """Return the option for a field. If the option is not given, its value is None.
 
-    A field whose metadata has a `flag` without dashes becomes an argument.
+    A field whose metadata contain a `flag` without dashes becomes an argument.
     """
     names = field.metadata.get("flag")
     if names is None:
@@ -471,13 +480,13 @@ def field_option(
 
     help_text = field.metadata.get("help", "")
     if "type" in field.metadata and is_required(field):  # made by `flag`
-        settings["required"] = True  # help shows this itself
+        settings["required"] = True  # help shows this by itself
     else:
         settings["default"] = None
         help_text += _help_suffix(field, with_default)
 
     if isinstance(settings.get("type"), OutputPath) and "required" not in settings:
-        settings["default"] = field.default  # checked before work begins, like a path that is given
+        settings["default"] = field.default  # checked before work begins, like a given path
 
     settings["hidden"] = field.metadata.get("help") == ""
     return click.Option([*names.split(), field.name], help=help_text, **settings)
@@ -509,7 +518,7 @@ def _may_be_bare(field: dataclasses.Field[Any]) -> bool:
 
 
 def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
-    """Return what help adds after a field's text: that it is required, or its default."""
+    """Return what help appends to a field's text: that the option is required, or its default."""
     if field.default is dataclasses.MISSING:
         return " [required]" if is_required(field) else ""
 
@@ -520,7 +529,9 @@ def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
 
 
 def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
-    """Return click's settings for a field's values: how they are parsed and shown in help."""
+    """Return click's settings for the values of a field: how they are parsed and how help shows
+    them.
+    """
     hint = _if_given(hint)
     own = field.metadata.get("metavar")
     given_type = field.metadata.get("type")
@@ -543,8 +554,8 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
     if choices and "type" in field.metadata:  # made by `flag`
         return {"type": click.Choice(choices)}
     if choices:
-        # Not click.Choice: the config's own message suggests similar words, and is the same for a
-        # YAML file.
+        # Unlike the message of click.Choice, the config's own message suggests similar words, and
+        # is the same for a YAML file.
         return {"type": str, "metavar": f"[{'|'.join(choices)}]"}
 
     if hint is bool and field.default is True:
@@ -558,7 +569,7 @@ def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
 
 
 def _if_given(hint: Any) -> Any:
-    """Return the type of an optional value when given: `X` for `X | None`."""
+    """Return the type of a value that is not None: `X` for `X | None`."""
     parts = get_args(hint)
     if type(None) not in parts:
         return hint
@@ -566,7 +577,7 @@ def _if_given(hint: Any) -> Any:
 
 
 def _choices(hint: Any) -> tuple[str, ...]:
-    """Return the choices of a `Literal`, which may also be optional; empty for other types."""
+    """Return the values of a `Literal`, which may be optional; empty for other types."""
     for part in (hint, *get_args(hint)):
         if get_origin(part) is Literal:
             return get_args(part)

@@ -1,4 +1,6 @@
-"""Ledgers as series and frames for performance libraries: pyfolio, empyrical, quantstats."""
+"""Ledgers as series and data frames for performance libraries: pyfolio, empyrical and
+quantstats.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,22 @@ import pandas as pd
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import ChargeRecord, Ledger, OrderRecord, StepRecord
 
-CASH = "cash"  #: cash column among the positions, named as in pyfolio
+CASH = "cash"  #: name of the cash column among the positions, as in pyfolio
 TRANSACTION_COLUMNS = ("symbol", "amount", "price", "commission")
 
 
 def daily_returns(ledger: Ledger) -> pd.Series[float]:
-    """Return [steps] simple returns of the NAV, dated by the day whose close ends them."""
+    """Return [steps] simple returns of the NAV. Each return is dated by the day at whose close it
+    ends.
+    """
     return pd.Series(ledger.returns, index=_days(ledger), name="returns")
 
 
 def benchmark_returns(ledger: Ledger, market: MarketSnapshot) -> pd.Series[float]:
     """Return [steps] close-to-close returns of the market's benchmark index on the ledger's days.
-    The first return starts from the day of the first decision. Raises DataError if a day is not in
-    the market.
+
+    The first return starts at the close of the first decision day. Raises DataError if the market
+    lacks a day.
     """
     days = [ledger.base_day, *ledger.days]
     levels = market.benchmark[[market.day_index(day) for day in days]]
@@ -31,8 +36,8 @@ def benchmark_returns(ledger: Ledger, market: MarketSnapshot) -> pd.Series[float
 
 
 def position_values(ledger: Ledger) -> pd.DataFrame:
-    """Return the [steps x codes and cash] value of each holding at the close, in currency units;
-    short positions are negative, and assets not held are 0.
+    """Return the [steps x codes and cash] value of each holding at the close, in currency units.
+    Short positions are negative, and assets that are not held are 0.
     """
     rows = []
     codes: set[str] = set()
@@ -49,8 +54,9 @@ def position_values(ledger: Ledger) -> pd.DataFrame:
 
 
 def transactions(ledger: Ledger) -> pd.DataFrame:
-    """Return one row per fill, including margin calls: symbol, amount (positive bought, negative
-    sold), price and commission (fee and duties), by day.
+    """Return one row per fill, including margin calls, indexed by day.
+
+    Columns: symbol, amount (negative for sales), price, and commission (fee and duties).
     """
     days = []
     rows = []
@@ -64,7 +70,7 @@ def transactions(ledger: Ledger) -> pd.DataFrame:
 
 
 def _fills(step: StepRecord, ledger: Ledger) -> list[Mapping[str, Any]]:
-    """Return a row for each fill of a step, in the order within the day: margin calls come first."""
+    """Return a row for each fill of a step, in chronological order: margin calls come first."""
     rows = []
     for charge in step.charges:
         if charge.kind == "margin_call":

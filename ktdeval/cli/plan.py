@@ -1,4 +1,4 @@
-"""`ktdeval plan`: the calls, cost and time of a run or grid, estimated without calling a model."""
+"""`ktdeval plan`: estimate the calls, cost and time of a run or grid without calling a model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from ktdeval.runner.plans.config import RunConfig
 
 _INDENT = "  "  #: indent of a table below its title
-_OF_GRIDS = "plan grid"  #: command of the plugin that estimates grids
-_MODELS = "--models"  #: option that marks a command line without PLAN as one for a grid
+_OF_GRIDS = "plan grid"  #: plugin command that estimates grids
+_MODELS = "--models"  #: option that marks a command line without PLAN as being about a grid
 
 
 class _PlanCommand(RunOptionsCommand):
-    """The command `plan`, which hands a grid over to the grid plugin."""
+    """Command `plan`, which leaves grids to the grid plugin."""
 
     def make_context(
         self,
@@ -57,14 +57,16 @@ class _PlanCommand(RunOptionsCommand):
 
 
 def _means_grid(args: list[str]) -> bool:
-    """Return whether a command line is about a grid: it begins with PLAN, or gives several models."""
+    """Return whether a command line is about a grid, because it begins with PLAN or contains
+    `--models`.
+    """
     if args and not args[0].startswith("-"):
         return True
     return any(word.partition("=")[0] == _MODELS for word in args)
 
 
 def _is_option_of_grids(name: str) -> bool:
-    """Return whether grids have an option, such as `--workers`."""
+    """Return whether this is an option for grids, such as `--workers`."""
     if _OF_GRIDS not in open_plugins().specs("commands"):
         return False
     return any(name in parameter.opts for parameter in _of_grids().params)
@@ -86,7 +88,7 @@ def _of_grids() -> click.Command:
 def _complete_plan(
     context: click.Context, _parameter: click.Parameter, text: str
 ) -> list[CompletionItem]:
-    """Complete the plan of a grid, as the grid plugin does."""
+    """Complete the plan of a grid as the grid plugin does."""
     plan, *_ = _of_grids().params
     return plan.shell_complete(context, text)
 
@@ -102,12 +104,14 @@ def plan(plan_file: str | None, options: JsonOptions, **values: Any) -> None:
     grid, PLAN.yaml or the name of one that ships (`ktdeval list plans`); with it the options are
     those of `ktdeval grid` (see `ktdeval plan PLAN --help`).
     """
-    assert plan_file is None  # grids are estimated by another command
+    assert plan_file is None  # another command estimates grids
     print_plan(config_of(values), options.as_json)
 
 
 def print_plan(config: RunConfig, as_json: bool = False) -> None:
-    """Print an estimate of a run: facts, a table for each task and in total, assumptions, warnings."""
+    """Print an estimate of a run: facts, a table for each task, totals, assumptions and
+    warnings.
+    """
     from ktdeval.runner.estimate import estimate_run
     from ktdeval.runner.execution.run import check_run_output
     from ktdeval.values.typed_json import to_plain
@@ -138,7 +142,7 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
 
 
 def _print_task(task: TaskEstimate, max_output_tokens: int) -> None:
-    """Print a task's table, and the size of its largest prompt."""
+    """Print the table for a task, and the size of its largest prompt."""
     done = task.finished.steps
     steps = count(task.steps, "step")
     if done:
@@ -154,7 +158,7 @@ def _print_task(task: TaskEstimate, max_output_tokens: int) -> None:
 
 
 def _estimate_facts(estimate: RunEstimate) -> list[tuple[str, str]]:
-    """Return the names and texts of the lines above the tables."""
+    """Return the lines above the tables, as pairs of name and text."""
     model = estimate.model
     facts = [("model", model)]
     if estimate.protocol is not None:
@@ -186,7 +190,7 @@ def _estimate_facts(estimate: RunEstimate) -> list[tuple[str, str]]:
 
 
 def _price_text(estimate: RunEstimate) -> str:
-    """Return the model's price with its day and source, if they are known."""
+    """Return the model's price, with its date and source if they are known."""
     price = estimate.price
     if price is None:
         return "not known; give one with --price input=…,output=… or --price-table"
@@ -205,10 +209,11 @@ def _price_text(estimate: RunEstimate) -> str:
 
 
 def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
-    """Print a column for each scenario; if some steps are finished, their usage comes first.
+    """Print a table with a column for each scenario. If some steps are finished, a column with
+    their usage comes first.
 
-    If costs of cached prompts are known, there are two lines of costs. The second one has the bill
-    of the finished steps.
+    If the price of cached tokens is known, the table has two lines of costs. The bill for the
+    finished steps is on the second one.
     """
     is_cached = any(amount.cached_cost_usd is not None for amount in left.values())
     costs = ["cost, USD"]

@@ -1,4 +1,4 @@
-"""Show the progress of a run: a live bar per episode on a terminal, plain lines elsewhere."""
+"""Progress of a run: live bars, one per episode, on a terminal, and plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import Event, SampleFinished, StepFinished
 from ktdeval.values.progress_reports import Tell, tell_nobody
 
-_PLAIN_REPORTS = 10  # lines per episode without a terminal
+_PLAIN_REPORTS = 10  # lines per episode if there is no terminal
 _MAX_PLAIN_REPORTS = 20  # lines for all episodes together
-_ROOMY = 100  # columns: wider terminals get longer bars
-_NARROW = 78  # columns: narrower terminals get shorter titles, and no remaining time
-_BESIDE_TITLE = 8 + len("100/250") + len("0:00:00") + 4  # a narrow bar, counts, time, gaps
+_ROOMY = 100  # columns; wider terminals get longer bars
+_NARROW = 78  # columns; narrower terminals get shorter titles and no remaining time
+_BESIDE_TITLE = 8 + len("100/250") + len("0:00:00") + 4  # short bar, counts, time, gaps
 _MILLION = 1_000_000
-_LONG_WAIT_S = 60.0  # longer waits are printed as a permanent line
-_PLAIN_WAIT_S = 10.0  # the same if no bar shows shorter waits
+_LONG_WAIT_S = 60.0  # longer waits are also printed on a permanent line
+_PLAIN_WAIT_S = 10.0  # same limit if no bar shows shorter waits
 
-#: Checks outside episodes, as shown
+#: descriptions of checks outside episodes
 _CHECKS = {
     "check": "check of how the model takes tools",
     "canary": "fixed questions (canary)",
@@ -51,7 +51,7 @@ _CHECKS = {
 
 @dataclass(slots=True)
 class _EpisodeTotals:
-    """Running totals of one episode, as shown."""
+    """Running totals of one episode, as displayed."""
 
     total: int
     done: int = 0
@@ -94,7 +94,9 @@ class _EpisodeTotals:
 
 
 class _EpisodeBars(Progress):
-    """Progress bars, each with its status on the line below, so that both fit on a narrow terminal."""
+    """Progress bars, each with its status on the next line, so that both fit on a narrow
+    terminal.
+    """
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """Yield each visible bar and its status."""
@@ -109,8 +111,8 @@ class _EpisodeBars(Progress):
 
 
 def _bar_columns(console: Console) -> list[ProgressColumn]:
-    """Return the columns of a bar. Each bar is its own table, so fixed widths keep the bars
-    aligned.
+    """Return the columns of a bar. Their widths are fixed to keep the bars aligned, since each bar
+    is a separate table.
     """
     title_width = 39
     bar_width = 12
@@ -137,18 +139,20 @@ def _bar_columns(console: Console) -> list[ProgressColumn]:
 
 @contextlib.contextmanager
 def work_shown(console: Console | None = None) -> Iterator[Tell]:
-    """Yield a function that shows reported progress as a bar on stderr; the bar is removed when the
-    work ends. Nothing is shown if stderr is not a terminal.
+    """Yield a function that shows progress as a bar on stderr. The bar is removed when the work
+    ends.
+
+    Nothing is shown if stderr is not a terminal.
     """
     if console is None:
-        # The raw stream, because the bar moves the cursor.
+        # the raw stream, because the bar moves the cursor
         console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
 
     if not console.is_terminal:
         yield tell_nobody
         return
 
-    # rich would redirect anything printed in the meantime to stderr, even instead of a pipe.
+    # rich would redirect anything printed in the meantime to stderr, even output meant for a pipe
     bars = _EpisodeBars(
         *_bar_columns(console), console=console, transient=True, redirect_stdout=False
     )
@@ -163,8 +167,9 @@ def work_shown(console: Console | None = None) -> Iterator[Tell]:
 
 
 class CheckWaits:
-    """Prints a line for each long wait of a model check, before and after the episodes. Register
-    with `Plugins.register_observer`.
+    """Prints a line for each long wait during a model check, before or after the episodes.
+
+    Register it with `Plugins.register_observer`.
     """
 
     def __init__(self, console: Console) -> None:
@@ -172,10 +177,10 @@ class CheckWaits:
 
     @hookimpl
     def ktdeval_event(self, event: Event) -> None:
-        """Show a check's wait; other events are left to `ProgressObserver`."""
+        """Show the wait of a check. Other events are left to `ProgressObserver`."""
         if not isinstance(event, events.CheckDelayed):
             return
-        if event.wait_s < _PLAIN_WAIT_S:  # no bar shows shorter waits
+        if event.wait_s < _PLAIN_WAIT_S:  # shorter waits are not shown at all
             return
 
         what = _CHECKS.get(event.check, event.check)
@@ -183,21 +188,22 @@ class CheckWaits:
 
 
 class ProgressObserver:
-    """Draws a run's progress on stderr. Use as a context manager and register with
-    `Plugins.register_observer`.
+    """Shows a run's progress on stderr.
+
+    Use it as a context manager, and register it with `Plugins.register_observer`.
     """
 
     def __init__(self, console: Console, episodes: int) -> None:
         self._console = console
         self._live = console.is_terminal
-        # Events from parallel episodes arrive on several threads.
+        # events from concurrent episodes arrive on several threads
         self._lock = threading.Lock()
         self._tallies: dict[str, _EpisodeTotals] = {}
         self._bars: dict[str, TaskID] = {}
-        self._batch_text = ""  # as last shown
+        self._batch_text = ""  # the text shown last
         self._episodes = episodes
         self._ended = 0
-        self._reported = 0  # number of parts of the run already reported in plain lines
+        self._reported = 0  # number of parts of the run that plain lines have already reported
 
         self._progress = _EpisodeBars(
             *_bar_columns(console), console=console, disable=not self._live
@@ -211,12 +217,13 @@ class ProgressObserver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._live:  # without a terminal, older versions of rich end with an empty line
+        # without a terminal, older versions of rich would print an empty line at the end
+        if self._live:
             self._progress.stop()
 
     @hookimpl
     def ktdeval_event(self, event: Event) -> None:
-        """Show one event; events from several episodes may arrive on several threads."""
+        """Show one event. Events from several episodes may arrive on several threads."""
         with self._lock:
             match event:
                 case events.EpisodeStarted():
@@ -268,8 +275,8 @@ class ProgressObserver:
             self._say(event.spec, f"{tally.done}/{tally.total} {tally.text()}")
 
     def _is_due(self) -> bool:
-        """Return whether to print a line. Without a terminal, a run with many episodes prints one
-        for each twentieth of the run.
+        """Return whether a line is to be printed. Without a terminal, a run with many episodes
+        prints one line for each twentieth of the run.
         """
         if self._live or self._episodes * _PLAIN_REPORTS <= _MAX_PLAIN_REPORTS:
             return True
@@ -282,7 +289,7 @@ class ProgressObserver:
         return is_due
 
     def _delay(self, event: events.CallDelayed) -> None:
-        """Show a wait and its cause on the bar, and a long wait also as a permanent line."""
+        """Show a wait and its cause on the bar. A long wait is also printed on a permanent line."""
         text = _wait_text(event)
         if event.spec.id in self._bars:
             self._progress.update(self._bars[event.spec.id], status=text)
@@ -291,8 +298,8 @@ class ProgressObserver:
             self._say(event.spec, text)
 
     def _batch(self, event: events.BatchProgress) -> None:
-        """Show the progress of the batches: on the bar for all episodes, and as a permanent line if
-        it has changed.
+        """Show the progress of batches on the bar for all episodes and, whenever it changes, on a
+        permanent line.
         """
         text = f"batch: {event.done:,} of {event.total:,} done"
         self._progress.update(self._overall, status=text if event.wait_s else "", visible=True)
@@ -317,7 +324,7 @@ def _wait_text(event: events.CallDelayed | events.CheckDelayed) -> str:
 
 
 def _line_after_s(console: Console) -> float:
-    """Return the wait in seconds from which a separate line is printed."""
+    """Return the duration in seconds from which a wait is printed on a separate line."""
     if console.is_terminal:
         return _LONG_WAIT_S
     return _PLAIN_WAIT_S

@@ -1,4 +1,6 @@
-"""ktdeval from Python: `evaluate` does what `ktdeval run` does; records and cards are data frames."""
+"""ktdeval from Python. `evaluate` does what `ktdeval run` does; records and cards are available as
+data frames.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval.values.config_options import near_matches, shown_path
 from ktdeval.values.strict_json import loads_strict
 
-#: A model given as a function: takes the whole conversation, returns a reply or its text
+#: model given as a function, which takes the whole conversation and returns a reply or its text
 Replies = Callable[[ModelRequest], Reply | str]
 _EPISODE = ["task", "window", "seed"]
 _STEP_FIELDS = ("step", "decided_on", "filled_on", "provenance")
@@ -57,7 +59,7 @@ _ORDER_FIELDS = (
     "filled_shares",
     "reason",
 )
-#: The method that an object of a kind must have, and its description
+#: method that objects of each kind must have, and a description of the kind
 _EXPECTED = {
     "tasks": ("spec", "a name or a task with spec(), as a QATask"),
     "metrics": ("compute", "a name or a decorated metric"),
@@ -117,7 +119,7 @@ evaluate.__doc__ = (evaluate.__doc__ or "").replace("OPTIONS", _with_options)
 def load_run(folder: str | Path) -> Evaluation:
     """Open a run folder, complete or not, at a path or a URL.
 
-    Raises StoreError if there is no run, UsageError if `folder` is not a path.
+    Raises StoreError if there is no run. Raises UsageError if `folder` is not a path.
 
     Example:
         ktdeval.load_run("runs/first").typed_cards[0].model.name  # python/Parrot
@@ -128,9 +130,9 @@ def load_run(folder: str | Path) -> Evaluation:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """A run with its decisions, their outcomes and its cards. Records are read-only.
+    """Run with its decisions, their outcomes and its cards. Records are read-only.
 
-    Every method returns a table. Tables identify episodes by `task`, `window` and `seed`; money is
+    Every method returns a table. Tables identify episodes by `task`, `window` and `seed`. Money is
     in units of the ledger's currency.
 
     Example:
@@ -147,7 +149,9 @@ class Evaluation:
 
     @cached_property
     def typed_cards(self) -> Cards:
-        """The cards as typed values; `card.plain` is the JSON. A notebook shows them as a table."""
+        """Cards as typed values. A notebook shows them as a table; `card.plain` is a card's
+        JSON.
+        """
         files = sorted((self.folder / "cards").glob("*.json"))
         if not files:
             raise StoreError(
@@ -158,21 +162,24 @@ class Evaluation:
         return Cards(card for card in cards if isinstance(card, (TradingCard, ScoringCard)))
 
     def cards(self) -> pd.DataFrame:
-        """Return one row per card, sorted by task: model, windows, episodes, share of steps that the
-        model decided, whether it may be ranked, labels and headline figures.
+        """Return one row per card, sorted by task.
+
+        Columns: model, agent, windows, finished episodes, fraction of steps that the model decided,
+        whether the card may be ranked and the reasons why not, labels, and the headline figures.
         """
         return card_frame(self.typed_cards)
 
     def metrics(self) -> pd.DataFrame:
-        """Return one row per task and metric (or score): value over all episodes, ends, n, unit.
+        """Return one row per task and metric (or score), with the value over all episodes, its
+        interval or range, n, and unit.
 
-        `bounds` gives the kind of range in `low` and `high`: `interquartile` means quartiles over
-        episodes, anything else a 95 % interval. `reason` says why a value is missing.
+        `bounds` is the kind of range between `low` and `high`: `interquartile` means quartiles over
+        episodes, anything else a 95 % interval. `reason` explains why a value is missing.
         """
         return figure_frame(self.typed_cards)
 
     def episodes(self) -> pd.DataFrame:
-        """Return one row per finished episode of a trading task, one column per metric."""
+        """Return one row per finished episode of a trading task, with one column per metric."""
         keys = []
         rows = []
         for card in self.typed_cards:
@@ -187,7 +194,7 @@ class Evaluation:
         return pd.DataFrame(rows, index=index)
 
     def ledger(self, **episode: str | int) -> pd.DataFrame:
-        """Return one row per step, of all episodes or of those selected by `task=`, `window=`,
+        """Return one row per step, for all episodes or for those selected by `task=`, `window=` and
         `seed=`.
 
         Columns: days, provenance of the decision, NAV, cash, holdings, and the numbers of orders,
@@ -210,7 +217,7 @@ class Evaluation:
     def orders(self, **episode: str | int) -> pd.DataFrame:
         """Return one row per order, with true identities: what was ordered, and the outcome.
 
-        Covers all episodes, or those selected by `task=`, `window=`, `seed=`.
+        Covers all episodes, or those selected by `task=`, `window=` and `seed=`.
         """
         rows = []
         for spec, ledger in self._ledgers(episode):
@@ -224,11 +231,11 @@ class Evaluation:
         return _parse_dates(pd.DataFrame(rows), "filled_on")
 
     def equity(self, *, benchmark: bool = False, **episode: str | int) -> pd.DataFrame:
-        """Return [days x episodes] NAV divided by the initial cash, from the base day on.
+        """Return [days x episodes] NAV divided by the initial cash, starting with the base day.
 
-        Columns are (task, window, seed). `benchmark` opens the market and adds, for each window,
-        the same cash invested in the benchmark index (seed `benchmark`). Raises UsageError if the
-        market has no index.
+        Columns are (task, window, seed). If `benchmark` is true, opens the market and adds a column
+        for each window (seed `benchmark`), with the same cash invested in the benchmark index.
+        Raises UsageError if the market has no index.
         """
         series: dict[tuple[str, str, int | str], pd.Series[float]] = {}
         market = self._indexed_market("leave out benchmark=True") if benchmark else None
@@ -248,12 +255,13 @@ class Evaluation:
         return frame.rename_axis("day")
 
     def returns(self, **episode: str | int) -> pd.Series[float] | pd.DataFrame:
-        """Return daily returns of the NAV, in the form that quantstats, pyfolio and empyrical take:
-        a series for one episode, or a frame for several with columns (task, window, seed).
+        """Return daily returns of the NAV, in the form expected by quantstats, pyfolio and
+        empyrical.
 
-        A return is dated by the day whose close ends it; the first return is relative to the
-        initial cash, so the returns compound to `equity`. `task=`, `window=` and `seed=` select
-        episodes.
+        For one episode, this is a series. For several, it is a frame with columns (task, window,
+        seed). Each return is dated by the day at whose close it ends. The first return is relative
+        to the initial cash, so that the returns compound to `equity`. `task=`, `window=` and
+        `seed=` select episodes.
 
         Example:
             quantstats.stats.sharpe(run.returns(window="W4", seed=0))
@@ -263,10 +271,10 @@ class Evaluation:
         )
 
     def benchmark_returns(self, **episode: str | int) -> pd.Series[float] | pd.DataFrame:
-        """Return daily returns of the benchmark index on the same days, in the same form as
+        """Return daily returns of the benchmark index, on the same days and in the same form as
         `returns`.
 
-        This opens the market. Raises UsageError if it has no index.
+        This opens the market. Raises UsageError if the market has no index.
         """
         market = self._indexed_market("use only returns()")
         series = {}
@@ -279,14 +287,17 @@ class Evaluation:
         """Return the value of each holding and of the cash at each close of one episode, in
         pyfolio's form.
 
-        [days x codes and `cash`] in currency units, with true identities; short positions are
-        negative. Raises UsageError if `task=`, `window=`, `seed=` select several episodes, or none.
+        The shape is [days x codes and `cash`]. Values are in currency units, with true identities.
+        Short positions are negative. Raises UsageError unless `task=`, `window=` and `seed=` select
+        exactly one episode.
         """
         return position_values(self._one_ledger(episode))
 
     def transactions(self, **episode: str | int) -> pd.DataFrame:
-        """Return one row per fill of one episode by day, in pyfolio's form: symbol, amount
-        (negative: sold), price, commission. Raises UsageError as `positions` does.
+        """Return one row per fill of one episode, indexed by day, in pyfolio's form.
+
+        Columns: symbol, amount (negative for sales), price, and commission. Raises UsageError as
+        `positions` does.
         """
         return transactions(self._one_ledger(episode))
 
@@ -295,7 +306,7 @@ class Evaluation:
         return open_recorded_snapshot(RunFolder.load(self.folder), self._plugins, {})
 
     def _indexed_market(self, advice: str) -> MarketSnapshot:
-        """Return the market. Raises UsageError with this advice if it has no index."""
+        """Return the market. If it has no index, raises UsageError with the given advice."""
         market = self._market
         if not market.meta.benchmark:
             raise UsageError(
@@ -316,7 +327,7 @@ class Evaluation:
         return found[0][1]
 
     def _ledgers(self, chosen: dict[str, str | int]) -> Iterator[tuple[EpisodeSpec, Ledger]]:
-        """Yield the selected finished episodes of trading tasks, with their ledgers."""
+        """Yield the selected finished trading episodes, with their ledgers."""
         for name in chosen:
             if name not in _EPISODE:
                 raise UsageError(
@@ -348,8 +359,8 @@ def _episode_key(spec: EpisodeSpec) -> tuple[str, str, int]:
 def _one_or_all(
     series: Mapping[tuple[str, str, int], pd.Series[float]],
 ) -> pd.Series[float] | pd.DataFrame:
-    """Return the series of a single episode, named after it, or a frame with a column for each of
-    several.
+    """Return the series of a single episode, named after the episode, or a frame with one column
+    per episode.
     """
     if len(series) == 1:
         ((key, only),) = series.items()
@@ -361,7 +372,9 @@ def _one_or_all(
 
 
 def _order_row(order: OrderRecord, ledger: Ledger) -> dict[str, Any]:
-    """Return the columns of an order, in units and money instead of quantity steps and minor units."""
+    """Return the columns for an order, with quantity steps converted to units and minor units to
+    money.
+    """
     row = _fields_of(order, _ORDER_FIELDS)
     steps_per_unit = ledger.scale(order.code).steps_per_unit
     if steps_per_unit > 1:
@@ -384,7 +397,7 @@ def _episode_columns(spec: EpisodeSpec) -> dict[str, Any]:
 
 
 def _parse_dates(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Return the frame with these columns converted to timestamps, if it has them."""
+    """Return the frame with those of these columns that exist converted to timestamps."""
     dated = {}
     for column in columns:
         if column in frame:
@@ -394,7 +407,7 @@ def _parse_dates(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 
 def _option_values(values: Any, where: str) -> list[Any]:
-    """Return a list from one value, several values, or comma-separated names."""
+    """Return a list, given one value, several values, or comma-separated names."""
     if isinstance(values, str):
         return list(names_in([values], where))
     if isinstance(values, (list, tuple)):
@@ -403,20 +416,20 @@ def _option_values(values: Any, where: str) -> list[Any]:
 
 
 def _as_text(value: Any) -> Any:
-    """Return a path as text, any other value unchanged."""
+    """Return a path as a string, and any other value unchanged."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return value
 
 
 class _ObjectPlugin:
-    """Plugin that offers the objects passed to one `evaluate` call."""
+    """Plugin that offers the objects passed to an `evaluate` call."""
 
     def __init__(self) -> None:
         self._specs: dict[str, list[Any]] = {"models": [], "tasks": [], "metrics": []}
 
     def model_name(self, model: str | Model | Replies) -> str:
-        """Return the name of a model; an object is offered under that name."""
+        """Return the name of a model. If the model is an object, it is offered under that name."""
         if isinstance(model, str):
             return model
         if not hasattr(model, "reply") and not callable(model):
@@ -432,7 +445,9 @@ class _ObjectPlugin:
         return name
 
     def names_of(self, kind: str, values: Any) -> tuple[str, ...]:
-        """Return the names of tasks or metrics; objects are offered under their names."""
+        """Return the names of tasks or metrics. Objects among them are offered under their
+        names.
+        """
         method, expected = _EXPECTED[kind]
         names = []
         for value in _option_values(values, kind):
@@ -451,28 +466,30 @@ class _ObjectPlugin:
 
     @hookimpl
     def ktdeval_models(self) -> list[Spec]:
-        """Return the model if it was given as an object."""
+        """Return the model, if it was given as an object."""
         return self._specs["models"]
 
     @hookimpl
     def ktdeval_tasks(self) -> list[Spec]:
-        """Return the tasks given as objects."""
+        """Return the tasks that were given as objects."""
         return self._specs["tasks"]
 
     @hookimpl
     def ktdeval_metrics(self) -> list[Any]:
-        """Return the metrics given as objects."""
+        """Return the metrics that were given as objects."""
         return self._specs["metrics"]
 
 
 class _FunctionModel:
-    """Model whose replies come from a Python function, as a `Reply` or as text."""
+    """Model whose replies come from a Python function, either as a `Reply` or as text."""
 
     def __init__(self, function: Replies) -> None:
         self._function = function
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Call the function. Tool calls in a text are parsed as for models without tool calling."""
+        """Call the function. If it returns text, tool calls in the text are parsed as for models
+        without native tool calling.
+        """
         reply = self._function(request)
         if not isinstance(reply, str):
             return reply
@@ -483,12 +500,12 @@ class _FunctionModel:
         if not forced or read.tool_calls or not _is_json_object(reply):
             return read
 
-        # The only tool that it may call: a bare JSON object can only be that tool's arguments.
+        # If only one tool may be called, a bare JSON object can only be its arguments.
         return Reply(tool_calls=(ToolCall("", forced, reply),), finish_reason="tool_calls")
 
 
 def _is_json_object(text: str) -> bool:
-    """Return whether the whole text is one JSON object."""
+    """Return whether the text consists of exactly one JSON object."""
     try:
         return isinstance(loads_strict(text), dict)
     except ValueError:
@@ -498,9 +515,10 @@ def _is_json_object(text: str) -> bool:
 def command_function(name: str) -> Callable[..., Any]:
     """Return the Python function for a command, such as `ktdeval.compare`.
 
-    `extra["function"]` of the command's `Spec` makes it; `extra["function_name"]` is its name if it
-    isn't the command's name; `extra["more_functions"]` makes additional functions, by name. Raises
-    AttributeError if no command has a function with this name.
+    The `extra` mapping of the command's `Spec` declares its functions. `function` creates the main
+    function, and `function_name` is its name, if that isn't the command's name. `more_functions`
+    creates additional functions, by name. Raises AttributeError if no command has a function with
+    this name.
     """
     makers = _function_makers()
     if name not in makers:

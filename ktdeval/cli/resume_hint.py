@@ -1,4 +1,4 @@
-"""The command line that resumes a run or grid stopped by a budget."""
+"""Command line that resumes a run or grid that was stopped by a budget."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 
-_DIGITS = 2  # digits of a suggested budget in US dollars
+_DIGITS = 2  # number of digits in a suggested budget in US dollars
 
 
 def resume_line(
     words: Sequence[str], limits: Mapping[str, float | None], needed: Mapping[str, float]
 ) -> str:
-    """Return the command line that resumes a run or a grid, with budgets high enough to continue.
+    """Return the command line that resumes a run or grid, with budgets high enough to continue.
 
-    `words`: those that began it. `limits`: its budgets, by the name of their option; None: no
-    limit. `needed`: as in `BudgetError`; if empty, the same words resume. A budget is at least
-    doubled, so that the next stop is not the next call.
+    `words`: words of the original command. `limits`: its budgets, keyed by option name, where None
+    means no limit. `needed`: as in `BudgetError`; if it is empty, the original words resume.
+    Budgets are at least doubled, so that the run does not stop again at the next call.
     """
     resumed = list(words)
     for name, least in needed.items():
@@ -30,7 +30,7 @@ def resume_line(
 
 
 def _rounded_up(dollars: float) -> str:
-    """Return an amount with two digits, never less than it."""
+    """Return an amount rounded up to two significant digits."""
     if dollars <= 0:
         return "1"
 
@@ -40,7 +40,7 @@ def _rounded_up(dollars: float) -> str:
 
 
 def _without_option(words: Sequence[str], option: str) -> list[str]:
-    """Return words without an option and its value."""
+    """Return the words without an option and its value."""
     kept = []
     skips_value = False
     for word in words:

@@ -1,4 +1,4 @@
-"""`ktdeval run` and `score`: evaluate, and recompute from records."""
+"""`ktdeval run` and `ktdeval score`: evaluate a model, and recompute cards from records."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def _stopping_between_steps(stop: StopSignal) -> AbstractContextManager[None]:
     """On Ctrl-C or a termination signal, stop episodes on other threads, then interrupt this
     thread.
 
-    Model calls in progress are waited for, because they are paid for. A second signal does not
-    wait.
+    Model calls in progress are completed first, because they have to be paid for. A second signal
+    ends the process immediately.
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             if sys.stderr.isatty():
-                show_cursor = "\x1b[?25h"  # the progress bars hide it
+                show_cursor = "\x1b[?25h"  # progress bars hide the cursor
                 getattr(sys.stderr, "raw", sys.stderr).write(show_cursor)
 
             os._exit(130)
@@ -61,13 +61,13 @@ def _stopping_between_steps(stop: StopSignal) -> AbstractContextManager[None]:
         stop.interrupt()
         raise KeyboardInterrupt
 
-    # On a thread other than the main thread, the caller has to stop the run.
+    # On threads other than the main thread, the caller has to stop the run.
     return handle_signals(interrupt)
 
 
 def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
     """Run a config from plan to cards, with progress on stderr. Raises KtdevalError, or
-    KeyboardInterrupt with the run's folder.
+    KeyboardInterrupt whose message names the run's folder.
     """
     from rich.console import Console
 
@@ -76,7 +76,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
     from ktdeval.cli.progress import CheckWaits, ProgressObserver
     from ktdeval.runner.execution.run import execute_run, prepare_run
 
-    # The raw stream, because the progress bars move the cursor.
+    # the raw stream, because progress bars move the cursor
     console = Console(file=getattr(sys.stderr, "raw", sys.stderr), quiet=config.quiet)
     stop = StopSignal()
     plugins.register_observer(CheckWaits(console))
@@ -85,8 +85,8 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
             prepared = prepare_run(config, plugins, stop)
 
         if prepared.access.asks_person:
-            # Bars would appear in the text that the person reads, and reveal the days that the mask
-            # hides.
+            # Progress bars would mix with the text that the person reads, and reveal the days that
+            # the mask hides.
             console = Console(file=console.file, quiet=True, force_terminal=False)
 
         for note in prepared.plan.notes:
@@ -106,7 +106,9 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
 
 
 def check_finished(result: RunResult) -> None:
-    """Raise the reason why a run stopped early, or EpisodeFailure if an episode did not finish."""
+    """If a run stopped early, raise the reason. Otherwise, raise EpisodeFailure if an episode did
+    not finish.
+    """
     if not result.failed:
         return
 
@@ -148,14 +150,14 @@ def run(context: click.Context, /, config: RunConfig, options: JsonOptions) -> N
     try:
         result = run_shown(config, open_plugins(config.plugin))
     except KeyboardInterrupt as interrupt:
-        if not str(interrupt):  # before the first step
+        if not str(interrupt):  # interrupted before the first step
             raise
 
         click.echo(str(interrupt), err=True)
-        raise click.Abort from interrupt  # as click does, without its empty line
+        raise click.Abort from interrupt  # as click does, but without an empty line
 
     if here is not None:
-        os.chdir(here)  # a plugin may have changed it
+        os.chdir(here)  # undo any change by a plugin
 
     folder = shown_path(result.folder)
     cards = [shown_path(path) for path in result.cards]
@@ -179,8 +181,8 @@ def run(context: click.Context, /, config: RunConfig, options: JsonOptions) -> N
 def _run_outcome(
     result: RunResult, folder: Path, cards: Sequence[Path], resume: str | None
 ) -> dict[str, JsonValue]:
-    """Return what `run --json` prints: the folder, the paths of its cards, what did not finish, and
-    the command line that resumes a run stopped by a budget.
+    """Return the output of `run --json`: the folder, the paths of its cards, the unfinished
+    episodes, and the command line that resumes a run stopped by a budget.
     """
     state = "finished"
     if result.failed:
@@ -202,7 +204,9 @@ def _run_outcome(
 
 
 def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path]) -> None:
-    """Print how to verify and score a run, including this run's options that both commands need."""
+    """Print commands that verify and score a run, with those options of the run that both commands
+    need.
+    """
     options = ""
     for name, value in (("items", config.items), ("plugin", ",".join(config.plugin))):
         if value:

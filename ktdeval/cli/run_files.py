@@ -1,4 +1,4 @@
-"""Actions of `ktdeval files` on runs: list their episodes, check their files, compact them."""
+"""Actions of `ktdeval files` on runs: list episodes, check files, and compact files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _HEADER = ("EPISODE", "STATE", "TASK", "MODEL", "AGENT", "WINDOW", "SEED", "BYTE
 
 
 def list_runs(place: Path, as_json: bool, chosen: Mapping[str, Any]) -> None:
-    """List the episodes of a run, or of all runs below a folder. `chosen`: as in `EpisodeFilter`."""
+    """List the episodes of a run, or of all runs below a folder. `chosen`: fields of
+    `EpisodeFilter`.
+    """
     from ktdeval.runner.plans.trial_count import run_folders
     from ktdeval.runner.run_maintenance import EpisodeFilter, list_episodes
     from ktdeval.values.typed_json import to_plain
@@ -63,8 +65,8 @@ def _episode_cells(row: EpisodeRow) -> tuple[str, ...]:
 
 
 def check_runs(place: Path, as_json: bool) -> int:
-    """Check the files of a run, or of all runs below a folder; return the exit code, 1 if something
-    is missing or damaged.
+    """Check the files of a run, or of all runs below a folder. Return the exit code, which is 1 if
+    anything is missing or damaged.
     """
     from ktdeval.runner.plans.trial_count import run_folders
     from ktdeval.runner.run_maintenance import check_run

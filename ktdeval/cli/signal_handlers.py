@@ -1,4 +1,4 @@
-"""Handling of interrupts and termination signals in processes that end between steps."""
+"""Handling of interrupts and termination signals in processes that can stop between steps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SignalHandler = Callable[[int, FrameType | None], None]
 
 @contextmanager
 def handle_signals(handler: SignalHandler) -> Iterator[None]:
-    """Pass interrupts and termination signals to a handler while the block runs.
+    """While the block runs, pass interrupts and termination signals to a handler.
 
-    Only the main thread can do this; on other threads nothing changes.
+    Only the main thread can do this. On other threads, this has no effect.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():

@@ -13,13 +13,13 @@ from ktdeval.cli.examples import example
 from ktdeval.cli.options import FilePath, OutputPath, RunPath, flag, options_of
 from ktdeval.errors import UsageError
 
-PASSPHRASE = "KTDEVAL_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
+PASSPHRASE = "KTDEVAL_KEY_PASSPHRASE"  # noqa: S105 - name of an environment variable
 
 
 def passphrase_of_key() -> str:
     """Return the passphrase of an encrypted key, from the environment or typed without echo.
 
-    Raises UsageError if there is neither the environment variable nor a terminal.
+    Raises UsageError if the environment variable is not set and there is no terminal.
     """
     given = os.environ.get(PASSPHRASE)
     if given is not None:

@@ -1,4 +1,6 @@
-"""Print listings as columns that `cut` and `grep` can also read, and describe a Spec's parameters."""
+"""Listings as columns that `cut` and `grep` can also read, and descriptions of a Spec's
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,19 @@ if TYPE_CHECKING:
     from ktdeval.values.findings import Finding
 
 _GAP = "  "
-_MIN_WIDTH = 16  # a wrapped column is never narrower
+_MIN_WIDTH = 16  # minimum width of a wrapped column
 
 
 def terminal_width() -> int:
-    """Return the number of columns of the terminal, or 100 if the output is not a terminal."""
+    """Return the width of the terminal in columns, or 100 if the output is not a terminal."""
     return shutil.get_terminal_size(fallback=(100, 24)).columns
 
 
 def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print aligned columns, omitting empty ones (except the first). Nothing is truncated.
+    """Print aligned columns without truncating anything. Empty columns other than the first are
+    omitted.
 
-    Each row is one line, unless it does not fit the terminal, in which case the longest columns
-    wrap.
+    Each row is one line. If the rows do not fit the terminal, the longest columns wrap.
     """
     rows = list(rows)
     shown = [0]
@@ -51,8 +53,8 @@ def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Non
 
 
 def print_groups(groups: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-    """Print names with their summaries under headings, wrapped to the terminal. If a name is long
-    for a narrow terminal, its summary is on the next line.
+    """Print names with their summaries under headings, wrapped to the terminal. If the names are
+    too long for a narrow terminal, summaries are placed on the next line.
     """
     for title, rows in groups.items():
         click.secho(title, bold=True)
@@ -61,7 +63,7 @@ def print_groups(groups: Mapping[str, Sequence[tuple[str, str]]]) -> None:
 
 
 def _name_lines(rows: Sequence[tuple[str, str]], width: int) -> Iterable[str]:
-    """Yield the lines of names with their summaries, at most `width` columns each."""
+    """Yield lines with names and their summaries, of at most `width` columns each."""
     import textwrap
 
     column = max(len(name) for name, _ in rows) + 2 * len(_GAP)
@@ -82,7 +84,7 @@ def _name_lines(rows: Sequence[tuple[str, str]], width: int) -> Iterable[str]:
 def print_grid(
     columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ()
 ) -> None:
-    """Print a table of figures as `grid_lines` returns it, folded to the terminal width."""
+    """Print a table of figures, as returned by `grid_lines`, folded to the terminal's width."""
     click.echo("\n".join(grid_lines(columns, rows, left, line_width())))
 
 
@@ -93,11 +95,11 @@ def grid_lines(
     width: int | None = None,
     indent: str = "",
 ) -> list[str]:
-    """Return a table of figures as lines, omitting columns that are empty throughout.
+    """Return a table of figures as lines, omitting columns that are entirely empty.
 
-    Columns listed in `left` are left-aligned, others right-aligned. Cells may be third-party text:
-    control characters are removed, and wide characters take two columns. Lines begin with `indent`,
-    and take at most `width` columns including it; None: no limit.
+    Columns listed in `left` are left-aligned, others right-aligned. Cells may contain third-party
+    text: control characters are removed, and wide characters take two columns. Lines begin with
+    `indent` and, including it, take at most `width` columns; None means no limit.
     """
     # not at the top, since `ktdeval --help` imports this module
     from ktdeval.cards import clean
@@ -125,7 +127,9 @@ def grid_lines(
 
 
 def line_width() -> int | None:
-    """Return the number of columns that a line may take: that of the terminal, or None elsewhere."""
+    """Return the maximum width of a line in columns: that of the terminal, or None if there is no
+    terminal.
+    """
     return terminal_width() if sys.stdout.isatty() else None
 
 
@@ -139,7 +143,9 @@ def _picker(columns: Sequence[int]) -> Callable[[Sequence[str]], list[str]]:
 
 
 def _fitted_widths(widths: Sequence[int], room: int) -> list[int]:
-    """Narrow the widest columns, but never the first, until a row fits into `room`."""
+    """Return column widths narrowed until a row fits into `room`. The widest columns are narrowed
+    first, and the first column never.
+    """
     fitted = list(widths)
     gaps = len(_GAP) * (len(fitted) - 1)
     while sum(fitted) + gaps > room and len(fitted) > 1:
@@ -153,7 +159,7 @@ def _fitted_widths(widths: Sequence[int], room: int) -> list[int]:
 
 
 def _wrap_row(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, ...]]:
-    """Return a row as one line, or as several if a cell is longer than its column."""
+    """Return a row as one line, or as several lines if a cell is wider than its column."""
     if all(len(cell) <= width for cell, width in zip(row, widths)):
         return [tuple(row)]
 
@@ -170,7 +176,7 @@ def _wrap_row(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, 
 def report_findings(
     findings: Sequence[Finding], as_json: bool, summary: str, **facts: JsonValue
 ) -> int:
-    """Print findings and a summary line, or both with `facts` as JSON; return the exit
+    """Print findings and a summary line, or JSON with the findings and `facts`. Return the exit
     code of the check.
     """
     from ktdeval.values.findings import exit_code, findings_json
@@ -185,7 +191,9 @@ def report_findings(
 
 
 def print_findings(findings: Sequence[Finding], max_shown: int | None = 100) -> None:
-    """Print up to `max_shown` findings and the number omitted; if it is None, print all."""
+    """Print up to `max_shown` findings, and the number of findings omitted. None prints all
+    findings.
+    """
     from ktdeval.cards import clean
     from ktdeval.values.findings import finding_lines
 
@@ -198,21 +206,21 @@ def print_findings(findings: Sequence[Finding], max_shown: int | None = 100) -> 
 
 
 def print_json(value: Any) -> None:
-    """Print indented JSON, with keys in the order given."""
+    """Print indented JSON, keeping the order of keys."""
     import json  # not at the top, since `ktdeval --help` imports this module
 
     click.echo(json.dumps(plain(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def params_of(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
-    """Return the fields of a Spec's parameters; empty if it takes none."""
+    """Return the fields of a Spec's parameters; empty if it has no parameters."""
     if spec.params is None:
         return ()
     return dataclasses.fields(spec.params)
 
 
 def param_json(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    """Return one parameter for listings: name, type, required, default, help."""
+    """Return the description of a parameter in listings: name, type, required, default, help."""
     missing = dataclasses.MISSING
     default = None
     if field.default_factory is not missing:

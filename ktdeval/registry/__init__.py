@@ -1,4 +1,4 @@
-"""Plugins: discovery, import, checks, and the registry.
+"""Discovery, import and checks of plugins, and the registry of what they offer.
 
 Public names are listed in `__init__.pyi`.
 """

@@ -1,4 +1,4 @@
-"""Hashes of the code that this process runs: ktdeval itself and each plugin."""
+"""Hashes of the code that this process runs: the code of ktdeval itself and of each plugin."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ _KITS = (
     "ktdeval_memory",
     "ktdeval_tables",
 )  #: packages that are not plugins
-#: Files of a package that determine its behaviour: its code, and the tables and texts that it reads
+#: types of files that determine a package's behaviour: its code, and the tables and texts that it
+#: reads
 _SUFFIXES = frozenset({".py", ".yaml", ".csv", ".json", ".sql", ".md", ".txt"})
 
 
 def code_hashes(plugins: Plugins) -> dict[str, str]:
-    """Return a hash of the code of ktdeval and of each loaded plugin, by name. Two machines with
-    the same hashes run the same code, whatever folder it is installed in. Task files are not
-    included: each task has its own hash.
+    """Return hashes of the code of ktdeval and of each loaded plugin, keyed by name.
+
+    Two machines with the same hashes run the same code, whatever folder it is installed in. Task
+    files are excluded, since each task has its own hash.
     """
     found = {}
     for name in _KITS:
@@ -42,7 +44,7 @@ def code_hashes(plugins: Plugins) -> dict[str, str]:
 
 
 def code_hash(plugins: Plugins) -> str:
-    """Return one hash of all the code covered by `code_hashes`, as 16 hexadecimal digits."""
+    """Return a single hash of all code covered by `code_hashes`, as 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for name, own in code_hashes(plugins).items():
         digest.update(f"{name}\0{own}\0".encode())
@@ -51,13 +53,15 @@ def code_hash(plugins: Plugins) -> str:
 
 
 def code_differences(recorded: Mapping[str, str], own: Mapping[str, str]) -> list[str]:
-    """Return the names whose code differs, or that are missing on one side."""
+    """Return the names whose code differs, or which only one side has."""
     names = sorted(recorded.keys() | own.keys())
     return [name for name in names if recorded.get(name) != own.get(name)]
 
 
 def _file_of(plugin: str) -> Path | None:
-    """Return the file of a plugin given its name: a module, or a file path."""
+    """Return the file of a plugin, whose name is either a module or a file path. None if there is
+    no file.
+    """
     module = sys.modules.get(plugin.partition(":")[0])
     file = getattr(module, "__file__", None)
     if file is not None:
@@ -69,7 +73,9 @@ def _file_of(plugin: str) -> Path | None:
 
 @cache  # code imported by this process does not change
 def _hash_of(file: Path) -> str:
-    """Return the hash of a module's file or, for an `__init__.py`, of the whole package."""
+    """Return the hash of a module's file or, if the file is an `__init__.py`, of the whole
+    package.
+    """
     digest = hashlib.sha256()
     for path, name in _sources(file):
         digest.update(f"{name}\0".encode())
@@ -79,11 +85,11 @@ def _hash_of(file: Path) -> str:
 
 
 def _sources(file: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files of a module, or of a package without its tests, in order, each with its name
-    relative to the module or package.
+    """Yield the files of a module or package in order, without tests. Each file comes with its name
+    relative to the package, which is empty for a module.
     """
     if file.name != "__init__.py":
-        yield file, ""  # its name may be a folder name
+        yield file, ""  # the file's own name does not count
         return
 
     root = file.parent

@@ -1,7 +1,8 @@
-"""Contracts for objects that plugins make: the members that a `Task`, a `Model` and so on must
-have, as declared by Protocols and dataclasses, and the traits that objects may declare.
+"""Contracts for objects that plugins make. A contract consists of the members that a `Task`, a
+`Model` and so on must have, as declared by Protocols and dataclasses, and of the traits that such
+objects may declare.
 
-A contract is imported when an object of its kind is made, so that listings import none.
+Contracts are imported when an object of their kind is made, so listings do not import any.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ TRAITS = {
 
 @dataclass(frozen=True, slots=True)
 class PluginContract:
-    """Requirements for an object of one kind."""
+    """Requirements for objects of one kind."""
 
-    name: str  #: public name of the class that declares it
-    members: Mapping[str, Any]  #: annotations of its attributes and its methods
-    #: the class whose instance it must be, if that class declares no members
+    name: str  #: public name of the class that declares the members
+    members: Mapping[str, Any]  #: annotations of attributes and methods, by name
+    #: class of which the object must be an instance, if that class declares no members
     python: type | None
 
 
 def _import_class(name: str) -> type:
-    """Return the class with a public name."""
+    """Return the class with this public name."""
     module, _, class_name = name.rpartition(".")
     python: type = getattr(importlib.import_module(module), class_name)
     return python
@@ -73,8 +74,10 @@ def contract_of(kind: str) -> PluginContract:
 
 
 def _members_of(python: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the members that an object must have: the fields of a dataclass without a default; or
-    the attributes, then the methods, of a Protocol and its bases.
+    """Yield the members that an object must have.
+
+    For a dataclass, these are its fields without a default. For a Protocol, these are the
+    attributes, followed by the methods, of the Protocol and its bases.
     """
     if dataclasses.is_dataclass(python) and isinstance(python, type):
         for field in dataclasses.fields(python):
@@ -103,13 +106,13 @@ def _hint_of_member(python: type, name: str, annotation: Any) -> Any:
     names = vars(sys.modules[python.__module__])
     try:
         return get_type_hints(holder, globalns=names, include_extras=True)[name]
-    except NameError:  # a type that is imported only for type checkers
+    except NameError:  # the type is only imported for type checkers
         return Any
 
 
 @dataclass(frozen=True, slots=True)
 class MemberFault:
-    """A member that violates its contract."""
+    """Member that violates its contract."""
 
     path: str  #: path of the member, such as `scores['accuracy'].better`
     expected: str
@@ -117,8 +120,8 @@ class MemberFault:
 
 
 def fault_of(hint: Any, value: Any, path: str) -> MemberFault | None:
-    """Return how a member violates its annotation; None if it fits. Also checks the fields of
-    records in a mapping, such as score definitions.
+    """Return how a member violates its annotation; None if it does not. If the member maps names to
+    records, such as score definitions, the records' fields are checked too.
     """
     if not fits(hint, value):
         return MemberFault(path, describe_type(hint), value)
@@ -148,9 +151,10 @@ def _hints_of_traits(record: Any) -> Mapping[str, Any]:
 
 
 def traits_problem(kind: str, instance: Any) -> str:
-    """Return the problem with an object's traits: their class is wrong, a trait has the wrong type,
-    or the object sets a trait as its own attribute, where it is ignored. Empty if the traits are
-    valid.
+    """Return what is wrong with an object's traits; empty if they are valid.
+
+    The traits may have the wrong class, a trait may have a value of the wrong type, or the object
+    may set a trait as an attribute of its own, where it is ignored.
     """
     if kind not in TRAITS:
         return ""
@@ -179,8 +183,8 @@ def traits_problem(kind: str, instance: Any) -> str:
 
 
 def near_trait_problem(kind: str, instance: Any) -> str:
-    """Return a message about an attribute of an object that is ignored but looks like a misspelt
-    trait; empty if no attribute does.
+    """Return a message about an ignored attribute whose name looks like a misspelt trait; empty if
+    there is none.
     """
     if kind not in TRAITS:
         return ""

@@ -1,4 +1,4 @@
-"""Installed plugins: the entry points in one group."""
+"""Discovery of installed plugins through the entry points in one group."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ GROUP = "ktdeval"
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """One advertised plugin: `module` (with an optional `attribute` in it), and the distribution
-    that advertises it.
+    """Entry point of a plugin: a `module`, optionally with an `attribute` in it, and the
+    distribution that advertises it.
     """
 
     name: str
@@ -23,20 +23,21 @@ class EntryPoint:
 
     @property
     def value(self) -> str:
-        """Return the reference as written, `module` or `module:attribute`."""
+        """Return the reference as written: `module` or `module:attribute`."""
         return f"{self.module}:{self.attribute}" if self.attribute else self.module
 
 
 def find_entry_points() -> list[EntryPoint]:
-    """Return the entry points in the group `ktdeval` on `sys.path`: ktdeval's own first, then
-    sorted by distribution and name. If two distributions have the same name, the first on the path
-    is used.
+    """Return the entry points in the group `ktdeval` on `sys.path`.
+
+    Those of ktdeval itself come first; the others are sorted by distribution and name. If two
+    distributions have the same name, the first one on the path is used.
     """
     names: dict[importlib.metadata.Distribution, tuple[str, str]] = {}
     entries = []
     for entry in importlib.metadata.entry_points(group=GROUP):
         distribution = entry.dist
-        if distribution is None:  # for an entry point that no distribution advertises
+        if distribution is None:  # entry point without a distribution
             continue
         if distribution not in names:
             names[distribution] = (_normalise(distribution.name), distribution.version)

@@ -1,7 +1,7 @@
-"""A wheel of this installation, for containers that must run the same code.
+"""Wheel of this installation, for containers that must run the same code.
 
-It is built from the installed files, so that no package index is needed. An editable installation
-is packed from its source folders.
+It is built from the installed files, so no package index is needed. An editable installation is
+packed from its source folders.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from ktdeval.values.hashes import sha256_hex
 _PROJECT = "ktdeval"
 _ADVICE = "to make a wheel of it, first run `pip install .` in the folder of its sources"
 _NOT_OF_A_WHEEL = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest date that an archive can hold
+_TIME = (1980, 1, 1, 0, 0, 0)  # earliest date that a zip archive can store
 _MODE = 0o644 << 16
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel, byte-for-byte the same for the same installed files."""
+    """Wheel whose bytes depend only on the installed files."""
 
     name: str
     content: bytes
 
     @property
     def sha256(self) -> str:
-        """Return the hash of the content, as hexadecimal digits."""
+        """SHA-256 of the contents, in hexadecimal digits."""
         return sha256_hex(self.content)
 
 
 @cache
 def own_wheel() -> Wheel:
-    """Return a wheel of this installation, built once per process.
+    """Return a wheel of this installation, which is built once per process.
 
-    Raises UsageError if ktdeval is not installed; StoreError if one of its files can't be read.
+    Raises UsageError if ktdeval is not installed. Raises StoreError if one of its files can't be
+    read.
     """
     try:
         installed = metadata.distribution(_PROJECT)
@@ -65,10 +66,10 @@ def own_wheel() -> Wheel:
 
 
 def _files_of(installed: metadata.Distribution) -> Iterator[tuple[str, Path]]:
-    """Yield the files of an installation, with their names in a wheel."""
+    """Yield the files of an installation, each with its name in a wheel."""
     for file in installed.files or ():
         path = Path(str(installed.locate_file(file)))
-        if path.suffix == ".pth":  # belongs to an editable installation
+        if path.suffix == ".pth":  # part of an editable installation
             for line in path.read_text(encoding="utf-8").splitlines():
                 yield from _files_of_sources(Path(line))
         elif _is_of_wheel(file):
@@ -76,8 +77,8 @@ def _files_of(installed: metadata.Distribution) -> Iterator[tuple[str, Path]]:
 
 
 def _files_of_sources(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of the project's packages in a source folder, without their tests, and the
-    documentation pages, which a wheel stores in the first package.
+    """Yield the files of the project's packages in a source folder, excluding tests. The
+    documentation pages are included; a wheel stores them in the main package.
     """
     for page in (root / "docs").rglob("*.md"):
         yield f"{_PROJECT}/{page.relative_to(root).as_posix()}", page
@@ -103,7 +104,9 @@ def _is_of_wheel(file: Path | metadata.PackagePath) -> bool:
 
 
 def _record(files: dict[str, bytes], own_name: str) -> bytes:
-    """Return the list of a wheel's files with their hashes and sizes."""
+    """Return the contents of a wheel's RECORD, which lists its files with their hashes and
+    sizes.
+    """
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     for name, content in files.items():
@@ -115,7 +118,7 @@ def _record(files: dict[str, bytes], own_name: str) -> bytes:
 
 
 def _archive(files: dict[str, bytes]) -> bytes:
-    """Return a zip archive of the files, byte-for-byte the same for the same files."""
+    """Return a zip archive of the files. Equal files give equal bytes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():

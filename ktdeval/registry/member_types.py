@@ -1,4 +1,4 @@
-"""Types of the members of plugin objects: tests of whether a Python object fits an annotation, and
+"""Types of the members of plugin objects: checks that a Python object fits an annotation, and
 descriptions of annotations.
 """
 
@@ -31,7 +31,7 @@ _PYTHON: Mapping[Any, Any] = {float: int | float, Sequence: tuple, dict: Mapping
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """Member type: a function that can be called with certain positional arguments."""
+    """Type of a member that must be callable with the given positional arguments."""
 
     arguments: tuple[str, ...]
 
@@ -69,7 +69,7 @@ def _fit_all(hint: Any, members: Mapping[Any, Any]) -> bool:
 
 
 def record_in_mapping(hint: Any) -> Any:
-    """Return the class of the records in a mapping; None for any other annotation."""
+    """Return the class of the records that a mapping contains; None for any other annotation."""
     if get_origin(hint) not in (dict, Mapping):
         return None
 

@@ -1,4 +1,4 @@
-"""Groups of metrics: one name for several metrics that are requested together, such as `process`."""
+"""Metric groups: one name, such as `process`, for several metrics that are requested together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ktdeval.registry.plugin_registry import Plugins
 
 
 def metric_names(plugins: Plugins, given: Iterable[str]) -> tuple[str, ...]:
-    """Return metric names without duplicates, each group replaced by its members. A name that is
-    neither a metric nor a group is unchanged.
+    """Return metric names without duplicates, with each group replaced by its members. A name that
+    is neither a metric nor a group is left unchanged.
     """
     specs = plugins.specs("metrics")
     names: dict[str, None] = {}

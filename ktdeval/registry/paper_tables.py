@@ -1,11 +1,11 @@
-"""Tables from papers in YAML: one file per paper, one table per name (`ktdeval paper table --like
-NAME`).
+"""Tables from papers in YAML: one file per paper, and one table per name (`ktdeval paper table
+--like NAME`).
 
-A file maps names to the fields of `PaperTable`; a plugin offers it through
-`ktdeval.registry.task_files.table_specs`. `rows` is a kind of row that the command builds from
-cards, such as `models`, or `module:function` from the paper's own package. That function is called
-with the given paths, the table and a `TableChoices`, and returns a `pandas.DataFrame` with one row
-per line of the table and, in its `attrs`, `notes` (lines of text).
+A file maps names to the fields of `PaperTable`. A plugin offers the file through
+`ktdeval.registry.task_files.table_specs`. The field `rows` is either a kind of row that the command
+builds from cards, such as `models`, or a function `module:function` in the paper's own package. The
+function is called with the given paths, the table and a `TableChoices`. It returns a
+`pandas.DataFrame` with one row per line of the table; its `attrs` contain `notes` (lines of text).
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ RuleSet = Literal["strict", "paper"]
 
 
 class Pivot(Value, kw_only=True):
-    """How a table with a row for each pair is shown as text: one column a name, which are numbered."""
+    """Layout of a table as text if it has a row for each pair: each name gets a numbered column."""
 
-    head: str  #: of the first column
-    by: str  #: field of the first column
-    names: tuple[str, ...]  #: fields that name a column
-    cell: str  #: format of a row's fields
+    head: str  #: heading of the first column
+    by: str  #: field shown in the first column
+    names: tuple[str, ...]  #: fields that give the name of a column
+    cell: str  #: format string for the fields of a row
 
 
 class PaperTable(Value, kw_only=True):
-    """A table of a paper.
+    """Table from a paper.
 
     Attributes:
-        caption, source: what it shows, and the place in the paper.
-        rows: what a row is; see the module.
-        columns: head, field and how it is shown: percent, share, ratio, small, points, rank, or a
-            format of the row's fields, in which `NAME_pct` is a fraction in per cent.
-        notes: lines below the table. `note_of_strict`: where the cards are by other rules than the
-            paper's. `note_of_several`: where a card has several episodes.
-        takes: fields of `TableChoices` that mean something for it.
-        pivot: how it is shown as text.
-        settings: what the maker of its rows needs besides.
+        caption, source: what the table shows, and where it is in the paper.
+        rows: what a row is; see the module docstring.
+        columns: heading, field and format of each column. The format is percent, share, ratio,
+            small, points or rank, or a format string for the fields of a row, in which `NAME_pct`
+            is a fraction in per cent.
+        notes: lines below the table. `note_of_strict` is added if the cards use other rules than
+            the paper, `note_of_several` if a card has several episodes.
+        takes: fields of `TableChoices` that apply to the table.
+        pivot: layout as text.
+        settings: other settings that the function in `rows` needs.
     """
 
     name: str
@@ -64,20 +65,20 @@ class PaperTable(Value, kw_only=True):
 
     @property
     def metrics(self) -> list[str]:
-        """Fields of the columns."""
+        """Fields shown in the columns."""
         return [field for _, field, _ in self.columns]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableChoices:
-    """Options for a table that a user can set, in addition to its name and cards.
+    """Options that users can set for a table, in addition to its name and cards.
 
     Attributes:
         cohort: `NAME=PATTERN,…`, systems whose mean is shown in one column.
-        rules: only cards with this rule set.
+        rules: use only cards with this rule set.
         median: figures of the episode with the median Sharpe ratio, or the median of each figure.
-        classes: `MODEL=TYPE:BILLIONS`, or files of patterns.
-        data: the market, if it has moved since the run.
+        classes: `MODEL=TYPE:BILLIONS`, or files with patterns.
+        data: location of the market, if it has moved since the run.
         plugins: loaded plugins.
     """
 
@@ -90,7 +91,7 @@ class TableChoices:
 
 
 def read_table(where: str, fields: Mapping[str, Any]) -> PaperTable:
-    """Return a table from its fields in a file. Raises ConfigError, which starts with `where`, if a
-    field is unknown, missing or of the wrong type.
+    """Return a table, given its fields in a file. Raises ConfigError, with a message that starts
+    with `where`, if a field is unknown, missing or of the wrong type.
     """
     return from_plain(dict(fields), PaperTable, where, ConfigError)

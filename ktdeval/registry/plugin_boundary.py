@@ -1,5 +1,5 @@
-"""Boundary to third-party code: every exception that it raises becomes a `PluginError` that names
-it; its hooks and objects are checked.
+"""Boundary to third-party code. Exceptions raised by such code become a `PluginError` that names
+the code, and its hooks and objects are checked.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from ktdeval.values.rules import Rule, has_text, mismatch as mismatch
 
 
 def one_line(error: BaseException) -> str:
-    """Return an exception's text without line breaks."""
+    """Return an exception's message without line breaks."""
     return " ".join(str(error).split()) or "no message"
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an exception from an author's code as type, text and location: `KeyError: 'x'
-    (m.py:3)`.
+    """Return the type, message and location of an exception from an author's code, such as
+    `KeyError: 'x' (m.py:3)`.
     """
     message = one_line(error)
-    if isinstance(error, SyntaxError):  # its text repeats file and line
+    if isinstance(error, SyntaxError):  # str(error) repeats the file and line
         message = error.msg
     elif isinstance(error, ImportError):
         message = _with_near_names(message)
@@ -49,8 +49,8 @@ def describe_error(error: BaseException) -> str:
 
 
 def _with_near_names(message: str) -> str:
-    """Return the message for an import of a name that one of ktdeval's packages lacks, with near
-    names instead of the package's path.
+    """If a message says that a ktdeval package lacks an imported name, replace the package's path
+    by similar names.
     """
     wanted = re.match(r"cannot import name '(\w+)' from '(ktdeval[\w.]*)'", message)
     if wanted is None:
@@ -59,8 +59,10 @@ def _with_near_names(message: str) -> str:
 
 
 def is_other_package(error: ImportError, plugin: str) -> bool:
-    """Return whether an import failed because of a missing package that is neither the plugin's own
-    nor ktdeval, so that installing it helps. Any other failure is a mistake in the author's code.
+    """Return whether an import failed because a package is missing that the user can install.
+
+    This is the case if the package is neither the plugin's own nor ktdeval. Any other failure is a
+    mistake in the author's code.
     """
     if not isinstance(error, ModuleNotFoundError):
         return False
@@ -74,8 +76,8 @@ def is_other_package(error: ImportError, plugin: str) -> bool:
 
 
 def import_reference(module: str, attribute: str = "") -> Any:
-    """Import `module`, or its (dotted) `attribute`. Raises PluginError if it can't be imported for
-    any reason.
+    """Import `module`, and return it or its (dotted) `attribute`. Raises PluginError if the import
+    fails for any reason.
     """
     plugin: Any = call_foreign(importlib.import_module, "can't be imported", module)
     return call_foreign(attrgetter(attribute), "can't be imported", plugin) if attribute else plugin
@@ -83,10 +85,12 @@ def import_reference(module: str, attribute: str = "") -> Any:
 
 def import_module_or_path(reference: str) -> ModuleType:
     """Import a plugin given by `--plugin`: a path to a .py file or package folder, or a module on
-    `sys.path`. Raises PluginError if the file or module is missing or can't be imported, or its
-    name belongs to another loaded module.
+    `sys.path`.
+
+    Raises PluginError if the file or module is missing or can't be imported, or if another loaded
+    module already has its name.
     """
-    # For a self-referencing link or an overlong name, os.path returns False where Path raises.
+    # For a self-referencing link or an overlong name, os.path returns False, whereas Path raises.
     is_package = os.path.isfile(os.path.join(reference, "__init__.py"))  # noqa: PTH113, PTH118
     if not (
         is_package or os.sep in reference or reference.startswith(".") or reference.endswith(".py")
@@ -124,11 +128,12 @@ def _load_file(name: str, path: str) -> ModuleType:
 
     package = [os.path.dirname(path)] if path.endswith("__init__.py") else None  # noqa: PTH120
     spec = spec_from_file_location(name, path, submodule_search_locations=package)
-    if spec is None or spec.loader is None:  # can't happen for a .py file; narrows the type
+    if spec is None or spec.loader is None:  # impossible for a .py file, but narrows the type
         raise PluginError(f"{path}: not a Python source file")
 
     module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and the package's own submodules look it up there
+    # dataclasses and the package's own submodules look the module up there
+    sys.modules[name] = module
     try:
         call_foreign(spec.loader.exec_module, "can't be imported", module)
     except PluginError:
@@ -139,10 +144,12 @@ def _load_file(name: str, path: str) -> ModuleType:
 
 
 def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
-    """Call a plugin's code. Raises PluginError, whose message has `where`, then the error with the
-    file and line of the author's code (ktdeval's own errors keep their message). Only this function
-    and the episode boundary catch every exception: a plugin may raise anything, and its bugs must
-    end neither a listing nor a paid run.
+    """Call a plugin's code.
+
+    Any exception becomes a PluginError. Its message consists of `where` and the error with file and
+    line in the author's code; errors raised by ktdeval itself keep their message. Only this
+    function and the episode boundary catch every exception: a plugin may raise anything, and its
+    bugs must end neither a listing nor a paid run.
     """
     try:
         return function(*args)
@@ -150,12 +157,12 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
         raise PluginError(f"{where}: {error}") from error
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a plugin that exits the process would otherwise do so silently
+    except BaseException as error:  # otherwise, a plugin could silently exit the process
         raise PluginError(f"{where}: {describe_error(error)}") from error
 
 
 def raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:
-    """Call a plugin's code; return the exception that it raised, or None. An interrupt is passed
+    """Call a plugin's code, and return the exception that it raises, or None. Interrupts are passed
     on.
     """
     try:
@@ -182,22 +189,23 @@ def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:
 
 # ---- hooks
 
-PIN = "content"  #: argument in which a run records the hash of a part's sources
-#: for an agent without arguments, this argument is recorded but not passed to the agent
+PIN = "content"  #: argument in which a run records the hash of a component's sources
+#: argument that is recorded even for an agent without arguments, to which it is not passed
 PINNED = ("agents", PIN)
-KINDS = tuple(HOOKS)  #: what plugins can offer; the hook for a kind is `ktdeval_<kind>`
+#: kinds of things that plugins can offer; the hook for a kind is `ktdeval_<kind>`
+KINDS = tuple(HOOKS)
 
 HOOK_NAMES = (*(f"ktdeval_{kind}" for kind in KINDS), "ktdeval_event")
 
 
 class HookManager(pluggy.PluginManager):
-    """Hook manager that only looks for hooks among a module's functions: pluggy tests every name in
-    a module.
+    """Hook manager that only considers a module's functions as hooks, whereas pluggy tests every
+    name in a module.
     """
 
     def __init__(self) -> None:
         super().__init__("ktdeval")
-        # hooks as pluggy wants them: functions of their names and arguments
+        # pluggy expects hooks to be functions with their names and arguments
         namespace = ModuleType("ktdeval_hooks")
         namespace.ktdeval_event = hookspec(ktdeval_event)  # type: ignore[attr-defined]
 
@@ -224,8 +232,8 @@ def hooks_of(plugin: object) -> tuple[str, ...]:
 
 
 def check_hook_names(plugin: object, name: str) -> None:
-    """Raise a PluginError with the plugin and function if a function is named like a hook but is
-    not a hook.
+    """Raise PluginError if a function is named like a hook but is not a valid one. The message
+    names the plugin and the function.
     """
     for hook in hooks_of(plugin):
         if hook not in HOOK_NAMES:
@@ -248,8 +256,8 @@ def check_hook_names(plugin: object, name: str) -> None:
 
 
 def offered_specs(kind: str, offered: Any, where: str) -> list[Spec]:
-    """Return the list of named `Spec`s that a hook returned (metrics as Specs, too). Raises
-    PluginError if it returned anything else.
+    """Return the `Spec`s in the list returned by a hook, with metrics converted to Specs. Raises
+    PluginError if the hook returned anything else, or if a Spec is invalid.
     """
     if not isinstance(offered, (list, tuple)):
         raise PluginError(f"{where} returned {type(offered).__name__}, expected a list of Spec")
@@ -315,18 +323,20 @@ _ABSENT = object()
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether a task or metric name is allowed: it must be usable for files and folders on
-    any system.
+    """Return whether a task or metric name is permitted. It must be usable as a file or folder name
+    on any system.
     """
     return re.fullmatch(r"(?!\.)[A-Za-z0-9_.-]{1,120}", name) is not None
 
 
 def check_made(kind: str, name: str, instance: Any, where: str) -> None:
-    """Check an object that a plugin made for a name of a kind before anything is paid for, since
-    most objects are used only later. Raises PluginError, which starts with `where` (kind, name and
-    plugin), if an attribute or method is missing or of the wrong type; if a task, tool, metric or
-    card kind has a different name, or a task or metric has a name that can't be a file name; or if
-    the traits of a task, model or agent are wrong.
+    """Check an object that a plugin made. Most objects are used only later, so this finds faults
+    before anything is paid for.
+
+    Raises PluginError if an attribute or method is missing or of the wrong type, if the object's
+    own name differs from `name`, if the name of a task or metric can't be a file name, or if the
+    traits of a task, model or agent are invalid. The message starts with `where` (kind, name and
+    plugin).
     """
     kind = kind_of_made(kind, instance)
     _check_members(contract_of(kind), instance, where)
@@ -350,7 +360,7 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
 
 
 def kind_of_made(kind: str, instance: Any) -> str:
-    """Return the kind in `CONTRACTS` for an object that a plugin made for a kind of name."""
+    """Return the kind in `CONTRACTS` that applies to an object made for a `kind` of name."""
     if kind == "tasks" and hasattr(instance, "samples"):
         return "scoring tasks"
     if kind == "models" and hasattr(instance, "connect"):

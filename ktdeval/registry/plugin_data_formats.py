@@ -1,4 +1,4 @@
-"""Formats of stored data other than market snapshots, added by plugins."""
+"""Formats of stored data, other than market snapshots, that plugins add."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from ktdeval.values.findings import Finding
 
 @dataclass(frozen=True)
 class DataForm:
-    """A format of stored data other than a market snapshot: `extra["form"]` of a data provider.
+    """Format of stored data other than a market snapshot, given as `extra["form"]` of a data
+    provider.
 
-    The provider's `make(params, folder)` writes the folder and yields lines that describe the data
-    written; `ktdeval data check` and `info` detect the form of a folder and use it.
+    The provider's `make(params, folder)` writes the folder and yields lines that describe the
+    written data. `ktdeval data check` and `ktdeval data info` detect which format a folder has, and
+    use it.
 
     Attributes:
         name: name in messages, such as `QFinZero dataset`.
-        holds: `holds(folder)` returns whether a folder has this form, even if it has other faults.
-        check: `check(folder)` returns findings, the most severe first, each with the file or table
-            as its path.
-        facts: `facts(folder)` returns facts about the content, by name, in JSON types. Raises
-            DataError if it can't be read.
+        holds: `holds(folder)` returns whether a folder has this format, even if it has other faults.
+        check: `check(folder)` returns findings, most severe first. The path of each finding is a file
+            or table.
+        facts: `facts(folder)` returns facts about the contents, keyed by name, in JSON types. Raises
+            DataError if the folder can't be read.
     """
 
     name: str

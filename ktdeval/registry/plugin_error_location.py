@@ -1,5 +1,5 @@
-"""Location of a failure in a plugin author's own code: file and line there, not in ktdeval or a
-library that the author called.
+"""Location of a failure within a plugin author's own code, as opposed to ktdeval or a library that
+the author called.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """File and line of an author's code; ("", 0) if unknown."""
+    """File and line in an author's code; ("", 0) if unknown."""
 
-    path: str = ""  #: the file's path in Python
+    path: str = ""  #: path of the file, as Python gives it
     line: int = 0
-    shown: str = ""  #: the path from the author's package on, such as `my_plugin/model.py`
+    shown: str = ""  #: path from the author's package on, such as `my_plugin/model.py`
 
     def __str__(self) -> str:
         return f"{self.shown}:{self.line}"
@@ -31,9 +31,9 @@ class CodePlace:
 def place_of(error: BaseException) -> CodePlace | None:
     """Return where an author's code failed; None if the traceback has no frame in an author's code.
 
-    The location is the last frame in the author's package: deeper frames are in libraries that the
-    author called. If no frame belongs to an external plugin, it is a frame in one of ktdeval's own
-    plugins.
+    The location is the last frame in the author's package, since deeper frames are in libraries
+    that the author called. If no frame belongs to an external plugin, the last frame in one of
+    ktdeval's own plugins is used.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return CodePlace(error.filename, error.lineno or 1, os.path.basename(error.filename))  # noqa: PTH119 - as discovery, without pathlib
@@ -56,7 +56,9 @@ def place_of(error: BaseException) -> CodePlace | None:
 
 
 def _frames(error: BaseException) -> Iterator[tuple[str, str, int]]:
-    """Yield the module, file and line of each traceback frame that has a file, outermost first."""
+    """Yield the module, file and line of each traceback frame that has a file, outermost frame
+    first.
+    """
     for frame, line in walk_tb(error.__traceback__):
         path = frame.f_code.co_filename
         if not path.startswith("<"):
@@ -64,7 +66,7 @@ def _frames(error: BaseException) -> Iterator[tuple[str, str, int]]:
 
 
 def _shown_path(path: str, module: str) -> str:
-    """Return the end of a path, starting at the folder of the module's outermost package."""
+    """Return the part of a path that starts with the folder of the module's outermost package."""
     parts = module.count(".") + 1
     if os.path.basename(path) == "__init__.py":  # noqa: PTH119
         parts += 1

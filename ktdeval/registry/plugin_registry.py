@@ -1,9 +1,9 @@
 """Registry of tasks, models, agents, tools, metrics, data, runners and commands, and of the plugins
 that offer them.
 
-`load_plugins()` returns a fresh object each time; it has no module-level state. Plugins come from
-entry points (group `ktdeval`) and from `--plugin`. Each kind is collected when it is first used, so
-that listing models reads no task file.
+`load_plugins()` returns a new object each time, and there is no module-level state. Plugins come
+from entry points (group `ktdeval`) and from `--plugin`. Each kind is collected on first use, so
+that listing models does not read any task file.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def count_of(kind: str, count: int) -> str:
 
 @cache
 def hints() -> dict[str, Any]:
-    """Return the content of `hints.json`: hints for names of other suites or of habit, built-in
-    commands, groups of options.
+    """Return the contents of `hints.json`: hints for names that users know from other suites or
+    type by habit, built-in commands, and option groups.
     """
     content: dict[str, Any] = json.loads(
         Path(__file__).with_name("hints.json").read_text(encoding="utf-8")
@@ -79,8 +79,10 @@ def hints() -> dict[str, Any]:
 
 
 def hint(kind: str, name: str, value: str = "") -> str:
-    """Return `; HINT` for a name that ktdeval does not have; empty without a hint. `kind`:
-    commands, options, models, model_args; `value`: what a model's argument was given.
+    """Return `; HINT` for a name that does not exist in ktdeval; empty if there is no hint.
+
+    `kind`: `commands`, `options`, `models` or `model_args`. `value`: the value given for a model
+    argument.
     """
     matches = (
         text for pattern, text in hints()[kind].items() if fnmatch.fnmatchcase(name, pattern)
@@ -90,12 +92,13 @@ def hint(kind: str, name: str, value: str = "") -> str:
 
 _OF_ALL_MODELS = ("Model and agent", "Market and episodes", "Money, time and trouble")
 """Groups of options that users often mistake for arguments of a model."""
-_LONGEST_VALUE = 20  # longest value of an argument that an error repeats, in characters
+_LONGEST_VALUE = 20  # maximum number of characters of an argument's value that an error repeats
 
 
 def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
-    """Return a hint if a model lacks an argument, and an option of the run or another argument is
-    probably meant. None if the model has the argument, or no hint is known.
+    """Return a hint if a model has no argument with this name, and the user probably meant an
+    option of the run or a different argument. None if the model has the argument, or if there is no
+    hint.
     """
     own = set() if params is None else {field.name for field in fields(params)}
     if name in own:
@@ -125,25 +128,27 @@ def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """A plugin that was loaded."""
+    """Loaded plugin."""
 
-    name: str  #: its module, such as `ktdeval_models`
-    #: the installed distribution that advertises it; "" if added by `--plugin`
+    name: str  #: module of the plugin, such as `ktdeval_models`
+    #: installed distribution that advertises the plugin; "" if it was added by `--plugin`
     distribution: str
-    version: str  #: that distribution's version
-    hooks: tuple[str, ...]  #: the hooks it implements, sorted
+    version: str  #: version of the distribution
+    hooks: tuple[str, ...]  #: names of the hooks that the plugin implements, sorted
 
 
-Warn = Callable[[str], None]  #: Called with one line for each plugin that is skipped
+Warn = Callable[[str], None]  #: called with one line for each plugin that is skipped
 
 
 def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins:
-    """Import every installed plugin's manifest and those in `extra`, into a fresh registry.
-    `extra`: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`;
-    `warn`: called once for each plugin that is skipped, even if its failure shows only later, when
-    its hooks are called. Raises PluginError: if a plugin of `extra` can't be imported, or any
-    plugin misspells a hook. An installed plugin that can't be imported is listed in `broken` and
-    otherwise ignored.
+    """Import the manifests of all installed plugins and those in `extra` into a new registry.
+
+    `extra`: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`.
+    `warn` is called once for each skipped plugin, even if its failure only becomes apparent later,
+    when its hooks are called.
+
+    An installed plugin that can't be imported is listed in `broken` and otherwise ignored. Raises
+    PluginError if a plugin in `extra` can't be imported, or if any plugin misspells a hook.
     """
     plugins = Plugins(warn)
     for entry in find_entry_points():
@@ -172,7 +177,9 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
 
 
 def _has_models_of(provider: str, specs: Iterable[str]) -> bool:
-    """Return whether a provider's models are listed by full names, like builtin/hold."""
+    """Return whether a provider's models are listed with their full names, such as
+    `builtin/hold`.
+    """
     return any(name.startswith(f"{provider}/") for name in specs)
 
 
@@ -184,18 +191,18 @@ def _is_remote(model: Model) -> bool:
 
 
 class Plugins:
-    """Loaded plugins."""
+    """Registry of loaded plugins."""
 
     def __init__(self, warn: Warn | None = None) -> None:
         self._warn = warn
-        self.broken: dict[str, str] = {}  #: plugin name -> one line saying why it was skipped
-        #: plugin name -> its details, in the order loaded
+        self.broken: dict[str, str] = {}  #: plugin name -> why the plugin was skipped, in one line
+        #: plugin name -> details, in the order of loading
         self.info: dict[str, PluginInfo] = {}
-        #: path -> names of its tasks, for files outside of any package
+        #: path -> names of the tasks in the file, for task files outside packages
         self.task_files: dict[str, tuple[str, ...]] = {}
         self._manager = plugin_boundary.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
-        self._remote: dict[str, bool | None] = {}  # by spec of a model, once known
+        self._remote: dict[str, bool | None] = {}  # keyed by the name of the model's spec
         self._derivations: dict[str, Spec] = {}
         own = [
             *(("commands", name) for name in hints()["built_in"]),
@@ -208,8 +215,10 @@ class Plugins:
     # ---- loading
 
     def add_entry_point(self, entry: EntryPoint) -> None:
-        """Import and register one advertised plugin; a failure is noted in `broken`."""
-        if entry.value in self.info:  # the same module advertised twice is the same plugin
+        """Import and register the plugin of an entry point. If this fails, the plugin is listed in
+        `broken`.
+        """
+        if entry.value in self.info:  # if a module is advertised twice, it is still the same plugin
             return
 
         try:
@@ -221,8 +230,10 @@ class Plugins:
         self.add(plugin, entry.value, entry.distribution, entry.version)
 
     def add(self, plugin: object, name: str, distribution: str = "", version: str = "") -> None:
-        """Register an imported plugin. Raises PluginError: if it misspells a hook, forgets
-        `@hookimpl`, or implements a hook with arguments that the hook does not have.
+        """Register an imported plugin.
+
+        Raises PluginError if the plugin misspells a hook, forgets `@hookimpl`, or implements a hook
+        with arguments that the hook does not have.
         """
         if name in self.info or self._manager.is_registered(plugin):
             return
@@ -236,8 +247,8 @@ class Plugins:
         self.info[name] = PluginInfo(name, distribution, version, hooks_of(plugin))
 
     def add_task_file(self, path: str) -> tuple[str, ...]:
-        """Add the tasks of a YAML file that belongs to no package; return their names. Raises
-        ConfigError: if it is not a task file.
+        """Add the tasks in a YAML file outside any package, and return their names. Raises
+        ConfigError if it is not a task file.
         """
         from ktdeval.registry.task_files import TaskFile  # noqa: PLC0415 - only where a file is named
 
@@ -251,15 +262,16 @@ class Plugins:
 
     def _skip(self, plugin: str, error: Exception) -> None:
         if plugin in self.info and not self.info[plugin].distribution:
-            # Requested by name with --plugin, so the user does not want to continue without it.
+            # The user requested the plugin with --plugin, and so would not want to continue without
+            # it.
             raise PluginError(f"plugin {plugin}: {error}") from error
         self.broken[plugin] = str(error)
         if self._warn is not None:
             self._warn(f"plugin {plugin} is skipped: {error}")
 
     def check(self) -> None:
-        """Refuse implementations of hooks that do not exist: PluginError names the plugin and the
-        hook.
+        """Raise PluginError if a plugin implements a hook that does not exist. The message names
+        the plugin and the hook.
         """
         try:
             self._manager.check_pending()
@@ -267,19 +279,21 @@ class Plugins:
             raise PluginError(one_line(error)) from error
 
     def register_observer(self, observer: object) -> None:
-        """Let an object with a `ktdeval_event` method (marked `@hookimpl`) see the events of a
-        run.
+        """Register an object with a `ktdeval_event` method (marked `@hookimpl`) as an observer of
+        the run's events.
         """
         self.add(observer, f"{type(observer).__qualname__}-{id(observer):x}")
 
     def emit(self, event: Event) -> None:
-        """Tell every observer. An observer that raises is dropped with a warning: watching a run
-        must not be able to end it.
+        """Pass an event to every observer.
+
+        If an observer raises an exception, it is dropped with a warning, since an observer must not
+        be able to end a run.
         """
         for implementation in self._manager.hook.ktdeval_event.get_hookimpls():
             name = implementation.plugin_name
             try:
-                # As in pluggy, an implementation may omit arguments that it does not use.
+                # as in pluggy, an implementation may leave out arguments that it does not use
                 arguments = (event,) if implementation.argnames else ()
                 call_foreign(implementation.function, "ktdeval_event", *arguments)
             except PluginError as error:
@@ -291,8 +305,10 @@ class Plugins:
     # ---- names
 
     def specs(self, kind: str) -> dict[str, Spec]:
-        """Return everything of one kind that plugins offer, by name, sorted. Raises PluginError: if
-        two plugins offer one name, or a hook returned something other than Specs.
+        """Return everything of one kind that plugins offer, keyed by name and sorted by it.
+
+        Raises PluginError if two plugins offer the same name, or if a hook returned something other
+        than Specs.
         """
         if kind not in self._specs:
             specs = self._collect(kind)
@@ -312,8 +328,8 @@ class Plugins:
     def _collect(self, kind: str) -> dict[str, Spec]:
         specs: dict[str, Spec] = {}
         hook = f"ktdeval_{kind}"
-        # Called one by one, not through pluggy's multicall, so that each name has an owner and one
-        # plugin's failure stays its own.
+        # Implementations are called one by one instead of through pluggy's multicall. Each name
+        # then has a known owner, and a failure only affects one plugin.
         for implementation in getattr(self._manager.hook, hook).get_hookimpls():
             plugin = implementation.plugin_name
             try:
@@ -341,8 +357,10 @@ class Plugins:
         return self._owners[kind, name]
 
     def spec(self, kind: str, name: str) -> Spec:
-        """Return the spec of a name. Raises UsageError: if the name is unknown; it suggests near
-        names and lists skipped plugins.
+        """Return the spec with this name.
+
+        Raises UsageError if the name is unknown. The message suggests similar names and lists
+        skipped plugins.
         """
         specs = self.specs(kind)
         if name not in specs and kind == "tasks" and (made := self._derive_task(name)):
@@ -355,7 +373,9 @@ class Plugins:
         return specs[name]
 
     def _derive_task(self, name: str) -> Spec | None:
-        """Return the task with settings that a name describes; None if it matches no task."""
+        """Return the task described by a name that ends in settings; None if there is no
+        such task.
+        """
         if name not in self._derivations:
             from ktdeval.registry.task_files import derived_spec  # noqa: PLC0415 - help lists no tasks
 
@@ -372,7 +392,7 @@ class Plugins:
         return self._derivations[name]
 
     def is_derived(self, name: str) -> bool:
-        """Return whether a name is a task's name followed by settings, such as `TASK_compact`."""
+        """Return whether a name consists of a task's name and settings, such as `TASK_compact`."""
         base = without_settings(name)
         return base != name and base in self.specs("tasks")
 
@@ -380,10 +400,12 @@ class Plugins:
         return f" (skipped plugins: {', '.join(sorted(self.broken))})" if self.broken else ""
 
     def resolve_tasks(self, patterns: Sequence[str]) -> list[str]:
-        """Return the task names that match patterns: a task, a group, a glob such as `blinded_*`,
-        or a task file, each optionally followed by `_spread`, `_sqrt` and `_compact`; in order,
-        each once. Raises UsageError: if no pattern is given, one matches nothing (with near names),
-        or a task has no compact prompt or executes no orders.
+        """Return the names of the tasks that match patterns, in order and without duplicates.
+
+        A pattern is a task, a group, a glob such as `blinded_*`, or a task file. It may be followed
+        by `_spread`, `_sqrt` and `_compact`. Raises UsageError if there are no patterns, if a
+        pattern matches nothing (the message suggests similar names), or if a task has no compact
+        prompt or executes no orders.
         """
         if not patterns:
             raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
@@ -419,8 +441,10 @@ class Plugins:
     # ---- making
 
     def make_task(self, name: str, items: str | None = None) -> Task:
-        """Make the task called `name`, with samples of another source if `items` names one. Raises
-        UsageError: if the task takes no other samples.
+        """Make the task called `name`. If `items` is given, the task takes its samples from this
+        source.
+
+        Raises UsageError if the task can't take other samples.
         """
         if items is None:
             return cast("Task", self.make("tasks", name))
@@ -445,9 +469,11 @@ class Plugins:
         return task
 
     def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
-        """Return the model called `full_name`: a listed name such as `builtin/hold`, or
-        `PROVIDER/anything` of a listed provider. Raises UsageError: if the name is unknown (with
-        near names), or names a provider without a model.
+        """Return the model called `full_name`, which is a listed name such as `builtin/hold`, or
+        `PROVIDER/anything` for a listed provider.
+
+        Raises UsageError if the name is unknown (the message suggests similar names), or if it
+        names a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
         params = self.spec("models", spec_name).params
@@ -467,9 +493,11 @@ class Plugins:
         return model
 
     def is_remote(self, full_name: str) -> bool | None:
-        """Return whether the model called `full_name` is behind a network. The answer comes from
-        its plugin's declaration, or from the model made without parameters, never from a run's
-        records. None if unknown: no plugin offers it, or it can't be made without parameters.
+        """Return whether the model called `full_name` is behind a network.
+
+        The answer comes from the plugin's declaration or, failing that, from creating the model
+        without parameters; it never comes from the records of a run. None if it is unknown, because
+        no plugin offers the model, or because the model can't be created without parameters.
         """
         try:
             spec_name, _ = self.model_spec_name(full_name)
@@ -491,8 +519,8 @@ class Plugins:
             return None
 
     def model_spec_name(self, full_name: str) -> tuple[str, str]:
-        """Return the spec's name for a model's full name, and the argument of its maker (what
-        follows the provider's slash).
+        """Return the name of the spec for a model's full name, and the part of the full name after
+        the provider's slash, which is passed to the spec's `make`.
         """
         specs = self.specs("models")
         provider, slash, rest = full_name.partition("/")
@@ -529,7 +557,7 @@ class Plugins:
         return cast("Metric", self.make("metrics", name))
 
     def venues(self) -> dict[str, Venue]:
-        """Return every venue by name."""
+        """Return all venues, keyed by name."""
         return {name: self.make_venue(name) for name in self.specs("venues")}
 
     def make_venue(self, name: str) -> Venue:
@@ -537,19 +565,21 @@ class Plugins:
         return cast("Venue", self.make("venues", name))
 
     def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
-        """Return the plugin that provides each of the given names of a kind."""
+        """Return the plugins that offer names of a kind, keyed by name; unknown names are
+        left out.
+        """
         return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
-        """Return the tools called `names`, in that order. Raises ConfigError: if one is named
-        twice, which providers refuse.
+        """Return the tools called `names`, in this order. Raises ConfigError if a name appears
+        twice, since providers refuse duplicate tools.
         """
         if len(set(names)) < len(names):
             raise ConfigError(f"tools: a name appears twice: {', '.join(names)}")
         return tuple(self.make("tools", name) for name in names)
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
-        """Return a market from the data provider called `name`, without an id."""
+        """Return the market from the data provider called `name`, without an id."""
         form = self.spec("data", name).extra.get("form")
         if form is not None:
             raise UsageError(
@@ -566,8 +596,10 @@ class Plugins:
     def make(
         self, kind: str, name: str, args: Mapping[str, Any] | None = None, *arguments: Any
     ) -> Any:
-        """Make the object of a kind that a plugin offers as `name`, and check it. Raises UsageError
-        if the name or an argument is unknown, and PluginError if the plugin fails.
+        """Make and check the object of a kind that a plugin offers as `name`.
+
+        Raises UsageError if the name or an argument is unknown. Raises PluginError if the plugin
+        fails.
         """
         spec = self.spec(kind, name)
         where = f"{_ONE_OF[kind]} {name}"

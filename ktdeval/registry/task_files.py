@@ -1,7 +1,7 @@
-"""Files in which plugins declare tasks, venues and paper tables (YAML) and metrics (CSV).
+"""Files in which plugins declare tasks, venues and paper tables (YAML) or metrics (CSV).
 
-Tasks are variants: one YAML file per task family, one `Spec` per variant, and variants that extend
-another plugin's task.
+Each task is a variant: there is one YAML file per task family and one `Spec` per variant. A variant
+may extend another plugin's task.
 
 A task file is a mapping with these keys:
 
@@ -18,14 +18,15 @@ A task file is a mapping with these keys:
     suffixes          mapping: suffix of a variant's name, such as _flat -> its meaning
     variants          mapping: task name -> overrides of `defaults`
 
-The config of a variant is `defaults` with the variant's overrides merged in (mappings merge key by
-key, anything else replaces), together with `family`, `version`, `data_card`, `sources`, `windows`
-and `default_windows`, which a variant may override as well. `summary`, `groups`, `suffixes` and
-`extends` are read here and are not part of the config. A variant with `extends: NAME` starts from
-the config of task NAME, which may belong to another plugin, and is built by that task's maker.
+The config of a variant consists of `defaults` and the variant's overrides: mappings are merged key
+by key, and any other value is replaced. It also contains `family`, `version`, `data_card`,
+`sources`, `windows` and `default_windows`, which a variant may override as well. `summary`,
+`groups`, `suffixes` and `extends` are read here and are not part of the config. A variant with
+`extends: NAME` starts from the config of the task NAME, which may belong to another plugin, and is
+built by that task's maker.
 
-Metrics are rows: one CSV table per family, with columns name, formula, unit, better, low, high,
-source, summary.
+Metrics are the rows of a CSV table. There is one table per family, with the columns name, formula,
+unit, better, low, high, source, summary.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from ktdeval.values.yamlio import load_yaml, load_yaml_as
 if TYPE_CHECKING:
     from ktdeval.stats import FunctionMetric
 
-PlainConfig = Mapping[str, Any]  #: a variant's resolved config: plain YAML values
+PlainConfig = Mapping[str, Any]  #: resolved config of a variant: plain YAML values
 
 TaskMaker = Callable[[str, PlainConfig, str], Any]
 """`make(name, config, where)` builds a `Task`; `where` prefixes its error messages (file and
@@ -80,30 +81,32 @@ _VARIANT_HINTS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class UnresolvedVariant:
-    """Variant of a file, before it is resolved against the task that it extends."""
+    """Variant in a task file, before it is resolved against the task that it extends."""
 
     name: str
-    where: str  #: file and variant, for error messages
-    layers: tuple[PlainConfig, ...]  #: mappings to merge, weakest first
-    extends: str | None  #: name of the task that it extends
-    summary: str  #: its line in listings; "" takes the extended task's
+    where: str  #: file and variant, for use in error messages
+    layers: tuple[PlainConfig, ...]  #: mappings to merge, lowest precedence first
+    extends: str | None  #: name of the extended task, if any
+    summary: str  #: summary in listings; if it is "", the extended task's summary is used
     groups: tuple[str, ...]
-    compact: PlainConfig  #: limit of each option in a compact prompt
-    family_summary: str  #: summary of its family; "" if the file has none
-    suffixes: Mapping[str, str]  #: meanings of name suffixes in the file
+    compact: PlainConfig  #: limits of options in a compact prompt
+    family_summary: str  #: summary of the family; "" if the file has none
+    suffixes: Mapping[str, str]  #: name suffixes in the file, with their meanings
 
 
 def task_specs(path: Path | str, make: TaskMaker | None = None) -> list[Spec]:
-    """Return the tasks of a YAML file, for a plugin's `ktdeval_tasks` hook. `make` builds a task of
-    this family; it may be omitted if every variant extends another task. Raises ConfigError, which
-    names the file and the key: if the file is unreadable or not YAML, or a key is duplicate,
-    unknown, missing or ill-typed.
+    """Return the tasks in a YAML file, for a plugin's `ktdeval_tasks` hook.
+
+    `make` builds a task of this family. It may be omitted if every variant extends another task.
+    Raises ConfigError, which names the file and the key, if the file is unreadable or not YAML, or
+    if a key is duplicate, unknown, missing or ill-typed.
 
     Example:
         task_specs(Path("mine.yaml"))[0].name  # my_short_week
     """
     specs = []
-    for variant in load_yaml_as(path, _read_variants):  # a command loads its plugins repeatedly
+    # cached, since commands load their plugins repeatedly
+    for variant in load_yaml_as(path, _read_variants):
         if variant.extends is None and make is None:
             raise ConfigError(
                 f"{variant.where}: name the task that it builds on, as in `extends:"
@@ -191,32 +194,37 @@ def _read_variant(where: str, content: PlainConfig, name: str, overrides: Any) -
 
 
 def task_maker(task: str, config: str) -> TaskMaker:
-    """Return the maker for a family: class `task` is called with the name and with what class
-    `config` loads. Both are `module:Class`, and are imported when the first task is made.
+    """Return the maker for a task family, which calls the class `task` with a name and with the
+    result of `load` of the class `config`.
+
+    Both classes are given as `module:Class`, and are imported when the first task is made.
     """
     return lambda name, values, where: later(task)()(name, later(config)().load(values, where))
 
 
 def venue_specs(path: Path | str) -> list[Spec]:
-    """Return the venues in a YAML file, which maps names to fields, for a plugin's `ktdeval_venues`
-    hook. `like: us_equity` takes missing fields from a built-in venue. Raises ConfigError if it is
-    not a mapping, or a value is unknown or impossible.
+    """Return the venues in a YAML file, for a plugin's `ktdeval_venues` hook. The file maps names
+    to fields.
+
+    With `like: us_equity`, missing fields are taken from this built-in venue. Raises ConfigError if
+    a venue is not a mapping, or if a value is unknown or impossible.
     """
     return _named_specs(path, _make_venue, "summary")
 
 
 def table_specs(path: Path | str) -> list[Spec]:
-    """Return the tables in a YAML file, which maps names to fields
-    (`ktdeval.registry.paper_tables.PaperTable`), for a plugin's `ktdeval_tables` hook. Raises
-    ConfigError if it is not a mapping; making a table also raises it for an unknown, missing or
-    ill-typed field.
+    """Return the tables in a YAML file, for a plugin's `ktdeval_tables` hook. The file maps names
+    to fields of `ktdeval.registry.paper_tables.PaperTable`.
+
+    Raises ConfigError if a table is not a mapping. Unknown, missing or ill-typed fields only raise
+    ConfigError when the table is made.
     """
     return _named_specs(path, maker("ktdeval.registry.paper_tables:read_table"), "caption")
 
 
 def _named_specs(path: Path | str, make: Callable[..., Any], summary: str) -> list[Spec]:
-    """Return a spec for each name in a YAML file; `make` receives its location and fields, of which
-    `summary` is one.
+    """Return a spec for each name in a YAML file. `make` is called with the location and the
+    fields, and `summary` is the field with the summary.
     """
     specs = []
     for name, fields in load_yaml(path).items():
@@ -239,11 +247,14 @@ def _make_venue(where: str, fields: PlainConfig) -> Any:
 
 
 def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:
-    """Resolve every variant against the task that it extends; tasks that did not come from a task
-    file are returned unchanged. Returns specs whose `make` takes no arguments; variants have
-    `extra` {"config", "make", "where", "extends", "lineage"}. Also returns, by name, why a variant
-    was omitted: it extends an unknown task, itself through a cycle, or a task that is not made from
-    a task file.
+    """Resolve every variant against the task that it extends.
+
+    Returns the resolved specs, whose `make` takes no arguments. The `extra` mapping of a variant
+    has the keys `config`, `make`, `where`, `extends` and `lineage`. Tasks that do not come from a
+    task file are returned unchanged.
+
+    Also returns the reasons why variants were left out, keyed by name. A variant is left out if it
+    extends an unknown task, a task that is not made from a task file, or (through a cycle) itself.
     """
     resolved: dict[str, Spec] = {}
     problems: dict[str, ConfigError] = {}
@@ -295,8 +306,8 @@ def _resolve_base(
     resolved: dict[str, Spec],
     chain: tuple[str, ...],
 ) -> Spec:
-    """Resolve the task that a variant extends; `chain`: names being resolved, ending with the
-    variant.
+    """Resolve the task that a variant extends. `chain`: names being resolved, of which the variant
+    is the last.
     """
     where = variant.where
     extends = str(variant.extends)
@@ -321,7 +332,7 @@ def _resolve_base(
 
 
 def _configure_spec(spec: Spec, name: str, config: PlainConfig, summary: str) -> Spec:
-    """Return the task `name`: `spec` made with a different config."""
+    """Return the task `name`, which is `spec` made with a different config."""
     make = partial(spec.extra["make"], name, config, spec.extra["where"])
     extra = MappingProxyType({**spec.extra, "config": config})
     return replace(spec, name=name, make=make, summary=summary, extra=extra)
@@ -329,15 +340,15 @@ def _configure_spec(spec: Spec, name: str, config: PlainConfig, summary: str) ->
 
 @lru_cache(maxsize=1024)
 def _merge_lineage(lineage: tuple[UnresolvedVariant, ...]) -> PlainConfig:
-    """Return a variant's config, merged once per process; `lineage`: from the task that it starts
-    from to the variant itself.
+    """Return a variant's config, which is merged once per process. `lineage` starts with the task
+    that extends no other and ends with the variant itself.
     """
     return merge_layers([layer for variant in lineage for layer in variant.layers])
 
 
 def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
-    """Merge mappings, weakest first: mappings merge key by key, anything else replaces. The inputs
-    are not modified.
+    """Merge mappings, lowest precedence first, without modifying them. Nested mappings are merged
+    key by key, and any other value is replaced.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -357,7 +368,7 @@ def merge_layers(layers: Sequence[PlainConfig]) -> dict[str, Any]:
 
 
 def derived_spec(spec: Spec, name: str, suffix: str) -> Spec:
-    """Return the task `name`: `spec` with the setting given by the name's suffix. Raises
+    """Return the task `name`, which is `spec` with the setting that the name's suffix gives. Raises
     UsageError if the task does not support the setting.
     """
     if suffix == COMPACT:
@@ -369,8 +380,8 @@ def derived_spec(spec: Spec, name: str, suffix: str) -> Spec:
 
 
 def compact_spec(spec: Spec, name: str) -> Spec:
-    """Return the task `name`, which is `spec` with a compact prompt. Raises UsageError if it has
-    no compact prompt.
+    """Return the task `name`, which is `spec` with a compact prompt. Raises UsageError if the task
+    has no compact prompt.
     """
     layers = [variant.compact for variant in spec.extra.get("lineage", ())]
     most = merge_layers(layers)
@@ -393,8 +404,8 @@ def compact_spec(spec: Spec, name: str) -> Spec:
 
 
 def execution_spec(spec: Spec, name: str) -> Spec:
-    """Return the task `name`, which is `spec` with the execution given by the name's suffix. Raises
-    UsageError if the task executes no orders.
+    """Return the task `name`, which is `spec` with the execution model that the name's suffix
+    gives. Raises UsageError if the task executes no orders.
     """
     suffix = name[len(spec.name) :]
     execution = EXECUTIONS[suffix]
@@ -417,7 +428,7 @@ def execution_spec(spec: Spec, name: str) -> Spec:
 
 
 def _not_modelled(words: str, execution: str) -> str:
-    """Return what a task does not model, minus what its execution models."""
+    """Return the list of what a task does not model, adapted to its execution model."""
     chosen = presets()[execution]
     modelled = set()
     if chosen.impact:
@@ -430,8 +441,8 @@ def _not_modelled(words: str, execution: str) -> str:
 
 
 def _at_most(config: PlainConfig, most: PlainConfig) -> tuple[dict[str, Any], list[str]]:
-    """Return a config with options reduced to their limits, and descriptions of the reductions. An
-    option that the config leaves at its default or at null is not added.
+    """Return a config in which options are reduced to their limits, and descriptions of the
+    reductions. Options that the config does not set, or sets to null, are not added.
     """
     bounded = dict(config)
     left_out: list[str] = []
@@ -455,12 +466,12 @@ def _check_types(mapping: PlainConfig, hints: Mapping[str, Any], where: str) -> 
         if (key in _NAMES and not value) or (key == "groups" and "" in value):
             raise ConfigError(f"{where}: {key}: expected text, was ''; fill it in")
 
-        if key in ("data_card", "sources"):  # free-form content, which a run's card contains
+        if key in ("data_card", "sources"):  # free-form contents, which appear on the run's card
             check_plain(value, f"{where}: {key}")
 
 
 class TaskFile:
-    """A plugin made from one task file that belongs to no package: each variant extends an
+    """Plugin made from a single task file outside any package. Each of its variants extends an
     installed task.
     """
 
@@ -476,12 +487,14 @@ class TaskFile:
 
 # ---- metrics
 
-_rows = cache(csv_rows)  # a command may load its plugins several times
+_rows = cache(csv_rows)  # cached, since a command may load its plugins several times
 
 
 def metric_specs(path: Path | str, figure: str) -> list[Spec]:
-    """Return the metrics in a table, for a plugin's `ktdeval_metrics` hook. `figure`:
-    `module:function` that makes a metric from its name, imported when the first metric is made.
+    """Return the metrics in a table, for a plugin's `ktdeval_metrics` hook.
+
+    `figure`: a function, given as `module:function`, that makes a metric from its name. It is
+    imported when the first metric is made.
     """
     return [
         Spec(row["name"], maker(figure, row["name"]), row["summary"]) for row in _rows(Path(path))
@@ -491,8 +504,8 @@ def metric_specs(path: Path | str, figure: str) -> list[Spec]:
 def table_metrics(
     path: Path | str, function_of: Callable[[str], Callable[..., Any]]
 ) -> dict[str, FunctionMetric]:
-    """Make the metrics of a table, by name, each from the function that `function_of` returns for
-    its name.
+    """Make the metrics in a table, keyed by name. `function_of` returns the function for
+    each name.
     """
     describe_metric = later(
         "ktdeval.stats.metric:describe_metric"
@@ -503,7 +516,7 @@ def table_metrics(
 
 
 def find_figure(family: str, figures: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:
-    """Return one of a family's figures. Raises UsageError if the family has no such figure."""
+    """Return a metric of a family. Raises UsageError if the family has no metric with this name."""
     if name not in figures:
         raise UsageError(f"unknown figure {name!r} of {family}{near_matches(name, figures)}")
     return figures[name]

@@ -1,5 +1,5 @@
-"""Task names: patterns that match several tasks, and settings appended to a name, `_spread` or
-`_sqrt` (its execution), then `_compact` (its prompt).
+"""Task names: patterns that match several tasks, and settings that are appended to a name. The
+execution setting, `_spread` or `_sqrt`, comes before the prompt setting, `_compact`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def is_task_file(text: str) -> bool:
 
 
 def matching_tasks(pattern: str, specs: Mapping[str, Spec]) -> list[str]:
-    """Return the tasks that match a name, a group or a glob; empty if none match."""
+    """Return the tasks that match a name, a group or a glob; empty if there are none."""
     if pattern in specs:
         return [pattern]
 
@@ -30,8 +30,8 @@ def matching_tasks(pattern: str, specs: Mapping[str, Spec]) -> list[str]:
 
 
 def last_setting(name: str) -> tuple[str, str]:
-    """Return a task's name without its last setting, and that setting: `_compact`, an execution, or
-    empty if the name has no setting.
+    """Return a task's name without its last setting, and this setting: `_compact`, an execution, or
+    "" if the name has no setting.
     """
     for suffix in (COMPACT, *EXECUTIONS):
         if name.endswith(suffix):

@@ -1,5 +1,7 @@
-"""Contracts between plugins and the suite about tasks: specs, config, samples, task files,
-backends. Public names are listed in `__init__.pyi`.
+"""Contracts between plugins and the suite that concern tasks: specs, configs, samples, task files
+and backends.
+
+Public names are listed in `__init__.pyi`.
 """
 
 from ktdeval.values.lazy import lazy_exports

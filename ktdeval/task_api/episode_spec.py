@@ -1,5 +1,5 @@
-"""Unit of work: everything that can change an episode's outcome, with its hash as id; and the
-backends that run such units.
+"""Episode spec: everything that can change an episode's outcome, with a hash as its id. Also the
+interface of backends that run episodes.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ are drawn from it.
 class FurtherModel:
     """Additional model of a run, which the agent calls by name."""
 
-    asked_as: str  #: name that the agent uses for it
-    name: str  #: its full name, PROVIDER/NAME
-    args: Mapping[str, JsonValue] = field(default_factory=dict)  #: its parameters
-    #: how tools are offered to it; None for a local model
+    asked_as: str  #: name that the agent uses for the model
+    name: str  #: full name of the model, PROVIDER/NAME
+    args: Mapping[str, JsonValue] = field(default_factory=dict)  #: parameters of the model
+    #: how tools are offered to the model; None for a local model
     tool_protocol: str | None = None
 
 
 @dataclass(frozen=True)
 class EpisodeSpec:
-    """One agent, one window, one seed. Two specs with equal ids give identical ledgers. A task
-    without a market has no `snapshot`, `mask`, `window` or `mask_key`.
+    """Spec of an episode: one agent, one window, one seed. Two specs with equal ids give identical
+    ledgers.
+
+    Without a market, `snapshot`, `mask`, `window` and `mask_key` are None.
 
     Example:
         random.Random(spec.hidden_seed("samples")).sample(range(100), 10)
@@ -70,46 +72,46 @@ class EpisodeSpec:
     further_models: tuple[FurtherModel, ...] = ()
 
     def __post_init__(self) -> None:
-        """Replace the empty strings of a record with None, which they represent."""
+        """Replace the empty strings in a record with None, which they stand for."""
         for name in ("snapshot", "mask", "mode", "window"):
             if getattr(self, name) in ("", Window("", "", "")):
                 object.__setattr__(self, name, None)
 
     @cached_property
     def id(self) -> str:
-        """First 20 hexadecimal digits of the hash of the whole spec; also the name of the episode's
+        """First 20 hexadecimal digits of the spec's hash. The id is also the name of the episode's
         folder.
         """
         return content_hash(self.to_json())[:20]
 
     @property
     def mask_seed(self) -> int:
-        """Seed for handles, orders and noise, which can't be computed without the key.
+        """Seed for handles, orders and noise. It can't be computed without the mask key.
 
-        Each task has its own seed, so that the codes or dates of one task reveal no handle or order
-        of another.
+        Each task has its own seed, so that codes or dates revealed in one task do not reveal the
+        handles or orders of another.
         """
         return self.hidden_seed("mask", bits=128)
 
     @property
     def call_seed(self) -> int:
-        """Seed for model calls, which providers receive. Without the key, it reveals nothing about
-        the window or mask.
+        """Seed for model calls, which is sent to providers. Without the mask key, it reveals
+        nothing about the window or the mask.
         """
         if self.window is None:
-            return self.chance_seed  # nothing is hidden, so a key is not needed
+            return self.chance_seed  # nothing is hidden, so no key is needed
         return self.hidden_seed("calls")
 
     @property
     def chance_seed(self) -> int:
-        """Seed for local models that draw random numbers: it is the same under every mask and key,
-        so it must never be sent.
+        """Seed for local models that draw random numbers. It is the same under every mask and mask
+        key, so it must never be sent to a provider.
         """
         return derive_seed(self.seed, *self.ends, "calls")
 
     def hidden_seed(self, purpose: str, bits: int = 63) -> int:
-        """Return a seed of this episode for values that are sent out: it is derived from the key,
-        and different for each task and mask.
+        """Return a seed of this episode that may be used for values that are sent out. It is
+        derived from the mask key, and differs between tasks and masks.
         """
         return derive_seed(
             self.mask_key or "",
@@ -123,12 +125,12 @@ class EpisodeSpec:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """First and last day of the window; empty without a window."""
+        """First and last day of the window; empty strings without a window."""
         return ("", "") if self.window is None else (self.window.first, self.window.last)
 
     @property
     def span(self) -> Window:
-        """Window of an episode on a market. Raises StoreError if it has no window."""
+        """Window of an episode on a market. Raises StoreError if the episode has no window."""
         if self.window is None:
             raise StoreError(f"episode {self.id} has no window, and its task asks about a market")
         return self.window
@@ -140,12 +142,14 @@ class EpisodeSpec:
 
     @property
     def label(self) -> str:
-        """Text that identifies an episode within its run: `TASK WINDOW seed 0`."""
+        """Label that identifies the episode within its run, such as `TASK WINDOW seed 0`."""
         return " ".join(filter(None, (self.task, self.window_name, f"seed {self.seed}")))
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the spec as a JSON object. `mask_key` is omitted if None, `further_models` if
-        empty; other None fields become empty strings.
+        """Return the spec as a JSON object.
+
+        `mask_key` is left out if it is None, and `further_models` if it is empty. Other fields that
+        are None become empty strings.
         """
         omitted: dict[str, JsonValue] = {"mask_key": None, "further_models": []}
         facts = {}
@@ -161,18 +165,20 @@ class EpisodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeOutcome:
-    """Outcome of one episode: complete (`error` is None), or the one-line reason for its failure."""
+    """Outcome of one episode. It is complete if `error` is None; otherwise, `error` is the reason
+    for its failure in one line.
+    """
 
     spec: EpisodeSpec
     error: str | None = None
-    #: True if a plugin's code is at fault: the episode will fail until the code is fixed
+    #: True if a plugin's code is at fault, so that the episode fails until the code is fixed
     is_defect: bool = False
-    #: True if a budget stopped the run before the episode ended; nothing failed
+    #: True if a budget stopped the run before the episode ended, although nothing failed
     is_stopped: bool = False
 
 
 class Runner(Protocol):
-    """Execution backend. Records do not depend on the backend."""
+    """Execution backend. A run's records do not depend on its backend."""
 
     def run(
         self,
@@ -180,6 +186,7 @@ class Runner(Protocol):
         execute: Callable[[EpisodeSpec], EpisodeOutcome],
         concurrency: int,
     ) -> list[EpisodeOutcome]:
-        """Run every spec once; return outcomes in the order of `specs`. `execute` raises only
-        interrupts, which are passed on.
+        """Run every spec once, and return the outcomes in the order of `specs`.
+
+        `execute` raises nothing but interrupts, which must be passed on.
         """

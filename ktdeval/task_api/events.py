@@ -1,4 +1,6 @@
-"""Events of a run for its observers: plain values, which can't be used to change the run."""
+"""Events of a run, which its observers receive as plain values. They can't be used to change the
+run.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,17 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run starts or continues; events for all its episodes follow, including finished ones."""
+    """A run starts or continues. Events for all its episodes follow, including finished ones."""
 
-    id: str  #: hash of its episodes, unchanged when the run is resumed
-    folder: str  #: path of its records
-    specs: tuple[EpisodeSpec, ...]  #: all its episodes
+    id: str  #: hash of the run's episodes, which stays the same when the run is resumed
+    folder: str  #: path of the run folder
+    specs: tuple[EpisodeSpec, ...]  #: all episodes of the run
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStarted:
-    """An episode starts, or continues after `done_steps` recorded steps; their events are in
-    `recorded`.
+    """An episode starts, or continues after `done_steps` recorded steps. `recorded` contains the
+    events of these steps.
     """
 
     spec: EpisodeSpec
@@ -32,8 +34,8 @@ class EpisodeStarted:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """A step is durably on disk. Counts are for this step; `nav` is the NAV after it, in units of
-    `currency`.
+    """A step is durably on disk. Counts are for this step only. `nav` is the NAV after the step, in
+    units of `currency`.
     """
 
     spec: EpisodeSpec
@@ -50,7 +52,7 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True)
 class SampleFinished:
-    """A sample of a scoring task is durably on disk. Counts are for this sample."""
+    """A sample of a scoring task is durably on disk. Counts are for this sample only."""
 
     spec: EpisodeSpec
     step: int
@@ -61,19 +63,19 @@ class SampleFinished:
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """An attempt at an episode's model call ended, or a cached reply was reused. Batches and local
-    models have no such events.
+    """An attempt at a model call of an episode ended, or a cached reply was used. There are no such
+    events for batches and local models.
     """
 
     spec: EpisodeSpec  #: the episode
-    step: int | None  #: the step that made the call
-    model: str  #: model that was called, PROVIDER/NAME
-    outcome: str  #: `answered`, `cached`, `refused`, or the kind of the failure (`rate_limited`, …)
-    attempt: int  #: number of the attempt at this call, from 1
+    step: int | None  #: step in which the call was made
+    model: str  #: full name of the called model, PROVIDER/NAME
+    outcome: str  #: `answered`, `cached`, `refused`, or the kind of failure (`rate_limited`, …)
+    attempt: int  #: number of this attempt at the call, counted from 1
     latency_s: float  #: seconds until the end of the reply
-    cost_usd: float | None  #: None: the price is unknown, or no reply came
-    request: ModelRequest  #: as sent, with masked texts
-    reply: Reply | None  #: None: the attempt failed
+    cost_usd: float | None  #: None if the price is unknown, or if there is no reply
+    request: ModelRequest  #: the request as sent, with masked texts
+    reply: Reply | None  #: None if the attempt failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +83,23 @@ class CallDelayed:
     """An episode waits before it retries a model call, or before its first attempt."""
 
     spec: EpisodeSpec  #: the episode
-    #: reason: the kind of the failed attempt (`rate_limited`, `server`, …), or `budget` while the
-    #: costs of other episodes' calls are being settled
+    #: reason for the wait: the kind of failure of the last attempt (`rate_limited`, `server`, …),
+    #: or `budget` while the costs of other episodes' calls are being settled
     kind: str
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
     attempts: int  #: maximum number of attempts
-    #: description of the failed attempt, with the provider's message; empty if no attempt of this
-    #: model failed
+    #: description of the failed attempt, with the provider's message; empty if no attempt failed
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckDelayed:
-    """A check of the model before or after the episodes, or a batch, waits before it tries again."""
+    """A model check before or after the episodes, or a batch, waits before the next attempt."""
 
-    #: `check` (how the model handles tools), `canary` (the fixed questions), or `batch`
+    #: `check` (how the model handles tools), `canary` (the fixed questions) or `batch`
     check: str
-    kind: str  #: reason; see `CallDelayed`
+    kind: str  #: reason for the wait; see `CallDelayed`
     wait_s: float  #: seconds from now
     attempt: int  #: attempts made so far
     attempts: int  #: maximum number of attempts
@@ -107,16 +108,16 @@ class CheckDelayed:
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """The run is waiting for its batches at the provider, before its episodes run (`--batch`)."""
+    """A run with `--batch` is waiting for its batches at the provider."""
 
-    done: int  #: finished requests, as reported by the provider
-    total: int  #: requests in the batches
+    done: int  #: number of finished requests, as reported by the provider
+    total: int  #: number of requests in the batches
     wait_s: float  #: seconds until the next poll; 0 once all results have arrived
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFinished:
-    """An episode's ledger is complete. `already_done`: it was complete before this run."""
+    """An episode is complete. `already_done` is true if it was complete before this run started."""
 
     spec: EpisodeSpec
     already_done: bool
@@ -124,9 +125,9 @@ class EpisodeFinished:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFailed:
-    """An episode stopped early; `error` is one line.
+    """An episode stopped early. `error` is the reason in one line.
 
-    `is_stopped`: nothing failed, but a budget of the run is reached.
+    `is_stopped` is true if nothing failed, but a budget of the run was reached.
     """
 
     spec: EpisodeSpec
@@ -136,12 +137,12 @@ class EpisodeFailed:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """A run ended, and its cards were written; no further events follow."""
+    """A run ended, and its cards were written. There are no further events."""
 
-    folder: str  #: path of its records
-    cards: tuple[str, ...]  #: paths of the cards, for finished episodes
-    unfinished: int  #: episodes without a complete ledger
-    #: `stopped` by a budget, `interrupted` by the user or by an error affecting the whole run
+    folder: str  #: path of the run folder
+    cards: tuple[str, ...]  #: paths of the cards that were written
+    unfinished: int  #: number of episodes that did not finish
+    #: `stopped` by a budget; `interrupted` by the user, or by an error that affects the whole run
     state: Literal["finished", "failed", "stopped", "interrupted"]
 
 

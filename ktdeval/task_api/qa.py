@@ -1,6 +1,6 @@
-"""Question-and-answer task in a few lines: samples, and a function that scores an answer.
+"""Question-and-answer tasks in a few lines of code: samples, and a function that scores an answer.
 
-It needs no market, window or mask.
+Such tasks need no market, window or mask.
 """
 
 from __future__ import annotations
@@ -54,17 +54,19 @@ _SHOWN = ("question", "choices", "id")
 class QATask:
     """Scoring task made of questions. Implements `ktdeval.api.ScoringTask`.
 
-    `score` is a pure function that scores a submitted answer; `scores` names the figures that it
-    returns: truth values or numbers from 0 to 1, the higher the better. A mapping from names to
-    `ScoreDefinition`s defines other scores. A sample without a valid answer gets the worst figure
-    of each score; the score `unanswered` is the share of such samples.
+    `score` is a pure function that scores a submitted answer. `scores` names the figures that it
+    returns, which are truth values or numbers from 0 to 1, where higher is better. To define other
+    scores, pass a mapping from names to `ScoreDefinition`s. A sample without a valid answer gets
+    the worst figure in each score. The additional score `unanswered` is the fraction of such
+    samples.
 
-    `name` is the task's name in `--tasks`. `version` is on every card: raise it whenever a change
-    may alter a score. A subclass may set another `system` prompt, names the paper or other origin
-    in `source`, and accepts a plain-text reply as an answer with `answers = "text"`.
+    `name` is the task's name in `--tasks`. `version` is shown on every card, and must be raised
+    whenever a change may alter a score. A subclass may set a different `system` prompt, name the
+    paper or other origin in `source`, and accept plain-text replies as answers with `answers =
+    "text"`.
 
-    Raises ConfigError if there are no samples, a sample is not a question, `score` is not a
-    function, or `scores` are not names.
+    Raises ConfigError if there are no samples, if a sample is not a question, if `score` is not a
+    suitable function, or if `scores` are not names.
 
     Example:
         QATask([{"question": "What is 2 + 3?", "gold": "5"}], score, name="sums")
@@ -106,7 +108,8 @@ class QATask:
                 f"task {name}: score: expected a function of answer and sample: {problem}"
             )
 
-        # A text is a sequence of texts, too: ("accuracy") is a common mistake for ("accuracy",).
+        # A string is also a sequence of strings, and ("accuracy") is a common mistake for
+        # ("accuracy",).
         if isinstance(scores, str) or not scores or not _are_texts(scores):
             raise ConfigError(
                 f"task {name}: scores: expected names such as ('accuracy',), was {scores!r:.80}"
@@ -137,13 +140,13 @@ class QATask:
         _check_samples(self._samples, name)
 
     def spec(self) -> Spec:
-        """Return the task's `Spec` for a plugin's `ktdeval_tasks` hook."""
+        """Return the task's `Spec`, for a plugin's `ktdeval_tasks` hook."""
         return Spec(self.name, lambda: self, self.summary)
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the config as JSON: everything that can change an outcome.
+        """Return everything that can change an outcome as JSON.
 
-        Samples and prompt are represented by their hashes.
+        Samples and prompts are represented by their hashes.
         """
         description: dict[str, JsonValue] = {
             "name": self.name,
@@ -175,12 +178,12 @@ class QATask:
         return questions
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Return the mean of each score over the samples, with its interval, and the share of
+        """Return the mean of each score over the samples, with its interval, and the fraction of
         samples without a valid answer.
 
-        A sample without a valid answer gets the worst figure. If the model call failed, its answer
-        is missing, and the detail has the score's bounds. Several answers to one sample, as
-        with several seeds, are averaged and counted once.
+        A sample without a valid answer gets the worst figure. If a model call failed, its answer is
+        missing, and the detail of the score contains bounds. If a sample has several answers, for
+        example with several seeds, their mean counts once.
         """
         summary: dict[str, Score] = {}
         for name, definition in self._scored.items():
@@ -192,7 +195,7 @@ class QATask:
 def _score_definitions(
     scores: Sequence[str] | Mapping[str, ScoreDefinition], source: str, task: str
 ) -> dict[str, ScoreDefinition]:
-    """Return the definition of each score; scores given only by name are shares."""
+    """Return the definition of each score. Scores that are given only by name are fractions."""
     formula = "mean over samples; one without a valid answer counts as the worst figure"
     share = ScoreDefinition(formula, "1", (0.0, 1.0), "higher", source)
     if not isinstance(scores, Mapping):
@@ -209,7 +212,7 @@ def _score_definitions(
 
 
 def _plain_definition(definition: ScoreDefinition) -> JsonValue:
-    """Return the parts of a definition that affect figures."""
+    """Return the parts of a definition that affect results."""
     return {
         "better": definition.better,
         "range": list(definition.range),
@@ -218,7 +221,7 @@ def _plain_definition(definition: ScoreDefinition) -> JsonValue:
 
 
 def _are_texts(values: Iterable[object]) -> bool:
-    """Return whether all values are non-empty texts."""
+    """Return whether all values are non-empty strings."""
     return all(isinstance(value, str) and value for value in values)
 
 
@@ -228,7 +231,7 @@ def _score_summary(
     """Return the mean of one score over the samples in the records."""
     worst: float | bool | None = definition.worst
     if worst is not None and tuple(definition.range) == (0.0, 1.0):
-        worst = bool(worst)  # a boolean, so that shares remain shares
+        worst = bool(worst)  # a boolean, so that the values remain hits and misses
 
     silent = 0
     known: list[tuple[str, ScoreValue]] = []
@@ -262,7 +265,7 @@ def _score_summary(
 
 
 def _answer_score(record: AnswerRecord, name: str) -> ScoreValue:
-    """Return one score of an answer; None if it does not have this score."""
+    """Return one score of an answer; None if the score is undefined for this answer."""
     value = record.scores[name]
     if isinstance(value, bool | int | float):
         return value
@@ -270,13 +273,13 @@ def _answer_score(record: AnswerRecord, name: str) -> ScoreValue:
 
 
 def _python_scalar(value: Any) -> Any:
-    """Convert a numpy scalar, such as the result of a comparison, to Python's own type."""
+    """Convert a numpy scalar, such as the result of a comparison, to a Python scalar."""
     is_numpy_scalar = getattr(value, "shape", None) == ()
     return value.item() if is_numpy_scalar else value
 
 
 def _choices(sample: QASample) -> list[str]:
-    """Return the answers that a sample allows; empty if any text is allowed."""
+    """Return the answers that a sample permits; empty if it permits any text."""
     choices = sample.get("choices")
     if not isinstance(choices, list | tuple):
         return []
@@ -286,7 +289,7 @@ def _choices(sample: QASample) -> list[str]:
 class _EpisodeQuestions:
     """Questions of one episode. Implements `ktdeval.api.SampleSet`."""
 
-    text_field = ""  #: field of the form that a plain-text reply fills
+    text_field = ""  #: field of the form that is filled from a plain-text reply
 
     def __init__(
         self,
@@ -334,7 +337,8 @@ class _EpisodeQuestions:
         )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        sample = deepcopy(self._samples[number])  # the author's function may change it
+        # a copy, since the author's function may change it
+        sample = deepcopy(self._samples[number])
         result = self._score(str(answer["answer"]), sample)
         given: Mapping[str, ScoreValue]
         if isinstance(result, Mapping):
@@ -384,7 +388,7 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
             raise ConfigError(f"{where}: question: expected text")
 
         try:
-            # `encode` fails for a lone surrogate, which JSON text may contain but UTF-8 may not
+            # `encode` fails on a lone surrogate, which JSON text may contain but UTF-8 may not
             dumps_canonical(dict(sample)).encode()
         except (TypeError, ValueError) as error:
             raise ConfigError(
@@ -394,7 +398,7 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
         choices = sample.get("choices") or ()
         if not isinstance(choices, list | tuple) or not _are_texts(choices):
             raise ConfigError(f"{where}: choices: expected a list of texts, none of them empty")
-        if len(set(choices)) < len(choices):  # providers refuse a schema with repeated choices
+        if len(set(choices)) < len(choices):  # providers refuse schemas with repeated choices
             raise ConfigError(f"{where}: choices: a value appears twice")
 
         identity = str(sample.get("id", number))
@@ -407,7 +411,8 @@ def _check_samples(samples: Sequence[QASample], name: str) -> None:
 def _mean_over_samples(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
     """Return the mean over samples with a 95 % interval. `answers`: pairs of sample and value.
 
-    The interval is Wilson's if each sample has only true or only false answers, else Student's t.
+    The interval is Wilson's if the answers to each sample are either all true or all false;
+    otherwise, it is based on Student's t.
     """
     by_sample: dict[str, list[float | bool]] = {}
     for sample, value in answers:
@@ -427,7 +432,7 @@ def _mean_over_samples(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
         return Score(hits / n, n, wilson(hits, n, LEVEL), detail={"successes": hits})
 
     mean = fmean(means)
-    if len(set(means)) < 2:  # no spread: Student's t interval would have zero width
+    if len(set(means)) < 2:  # without spread, Student's t interval would have zero width
         reason = "all samples have the same figure"
         if n < 2:
             reason = "a single sample has no spread"

@@ -1,11 +1,11 @@
-"""Samples for scoring tasks in files and on the Hugging Face Hub: read and check them, or write
+"""Samples for scoring tasks in files and on the Hugging Face Hub: reading, checking and writing
 them.
 
 A source is `hf:ORG/NAME` (or `hf:ORG/NAME@REVISION`), a folder or `.parquet` file that
-`datasets.load_dataset` reads, or a file with one JSON object per line. `datasets` gives all rows of
-a split the same fields and fills missing ones with null, so null means absent. Columns whose
-objects differ between rows are therefore stored as JSON text; the task that reads them names these
-columns. No code of a dataset is run: `datasets` 4 and later have no loading scripts.
+`datasets.load_dataset` can read, or a file with one JSON object per line. `datasets` gives all rows
+of a split the same fields and fills missing ones with null, so null means absent. Columns whose
+objects differ between rows are therefore stored as JSON text, and the task that reads them has to
+name these columns. No code from a dataset is run: `datasets` 4 and later have no loading scripts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DATA_FILE: Final = f"data/{_SPLIT}-00000-of-00001.parquet"
 
 @dataclass(frozen=True)
 class SampleRow:
-    """Row of a source, and its location: file and line, or source and row number."""
+    """Row of a source, with its location: file and line, or source and row number."""
 
     where: str
     value: JsonValue
@@ -45,21 +45,23 @@ class SampleRows:
     """Rows of a source, in order."""
 
     name: str  #: name of the source, without its folder
-    sha256: str  #: SHA-256 of the file's bytes for JSON lines, else of all rows
+    sha256: str  #: SHA-256 of the file's bytes for JSON lines; otherwise, hash of all rows
     rows: tuple[SampleRow, ...]
 
 
 def source_name(source: str) -> str:
-    """Return the name of a source for cards: a Hub id unchanged, or the last part of a path."""
+    """Return the name of a source as shown on cards: the unchanged Hub id, or the last part of a
+    path.
+    """
     return source if source.startswith(HUB) else Path(source).name
 
 
 def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
     """Read all rows of a source.
 
-    `json_columns`: columns with JSON text to parse, if `datasets` reads the source. Raises
-    DataError with the source and row if it can't be read, has no rows or too many, or a row is not
-    plain JSON.
+    `json_columns`: columns that contain JSON text to be parsed, if `datasets` reads the source.
+    Raises DataError, which names the source and row, if the source can't be read, if it has too
+    many rows or none, or if a row is not plain JSON.
     """
     path = user_path(source)
     if source.startswith(HUB) or path.is_dir() or path.suffix == ".parquet":
@@ -145,7 +147,7 @@ def _dataset_rows(source: str, json_columns: Collection[str]) -> Iterator[Sample
 
 
 def _load_rows(source: str) -> Iterable[Any]:
-    """Yield the rows of the only split, or of `test`, as returned by `datasets`."""
+    """Yield the rows of the only split, or of `test`, as `datasets` returns them."""
     import datasets  # noqa: PLC0415 - takes a second, and most runs read no dataset
     from datasets.exceptions import DatasetsError  # noqa: PLC0415 - as above
     from pyarrow import ArrowException  # noqa: PLC0415 - as above
@@ -190,10 +192,12 @@ def _without_nulls(value: Any) -> Any:
 def write_samples(
     folder: Path, rows: Sequence[Mapping[str, JsonValue]], title: str, columns: Mapping[str, str]
 ) -> None:
-    """Write rows as a folder that `datasets.load_dataset` and `read_samples` can load: one Parquet
-    file and a dataset card. Objects and lists of objects in rows are written as JSON text;
-    `columns`: meaning of each column, in order. Raises UsageError if the folder is not empty,
-    DataError if it can't be written.
+    """Write rows as a folder that `datasets.load_dataset` and `read_samples` can read, with one
+    Parquet file and a dataset card.
+
+    Objects and lists of objects in rows are written as JSON text. `columns`: columns in order, with
+    their meanings. Raises UsageError if the folder is not empty. Raises DataError if it can't be
+    written.
     """
     import datasets  # noqa: PLC0415 - as in `_load_rows`
     import pyarrow as pa  # noqa: PLC0415 - as above

@@ -1,9 +1,8 @@
-"""Contract of a scoring task: questions with a known answer, each behind its own mask, and a score
-for each.
+"""Contract for scoring tasks: questions with known answers, each behind its own mask and with its
+own score.
 
-A scoring task has samples, answers and scores where a trading task has steps, a ledger and metrics.
-Both share the code for agents, sessions, masks, records, resuming, caching, budgets and
-verification.
+Samples, answers and scores take the place of a trading task's steps, ledger and metrics. Agents,
+sessions, masks, records, resuming, caching, budgets and verification use the same code for both.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ class AnswerRecord(CountsRecord):
 
 @dataclass(frozen=True)
 class TargetTask:
-    """Trading task that a scoring task asks about, with its research tools."""
+    """Trading task that a scoring task asks about, together with its research tools."""
 
     task: Task
     tools: tuple[Tool, ...]
 
 
 class Environment(Protocol):
-    """Tools for a sample, which an agent can use before it answers. Each sample has its own
-    environment, since it records the agent's actions.
+    """Tools for a sample, which an agent may use before it answers. Each sample has its own
+    environment, because the environment records the agent's actions.
 
     Example:
         class Library:
@@ -58,38 +57,39 @@ class Environment(Protocol):
             complete_answer = staticmethod(dict)  # the answer as it was submitted
     """
 
-    #: tools offered in addition to the form, up to `harness.max_tool_calls` calls; their functions
-    #: receive the environment as their context
+    #: tools offered in addition to the form; at most `harness.max_tool_calls` calls are allowed,
+    #: and the tools' functions receive the environment as their context
     tools: tuple[Tool, ...]
 
     def complete_answer(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return the answer to record and score: the submission plus the actions in the
-        environment.
+        """Return the answer that is recorded and scored: the submission together with the actions
+        in the environment.
         """
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One question.
+    """Question of a scoring task.
 
     Example:
         form = ToolSpec("submit_answer", "Submit a number", {"type": "object"})
         Sample("sum-1", UNMASKED, "", "What is 2 + 3?", form, facts={"gold": 5})
     """
 
-    id: str  #: id within its episode
-    #: mask of the sample (`ktdeval.masking.UNMASKED` without a market); everything sent to the
-    #: model passes through its leak guard
+    id: str  #: id that is unique within the episode
+    #: mask of the sample, or `ktdeval.masking.UNMASKED` without a market; everything that is sent
+    #: to the model passes through its leak guard
     lens: Lens
     system: str  #: system prompt
     user: str  #: the question
-    #: tool for submitting the answer: name, description and the JSON Schema of an answer
+    #: tool with which the answer is submitted: name, description and JSON Schema of an answer
     form: ToolSpec
-    #: gold answer and strata, with true identities; they are recorded, but never shown
+    #: gold answer and strata, with true identities; recorded, but never shown
     facts: Mapping[str, JsonValue]
-    #: tools to use before answering; None if only the form is offered
+    #: tools for use before answering; None if only the form is offered
     environment: Environment | None = None
-    #: field of the form that a plain-text reply fills; empty: an answer must call the form
+    #: field of the form that is filled from a plain-text reply; if empty, an answer must call the
+    #: form
     text_field: str = ""
     #: instructions for the environment's tools, as in `Observation.tool_use`
     tool_use: str = ""
@@ -97,16 +97,16 @@ class Sample:
 
 @dataclass(frozen=True)
 class Score:
-    """One figure of a scoring task.
+    """Score over the samples of a scoring task.
 
     Example:
         Score(0.75, n=40, baseline=0.5)
     """
 
-    value: float | None  #: None if undefined, with `reason`
+    value: float | None  #: None if it is undefined, with the `reason` below
     n: int  #: number of samples
-    interval: Interval | None = None  #: interval of the value
-    baseline: float | None = None  #: expected value of random answers on these samples
+    interval: Interval | None = None  #: confidence interval for the value
+    baseline: float | None = None  #: expected value for random answers to these samples
     detail: Mapping[str, JsonValue] = field(default_factory=dict)  #: additional figures
     reason: str = ""  #: why `value` is None
 
@@ -117,8 +117,8 @@ Unanswered = Literal["worst", "left_out"]
 
 @dataclass(frozen=True)
 class ScoreDefinition:
-    """Definition of a score, with the same fields as a metric's: formula, unit, range, better
-    direction (`higher`, `lower`, or empty), source. The range also applies to a single sample.
+    """Definition of a score, with the same fields as for a metric: formula, unit, range, better
+    direction (`higher`, `lower` or empty) and source. The range also applies to single samples.
 
     Example:
         ScoreDefinition("distance", "days", (0.0, 30.0), "lower", "mine").worst  # 30.0
@@ -130,14 +130,14 @@ class ScoreDefinition:
     better: Literal["higher", "lower", ""]
     source: FilledText
     headline: bool = True
-    #: figure for a sample without a valid answer: the `worst` figure, or `left_out` if not
-    #: answering is not a failure in what is measured, as in a probe that attacks a mask
+    #: figure for a sample without a valid answer: `worst`, or `left_out` if not answering does not
+    #: count as a failure, as in a probe that attacks a mask
     unanswered: Unanswered = "worst"
 
     @property
     def worst(self) -> float | None:
-        """Figure for a sample without a valid answer. None if such samples are left out, the score
-        has no better direction, or its range is unbounded at the worse end.
+        """Figure for a sample without a valid answer. None if such samples are left out, if the
+        score has no better direction, or if its range is unbounded at the worse end.
         """
         return worst_figure(self.better, self.range, self.unanswered)
 
@@ -145,7 +145,9 @@ class ScoreDefinition:
 def worst_figure(
     better: str, ends: Sequence[float | None], unanswered: str = "worst"
 ) -> float | None:
-    """Return the figure for a sample without a valid answer; see `ScoreDefinition.worst`."""
+    """Return the figure for a sample without a valid answer, as described in
+    `ScoreDefinition.worst`.
+    """
     if unanswered == "left_out":
         return None
     if better == "higher":
@@ -156,7 +158,7 @@ def worst_figure(
 
 
 class SampleSet(Protocol):
-    """Questions of one episode. Deterministic: equal arguments give equal bytes.
+    """Questions of one episode. They must be deterministic: equal arguments give equal bytes.
 
     Example:
         questions = task.samples(spec, None, None)
@@ -167,48 +169,51 @@ class SampleSet(Protocol):
         """Return the number of questions."""
 
     def sample(self, number: int) -> Sample:
-        """Return a question by its number, from 0."""
+        """Return the question with this number, counted from 0."""
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return the scores of an answer by name, each a figure or None. The answer follows the
-        form's schema, or was completed by the environment.
+        """Return the scores of an answer, keyed by name. A score may be None.
+
+        The answer follows the form's schema, or was completed by the environment.
         """
 
 
 class ScoringTask(TaskVariant, Protocol):
-    """A scoring task variant. Without `windows` it needs no market, and its runs open none.
+    """Variant of a scoring task. A task without `windows` needs no market, and its runs do not open
+    one.
 
     Example:
         task.samples(spec, None, None).sample(0).facts["gold"]  # 5
     """
 
     mask: MaskKind | None  #: None if the task needs no market
-    mode: str | None  #: None if the task has a single mode
-    #: name of the trading task whose scene and tools it shows; None without a target task
+    mode: str | None  #: None if the task has only one mode
+    #: name of the trading task whose scene and tools are shown; None if there is no target task
     target_task: str | None
-    #: definition of each figure that `summarise` returns, in the order shown
+    #: definitions of the scores that `summarise` returns, in display order
     scores: Mapping[str, ScoreDefinition]
 
     def samples(
         self, spec: EpisodeSpec, snapshot: Any, target_task: TargetTask | None
     ) -> SampleSet:
-        """Return the questions of one episode (a window and a seed) on a MarketSnapshot; `snapshot`
-        is None if the task has no windows.
+        """Return the questions of one episode, which has one window and one seed.
+
+        `snapshot` is a MarketSnapshot, or None if the task has no windows.
         """
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Return the figures over all samples, including those without a valid answer.
-        Deterministic.
+        """Return the scores over all samples, including samples without a valid answer. Must be
+        deterministic.
         """
 
 
 def needs_market(task: Any) -> bool:
-    """Return whether a task needs a market: it trades, or has windows."""
+    """Return whether a task needs a market, because it trades or has windows."""
     return not is_scoring(task) or bool(task.windows)
 
 
 def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
-    """Return why a task can't run on a market, according to the task's traits; None if it can."""
+    """Return why a task can't run on a market; None if it can."""
     task_name = task.name
     name = snapshot.meta.name
     traits = task_traits(task)
@@ -246,7 +251,9 @@ def market_problem(task: Any, snapshot: MarketSnapshot) -> str | None:
 
 
 def _not_of_a_shares(snapshot: MarketSnapshot) -> str:
-    """Return the reason why a market is not one of A-shares and their index; empty if it is."""
+    """Return a description of what makes a market unsuitable for tasks about A-shares and their
+    index; empty if it is suitable.
+    """
     others = [
         f"{code} of {venue}"
         for code, venue in zip(snapshot.codes, snapshot.venues, strict=True)

@@ -1,4 +1,4 @@
-"""Contract of a trading task: a config, and a scene for each episode."""
+"""Contract for trading tasks: a config, and a scene for each episode."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WEEK = 7  # days in a calendar week
 
 @dataclass(frozen=True)
 class WindowDates:
-    """An evaluation window as written in a task file."""
+    """Evaluation window in a task file."""
 
     first: str = option(help="first day, ISO, included")
     last: str = option(help="last day, ISO, included")
@@ -38,8 +38,8 @@ class WindowDates:
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionsConfig:
-    """One variant of a task without a market; subclass it with a family's fields. All fields affect
-    the hash and are on the card.
+    """Config of a variant of a task without a market. Subclasses add the fields of a task family.
+    All fields affect the hash and are shown on the card.
     """
 
     family: str = option(help="task family")
@@ -52,27 +52,27 @@ class QuestionsConfig:
 
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
-        """Validate a resolved variant. Raises ConfigError with the value if it is unknown, missing,
-        ill-typed or impossible.
+        """Validate the config of a resolved variant. Raises ConfigError if a value is unknown,
+        missing, ill-typed or impossible; the message names it.
         """
         built = build(cls, config, where)
         built.check(where)
         return built
 
     def check(self, where: str) -> None:
-        """Raise ConfigError if values are incompatible; a subclass adds its own checks after these."""
+        """Raise ConfigError if values are incompatible. Subclasses add their own checks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig(QuestionsConfig):
-    """One variant of a task on a market; otherwise like `QuestionsConfig`."""
+    """Config of a variant of a task on a market; otherwise like `QuestionsConfig`."""
 
     windows: dict[str, WindowDates] = option(help="evaluation windows by name")
     default_windows: tuple[str, ...] = option(help="windows used if the user gives none")
 
     def check(self, where: str) -> None:
-        """Raise ConfigError like `QuestionsConfig.check`, and if a window ends before it begins or
-        a default window is not defined.
+        """Raise ConfigError as `QuestionsConfig.check` does, and also if a window ends before it
+        begins or a default window is not defined.
         """
         for name, window in self.windows.items():
             field = f"{where}: windows.{name}"
@@ -94,7 +94,7 @@ class TaskConfig(QuestionsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedConfig(TaskConfig):
-    """One variant of a trading task that shows a market behind a mask; otherwise like `TaskConfig`."""
+    """Config of a variant of a trading task with a masked market; otherwise like `TaskConfig`."""
 
     mask: MaskKind = option(
         help=(
@@ -137,13 +137,13 @@ class MaskedConfig(TaskConfig):
 
     @property
     def mask_config(self) -> MaskConfig:
-        """The mask and its options."""
+        """Mask with its options."""
         return MaskConfig(self.mask, self.rebase_prices, self.round_digits, self.noise_pct)
 
     @property
     def coarse_words(self) -> dict[str, str]:
-        """Description of coarse figures for a prompt: `shown_as`, and the number of digits to which
-        weights count.
+        """Words for a prompt that describe inexact figures: how they are `shown_as`, and how many
+        digits of a weight count.
         """
         rounded = self.round_digits is not None
         noisy = self.noise_pct > 0.0
@@ -155,8 +155,8 @@ class MaskedConfig(TaskConfig):
         }
 
     def check(self, where: str) -> None:
-        """Raise ConfigError like `TaskConfig.check`, and if inexact figures are combined with fills
-        that would reveal the exact ones.
+        """Raise ConfigError as `TaskConfig.check` does, and also if figures are shown inexactly but
+        fills would reveal the exact figures.
         """
         super().check(where)
         if not self.mask_config.is_coarse:
@@ -179,7 +179,9 @@ class MaskedConfig(TaskConfig):
         )
 
     def lens(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> Lens:
-        """Return the lens of one episode. Raises DataError if the window lies outside the snapshot."""
+        """Return the mask of one episode. Raises DataError if the window is outside the
+        snapshot.
+        """
         return Lens(
             self.mask_config,
             spec.mask_seed,
@@ -188,9 +190,10 @@ class MaskedConfig(TaskConfig):
         )
 
     def length_words(self, window: Window) -> str:
-        """Return the prompt text on the length of an episode. If the mask hides dates, the text is
-        the same for every window, including the user's own, since the length would identify the
-        window.
+        """Return a sentence for the prompt about the length of an episode.
+
+        If the mask hides dates, the sentence is the same for every window, including windows
+        defined by the user, because the length would identify the window.
         """
         if not self.mask_config.hides_dates:
             return (
@@ -207,18 +210,18 @@ class MaskedConfig(TaskConfig):
 
 
 def _days_between(first: str, last: str) -> int:
-    """Return the number of calendar days from the first to the last, both included."""
+    """Return the number of calendar days from the first to the last day, both included."""
     return int((parse_day(last) - parse_day(first)).astype(int)) + 1
 
 
 def windows_of(config: TaskConfig) -> dict[str, Window]:
-    """Return the windows of a config by name."""
+    """Return the windows in a config, keyed by name."""
     return {name: Window(name, dates.first, dates.last) for name, dates in config.windows.items()}
 
 
 class Scene(Protocol):
-    """One episode of a task: what is observed at each step. Deterministic: equal arguments give
-    equal bytes.
+    """Episode of a task: what the agent observes at each step. It must be deterministic: equal
+    arguments give equal bytes.
     """
 
     lens: Lens
@@ -226,37 +229,38 @@ class Scene(Protocol):
     def observe(
         self, step: int, view: MarketView, account: Account, last: StepRecord | None
     ) -> Observation:
-        """Return the masked prompt of one step. `last` is the previous step's record, None at step
-        0.
+        """Return the masked prompt for one step. `last` is the record of the previous step, or None
+        at step 0.
         """
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> Any:
-        """Return the object passed as first argument to research tools at this step."""
+        """Return the object that research tools receive as their first argument at this step."""
 
 
 class TaskVariant(Protocol):
-    """Members that trading and scoring tasks share. Its `traits`, if any, are
+    """Members that trading and scoring tasks share. If a task has `traits`, they are a
     `ktdeval.task_api.TaskTraits`.
     """
 
     name: str
     version: FilledText
-    #: names from the `ktdeval_tools` hook, in the order offered; empty if samples bring their own
+    #: names from the `ktdeval_tools` hook, in the order in which tools are offered; empty if
+    #: samples bring their own tools
     tools: tuple[str, ...]
-    #: for a scoring task, only `schema_retries` applies, and `max_tool_calls` if samples have an
-    #: environment
+    #: for a scoring task, only `schema_retries` applies, and also `max_tool_calls` if its samples
+    #: have an environment
     harness: HarnessConfig
     windows: Mapping[str, Window]  #: empty if the task needs no market
     default_windows: tuple[str, ...]
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the resolved config as JSON, with data card, sources and the hashes of prompts.
-        The card shows its hash.
+        """Return the resolved config as JSON, including the data card, the sources and the hashes
+        of prompts. The card shows the hash of this JSON.
         """
 
 
 class Task(TaskVariant, Protocol):
-    """A trading task variant."""
+    """Variant of a trading task."""
 
     mask: MaskKind
     mode: str
@@ -264,12 +268,14 @@ class Task(TaskVariant, Protocol):
     metrics: tuple[str, ...]
 
     def scene(self, spec: EpisodeSpec, snapshot: Any) -> Scene:
-        """Open one episode on a MarketSnapshot."""
+        """Open an episode on a MarketSnapshot."""
 
 
 def describe_task(task: Task, tools: Sequence[Tool]) -> dict[str, JsonValue]:
-    """Return everything in a task that can change an outcome, with tools represented by the hashes
-    of their texts; its hash is in every spec and card.
+    """Return everything in a task that can change an outcome. Tools are represented by the hashes
+    of their texts.
+
+    Every spec and card contains the hash of this description.
     """
     texts = {
         tool.name: content_hash({"description": tool.description, "parameters": tool.parameters})

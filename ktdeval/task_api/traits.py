@@ -1,5 +1,5 @@
-"""Traits of tasks: what a trading or scoring task declares beyond its contract, each with a
-default.
+"""Traits of tasks: properties that a trading or scoring task may declare in addition to its
+contract. Each trait has a default.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _TASK = TaskTraits()
 
 
 def task_traits(task: object) -> TaskTraits:
-    """Return a task's traits; the defaults if it declares none. Raises PluginError if `traits` is
-    not a `TaskTraits`.
+    """Return a task's traits, or the defaults if it declares none. Raises PluginError if `traits`
+    is not a `TaskTraits`.
     """
     return stated_traits(task, _TASK)

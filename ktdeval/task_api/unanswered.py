@@ -1,8 +1,8 @@
-"""Samples without a valid answer: their score, and the bounds that failed calls imply.
+"""Samples without a valid answer: their scores, and the bounds that follow from failed calls.
 
-A model that was called but gave no valid answer has failed: the sample gets the worst figure of
-each score, otherwise not answering would pay. A failed call says nothing about the model: its
-sample is missing, and the score has bounds over all samples.
+If a model was called but gave no valid answer, it has failed. The sample then gets the worst figure
+in each score, because otherwise not answering would pay. A failed call, in contrast, says nothing
+about the model. Its sample is missing, and the score is reported with bounds over all samples.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Figure = tuple[str, float | None]
 
 
 def unanswered_definition() -> ScoreDefinition:
-    """Define the score `UNANSWERED`."""
+    """Return the definition of the score `UNANSWERED`."""
     formula = (
         "samples without a valid answer, over all samples: where the model gave none, they count as"
         " the worst figure of each score; where its call failed, they are missing and bound it"
@@ -42,7 +42,9 @@ def unanswered_definition() -> ScoreDefinition:
 
 
 def unanswered_score(records: Sequence[AnswerRecord], what: str = "samples") -> Score:
-    """Return the share of records without a valid answer, by kind in its detail."""
+    """Return the fraction of records without a valid answer. The detail of the score has the counts
+    by kind.
+    """
     if not records:
         return Score(None, 0, reason=f"there are no {what}")
 
@@ -53,7 +55,7 @@ def unanswered_score(records: Sequence[AnswerRecord], what: str = "samples") -> 
 
 
 def unanswered_detail(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """Return how many records have no valid answer, and how many of each kind: `fallback` (no valid
+    """Return how many records have no valid answer, in total and by kind: `fallback` (no valid
     form) or `error` (the model call failed).
     """
     kinds = Counter(record.provenance for record in records if record.answer is None)
@@ -62,19 +64,17 @@ def unanswered_detail(records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
 
 
 def with_bounds(score: Score, figures: Sequence[Figure], ends: Range) -> Score:
-    """Return a mean over samples with its bounds in the detail if a model call failed; otherwise
-    unchanged.
-    """
+    """Return a mean over samples. If a model call failed, bounds are added to its detail."""
     return replace(score, detail={**score.detail, **bounds_of(figures, ends)})
 
 
 def bounds_of(figures: Sequence[Figure], ends: Range) -> dict[str, JsonValue]:
-    """Return the possible range of the mean over all samples if every failed call had been
-    answered: `n` samples, `missing` answers, `low` and `high`, under the name `BOUNDS`; empty if no
-    call failed.
+    """Return the range of possible means over all samples if every failed call had been answered;
+    empty if no call failed.
 
-    `ends`: smallest and largest possible figure of a sample; an end that is None leaves that bound
-    None. Several answers to one sample count once, as their mean.
+    The key `BOUNDS` maps to `n` samples, `missing` answers, and the bounds `low` and `high`.
+    `ends`: smallest and largest possible figure of a sample; if an end is None, so is the bound.
+    Several answers to one sample count once, with their mean.
     """
     missing = sum(value is None for _, value in figures)
     if not missing:
@@ -86,7 +86,7 @@ def bounds_of(figures: Sequence[Figure], ends: Range) -> dict[str, JsonValue]:
 
 
 def _filled_mean(figures: Sequence[Figure], filling: float | None) -> float | None:
-    """Return the mean over samples with `filling` in place of each missing figure."""
+    """Return the mean over samples, with `filling` in place of each missing figure."""
     if filling is None:
         return None
 
@@ -99,8 +99,8 @@ def _filled_mean(figures: Sequence[Figure], filling: float | None) -> float | No
 
 
 def bounds_words(detail: Mapping[str, JsonValue], low: str, high: str) -> str:
-    """Return a sentence on the bounds due to failed calls, with the ends as text; empty if no call
-    failed.
+    """Return a sentence about the bounds that follow from failed calls; empty if no call failed.
+    `low` and `high` are the bounds as text.
     """
     bounds = detail.get(BOUNDS)
     if not isinstance(bounds, Mapping):

@@ -1,4 +1,4 @@
-"""Kit for plugin authors: small markets made by hand, and checks of the plugin contract.
+"""Kit for plugin authors: small hand-made markets, and checks of the plugin contract.
 
 from ktdeval.testing import check_plugin
 

@@ -1,5 +1,5 @@
-"""Checks of the plugin contract. Each raises `ConformanceError`, an AssertionError, that says what
-to change.
+"""Checks of the plugin contract. If a check fails, it raises `ConformanceError`, which is an
+AssertionError that says what to change.
 """
 
 from __future__ import annotations
@@ -51,19 +51,21 @@ from ktdeval.values.typed_json import encode_canonical, from_plain
 T = TypeVar("T")
 
 _KIND_OF_FAILURE = re.compile(r"[a-z_]+")
-_SAMPLES = 3  # samples of a scoring task that are checked
+_SAMPLES = 3  # number of samples of a scoring task that are checked
 
 
 def expect(holds: object, message: str) -> None:
-    """Raise a ConformanceError with `message`, unless `holds`."""
+    """Raise ConformanceError with `message` unless `holds` is true."""
     if not holds:
         raise ConformanceError(message)
 
 
 def check_model(model: Model, *, deterministic: bool = True) -> None:
-    """Check that a model (anything with `reply(request)`) follows the protocol: free turns, tool
-    turns and forced submissions. Equal requests must give equal replies, unless `deterministic` is
-    False; keyless models are deterministic.
+    """Check that a model (anything with `reply(request)`) follows the protocol, in free turns, tool
+    turns and forced submissions.
+
+    Equal requests must give equal replies, unless `deterministic` is False. Models that need no API
+    key are expected to be deterministic.
 
     Example:
         check_model(Parrot())
@@ -116,7 +118,9 @@ def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
 
 
 def _require_accepted(where: str, check: Callable[..., T], *args: Any) -> T:
-    """Return the result of a check of the suite. Raises ConformanceError if the check refuses."""
+    """Run one of the suite's own checks and return its result. Raises ConformanceError if
+    it fails.
+    """
     try:
         return check(*args)
     except (ModelError, PluginError) as error:
@@ -124,7 +128,7 @@ def _require_accepted(where: str, check: Callable[..., T], *args: Any) -> T:
 
 
 def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None:
-    """Check that a metric is documented, and a pure function that gives no NaN on any legal
+    """Check that a metric is documented, is a pure function, and does not return NaN for any valid
     ledger.
 
     Example:
@@ -165,8 +169,8 @@ def _strict(value: Any, where: str) -> str:
 
 
 def _window(market: MarketSnapshot | None, task: Task | ScoringTask) -> EpisodeSpec:
-    """Return the spec of an episode over the last five days of a market; without a window if the
-    market is None.
+    """Return the spec of an episode over the last five days of a market. If the market is None, the
+    spec has no window.
     """
     window = None if market is None else Window("check", str(market.days[-5]), str(market.days[-1]))
     kind = (
@@ -182,9 +186,11 @@ def _window(market: MarketSnapshot | None, task: Task | ScoringTask) -> EpisodeS
 
 
 def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
-    """Check a task's declaration and the first observations of an episode: pure, masked, and blind
-    to the future. The last five days of the market (by default `random_snapshot()`) serve as the
-    window.
+    """Check a task's declaration, and that the first observations of an episode are pure, masked
+    and free of look-ahead.
+
+    The window consists of the last five days of the market, which is `random_snapshot()` by
+    default.
 
     Example:
         check_task(load_plugins().make("tasks", "market_blinded"))
@@ -212,7 +218,9 @@ def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
 
 
 def _check_scene(task: Task, scene: Any) -> None:
-    """Check that members of a scene beyond its contract are declared in the traits of its task."""
+    """Check that if a scene has members that are not in its contract, the traits of its task
+    declare them.
+    """
     traits = task_traits(task)
     named = {
         "form": traits.submission_form,
@@ -271,7 +279,7 @@ def _observe(
 
 
 def _poison_market(market: MarketSnapshot, row: int) -> MarketSnapshot:
-    """Return the market with every number after `row` replaced by garbage."""
+    """Return the market with all values after `row` replaced by garbage."""
 
     def garbage(array: Any) -> Any:
         changed = array.copy()
@@ -287,9 +295,11 @@ def _poison_market(market: MarketSnapshot, row: int) -> MarketSnapshot:
 def check_scoring_task(
     task: ScoringTask, target_task: TargetTask | None = None, snapshot: MarketSnapshot | None = None
 ) -> None:
-    """Check a scoring task's declaration and its first samples: pure, masked, with a form that can
-    be answered. Raises ConformanceError if the task breaks its contract; LeakError if a sample
-    shows what its mask hides.
+    """Check a scoring task's declaration, and that its first samples are pure and masked and have a
+    form that can be answered.
+
+    Raises ConformanceError if the task breaks its contract. Raises LeakError if a sample shows what
+    its mask hides.
 
     Example:
         check_scoring_task(task)
@@ -348,7 +358,7 @@ def check_scoring_task(
 
 
 def _check_silence(task: ScoringTask, sample: Sample, where: str) -> None:
-    """Check that a sample without a valid answer gets the worst figure of each score, or no figure."""
+    """Check that a sample without a valid answer gets the worst figure, or none, in each score."""
     counts = ("tool_calls", "tool_calls_valid", "submissions", "unmask_attempts")
     silent: dict[str, Any] = {
         "step": 0,
@@ -371,7 +381,7 @@ def _check_silence(task: ScoringTask, sample: Sample, where: str) -> None:
 
 
 def _sample_texts(sample: Sample) -> tuple[str, ...]:
-    """Return all texts of a sample that are sent to a model."""
+    """Return all texts in a sample that are sent to a model."""
     tools = (
         () if sample.environment is None else tuple(tool.spec for tool in sample.environment.tools)
     )

@@ -1,4 +1,4 @@
-"""Findings of a check of a plugin: problem, part, line and fix."""
+"""Findings from the check of a plugin, each with the problem, the component, the line and a fix."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ktdeval.registry.plugin_error_location import CodePlace, place_of
 from ktdeval.values.findings import Finding
 
 _OURS = Path(__file__).parents[1]
-_IN_A_FILE = re.compile(r"(/\S+\.ya?ml): (?:variants: )?([\w./-]+)")  # file and name in it
+_IN_A_FILE = re.compile(r"(/\S+\.ya?ml): (?:variants: )?([\w./-]+)")  # file, and name in the file
 _GENERAL_FIX = {
-    True: "correct that line",  # the author's code raised
-    False: "docs/plugins.md shows code for each hook",  # a rule of ktdeval's is broken
+    True: "correct that line",  # an exception in the author's code
+    False: "docs/plugins.md shows code for each hook",  # a broken rule of ktdeval
 }
 
 
 class ConformanceError(AssertionError):
-    """A plugin does not keep the contract."""
+    """A plugin breaks the contract."""
 
 
 @dataclass
@@ -42,18 +42,18 @@ class PluginReport:
 
     plugin: str
     findings: list[Finding] = field(default_factory=list)
-    checked: list[str] = field(default_factory=list)  #: parts that were called
-    #: part -> why it was not called, or not in full
+    checked: list[str] = field(default_factory=list)  #: components that were called
+    #: component -> why it was not called, or not completely
     notes: dict[str, str] = field(default_factory=dict)
 
 
 class NotCalled(Exception):
-    """A part can't be called here, and this is not a fault."""
+    """A component can't be called here, which is not a fault."""
 
 
 def source_of(*candidates: Any) -> CodePlace:
-    """Return the source location of the first candidate written by an author: a function, a class,
-    a module, or an instance, located by its class.
+    """Return the source location of the first candidate that an author wrote. A candidate is a
+    function, a class, a module, or an instance, which is located by its class.
     """
     for candidate in candidates:
         source = _source(candidate)
@@ -76,13 +76,13 @@ def _source(candidate: Any) -> CodePlace:
 
     try:
         return CodePlace(inspect.getsourcefile(written) or "", inspect.getsourcelines(written)[1])
-    except (OSError, TypeError):  # of a built-in, or typed at a prompt
+    except (OSError, TypeError):  # a built-in, or typed at a prompt
         return CodePlace()
 
 
 def source_of_spec(spec: Spec, hook: Callable[..., Any] | None, made: Any = None) -> CodePlace:
-    """Return the source location of a part: its variant in a task file, what was made, its maker,
-    or the hook that offers it.
+    """Return the source location of a component: its variant in a task file, the object that was
+    made, the function that makes it, or the hook that offers it.
     """
     path, _, _ = str(spec.extra.get("where", "")).partition(": ")
     if path.endswith((".yaml", ".yml")) and Path(path).is_file():
@@ -100,7 +100,9 @@ def _line_of_key(path: Path, key: str) -> int:
 
 
 def finding_of(plugin: str, part: str, error: BaseException, source: CodePlace) -> Finding:
-    """Return the finding of an exception: at the author's line that raised it, or else at `source`."""
+    """Return a finding for an exception, located at the line of the author's code that raised it
+    or, if there is none, at `source`.
+    """
     cause = error
     while isinstance(cause, KtdevalError | ConformanceError) and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -133,7 +135,7 @@ def finding_of(plugin: str, part: str, error: BaseException, source: CodePlace) 
 
 
 def _split_advice(message: str) -> tuple[str, str]:
-    """Return reason and advice of a message, which ends in its advice after a semicolon."""
+    """Split a message into the reason and the advice, which follows the last semicolon."""
     reason, semicolon, advice = message.rpartition("; ")
     if not semicolon:
         return message, ""

@@ -1,4 +1,4 @@
-"""Ledgers for tests of metrics, without running an episode."""
+"""Ledgers for testing metrics without running an episode."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _QUIET_STEP: Mapping[str, JsonValue] = {
 
 
 def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) -> StepRecord:
-    """One step filled on `row` (decided on the row before): a hold in cash, except for `fields`,
-    named as in files. Raises TypeError if a field is not one of a step record.
+    """Return a step filled on the day `row` and decided on the day before.
+
+    The step holds cash, except for `fields`, which are named as in files. Raises TypeError if a
+    field is not a field of step records.
 
     Example:
         step_record(snapshot, 0, 1, nav_minor=101_000_000).filled_on  # 2024-01-03
@@ -44,7 +46,7 @@ def step_record(snapshot: MarketSnapshot, step: int, row: int, **fields: Any) ->
 
 
 def ledger_of(steps: Sequence[StepRecord]) -> Ledger:
-    """Return a ledger of these steps that began with CNY 1,000,000.
+    """Return a ledger with these steps and an initial cash of CNY 1,000,000.
 
     Example:
         ledger_of([step_record(snapshot, step, step + 1) for step in range(2)]).nav
@@ -55,8 +57,8 @@ def ledger_of(steps: Sequence[StepRecord]) -> Ledger:
 
 
 def sample_ledgers(snapshot: MarketSnapshot) -> dict[str, Ledger]:
-    """Return legal ledgers for checks of metrics, by their peculiarity. The snapshot needs ten
-    days.
+    """Return valid ledgers for checks of metrics, keyed by what is special about them. The snapshot
+    must have at least ten days.
     """
     first = len(snapshot.days) - 9
     failed = {

@@ -1,5 +1,5 @@
-"""Small markets for tests, written by hand or drawn from a seed. No real security has their
-codes.
+"""Small markets for tests, hand-made or generated from a seed. Their codes do not belong to real
+securities.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ from ktdeval.market.snapshots.snapshot import DayArray, FloatArray, MarketSnapsh
 INDEX = "609300.IDX"
 _CODES = ("609{:03d}.SH", "009{:03d}.SZ", "309{:03d}.SZ", "6889{:02d}.SH")
 
-#: Code -> one value a day; None if the asset has no bar that day
+#: code -> one value per day; None if the asset has no bar on that day
 Rows = Mapping[str, Sequence[float | None]]
 
 
 @dataclass(frozen=True)
 class SnapshotDetails:
-    """Details of a `tiny_snapshot` other than closes, each with a default."""
+    """Details of a `tiny_snapshot` other than its closes. Each detail has a default."""
 
-    opens: Rows = field(default_factory=dict)  #: opening prices; default: the day's close
-    #: shares traded; default: 1,000,000 on days with a bar, 0 (suspended) on others
+    opens: Rows = field(default_factory=dict)  #: opening prices; by default, the day's close
+    #: shares traded; by default, 1,000,000 on days with a bar, and 0 (suspended) on others
     volumes: Rows = field(default_factory=dict)
-    factors: Rows = field(default_factory=dict)  #: cumulative adjustment factors; default: 1
-    #: whether a code is in the index each day; default: always
+    factors: Rows = field(default_factory=dict)  #: cumulative adjustment factors; by default, 1
+    #: whether a code is in the index on each day; by default, always
     members: Mapping[str, Sequence[bool]] = field(default_factory=dict)
-    #: industry of a code; default: `industry A`
+    #: industry of each code; by default, `industry A`
     industries: Mapping[str, str] = field(default_factory=dict)
-    #: closing levels of the index; default: 1000 throughout
+    #: closing levels of the index; by default, 1000 on all days
     benchmark: Sequence[float] | None = None
 
 
 def tiny_snapshot(
     closes: Rows, details: SnapshotDetails | None = None, first_day: str = "2024-01-02"
 ) -> MarketSnapshot:
-    """Return a market from closes (None: no bar that day). Days are consecutive weekdays from
-    `first_day`, not sessions of an exchange; highs and lows span open and close, and the amount is
-    close times volume.
+    """Return a market with these closes, where None means that there is no bar on that day.
+
+    Days are consecutive weekdays from `first_day`, not sessions of an exchange. Highs and lows span
+    open and close, and the amount is close times volume.
 
     Example:
         tiny_snapshot({"609001.SH": [10.0, 10.5, None]}).close.shape  # (3, 1)
@@ -84,9 +85,11 @@ def tiny_snapshot(
 def random_snapshot(
     seed: int = 0, n_assets: int = 40, n_days: int = 320, first_day: str = "2023-01-02"
 ) -> MarketSnapshot:
-    """Return a market of random walks on all boards, with a few suspensions and a benchmark: enough
-    history for every factor. Equal seeds give equal markets; there are at most 300 assets, and the
-    year-long factors need 252 days before the first decision.
+    """Return a market of random walks on all boards, with a few suspensions and a benchmark. Equal
+    seeds give equal markets.
+
+    The default history is long enough for every factor; the year-long factors need 252 days before
+    the first decision. There can be at most 300 assets.
 
     Example:
         random_snapshot(seed=7, n_assets=5, n_days=20).close.shape  # (20, 5)

@@ -1,8 +1,8 @@
-"""Checks of the parts that a plugin offers, one check for each kind: the part is made and called
-with small, safe inputs. Nothing uses a network, reads a vendor's file, or writes.
+"""Checks of a plugin's components, one check for each kind. The component is made and called with
+small, safe inputs. Nothing uses a network, reads a vendor's file, or writes.
 
-For a fault, each check raises `ConformanceError` or passes on the exception of the author's code.
-It raises `NotCalled` if a part can't be called here.
+If a component is faulty, the check raises `ConformanceError`, or passes on the exception raised by
+the author's code. If a component can't be called here, the check raises `NotCalled`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from ktdeval.values.lazy import later
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.strict_json import dumps_canonical
 
-_MIN_HELP = 3  # shortest help text in characters
+_MIN_HELP = 3  # minimum number of characters in a help text
 
 
 def check_made_without_arguments(spec: Spec) -> None:
-    """Raise NotCalled if a part can't be made without arguments of the user's."""
+    """Raise NotCalled if a component can't be made without arguments from the user."""
     if spec.params is None:
         return
 
@@ -57,8 +57,8 @@ def check_made_without_arguments(spec: Spec) -> None:
 
 
 def check_trait_names(kind: str, made: Any) -> None:
-    """Raise ConformanceError if an attribute of a task, model or agent looks like a misspelt
-    trait.
+    """Raise ConformanceError if an attribute of a task, model or agent looks like a
+    misspelt trait.
     """
     problem = near_trait_problem(kind_of_made(kind, made), made)
     if problem:
@@ -93,7 +93,7 @@ def call_model(trial: PluginTrial, spec: Spec) -> None:
 
 
 class _CountedModel:
-    """Model that counts how many calls of another one fail."""
+    """Model that wraps another model and counts its calls and failures."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -114,8 +114,10 @@ class _CountedModel:
 
 
 def call_agent(trial: PluginTrial, spec: Spec) -> None:
-    """Check that an agent decides, with the same result twice; that it holds if the model submits
-    nothing; and that it passes on a failed call's exception.
+    """Check how an agent decides.
+
+    Two equal episodes must give the same records. If the model submits nothing, the agent must
+    hold. If a model call fails, the agent must pass on the exception.
     """
     agent = trial.plugins.make_agent(spec.name)
     check_trait_names("agents", agent)
@@ -145,10 +147,11 @@ def call_agent(trial: PluginTrial, spec: Spec) -> None:
 
 
 def call_task(trial: PluginTrial, spec: Spec) -> None:
-    """Check a task's declaration and samples or observations, then play a short episode of it."""
+    """Check a task's declaration and its samples or observations, and play a short episode."""
     task: Any = trial.plugins.make_task(spec.name)
     check_trait_names("tasks", task)
-    entries = list(trial.entries(task, TrialModel()))  # NotCalled, before the checks take a market
+    # may raise NotCalled, which must come before checks that use the market
+    entries = list(trial.entries(task, TrialModel()))
     if not is_scoring(task):
         trial.plugins.tools(task.tools)
         check_task(task, trial.market)
@@ -166,7 +169,7 @@ def call_task(trial: PluginTrial, spec: Spec) -> None:
 
 
 def call_tool(trial: PluginTrial, spec: Spec) -> None:
-    """Check a tool's schema; its function is called by episodes of the tasks that name it."""
+    """Check a tool's schema. Its function is called in the episodes of tasks that name the tool."""
     (tool,) = trial.plugins.tools([spec.name])
     try:
         Draft202012Validator.check_schema(dict(tool.parameters))
@@ -190,7 +193,7 @@ def call_tool(trial: PluginTrial, spec: Spec) -> None:
 
 
 def call_metric(trial: PluginTrial, spec: Spec) -> None:
-    """Check a metric on ledgers of every kind."""
+    """Check a metric on all sample ledgers."""
     check_metric(trial.plugins.make_metric(spec.name), trial.market)
 
 
@@ -210,12 +213,12 @@ def call_data(trial: PluginTrial, spec: Spec) -> None:
 
 
 def call_venue(trial: PluginTrial, spec: Spec) -> None:
-    """Make a venue, which checks itself."""
+    """Make a venue, which validates itself."""
     trial.plugins.make_venue(spec.name)
 
 
 def call_card_kind(trial: PluginTrial, spec: Spec) -> None:
-    """Check that the schema of a kind of cards can be read."""
+    """Check that the schema of a card kind can be read and is valid."""
     kind = trial.plugins.make("cards", spec.name)
     try:
         schema = json.loads(kind.schema.read_text(encoding="utf-8"))
@@ -228,14 +231,16 @@ def call_card_kind(trial: PluginTrial, spec: Spec) -> None:
 
 
 def call_table(trial: PluginTrial, spec: Spec) -> None:
-    """Make a table, and import its own function for rows, if it has one."""
+    """Make a table, and import the function that returns its rows if it has one."""
     table = trial.plugins.make("tables", spec.name)
     if ":" in table.rows:
         later(table.rows)()
 
 
 def call_runner(trial: PluginTrial, spec: Spec) -> None:
-    """Run three specs: each once, with its own outcome, in their order."""
+    """Check that a runner executes each of three specs once, and returns their outcomes in
+    order.
+    """
     task: Any = trial.stage
     base = trial.spec(task)
     specs = [dataclasses.replace(base, seed=seed) for seed in range(3)]
@@ -255,7 +260,9 @@ def call_runner(trial: PluginTrial, spec: Spec) -> None:
 
 
 def call_command(trial: PluginTrial, spec: Spec) -> None:
-    """Show the help of a command and of its subcommands; each option must have one."""
+    """Show the help of a command and its subcommands. Each command and each option must have a help
+    text.
+    """
     import click  # noqa: PLC0415 - only for commands
 
     command = trial.plugins.make("commands", spec.name)
@@ -283,7 +290,7 @@ def _commands(path: str, command: Any, context: Any) -> list[tuple[str, Any]]:
 def call_observer(
     trial: PluginTrial, observe: Callable[..., Any], arguments: Sequence[str]
 ) -> None:
-    """Show an observer events of a run."""
+    """Pass events of a run to an observer."""
     spec = trial.spec(trial.stage)
     events: tuple[Event, ...] = (
         EpisodeStarted(spec, 2, 0),
@@ -311,7 +318,7 @@ CALLS: Mapping[str, Callable[[PluginTrial, Spec], None]] = {
 
 
 def advice_of(error: BaseException) -> str:
-    """Return advice for errors whose message contains no advice."""
+    """Return advice for an error whose message contains none; empty if there is no advice."""
     if isinstance(error, LeakError):
         return (
             "show labels only through the lens: AssetRef and DayRef in payloads, lens.mask_text"

@@ -1,5 +1,5 @@
-"""Check of a whole plugin: its hooks, names and summaries, that listing it is quick, and each part,
-made and called.
+"""Check of a whole plugin: hooks, names and summaries, how quickly it can be listed, and each
+component, which is made and called.
 """
 
 from __future__ import annotations
@@ -39,15 +39,20 @@ HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "json
 ONE_OF = {kind: kind.removesuffix("s") for kind in KINDS} | {"data": "data", "cards": "card kind"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")
 _MANIFEST = "manifest"
-_MAY_REFUSE = ("model", "agent", "data")  # users give these parameters, files and keys
+# components that may need parameters, files or keys from users
+_MAY_REFUSE = ("model", "agent", "data")
 
 
 def check_plugin(module: str) -> Plugins:
-    """Check what a plugin offers: hooks, names, summaries, documented parameters, that listing it
-    imports nothing heavy, and each part, made and called with small inputs. `module` is the
-    manifest's, as an entry point names it. Installed or not, it is loaded with all installed
-    plugins, so that clashes of names show. Returns the registry with the plugin in it, to check its
-    parts with inputs of your own. Raises ConformanceError, with each fault on a line.
+    """Check what a plugin offers.
+
+    The check covers hooks, names, summaries and documented parameters, that listing the plugin
+    imports no heavy packages, and each component, which is made and called with small inputs.
+    `module` is the module of the manifest, as in an entry point. The plugin need not be installed.
+    It is loaded together with all installed plugins, so that conflicting names are found.
+
+    Returns the registry that contains the plugin, for checking its components with your own inputs.
+    Raises ConformanceError with one fault per line.
 
     Example:
         check_plugin("my_plugin").make_model("mine/parrot")
@@ -61,9 +66,11 @@ def check_plugin(module: str) -> Plugins:
 
 
 def check_parts(reference: str, lists: bool | None = None) -> PluginReport:
-    """Check a plugin as `check_plugin` does, and return all that was found. `reference`: a module,
-    a .py file, or a package folder. `lists`: whether to check, in a fresh process, that listing it
-    imports nothing heavy; None: unless it is a single file, which is loaded only by its name.
+    """Check a plugin as `check_plugin` does, and return everything that was found.
+
+    `reference`: a module, a .py file, or a package folder. `lists`: whether to check, in a new
+    process, that listing the plugin imports no heavy packages. By default, this is checked unless
+    the plugin is a single file, because such plugins are only loaded on request.
 
     Example:
         check_parts("mine.py").findings  # []
@@ -87,15 +94,15 @@ def check_parts(reference: str, lists: bool | None = None) -> PluginReport:
 
 
 def _module_of(plugins: Plugins, reference: str) -> str:
-    """Return the name under which a plugin is registered: that of its module."""
+    """Return the name under which a plugin is registered, which is the name of its module."""
     if reference in plugins.info or reference in plugins.broken:
         return reference
     return next(reversed(plugins.info))
 
 
 def _source_in_manifest(reference: str, message: str) -> CodePlace:
-    """Return the source location of the hook that a message names; the manifest's first line if the
-    message names no hook.
+    """Return the source location of the hook that a message names. If it names no hook, return the
+    first line of the manifest.
     """
     module = sys.modules.get(Path(reference).name.removesuffix(".py"))
     if module is None:
@@ -117,7 +124,7 @@ class _PluginCheck:
         self._manifest: Any = sys.modules.get(module.partition(":")[0])
 
     def run(self) -> None:
-        """Add the plugin's faults to the report."""
+        """Run all checks and add the faults to the report."""
         broken = self._plugins.broken.get(self._module)
         if broken is not None:
             self._add(_MANIFEST, ConformanceError(broken), source_of(self._manifest))
@@ -140,7 +147,9 @@ class _PluginCheck:
             self._try(_MANIFEST, source_of(self._manifest), check_light, self._module)
 
     def _list_offers(self, kind: str) -> Iterator[Spec]:
-        """Yield what the plugin offers of one kind; a hook that fails gives a finding."""
+        """Yield the Specs of one kind that the plugin offers. A hook that fails is reported as a
+        finding.
+        """
         hook = self._hook(kind)
         try:
             specs = self._plugins.specs(kind)
@@ -175,7 +184,9 @@ class _PluginCheck:
         call_observer(self._trial, observe, arguments)
 
     def _try(self, part: str, source: CodePlace, check: Callable[..., None], *args: Any) -> None:
-        """Run a check; any exception is a finding, since the check calls foreign code."""
+        """Run a check. Since the check calls foreign code, any exception is reported as a
+        finding.
+        """
         error = raised_by(check, *args)
         if error is None:
             return
@@ -200,9 +211,9 @@ class _PluginCheck:
 
 
 def check_spec(kind: str, spec: Spec) -> None:
-    """Check name, summary and parameters of a Spec. Raises ConformanceError."""
+    """Check the name, summary and parameters of a Spec. Raises ConformanceError."""
     words = [spec.name]
-    if kind == "commands":  # one of two words is in a group that plugins share
+    if kind == "commands":  # a command with two words is in a group that plugins share
         words = spec.name.split(" ", 1)
 
     if not all(map(_NAME.fullmatch, words)):
@@ -225,9 +236,9 @@ def check_spec(kind: str, spec: Spec) -> None:
 
 
 def check_light(module: str) -> None:
-    """Check that listing a plugin imports nothing heavy. Raises ConformanceError."""
-    # In a process of its own, since a test here may have imported pandas; without other plugins,
-    # which may import heavy packages.
+    """Check that listing a plugin imports no heavy packages. Raises ConformanceError."""
+    # This runs in a separate process, since a test in this process may have imported pandas. Other
+    # plugins are not loaded, since they may import heavy packages.
     script = (
         "import sys\nfrom ktdeval.registry.plugin_registry import EntryPoint, KINDS, "
         f"Plugins\nplugins = Plugins()\nplugins.add_entry_point(EntryPoint('', {module!r}, '', "
@@ -250,7 +261,9 @@ def check_light(module: str) -> None:
 
 
 def _path_of(module: str) -> list[str]:
-    """Return `sys.path`, with the folder of a module that was loaded from a path."""
+    """Return `sys.path`, extended by the folder of the plugin's module, which may have been loaded
+    from a path.
+    """
     manifest: Any = sys.modules.get(module.partition(":")[0])
     file = getattr(manifest, "__file__", None)
     if file is None:

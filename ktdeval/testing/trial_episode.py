@@ -1,5 +1,5 @@
-"""Trial episodes: a part of a plugin in a real episode of a few steps, in memory, on a small market
-that is drawn from a seed, with models that cost nothing.
+"""Trial episodes, in which a component of a plugin runs in a real episode of a few steps. They run
+in memory, on a small market generated from a seed, with models that cost nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 STEPS = 2
 WINDOW_DAYS = 5
-_MODE = "fixed_candidate"  # mode of the task that agents and models are tried on: all in the prompt
+# mode of the task for trials of agents and models, in which the prompt contains everything
+_MODE = "fixed_candidate"
 
 Conduct = Literal["submits", "writes text", "fails"]
 
 
 class TrialModel:
-    """Model of a trial. `submits`: calls each research tool once, with the smallest arguments, then
-    submits the smallest form. `writes text`: never calls a tool. `fails`: each call fails.
+    """Model for trials, with one of three kinds of conduct.
+
+    `submits`: calls each research tool once with minimal arguments, then submits a minimal form.
+    `writes text`: never calls a tool. `fails`: every call fails.
     """
 
     traits = ModelTraits(is_free=True)
@@ -40,7 +43,7 @@ class TrialModel:
         self._conduct = conduct
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request."""
+        """Answer a request."""
         if self._conduct == "fails":
             raise ModelError("server", "the trial lets this call fail")
         if self._conduct == "writes text" or not request.tools:
@@ -67,7 +70,7 @@ def _calls(tools: list[ToolSpec], number: int, request: ModelRequest) -> Reply:
 
 
 def _arguments(tool: ToolSpec, request: ModelRequest) -> JsonValue:
-    """Return the smallest arguments of a tool: `{}` if no fitting arguments are known."""
+    """Return minimal arguments for a tool, or `{}` if no suitable arguments are known."""
     try:
         arguments = smallest_value(tool.parameters)
     except ValueError:
@@ -88,19 +91,19 @@ def _arguments(tool: ToolSpec, request: ModelRequest) -> JsonValue:
 
 @dataclass(frozen=True)
 class PluginTrial:
-    """Small market, and the plugins whose parts are tried on it."""
+    """Small market, and plugins whose components are tried on it."""
 
     plugins: Plugins
 
     @cached_property
     def market(self) -> MarketSnapshot:
-        """Market of all trials: 40 assets over 320 days."""
+        """Market of all trials, with 40 assets and 320 days."""
         return random_snapshot()
 
     @cached_property
     def stage(self) -> Any:
-        """Trading task for trials of agents and models: an installed one that shows candidates.
-        Raises NotCalled: if no such task is installed.
+        """Installed trading task for trials of agents and models, whose prompt shows candidates.
+        Raises NotCalled if no such task is installed.
         """
         for name, spec in self.plugins.specs("tasks").items():
             if spec.extra.get("config", {}).get("mode") != _MODE:
@@ -113,7 +116,7 @@ class PluginTrial:
         raise NotCalled("no installed task shows candidates to try it on")
 
     def spec(self, task: Any, agent: str = "react") -> EpisodeSpec:
-        """Return the spec of a trial of a task: the last days of the market are its window."""
+        """Return the spec for a trial of a task, whose window is the last days of the market."""
         market = self.market if needs_market(task) else None
         window = None
         if market is not None:
@@ -136,8 +139,8 @@ class PluginTrial:
         )
 
     def entries(self, task: Any, model: Model, agent: str = "react") -> Iterator[Any]:
-        """Yield the record of each step of a trial. Raises NotCalled: if the market lacks data that
-        the task needs.
+        """Yield the journal entry of each step in a trial. Raises NotCalled if the market lacks
+        data that the task needs.
         """
         if needs_market(task):
             problem = market_problem(task, self.market)
@@ -151,8 +154,8 @@ class PluginTrial:
             yield episode.run_step(step)
 
     def with_agent(self, name: str, conduct: Conduct) -> list[Any]:
-        """Return the records of a trial of an agent. Raises NotCalled: if the agent refuses the
-        task.
+        """Return the journal entries of a trial of an agent. Raises NotCalled if the agent refuses
+        the task.
         """
         try:
             return list(self.entries(self.stage, TrialModel(conduct), name))

@@ -13,7 +13,7 @@ from ktdeval.cli.groups import LazyCommand, LazyGroup, PluginCommand
 from ktdeval.registry.plugin_registry import Plugins, hints
 
 BUILT_IN = {name: LazyCommand(*entry) for name, entry in hints()["built_in"].items()}
-"""Commands of ktdeval itself by name."""
+"""Built-in commands, keyed by name."""
 
 _OTHERS = "Others"  #: title for plugin commands without a group
 

@@ -18,7 +18,9 @@ MASK_SUFFIXES = {
     "_blinded": "hidden names and days",
     "_rebased": "prices rebased to 100",
 }
-"""Ends of names that say what a mask hides; no end means that names and days are hidden."""
+"""Suffixes of task names that say what the mask hides. Without a suffix, names and days are
+hidden.
+"""
 
 _OF_ALL = {**MASK_SUFFIXES, COMPACT: "any task in fewer tokens"}
 

@@ -35,7 +35,7 @@ CONTRACTS = {
     "runners": "ktdeval.task_api.Runner",
     "commands": "click.Command",
 }
-"""Kind of object that plugins make -> public name of the class that declares its members."""
+"""Kind of object that plugins make -> public name of the class that declares its members"""
 
 TRAITS = {
     "tasks": "ktdeval.api.TaskTraits",
@@ -44,7 +44,7 @@ TRAITS = {
     "models behind a network": "ktdeval.api.ModelTraits",
     "agents": "ktdeval.api.AgentTraits",
 }
-"""Kind of object that plugins make -> public name of the record of its `traits`."""
+"""Kind of object that plugins make -> public name of the class of its `traits`"""
 
 
 @dataclass(frozen=True, slots=True)

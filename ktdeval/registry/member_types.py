@@ -26,7 +26,7 @@ _WORDS: Mapping[Any, str] = {
     dict: "a mapping",
 }
 _PYTHON: Mapping[Any, Any] = {float: int | float, Sequence: tuple, dict: Mapping}
-"""Type in an annotation -> Python types that its objects may have, if these differ."""
+"""Type in an annotation -> Python types of objects that fit it, if these differ from the type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def hint(kind: str, name: str, value: str = "") -> str:
 
 
 _OF_ALL_MODELS = ("Model and agent", "Market and episodes", "Money, time and trouble")
-"""Groups of options that users often mistake for arguments of a model."""
+"""Option groups whose options users often mistake for model arguments."""
 _LONGEST_VALUE = 20  # maximum number of characters of an argument's value that an error repeats
 
 

@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 PlainConfig = Mapping[str, Any]  #: resolved config of a variant: plain YAML values
 
 TaskMaker = Callable[[str, PlainConfig, str], Any]
-"""`make(name, config, where)` builds a `Task`; `where` prefixes its error messages (file and
-variant).
+"""`make(name, config, where)` builds a `Task`. `where` is the file and variant with which error
+messages begin.
 """
 
 ITEMS_KEY = "items_from"
-"""Key under which a task's maker gets the source of samples that a user names with `--items`
-(`ktdeval.task_api.sample_files`).
+"""Config key under which a task's maker receives the source of samples that the user named with
+`--items` (see `ktdeval.task_api.sample_files`).
 """
 
 _FILE_HINTS: dict[str, Any] = {

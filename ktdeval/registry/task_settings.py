@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ktdeval.hookspecs import COMPACT, Spec
 
 EXECUTIONS = {"_spread": "spread", "_sqrt": "sqrt"}
-"""End of the name of a task whose fills cost by their size -> preset of its execution."""
+"""Suffix of a task name -> execution preset, under which the cost of a fill depends on its size"""
 
 
 def is_task_file(text: str) -> bool:

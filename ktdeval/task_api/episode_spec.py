@@ -24,11 +24,13 @@ _WITHOUT_MARKET: Mapping[str, JsonValue] = {
     "mode": "",
     "window": {"name": "", "first": "", "last": ""},
 }
-"""Values of records for facts that a spec does not have; part of its id, so they never change."""
+"""Recorded values of facts that a spec does not have. They are part of its id, so they must never
+change.
+"""
 
 MaskKey = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
-"""Secret of a run, 128 random bits in hexadecimal digits: handles, orders, noise and seeds of calls
-are drawn from it.
+"""Secret of a run: 128 random bits in hexadecimal digits, from which handles, orders, noise and the
+seeds of calls are derived.
 """
 
 

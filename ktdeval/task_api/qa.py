@@ -34,18 +34,20 @@ from ktdeval.values.rules import mismatch
 from ktdeval.values.strict_json import JsonValue, Schema, dumps_canonical
 
 QASample = Mapping[str, JsonValue]
-"""`question` is shown to the model; `choices` (texts) limit the answer; `id` names the sample.
+"""Sample of a task: `question` is shown to the model, `choices` (strings) limit the answer, and
+`id` identifies the sample.
 
-All other fields, such as `gold`, are only for scoring.
+All other fields, such as `gold`, are used only for scoring.
 """
 
 ScoreValue = float | bool | None
 Scorer = Callable[[str, QASample], ScoreValue | Mapping[str, ScoreValue]]
-"""`score(answer, sample)` returns a number or truth value, or several by name; None for no score.
+"""`score(answer, sample)` returns a number or truth value, a mapping of several by name, or None if
+there is no score.
 """
 
 Answers = Literal["call", "text"]
-"""How an answer may be given: only as a call of the tool submit_answer, or in plain text, too."""
+"""How answers may be given: only by calling the tool submit_answer, or also as plain text."""
 
 LEVEL = 0.95
 _SHOWN = ("question", "choices", "id")

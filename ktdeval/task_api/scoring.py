@@ -112,7 +112,7 @@ class Score:
 
 
 Unanswered = Literal["worst", "left_out"]
-"""Figure of a sample without a valid answer in a score."""
+"""Figure that a score assigns to a sample without a valid answer."""
 
 
 @dataclass(frozen=True)

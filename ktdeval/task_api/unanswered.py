@@ -19,15 +19,15 @@ from ktdeval.values.rules import Range
 from ktdeval.values.strict_json import JsonValue
 
 UNANSWERED: Final = "unanswered"
-"""Name of the score that counts the samples without a valid answer."""
+"""Name of the score that measures the fraction of samples without a valid answer."""
 
 BOUNDS: Final = "with_failed_calls"
-"""Entry of a score's detail if model calls failed, made by `bounds_of`."""
+"""Key for bounds in the detail of a score, if model calls failed (see `bounds_of`)."""
 
 _LEVEL: Final = 0.95
 
 Figure = tuple[str, float | None]
-"""A sample, and its figure in one answer; None if the model call failed."""
+"""Sample id, and the figure for one answer to the sample; None if the model call failed."""
 
 
 def unanswered_definition() -> ScoreDefinition:

@@ -314,7 +314,7 @@ CALLS: Mapping[str, Callable[[PluginTrial, Spec], None]] = {
     "runners": call_runner,
     "commands": call_command,
 }
-"""Check of each kind of part."""
+"""Check for each kind of component."""
 
 
 def advice_of(error: BaseException) -> str:

@@ -34,7 +34,7 @@ from ktdeval.testing.part_checks import (
 from ktdeval.testing.trial_episode import PluginTrial
 
 HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "jsonschema", "rich")
-"""Packages that a manifest must not import: a listing of names has to be quick."""
+"""Packages that a manifest must not import, because listing names has to be quick."""
 
 ONE_OF = {kind: kind.removesuffix("s") for kind in KINDS} | {"data": "data", "cards": "card kind"}
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.\-]*(/[A-Za-z0-9_.\-]+)*")

@@ -25,8 +25,8 @@ FORMAT = "transplant"
 TRANSPLANT_VERSION = format_version(FORMAT)
 TRANSPLANT = "transplant.json"
 MIN_FILLED = 0.8
-"""Minimum filled fraction of the requested notional. Below it, most decisions could not be
-executed, so returns would not describe the decisions.
+"""Minimum filled fraction of the requested notional. Below this fraction, so many decisions could
+not be executed that returns would not describe them.
 """
 _SUFFIX = "-transplanted"
 _MEASURE_WORDS = {

@@ -57,10 +57,10 @@ LONGEST_ANSWER = 200  #: maximum number of characters recorded of an answer
 #: makes one call without the cache; raises ModelError if the call still fails after all retries
 Ask = Callable[[ModelRequest], Reply]
 Answer = str | dict[str, str]
-"""Text of an answer.
+"""Answer to a question, as text.
 
-`{"outcome": …}` is a reply without an answer (`refusal`, `content_filter`, `length`, `empty`);
-`{"failed": …}` a call without a reply, with the kind of its ModelError.
+`{"outcome": …}` stands for a reply without an answer (`refusal`, `content_filter`, `length`,
+`empty`). `{"failed": …}` stands for a call without a reply, with the kind of its ModelError.
 """
 
 _SYSTEM = "Answer with exactly what is asked for, on one line, without any explanation."

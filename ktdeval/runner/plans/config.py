@@ -252,8 +252,8 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 _RECORDED = frozenset({"model", "model_args", "agent_args", "data", "data_args"})
 
 _STAND_INS: Mapping[str, Any] = {"model": "builtin/momentum", "tasks": ("blinded_open_research",)}
-"""Values for the fields without a default: examples in messages, and placeholders while a file is
-checked alone.
+"""Values for fields without a default, used as examples in messages and as placeholders while a
+file is checked by itself.
 """
 
 

@@ -36,12 +36,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MAX_TIMES = 2000
-"""Maximum size of an unpacked file, as a multiple of its packed size: a day's prompts mostly repeat
-those of the previous day.
+"""Maximum size of an unpacked file as a multiple of its packed size. The limit is high because a
+day's prompts mostly repeat the previous day's prompts.
 """
 
 STEPS_A_GROUP = 32
-"""Maximum number of steps that a power failure can remove from a journal synced by groups."""
+"""Maximum number of steps that a power failure can remove from a journal that is synced in
+groups.
+"""
 
 _BYTES_A_GROUP = 1 << 20  # long prompts or slow steps end a group early, at this size
 

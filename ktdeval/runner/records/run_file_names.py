@@ -8,7 +8,7 @@ LEDGER, ANSWERS, TRANSCRIPT, MARK = (
     "transcript.jsonl.zst",
     "episode.json",
 )
-"""Files of a finished episode, in its folder."""
+"""Files in the folder of a finished episode."""
 JOURNAL = "journal.jsonl"  #: file of an unfinished episode
 MANIFEST = "manifest.json"
 #: file in the user's cache folder with replies that are shared between runs
@@ -27,8 +27,8 @@ EPISODES = "episodes"
 AGENT_FILES = "files"
 
 RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, DECLARED_FILE, JUDGEMENT, TEAR_SHEET)
-"""Files at the top of a run folder, except files about calls. Code that writes another file there
-must add its name here: `ktdeval files check` reports every other file as an orphan.
+"""Files at the top of a run folder, except call files. Code that writes another file there must add
+the file's name here, since `ktdeval files check` reports every other file as an orphan.
 """
 #: folders at the top of a run folder; the rule for `RUN_FILES` applies here too
 RUN_FOLDERS = (CARDS, EPISODES, TASK_FILES, AGENT_FILES)

@@ -28,7 +28,7 @@ FORMAT = "run folder"
 MANIFEST_VERSION = format_version(FORMAT)
 ANOTHER_RUN = "contains another run ({}); choose another --out, or repeat the command that began it"
 Growth = Literal["none", "tasks", "any"]
-"""Additions to a recorded plan that are allowed: nothing, whole tasks, or any episodes."""
+"""Permitted additions to a recorded plan: none, whole tasks, or any episodes."""
 
 
 class NotARunError(StoreError):
@@ -184,7 +184,7 @@ class ManifestFile(Value, omit_defaults=True):
 
 
 _FACTS = tuple(each.name for each in fields(RunManifest) if each.name != "specs")
-"""Facts of a manifest that have the same names in the file."""
+"""Fields of `RunManifest` that have the same name in the file."""
 
 FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "task": lambda spec: spec.task,
@@ -200,7 +200,7 @@ FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "mask key": lambda spec: spec.mask_key or "none",
     "call parameters": lambda spec: dumps_canonical(spec.call),
 }
-"""Parts of a plan, as a user would call them."""
+"""Parts of a plan, under the names that users know."""
 
 
 def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:

@@ -19,7 +19,7 @@ from ktdeval.task_api.trading_task import Task
 from ktdeval.task_api.traits import task_traits
 
 WarmUpRates = Mapping[Window | None, Mapping[str, StepRate]]
-"""By window and scenario, costs before the first step of an episode."""
+"""Costs before the first step of an episode, by window and scenario."""
 
 
 def warm_up_rates(rehearsal: Sequence[FirstStep], limits: CallLimits | None) -> WarmUpRates:

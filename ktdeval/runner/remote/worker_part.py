@@ -31,7 +31,7 @@ from ktdeval.values.files import Closing, make_lasting_folder, read_plain, write
 
 CANARY_CALLS = "canary"
 CHECK_CALLS = "check"
-"""Labels of calls outside episodes, as in call logs."""
+"""Labels that call logs use for calls outside episodes."""
 
 
 # a tuple, because values are compared

@@ -32,8 +32,8 @@ from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.values.strict_json import JsonValue
 
 OF_PYTHON = "python/"
-"""Prefix of the name of a model that was passed to `ktdeval.evaluate` as an object or a function.
-No plugin offers it later.
+"""Prefix for the names of models that are passed to `ktdeval.evaluate` as an object or function. No
+plugin offers such a model later.
 """
 
 

@@ -94,8 +94,8 @@ def _completer(words: Callable[[click.Context], Words]) -> Completer:
 
 
 def _windows_of_tasks(context: click.Context) -> Words:
-    """Return the windows of the tasks given on the command line so far or, if there are none, of
-    all tasks.
+    """Return the windows of the tasks given on the command line so far, or of all tasks if it names
+    no task.
     """
     plugins = load_plugins()
     specs = plugins.specs("tasks")

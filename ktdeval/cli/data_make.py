@@ -196,7 +196,7 @@ class MakeCommand(click.Command):
         return command.make_context(f"{info_name} {name}", rest, parent, **extra)
 
     def of_provider(self, context: click.Context, name: str) -> ProviderCommand | None:
-        """Return the command for a provider; None if there is no provider with this name."""
+        """Return the command for a provider; None if no provider has this name."""
         plugins = loaded_plugins(context)
         spec = plugins.specs("data").get(name)
         if spec is None:
@@ -217,7 +217,7 @@ class MakeCommand(click.Command):
 
     def _provider_at(self, context: click.Context, args: Sequence[str]) -> int | None:
         """Return the index of the word that names a provider: the first word that is neither a
-        common option nor the value of one. None if there is no such word.
+        common option nor the value of one. None if no word fits.
 
         Raises UsageError if another option precedes the name.
         """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ktdeval.hookspecs import COMPACT, Spec
 
-WIDTH = 100  #: maximum columns of a line, unless the terminal is narrower
+WIDTH = 100  #: maximum line width in columns, unless the terminal is narrower
 _GAP = "  "
 
 MASK_SUFFIXES = {

@@ -24,7 +24,7 @@ CACHE = "cache"  #: word for the shared reply cache; a folder with this name is 
 
 
 class FilesPlace(RunPath):
-    """Run, folder of runs, URL or cache file. The word `cache` stands for the shared cache."""
+    """Run, folder of runs, URL or cache file. The word `cache` means the shared cache."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path, or the word `cache` unchanged."""

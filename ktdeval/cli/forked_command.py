@@ -148,7 +148,7 @@ def _run_command(
 def _print_no_more() -> None:
     """Discard anything that is printed to standard error from now until the child exits."""
     sys.stderr.flush()
-    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open until the process ends
 
 
 def _open_streams(streams: CommandStreams) -> None:
@@ -162,9 +162,9 @@ def _open_streams(streams: CommandStreams) -> None:
         if number > 2:
             os.close(number)
 
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - likewise
-    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - likewise
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - open until the process ends
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - as above
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - as above
 
 
 def _draw_anew() -> None:

@@ -136,7 +136,7 @@ class LazyGroup(click.Group):
         if not self._takes_words or first in self.commands:
             return False
         # Models and paths contain slashes; names of commands don't.
-        if "/" in first or os.path.exists(first):  # noqa: PTH110 - Path.exists raises where the name is too long
+        if "/" in first or os.path.exists(first):  # noqa: PTH110 - Path.exists raises if the name is too long
             return True
 
         # A word that resembles a command is treated as a typo, not as a missing run.
@@ -164,7 +164,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the first word names. Raises UsageError, suggesting similar
-        names, if there is no such command.
+        names, if no command has this name.
         """
         name, *rest = args
         command = self.get_command(ctx, name)

@@ -57,9 +57,7 @@ class KtdevalGroup(LazyGroup):
         return list(self.all_commands(ctx))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command of ktdeval or of a plugin; None if there is no command with this
-        name.
-        """
+        """Return a command of ktdeval or of a plugin; None if no command has this name."""
         return self.commands.get(cmd_name) or self.all_commands(ctx).get(cmd_name)
 
     def all_commands(self, ctx: click.Context) -> dict[str, LazyCommand | SharedGroup]:
@@ -296,8 +294,8 @@ def _with_options(message: str, arguments: Sequence[str]) -> str:
 
 
 def _is_typed(key: str | None, arguments: Sequence[str]) -> bool:
-    """Return whether a key in an option's value was typed, as in `--map open=3`. True if there is
-    no key.
+    """Return whether a key in an option's value was typed, as in `--map open=3`. True if the
+    message names no key.
 
     A message such as `bars.csv: …` is about a file, not about a key in `--bars`.
     """

@@ -110,7 +110,7 @@ class RunPath(FilePath):
     """Path or URL of a run, of a folder of runs, or of a card. A URL is replaced by its local copy."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path. Raises StoreError if there is no run at the URL."""
+        """Return the path. Raises StoreError if the URL has no run."""
         if isinstance(value, str) and "://" in value:
             # imported only for URLs, because most commands can start without this module
             from ktdeval.runner.records.run_locator import local_run_path

@@ -32,7 +32,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import Event, SampleFinished, StepFinished
 from ktdeval.values.progress_reports import Tell, tell_nobody
 
-_PLAIN_REPORTS = 10  # lines per episode if there is no terminal
+_PLAIN_REPORTS = 10  # lines per episode without a terminal
 _MAX_PLAIN_REPORTS = 20  # lines for all episodes together
 _ROOMY = 100  # columns; wider terminals get longer bars
 _NARROW = 78  # columns; narrower terminals get shorter titles and no remaining time

@@ -119,7 +119,7 @@ evaluate.__doc__ = (evaluate.__doc__ or "").replace("OPTIONS", _with_options)
 def load_run(folder: str | Path) -> Evaluation:
     """Open a run folder, complete or not, at a path or a URL.
 
-    Raises StoreError if there is no run. Raises UsageError if `folder` is not a path.
+    Raises StoreError if no run is found. Raises UsageError if `folder` is not a path.
 
     Example:
         ktdeval.load_run("runs/first").typed_cards[0].model.name  # python/Parrot

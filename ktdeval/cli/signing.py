@@ -19,7 +19,7 @@ PASSPHRASE = "KTDEVAL_KEY_PASSPHRASE"  # noqa: S105 - name of an environment var
 def passphrase_of_key() -> str:
     """Return the passphrase of an encrypted key, from the environment or typed without echo.
 
-    Raises UsageError if the environment variable is not set and there is no terminal.
+    Raises UsageError if the environment variable is not set and no terminal is available.
     """
     given = os.environ.get(PASSPHRASE)
     if given is not None:

@@ -127,7 +127,7 @@ def grid_lines(
 
 
 def line_width() -> int | None:
-    """Return the maximum width of a line in columns: that of the terminal, or None if there is no
+    """Return the maximum width of a line in columns: that of the terminal, or None without a
     terminal.
     """
     return terminal_width() if sys.stdout.isatty() else None

@@ -59,8 +59,8 @@ def code_differences(recorded: Mapping[str, str], own: Mapping[str, str]) -> lis
 
 
 def _file_of(plugin: str) -> Path | None:
-    """Return the file of a plugin, whose name is either a module or a file path. None if there is
-    no file.
+    """Return the file of a plugin, whose name is either a module or a file path. None if no file is
+    found.
     """
     module = sys.modules.get(plugin.partition(":")[0])
     file = getattr(module, "__file__", None)

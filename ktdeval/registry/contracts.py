@@ -184,7 +184,7 @@ def traits_problem(kind: str, instance: Any) -> str:
 
 def near_trait_problem(kind: str, instance: Any) -> str:
     """Return a message about an ignored attribute whose name looks like a misspelt trait; empty if
-    there is none.
+    no attribute does.
     """
     if kind not in TRAITS:
         return ""

@@ -1,9 +1,9 @@
 """Registry of tasks, models, agents, tools, metrics, data, runners and commands, and of the plugins
 that offer them.
 
-`load_plugins()` returns a new object each time, and there is no module-level state. Plugins come
-from entry points (group `ktdeval`) and from `--plugin`. Each kind is collected on first use, so
-that listing models does not read any task file.
+`load_plugins()` returns a new object each time, and keeps no module-level state. Plugins come from
+entry points (group `ktdeval`) and from `--plugin`. Each kind is collected on first use, so that
+listing models does not read any task file.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def hints() -> dict[str, Any]:
 
 
 def hint(kind: str, name: str, value: str = "") -> str:
-    """Return `; HINT` for a name that does not exist in ktdeval; empty if there is no hint.
+    """Return `; HINT` for a name that does not exist in ktdeval; empty if no hint is known.
 
     `kind`: `commands`, `options`, `models` or `model_args`. `value`: the value given for a model
     argument.
@@ -97,8 +97,8 @@ _LONGEST_VALUE = 20  # maximum number of characters of an argument's value that 
 
 def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
     """Return a hint if a model has no argument with this name, and the user probably meant an
-    option of the run or a different argument. None if the model has the argument, or if there is no
-    hint.
+    option of the run or a different argument. None if the model has the argument, or if no hint is
+    known.
     """
     own = set() if params is None else {field.name for field in fields(params)}
     if name in own:
@@ -250,7 +250,7 @@ class Plugins:
         """Add the tasks in a YAML file outside any package, and return their names. Raises
         ConfigError if it is not a task file.
         """
-        from ktdeval.registry.task_files import TaskFile  # noqa: PLC0415 - only where a file is named
+        from ktdeval.registry.task_files import TaskFile  # noqa: PLC0415 - only if a file is named
 
         tasks = TaskFile(path)
         self.task_files[path] = tasks.names
@@ -373,9 +373,7 @@ class Plugins:
         return specs[name]
 
     def _derive_task(self, name: str) -> Spec | None:
-        """Return the task described by a name that ends in settings; None if there is no
-        such task.
-        """
+        """Return the task described by a name that ends in settings; None if no task matches."""
         if name not in self._derivations:
             from ktdeval.registry.task_files import derived_spec  # noqa: PLC0415 - help lists no tasks
 
@@ -403,8 +401,8 @@ class Plugins:
         """Return the names of the tasks that match patterns, in order and without duplicates.
 
         A pattern is a task, a group, a glob such as `blinded_*`, or a task file. It may be followed
-        by `_spread`, `_sqrt` and `_compact`. Raises UsageError if there are no patterns, if a
-        pattern matches nothing (the message suggests similar names), or if a task has no compact
+        by `_spread`, `_sqrt` and `_compact`. Raises UsageError if no patterns are given, if
+        a pattern matches nothing (the message suggests similar names), or if a task has no compact
         prompt or executes no orders.
         """
         if not patterns:

@@ -90,7 +90,7 @@ class UnresolvedVariant:
     summary: str  #: summary in listings; if it is "", the extended task's summary is used
     groups: tuple[str, ...]
     compact: PlainConfig  #: limits of options in a compact prompt
-    family_summary: str  #: summary of the family; "" if the file has none
+    family_summary: str  #: summary of the family; "" if the file does not give one
     suffixes: Mapping[str, str]  #: name suffixes in the file, with their meanings
 
 

@@ -19,7 +19,7 @@ def is_task_file(text: str) -> bool:
 
 
 def matching_tasks(pattern: str, specs: Mapping[str, Spec]) -> list[str]:
-    """Return the tasks that match a name, a group or a glob; empty if there are none."""
+    """Return the tasks that match a name, a group or a glob; empty if none match."""
     if pattern in specs:
         return [pattern]
 

@@ -161,7 +161,7 @@ def compact_run(place: str | Path) -> CompactionResult:
     """Delete redundant data from a run's records, and merge small call files.
 
     The run, its cards and their verification do not need the deleted data. Raises StoreError if
-    another process is running the run, or if there is no run at this location.
+    another process is running the run, or if this location has no run.
     """
     text = str(place)
     if isinstance(place, Path):

@@ -74,7 +74,7 @@ class EpisodeSpec:
     further_models: tuple[FurtherModel, ...] = ()
 
     def __post_init__(self) -> None:
-        """Replace the empty strings in a record with None, which they stand for."""
+        """Replace the empty strings in a record with None, which they represent."""
         for name in ("snapshot", "mask", "mode", "window"):
             if getattr(self, name) in ("", Window("", "", "")):
                 object.__setattr__(self, name, None)

@@ -63,8 +63,8 @@ class SampleFinished:
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """An attempt at a model call of an episode ended, or a cached reply was used. There are no such
-    events for batches and local models.
+    """An attempt at a model call of an episode ended, or a cached reply was used. Batches and local
+    models have no such events.
     """
 
     spec: EpisodeSpec  #: the episode
@@ -73,7 +73,7 @@ class CallFinished:
     outcome: str  #: `answered`, `cached`, `refused`, or the kind of failure (`rate_limited`, …)
     attempt: int  #: number of this attempt at the call, counted from 1
     latency_s: float  #: seconds until the end of the reply
-    cost_usd: float | None  #: None if the price is unknown, or if there is no reply
+    cost_usd: float | None  #: None if the price is unknown, or if no reply came
     request: ModelRequest  #: the request as sent, with masked texts
     reply: Reply | None  #: None if the attempt failed
 
@@ -137,7 +137,7 @@ class EpisodeFailed:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """A run ended, and its cards were written. There are no further events."""
+    """A run ended, and its cards were written. No further events follow."""
 
     folder: str  #: path of the run folder
     cards: tuple[str, ...]  #: paths of the cards that were written

@@ -42,8 +42,8 @@ All other fields, such as `gold`, are used only for scoring.
 
 ScoreValue = float | bool | None
 Scorer = Callable[[str, QASample], ScoreValue | Mapping[str, ScoreValue]]
-"""`score(answer, sample)` returns a number or truth value, a mapping of several by name, or None if
-there is no score.
+"""`score(answer, sample)` returns a number or truth value, a mapping of several by name, or None
+without a score.
 """
 
 Answers = Literal["call", "text"]
@@ -67,7 +67,7 @@ class QATask:
     paper or other origin in `source`, and accept plain-text replies as answers with `answers =
     "text"`.
 
-    Raises ConfigError if there are no samples, if a sample is not a question, if `score` is not a
+    Raises ConfigError if no samples are given, if a sample is not a question, if `score` is not a
     suitable function, or if `scores` are not names.
 
     Example:

@@ -130,8 +130,8 @@ class ScoreDefinition:
     better: Literal["higher", "lower", ""]
     source: FilledText
     headline: bool = True
-    #: figure for a sample without a valid answer: `worst`, or `left_out` if not answering does not
-    #: count as a failure, as in a probe that attacks a mask
+    #: figure for a sample without a valid answer: `worst`, or `left_out` if not answering is not a
+    #: failure, as in a probe that attacks a mask
     unanswered: Unanswered = "worst"
 
     @property
@@ -188,7 +188,7 @@ class ScoringTask(TaskVariant, Protocol):
 
     mask: MaskKind | None  #: None if the task needs no market
     mode: str | None  #: None if the task has only one mode
-    #: name of the trading task whose scene and tools are shown; None if there is no target task
+    #: name of the trading task whose scene and tools are shown; None without a target task
     target_task: str | None
     #: definitions of the scores that `summarise` returns, in display order
     scores: Mapping[str, ScoreDefinition]

@@ -101,7 +101,7 @@ def _line_of_key(path: Path, key: str) -> int:
 
 def finding_of(plugin: str, part: str, error: BaseException, source: CodePlace) -> Finding:
     """Return a finding for an exception, located at the line of the author's code that raised it
-    or, if there is none, at `source`.
+    or, failing that, at `source`.
     """
     cause = error
     while isinstance(cause, KtdevalError | ConformanceError) and cause.__cause__ is not None:

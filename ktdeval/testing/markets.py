@@ -37,7 +37,7 @@ class SnapshotDetails:
 def tiny_snapshot(
     closes: Rows, details: SnapshotDetails | None = None, first_day: str = "2024-01-02"
 ) -> MarketSnapshot:
-    """Return a market with these closes, where None means that there is no bar on that day.
+    """Return a market with these closes, where None means a day without a bar.
 
     Days are consecutive weekdays from `first_day`, not sessions of an exchange. Highs and lows span
     open and close, and the amount is close times volume.

@@ -318,7 +318,7 @@ CALLS: Mapping[str, Callable[[PluginTrial, Spec], None]] = {
 
 
 def advice_of(error: BaseException) -> str:
-    """Return advice for an error whose message contains none; empty if there is no advice."""
+    """Return advice for an error whose message contains none; empty if no advice is known."""
     if isinstance(error, LeakError):
         return (
             "show labels only through the lens: AssetRef and DayRef in payloads, lens.mask_text"

@@ -52,8 +52,8 @@ from ktdeval.values.strict_json import JsonValue, plain
 T = TypeVar("T")
 
 WEIGHT_TOLERANCE = 0.001
-"""Maximum difference in a position's weight for a state to count as the same. Rounding to whole
-lots changes weights by less, unless the account is small.
+"""Maximum difference in a position's weight at which a state is still treated as the same. Rounding
+to whole lots changes weights by less, unless the account is small.
 """
 NEVER = "the decisions of a run, executed again at another capital or cost: not what the model saw"
 FURTHER_METRICS = ("total_return", "selection_alpha", "trading_effect", "turnover")

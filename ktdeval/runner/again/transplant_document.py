@@ -25,8 +25,8 @@ FORMAT = "transplant"
 TRANSPLANT_VERSION = format_version(FORMAT)
 TRANSPLANT = "transplant.json"
 MIN_FILLED = 0.8
-"""Minimum filled fraction of the requested notional. Below this fraction, so many decisions could
-not be executed that returns would not describe them.
+"""Minimum filled fraction of the requested notional. Below this fraction, too few decisions could
+be executed for returns to describe them.
 """
 _SUFFIX = "-transplanted"
 _MEASURE_WORDS = {
@@ -170,7 +170,7 @@ def transplanted_at(path: Path, capital: int) -> Path:
     """Return the folder with the cards for one capital. `path`: a transplant, or a run that has a
     transplant next to it.
 
-    Raises UsageError if there are no cards for this capital, or if its figures are withheld.
+    Raises UsageError if cards for this capital are missing, or if its figures are withheld.
     """
     folder = path
     if not (path / TRANSPLANT).exists():

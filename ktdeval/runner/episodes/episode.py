@@ -174,7 +174,7 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
 
     @property
     def has_documents(self) -> bool:
-        """True if the market has documents, although a single day may have none."""
+        """True if the market has documents, although a single day may be without documents."""
         return len(self._parts.snapshot.documents) > 0
 
     def shown_bytes(self, step: int) -> int:

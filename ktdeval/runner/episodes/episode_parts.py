@@ -34,7 +34,7 @@ class _Surroundings:
     agent.
     """
 
-    #: additional models, keyed by the name that the agent uses; if None, `model` stands in for them
+    #: additional models, keyed by the name that the agent uses; if None, `model` is used for them
     further: Mapping[str, Model] | None = None
     outside: Outside = NOT_A_RUN  #: settings for external agents
 

@@ -69,7 +69,7 @@ class ScoringEpisodeRun(StepwiseEpisode[ScoringParts]):
         return (entry.step.step, entry.step.sample) == (step, self._sample(step).id)
 
     def resume(self, entries: Sequence[JournalEntry[AnswerRecord]]) -> None:
-        """Do nothing: there is no state to restore between samples."""
+        """Do nothing: samples leave no state to restore."""
 
     def run_step(self, step: int) -> JournalEntry[AnswerRecord]:
         """Ask for the answer to one sample, and score it."""

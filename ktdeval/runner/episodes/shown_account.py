@@ -217,7 +217,7 @@ class SeenBooks:
         return self._lens.mask.rebase_prices or self._rules.scales[asset].steps_per_unit > 1
 
     def _are_shown_alike(self, asset: int, one: int, other: int) -> bool:
-        """Return whether the mask shows two step counts as the same number of shares."""
+        """Return whether two step counts are shown as the same number of shares."""
         steps = self._rules.scales[asset].steps_per_unit
         shown = [self._lens.render_text(Shares(asset, number / steps)) for number in (one, other)]
         return shown[0] == shown[1]

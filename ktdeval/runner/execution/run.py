@@ -92,7 +92,7 @@ DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 class RunResult:
     """Outcome of a run."""
 
-    folder: Path  #: the run folder
+    folder: Path  #: run folder
     #: cards that were written, one per task with at least one complete episode
     cards: tuple[Path, ...]
     failed: tuple[EpisodeOutcome, ...]  #: outcomes of episodes that did not finish

@@ -59,8 +59,8 @@ Ask = Callable[[ModelRequest], Reply]
 Answer = str | dict[str, str]
 """Answer to a question, as text.
 
-`{"outcome": …}` stands for a reply without an answer (`refusal`, `content_filter`, `length`,
-`empty`). `{"failed": …}` stands for a call without a reply, with the kind of its ModelError.
+`{"outcome": …}` means a reply without an answer (`refusal`, `content_filter`, `length`, `empty`).
+`{"failed": …}` means a call without a reply, with the kind of its ModelError.
 """
 
 _SYSTEM = "Answer with exactly what is asked for, on one line, without any explanation."

@@ -191,7 +191,7 @@ def session_models(
 ) -> dict[str, NamedModel]:
     """Return the additional models for an episode's sessions, keyed by the name that requests use.
 
-    If `further` is None, `own` stands in for all of them, as in replays and measurements.
+    If `further` is None, `own` is used for all of them, as in replays and measurements.
     """
     named = {}
     for choice in spec.further_models:

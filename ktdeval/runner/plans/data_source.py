@@ -107,7 +107,7 @@ def private_paths(named: JsonValue) -> tuple[Path, ...]:
             path = user_path(text)
         except UsageError:  # can't be a file name
             continue
-        if os.path.exists(path):  # noqa: PTH110 - Path.exists raises for a long text
+        if os.path.exists(path):  # noqa: PTH110 - Path.exists raises for a long string
             found.append(path)
 
     return tuple(path.resolve() for path in found)

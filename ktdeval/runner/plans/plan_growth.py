@@ -48,7 +48,7 @@ def unite_episodes(
 
 def growth_problem(recorded: Sequence[EpisodeSpec], planned: Sequence[EpisodeSpec]) -> str | None:
     """Return the first difference between two plans other than in tasks, windows and seeds; None if
-    there is no such difference.
+    they do not differ.
 
     Properties of a task, such as its version, are compared if both plans contain the task.
     """

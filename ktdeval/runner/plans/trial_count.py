@@ -22,7 +22,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.values.hashes import content_hash
 
-_DEPTH = 4  #: maximum depth of a run folder below the store
+_DEPTH = 4  #: maximum depth of a run folder below a root folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -336,7 +336,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
         packed = read_plain(path)
         if (
             not 0 <= zstandard.frame_content_size(packed) <= max_bytes(len(packed), _MAX_TIMES)
-        ):  # the amount of memory that is allocated at once
+        ):  # decompression allocates this much memory at once
             raise StoreError(f"{where}: its header has no size, or an impossible one")
 
         lines = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False).splitlines()
@@ -346,7 +346,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
     values = []
     for number, line in enumerate(lines, 1):
         values.append(decode_json(line, type_, f"{path}: line {number}: no entry of a {content}"))
-        # a repeated field, or whitespace, could hide content
+        # a repeated field or extra whitespace could hide contents
         if encode_canonical(values[-1]).encode() != line:
             raise StoreError(f"{path}: line {number}: is not in the canonical form of a {content}")
 

@@ -23,7 +23,7 @@ from ktdeval.values.secret_free_addresses import Arguments
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, decode_json, to_plain
 
-#: Parameters of calls that can't change a model's answers, so a run may choose them freely
+#: call parameters that can't change a model's answers, so that a run may choose them freely
 TRANSPORT = ("timeout_s",)
 
 _SHOWN = 80

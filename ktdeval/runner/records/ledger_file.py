@@ -48,7 +48,7 @@ class _Facts(Value):
     minor_per_unit: int
     days_a_year: int
     initial_cash_minor: int
-    #: by code: ticks per unit of currency, steps per share, price of fills
+    #: ticks per unit of currency, steps per share and fill rule, by code
     scales: dict[str, tuple[int, int, FillRule]]
 
 

@@ -105,11 +105,12 @@ class Question(SequentialRule, frozen=True, kw_only=True):
 class Answer(Value, frozen=True, kw_only=True):
     """Answer to a question from the windows available so far."""
 
-    windows: int  #: number of windows with a difference that were used
-    settled_at: int | None  #: number of the look that settled it, from 1; null: none did
-    sign: Literal[-1, 0, 1]  #: sign of the settled difference; 0: nothing is settled
-    shift: float | None  #: Hodges-Lehmann estimate over these windows
-    used: float  #: error used by the looks made
+    windows: int  #: number of windows whose differences were used
+    #: number of the look that settled the question, from 1; null if no look did
+    settled_at: int | None
+    sign: Literal[-1, 0, 1]  #: sign of the settled difference; 0 if the question is not settled
+    shift: float | None  #: Hodges-Lehmann estimate over the windows used
+    used: float  #: type I error spent by the looks so far
     reason: str | None = None  #: why no look could be made
 
     @property

@@ -27,14 +27,14 @@ LEASE_VARIABLE = "KTDEVAL_LEASE_S"
 _LOCK = ".lock"  #: locked file in the run folder
 _LEASE_S = 30.0
 _UNIT = "run"
-#: maximum number of checks per lease for a takeover by another process
+#: maximum number of checks per lease whether another process has taken over the run
 _FRESH_PARTS = 60
 _LOOKS = 10  #: number of attempts per lease to claim a run that another process holds
 
 
 class RunClaim:
-    """Claim on a run folder: a lock held by this process, released when the process ends. See
-    `claim_folder` and `claim_url`.
+    """Claim on a run folder: a lock that this process holds and that is released when the process
+    ends. See `claim_folder` and `claim_url`.
     """
 
     def __init__(self, path: Path) -> None:

@@ -138,7 +138,7 @@ class RunFolder:
         """Open a run for reading. Raises StoreError if the folder does not contain a run, or if its
         manifest is unreadable.
         """
-        # the name is too long, or permission is missing
+        # the path may be too long, or permission may be missing
         with wrap_os_error(str(path / MANIFEST), "fix that, or name another path"):
             if not (path / MANIFEST).exists():
                 raise StoreError(f"{path}: no run here (manifest.json is missing)")
@@ -259,7 +259,7 @@ class RunFolder:
         return _FilesBelow(self._remote.mirror.store, f"{self._remote.prefix}{AGENT_FILES}/")
 
     def check_claim(self) -> None:
-        """Raise FencedError if another process has taken the run over."""
+        """Raise FencedError if another process has taken over the run."""
         if self._claim is not None:
             self._claim.check()
 
@@ -376,8 +376,8 @@ class _FilesBelow:
 
 
 def recorded_run(path: Path) -> RunFolder | None:
-    """Return the run in a folder, or None if there is none. Raises StoreError as `RunFolder.load`
-    does.
+    """Return the run in a folder, or None if the folder has no run. Raises StoreError as
+    `RunFolder.load` does.
     """
     if not (path / MANIFEST).exists():
         return None
@@ -385,7 +385,7 @@ def recorded_run(path: Path) -> RunFolder | None:
 
 
 def mask_key_of(run: RunFolder | None) -> str | None:
-    """Return the mask key of a run. None if there is no run, or if the run has no key."""
+    """Return the mask key of a run. None without a run, or if the run has no key."""
     if run is None:
         return None
 

@@ -24,7 +24,7 @@ def local_run_path(named: str | Path) -> Path:
     """Return the local path of a run, a card, or a folder with several runs.
 
     A URL is copied to this machine: the plan and the cards immediately, the files of an episode
-    when they are read. Raises StoreError if there is no run at the URL or it can't be read. Raises
+    when they are read. Raises StoreError if the URL has no run or it can't be read. Raises
     UsageError if `named` is not a path.
     """
     if not is_url(named):
@@ -121,7 +121,7 @@ def _existing(mirror: Mirror, key: str) -> Path:
 
 
 def _bring_heads(mirror: Mirror) -> None:
-    """Fetch the plan and cards of each run below a URL. Raises StoreError if there is no run."""
+    """Fetch the plan and cards of each run below a URL. Raises StoreError if no run is found."""
     runs: list[RemoteRun] = []
     for key in mirror.stats():
         folder, _, name = key.rpartition("/")

@@ -69,7 +69,7 @@ def cached_shares(
 
 
 def share_of(tokens: CachedTokens) -> StepRate:
-    """Return cached tokens per input token; zero if there is no input."""
+    """Return cached tokens per input token; zero without input."""
     if not tokens.total:
         return NOTHING
 

@@ -80,8 +80,8 @@ def ways_to_fit(
 
 
 def _compact_tokens(first: FirstStep) -> int | None:
-    """Return the tokens in a typical prompt of the task's compact version; None if there is no such
-    version.
+    """Return the tokens in a typical prompt of the task's compact version; None if the task has no
+    such version.
     """
     compact = first.make_compact()
     return None if compact is None else measure_task([compact], None).largest["typical"]

@@ -92,7 +92,7 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
 
 
 def _card_problems(folder: RunFolder) -> Iterator[str]:
-    """Yield a message for each card that counts more calls than the run's call log contains."""
+    """Yield a message for each card whose number of calls exceeds that in the run's call log."""
     tallies = tally_calls(read_calls(folder.path))
     for path in sorted(folder.path.glob("cards/*.json")):
         try:
@@ -114,7 +114,7 @@ def _card_problems(folder: RunFolder) -> Iterator[str]:
 
 def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -> str | None:
     """Return the difference between the calls counted in an episode's mark and in its transcript;
-    None if there is none.
+    None if they agree.
     """
     if folder.manifest.request_settings is None:
         if calls is None:

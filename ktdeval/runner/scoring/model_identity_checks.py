@@ -117,7 +117,7 @@ def _environment_problems(provenance: Provenance, plugins: Plugins) -> Iterator[
 
 def unknown_model(card: TradingCard | ScoringCard, plugins: Plugins) -> str | None:
     """Return a message if a card records a model as local but no installed plugin confirms this;
-    None if there is no such model.
+    None if the card has no such model.
 
     Without the plugin, it is unknown whether the model's calls should have been recorded.
     """

@@ -276,8 +276,7 @@ def further_parts(folder: RunFolder, spec: EpisodeSpec) -> list[FurtherModelPart
 
 
 def _own_task_problem(task: Task, recorded: TaskPart, windows: Sequence[WindowPart]) -> str | None:
-    """Return the first difference between a card's task and the installed task; None if there is
-    none.
+    """Return the first difference between a card's task and the installed task; None if they agree.
 
     This also covers fields that the task's description omits, which card validation can't check.
     """

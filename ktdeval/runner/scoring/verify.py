@@ -377,7 +377,7 @@ class _EpisodeCheck:
 
     def _mark_difference(self) -> str | None:
         """Return the first difference between the completion mark and this episode's spec, steps
-        and calls; None if there is none.
+        and calls; None if they agree.
         """
         mark = self.folder.mark(self.spec)
         difference = value_difference(dict(mark.spec), self.spec.to_json())
@@ -430,7 +430,7 @@ class _EpisodeCheck:
         self, transcript: Sequence[TranscriptEntry], steps: Sequence[Record] | None
     ) -> str | None:
         """Return the first transcript line that does not follow from the replies up to it, or that
-        contradicts its line in the records; None if there is none.
+        contradicts its line in the records; None if every line is consistent.
         """
         for number, entry in enumerate(transcript):
             if entry.step != number:
@@ -460,7 +460,7 @@ class _EpisodeCheck:
         self, entry: TranscriptEntry, step: Record | None, retraced: Iterator[Entry]
     ) -> str | None:
         """Return the difference between a recorded step (its conversation and record) and the next
-        replayed step; None if there is none.
+        replayed step; None if they are equal.
         """
         try:
             rerun = next(retraced, None)
@@ -537,7 +537,7 @@ def _card_problem(
     plugins: Plugins,
 ) -> str | None:
     """Return the difference between a card and the same card recomputed from its records; None if
-    there is none.
+    they are equal.
     """
     for name in folder.manifest.metrics:
         if name not in plugins.specs("metrics"):

@@ -1,7 +1,7 @@
 """Repair a source's tables and assemble them into a market snapshot.
 
 Tables with faults are refused unless the user names a repair that fixes them. Each repair fixes one
-kind of fault and returns the number of rows it changed; nothing else changes data.
+kind of fault and returns the number of rows it changed. Nothing but repairs changes data.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ Repair = Callable[[RawMarket], tuple[RawMarket, int]]
 
 
 def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop bars and members whose code belongs to no A-share board, or is not a valid symbol at its
+    """Drop bars and members whose code is neither on an A-share board nor a valid symbol at its
     venue.
     """
     known = {code for code in raw.codes if raw.fits_venue(code)}
@@ -75,8 +75,8 @@ def drop_unknown_codes(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop bars that no trading day can produce, or whose four prices are not all above zero. The
-    asset then has no bar on that day.
+    """Drop bars that are incomplete, have a price of zero or below, or could not occur on any
+    trading day. The asset then has no bar on that day.
     """
     table = raw.table
     is_bad = (
@@ -86,7 +86,7 @@ def drop_impossible(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Replace a missing high or low by the higher or lower of open and close."""
+    """Replace a missing high by the higher of open and close, and a missing low by the lower."""
     table = raw.table
     first = table["open"]
     last = table["close"]
@@ -106,7 +106,7 @@ def derive_high_low(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Round prices of A-shares to whole fen."""
+    """Round A-share prices to whole fen."""
     table = raw.table
     in_fen = raw.in_fen[raw.table.column]
     columns: dict[str, FloatArray] = {}
@@ -120,8 +120,8 @@ def round_prices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def fill_factor(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Replace factors that are missing or not positive by the code's last valid factor before them,
-    or by its first valid factor after them if there is no earlier one.
+    """Replace each missing or non-positive factor by the code's previous valid factor. Without an
+    earlier one, use the code's first valid factor.
     """
     if not raw.has_factor:
         return raw, 0
@@ -146,7 +146,7 @@ def fill_amount(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _with_columns(raw: RawMarket, columns: Mapping[str, FloatArray]) -> RawMarket:
-    """Replace columns; the new values are in the order of the sorted table."""
+    """Replace columns of the bars; new values are in the row order of the sorted table."""
     in_source = {name: raw.table.in_source(column) for name, column in columns.items()}
     return dataclasses.replace(raw, bars=raw.bars.assign(**in_source))
 
@@ -175,8 +175,8 @@ def resolve_overlaps(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Forward-fill the index level on days with bars but without a level. Days before the first
-    level stay empty.
+    """Forward-fill the index level on days that have bars but no level. Days before the first level
+    stay empty.
     """
     days = raw.table.days
     tables = []
@@ -185,12 +185,14 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
     for code, group in raw.indices.groupby("code", sort=True):
         known = group[(group["close"] > 0) & np.isfinite(group["close"])]
         if known["date"].duplicated().any():
-            tables.append(group)  # contradicting rows are a different fault, with its own repairs
+            # contradictory rows are a different fault, with repairs of its own
+            tables.append(group)
             continue
 
         levels = known.set_index("date")["close"].sort_index()
         trading_days = pd.DatetimeIndex(days)
-        # An index may also have levels on other days; the last of these fills the next trading day.
+        # An index may also have levels on days without bars; the last of these fills the next
+        # trading day.
         all_days = levels.reindex(levels.index.union(trading_days)).ffill()
         daily = all_days.reindex(trading_days).dropna()
 
@@ -205,8 +207,8 @@ def fill_indices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def accept_member_count(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Accept a universe whose size differs much from its index's; return the number of days with
-    such a size.
+    """Accept a universe whose size differs considerably from the size of its index. Return the
+    number of days with such a difference.
     """
     for finding in check(raw):
         if finding.rule == "member_count_far":
@@ -257,7 +259,7 @@ _UNITS = {
 
 def apply_repairs(raw: RawMarket, names: Sequence[str]) -> RawMarket:
     """Apply repairs, and record each one that changed something, with its count. Raises UsageError
-    on an unknown name.
+    if a name is unknown.
     """
     for name in names:
         if name not in REPAIRS:
@@ -286,17 +288,17 @@ _MADE_BY_REPAIRS = frozenset({"split_like_moves", "implausible_returns", "units_
 _WAYS = re.compile(r"; |, or |(?:,| or) (?=--repair)")
 
 
-#: in CNY: single-precision prices differ from whole fen by less than this, and are rounded
+#: in CNY: single-precision prices within this distance of whole fen are rounded
 _NOISE = 2e-4
 
 
-@np.errstate(invalid="ignore")  # infinite prices are dropped or refused
+@np.errstate(invalid="ignore")  # infinite prices have been dropped or refused
 def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
     """Build a snapshot without an id.
 
-    Its days are those with bars; its assets are all codes with bars and all members. A row without
-    trades gets NaN prices and volume 0; a missing row gets NaN in all fields. Raises DataError on
-    faults that would silently change results, UsageError on an unknown repair.
+    The snapshot has every day with bars, and every code that has bars or was a member. A row
+    without trades gets NaN prices and volume 0; a missing row gets NaN in all fields. Raises
+    DataError if a fault would silently change results, UsageError if a repair is unknown.
 
     Example:
         assemble(raw).codes  # ('000001.SZ', '600519.SH', '688981.SH')
@@ -354,7 +356,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
 
 
 def _price_limits(raw: RawMarket) -> PriceLimits:
-    """Return the source's price limits as [T, N] arrays over the snapshot's days and codes."""
+    """Return the source's price limits as [T, N] arrays for the snapshot's days and codes."""
     table = raw.table
     columns = _snapshot_columns(raw)[table.column]
     shape = (len(table.days), len(raw.codes))
@@ -381,8 +383,8 @@ def _price_limits(raw: RawMarket) -> PriceLimits:
 
 
 def _quotes(raw: RawMarket) -> Quotes:
-    """Return the source's quotes as [T, N] arrays; no quotes if the source never has both bid and
-    ask.
+    """Return the source's quotes as [T, N] arrays. If the source never has both bid and ask, return
+    no quotes.
     """
     table = raw.table
     columns = _snapshot_columns(raw)[table.column]
@@ -395,7 +397,7 @@ def _quotes(raw: RawMarket) -> Quotes:
 
 
 def listed_codes(codes: Sequence[str], most: int = 8) -> str:
-    """Return codes as one text, truncated after `most` codes."""
+    """Join codes to one string, cut after `most` codes."""
     listed = ", ".join(codes[:most])
     if len(codes) > most:
         listed = f"{listed} and {len(codes) - most} more"
@@ -414,9 +416,9 @@ def _spells(raw: RawMarket) -> Iterator[NameSpell]:
 
 
 def with_repairs_that_work(raw: RawMarket, findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings that advise only repairs that work. Each repair of an error is tried. A
-    repair that leaves the fault, or more of another fault than its alternatives, is mentioned with
-    what it leaves.
+    """Return the findings, advising only repairs that work. Each repair suggested for an error is
+    tried. If it leaves the fault, or causes more of another fault than its alternatives do, the
+    advice is replaced by a note on what it leaves.
     """
     before = {finding.rule: finding for finding in findings}
     judged = []
@@ -435,8 +437,8 @@ def with_repairs_that_work(raw: RawMarket, findings: Sequence[Finding]) -> list[
 
 
 def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
-    """Return the faults that remain after a repair, by kind: errors, and moves that a wrong repair
-    causes.
+    """Return the faults that remain after a repair, by kind: errors, and price moves that a wrong
+    repair causes.
     """
     try:
         after = check(apply_repairs(raw, [repair]))
@@ -452,8 +454,9 @@ def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
 def _worse(
     faults: Mapping[str, Finding], finding: Finding, others: Sequence[Mapping[str, Finding]]
 ) -> str:
-    """Return the first fault of a finding that remains, or that is more frequent than without the
-    repair and with each other repair; empty if there is none.
+    """Return the first fault that counts against a repair; empty if there is none. Either the fault
+    of the finding remains, or another fault is more frequent than without the repair and than with
+    each alternative repair.
     """
     for kind, fault in faults.items():
         least = min(other[kind].count if kind in other else 0 for other in others)
@@ -464,8 +467,8 @@ def _worse(
 
 
 def _without_repair(finding: Finding, name: str, left: str) -> Finding:
-    """Return the finding without the advice to use a repair, and with the fault that the repair
-    would leave.
+    """Return the finding without its advice to use a repair. Instead, the fix names the fault that
+    the repair would leave.
     """
     ways = [way for way in _WAYS.split(finding.fix) if f"--repair {name}" not in way]
     ways = ways or ["no option helps: correct the file"]
@@ -475,8 +478,8 @@ def _without_repair(finding: Finding, name: str, left: str) -> Finding:
 
 
 def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
-    """Raise DataError if there are errors, listing each rule with its count, first example and the
-    repairs that work.
+    """Raise DataError if any finding is an error. The message lists each rule with its count, its
+    first example and the repairs that work.
     """
     errors = [finding for finding in findings if finding.level == "error"]
     if not errors:
@@ -497,15 +500,15 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
 
 
 def _snapshot_columns(raw: RawMarket) -> IntArray:
-    """[codes of the table] column of each code in the snapshot, which also has members without
-    bars.
+    """Return the snapshot column of each code of the table: [codes of the table]. The snapshot also
+    has members without bars.
     """
     column_of = {code: column for column, code in enumerate(raw.codes)}
     return np.array([column_of[code] for code in raw.table.codes], dtype=np.int64)
 
 
 def _grids(raw: RawMarket) -> dict[str, Any]:
-    """[T, N] arrays of the bar fields."""
+    """Return the bar fields as [T, N] arrays."""
     table = raw.table
     columns = _snapshot_columns(raw)
     grids = {name: np.full((len(table.days), len(raw.codes)), np.nan) for name in BAR_FIELDS}
@@ -519,8 +522,8 @@ def _grids(raw: RawMarket) -> dict[str, Any]:
 
 
 def _clean_values(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
-    """[rows] values of a field: noisy prices are rounded to fen; suspended rows get NaN, or volume
-    0.
+    """Return the values of a field, [rows]: noisy prices are rounded to fen, and suspended rows get
+    NaN prices and volume 0.
     """
     values = part[name]
     if name == "factor":
@@ -536,8 +539,8 @@ def _clean_values(raw: RawMarket, part: BarTable, name: str) -> FloatArray:
 
 
 def _fill_factor(grid: FloatArray, has_factor: bool) -> None:
-    """Replace missing factors by the asset's last known factor, and by 1.0 before its first. If the
-    source has no factors, all become 1.0.
+    """Replace missing factors by the asset's last known factor, or by 1.0 before the first known
+    factor. If the source has no factors, all become 1.0.
     """
     last = np.ones(grid.shape[1])
     for row in grid:

@@ -1,1 +1,1 @@
-"""Checks of market data: each finds one kind of fault, and some can repair it."""
+"""Checks of market data. Each finds one kind of fault; some of these can be repaired."""

@@ -1,8 +1,9 @@
 """Adjustment factors that contradict prices: jumps that the price does not follow, and factors that
 divide rather than multiply.
 
-At a split or dividend the price moves in the opposite direction to the factor. If a factor restarts
-after a halt or in the next file, or is wrong on single days, it jumps while the price does not.
+At a split or dividend the price moves in the opposite direction to the factor. If the factor
+restarts after a halt or in the next file, or is wrong on isolated days, it jumps while the price
+does not.
 """
 
 from __future__ import annotations
@@ -16,43 +17,47 @@ import pandas as pd
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import BarTable, IntArray, RawMarket
 
-_SMALLEST = 0.01  # |log| of the smallest jump examined: rounding and small dividends are below it
+_SMALLEST = 0.01  # |log| of the smallest jump examined: rounding and small dividends stay below it
 _FALL = 0.015  # |log| of the smallest fall examined: vendors' corrections are smaller
-_FALL_NOISE = 3.0  # multiple of the usual overnight move: minimum mismatch with a falling factor
+# minimum mismatch for a falling factor, as a multiple of the usual overnight move
+_FALL_NOISE = 3.0
 _RISE_NOISE = 8.0
 _RISE = 0.15  # |log| of a factor rise that the price must follow if there is no price limit
-_BEYOND = 1.1  # multiple of the daily limit that no adjusted price move exceeds
+_BEYOND = 1.1  # no adjusted price move exceeds this multiple of the daily limit
 _QUIET = 0.005  # minimum usual overnight move
 _MAX_OF_ONE = 50.0  # cap on the log-likelihood ratio of a single jump
-_KNOWN = 2  # minimum days with an unchanged factor to estimate the usual move
-_SPIKE = 5  # maximum bars that a temporary jump of the factor lasts
-_SAME = 1e-6  # tolerance, in logs, for the factor being back at its old value
-_SOME = 3.0  # log-likelihood ratio above which a code is counted
-_CODES = 5  # minimum codes with an inverse factor for the whole market to be judged inverse
-_SPLIT = 0.25  # |log| of a jump that may be a split: 3 for 2 is 0.41
-_STEP_SLACK = 0.1  # log: tolerance for the price step that matches a split
-_NEAR_BARS = 20  # bars on each side of a jump that are searched for its price step
+_KNOWN = 2  # minimum days with an unchanged factor for estimating the usual move
+_SPIKE = 5  # maximum duration of a temporary factor jump, in bars
+_SAME = 1e-6  # tolerance, in logs, for a factor that has returned to its old value
+_SOME = 3.0  # a code is counted above this log-likelihood ratio
+_CODES = 5  # minimum codes with an inverse factor for judging the whole market inverse
+_SPLIT = 0.25  # |log| of the smallest jump that may be a split: 3-for-2 is 0.41
+_STEP_SLACK = 0.1  # tolerance, in logs, for the price step that matches a split
+_NEAR_BARS = 20  # bars on each side of a jump in which its price step is searched
 _ENOUGH = 12.0  # log-likelihood ratio from which a factor counts as inverse
 
 
 @dataclass(frozen=True)
 class FactorFaults:
-    """Faults in a market's factors, as revealed by its prices; arrays are [rows]."""
+    """Faults in a market's adjustment factors, as revealed by its prices; arrays are [rows]."""
 
-    jump: BoolArray  #: the factor jumps since the last bar with trade; the price does not
-    inverse: BoolArray  #: bars of codes whose prices move with the factor, not opposite to it
+    jump: BoolArray  #: the factor has jumped since the last bar with trades; the price has not
+    #: bars of codes whose prices move with the factor rather than opposite to it
+    inverse: BoolArray
 
 
 @dataclass(frozen=True)
 class _BarPairs:
-    """Bars with trades, each paired with the previous such bar of its code; arrays are [pairs]."""
+    """Bars with trades, each paired with the same code's previous bar with trades; arrays are
+    [pairs].
+    """
 
     now: IntArray  #: row of the bar
     before: IntArray  #: row of the previous bar
     column: IntArray  #: column of the code
-    step: FloatArray  #: log of the factor over the previous factor
-    opened: FloatArray  #: log of the open over the previous close
-    closed: FloatArray  #: log of the close over the previous close
+    step: FloatArray  #: log of this bar's factor over the previous bar's factor
+    opened: FloatArray  #: log of this bar's open over the previous bar's close
+    closed: FloatArray  #: log of this bar's close over the previous bar's close
 
 
 @np.errstate(divide="ignore", invalid="ignore")
@@ -81,8 +86,8 @@ def factor_faults(raw: RawMarket) -> FactorFaults:
 
 
 def last_bars(table: BarTable) -> tuple[IntArray, IntArray]:
-    """Return the rows of bars with trades, a close and a factor, and the row of the previous such
-    bar of the same code.
+    """Return the rows of bars that have trades, a close and a factor. For each of them, also return
+    the row of the same code's previous bar of this kind.
     """
     factor = table["factor"]
     close = table["close"]
@@ -93,9 +98,10 @@ def last_bars(table: BarTable) -> tuple[IntArray, IntArray]:
 
 
 def price_steps_near(table: BarTable, jump: BoolArray) -> dict[int, tuple[int, int]]:
-    """Map the row of each large factor jump to the row of a nearby bar, and the row before it, at
-    which the price moves by the same size in the opposite direction while the factor stays
-    constant: the split is dated away from its price step.
+    """Find splits that are dated away from their price steps. Each large factor jump maps to a
+    nearby bar at which the price moves by the same size in the opposite direction while the factor
+    stays constant. Keys are rows of jumps; values are the row of the nearby bar and the row before
+    it.
     """
     now, before = last_bars(table)
     moves = np.log(table["close"][now] / table["close"][before])
@@ -130,7 +136,9 @@ def _bar_pairs(table: BarTable) -> _BarPairs:
 
 
 def _usual_move(pairs: _BarPairs, size: int) -> FloatArray:
-    """[pairs] usual overnight move of the code while its factor is constant; NaN if not known."""
+    """Return each code's usual overnight move while its factor is constant: [pairs]; NaN if not
+    known.
+    """
     is_quiet = np.abs(pairs.step) < _SMALLEST
     own = pd.Series(np.where(is_quiet, np.abs(pairs.opened), np.nan)).groupby(pairs.column)
     usual = own.median().where(own.count() >= _KNOWN).reindex(range(size))
@@ -140,7 +148,7 @@ def _usual_move(pairs: _BarPairs, size: int) -> FloatArray:
 
 
 def _is_unexplained(pairs: _BarPairs, limits: FloatArray, noise: FloatArray) -> BoolArray:
-    """[pairs] whether the factor jumps while the price moves as if it had not."""
+    """Return whether the factor jumps while the price moves as if it had not: [pairs]."""
     step = pairs.step
     opened = pairs.opened
     is_nearer = np.abs(opened) < np.abs(opened + step)  # closer to no split than to this split
@@ -164,8 +172,8 @@ def _with_returns(
     column: IntArray,
     level: FloatArray,
 ) -> BoolArray:
-    """[pairs] jumps, each with the jump that returns the factor to its old value within a few
-    bars.
+    """Return the given jumps, and each jump that returns the factor to its old value within a few
+    bars: [pairs].
     """
     before = np.append(0.0, level[:-1])
     whole = jump.copy()
@@ -181,16 +189,17 @@ def _with_returns(
 
 
 def _evidence_of_inverse(pairs: _BarPairs, noise: FloatArray, size: int) -> FloatArray:
-    """[2, codes] log-likelihood ratios for an inverse factor, i.e. one by which prices are divided.
+    """Return log-likelihood ratios for an inverse factor, one by which prices are divided: [2,
+    codes].
 
-    The alternatives are a factor that multiplies prices, and a factor that prices do not follow.
-    Moves are assumed normal; the contribution of each jump is capped.
+    The two alternatives are a factor that multiplies prices, and a factor that prices do not
+    follow. Moves are assumed normal; the contribution of each jump is capped.
     """
     move = pairs.opened
     step = pairs.step
     jumps = (np.abs(step) > _SMALLEST) & np.isfinite(noise)
     nearest = np.minimum(np.abs(move - step), np.abs(move + step))
-    moved = nearest < np.abs(move)  # moved unlike on other days
+    moved = nearest < np.abs(move)  # moved differently than on other days
     ratios = (
         np.where(jumps & moved, 2 * move * step / noise**2, 0.0),
         np.where(jumps, (2 * move * step - step**2) / (2 * noise**2), 0.0),
@@ -201,8 +210,8 @@ def _evidence_of_inverse(pairs: _BarPairs, noise: FloatArray, size: int) -> Floa
 
 
 def _inverse_codes(evidence: FloatArray) -> BoolArray:
-    """[codes] whether prices move with the factor: for individual codes, or for nearly the whole
-    market.
+    """Return whether a code's prices move with the factor: [codes]. The judgement is by code or, if
+    the evidence is strong enough, for nearly the whole market.
     """
     against_right, against_none = evidence
     sides = [int((against_right * sign > _SOME).sum()) for sign in (1, -1)]
@@ -217,8 +226,8 @@ def _inverse_codes(evidence: FloatArray) -> BoolArray:
 
 
 def chain_factor(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Remove factor jumps that the price does not follow: later factors continue from the earlier
-    value.
+    """Remove factor jumps that the price does not follow. After a removed jump, the factor
+    continues from its earlier value.
     """
     if not raw.has_factor:
         return raw, 0
@@ -261,7 +270,7 @@ def invert_factor(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def factor_of_one(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Set the factor to 1 on all days for codes that never have a factor."""
+    """Set the factor to 1 on all days for codes that never have a valid factor."""
     if not raw.has_factor:
         return raw, 0
 
@@ -274,7 +283,7 @@ def factor_of_one(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def without_factor(raw: RawMarket) -> BoolArray:
-    """[codes of the table] whether the code trades but never has a factor above zero."""
+    """Return whether a code trades but never has a factor above zero: [codes of the table]."""
     table = raw.table
     factor = table["factor"]
     size = len(table.codes)

@@ -1,4 +1,4 @@
-"""Advice on codes that are not A-shares: an option is suggested only if it fits every code."""
+"""Advice on codes that are not A-shares. An option is suggested only if it fits every code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VENUES = {"us_equity": _US, "crypto_spot": _PAIR}
 
 
 def advice_on_codes(unknown: Sequence[str]) -> str:
-    """Return advice for a source without any A-share code: dropping all codes would leave
+    """Return advice for a source without any A-share code, where dropping unknown codes would leave
     no data.
     """
     venues = {_venue_of(code) for code in unknown}
@@ -40,7 +40,7 @@ def advice_on_codes(unknown: Sequence[str]) -> str:
 
 
 def _venue_of(code: str) -> str:
-    """Return the built-in venue whose symbol format matches a code; empty if none matches."""
+    """Return the built-in venue whose symbol format matches a code; empty if none does."""
     for venue, form in _VENUES.items():
         if re.fullmatch(form, code, re.IGNORECASE):
             return venue

@@ -29,8 +29,8 @@ def check_documents(raw: RawMarket) -> Iterator[Finding]:
 
 
 def check_minutes(raw: RawMarket) -> Iterator[Finding]:
-    """Check intraday bars against each other and against the daily bars; their days are local dates
-    in the time zone of their venue.
+    """Check intraday bars against each other and against the daily bars. An intraday bar belongs to
+    the local date in its venue's time zone.
     """
     if not raw.minutes:
         return

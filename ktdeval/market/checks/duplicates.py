@@ -1,5 +1,5 @@
-"""Rows with the same code and day: identical rows, and differing rows, which only a repair
-drops.
+"""Rows with the same code and day. Identical rows can be told from differing rows, which are
+dropped only by a repair.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ktdeval.market.snapshots.minutes import MINUTE_FIELDS, MinuteBars
 from ktdeval.market.snapshots.snapshot import BAR_FIELDS, BoolArray
 from ktdeval.market.sources.raw_tables import BarTable, RawMarket
 
-_PLACES = "places"  # table attribute: its files, each with number of rows and first line
+_PLACES = "places"  # table attribute: for each source file, its name, number of rows and first line
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class RepeatedRows:
     same: BoolArray  #: equal to an earlier row with the same key
     differing: BoolArray  #: different from an earlier row with the same key
     first: BoolArray  #: the first row of a key whose rows differ
-    last: BoolArray  #: the last row of such a key
+    last: BoolArray  #: the last row of a key whose rows differ
 
 
 def bar_repeats(raw: RawMarket) -> RepeatedRows:
-    """Find repeated bars, in the order of their table."""
+    """Find repeated bars, in table order."""
     table = raw.table
     again = table.find_duplicates()
     shared = np.flatnonzero(again | np.append(again[1:], False))
@@ -54,14 +54,14 @@ def _bar_fields(table: BarTable) -> list[str]:
 
 
 def index_repeats(raw: RawMarket) -> RepeatedRows:
-    """Find repeated index levels, in the order of their rows."""
+    """Find repeated index levels, in row order."""
     rows = raw.indices[["date", "code", "close"]].reset_index(drop=True)
     shared = np.flatnonzero(rows.duplicated(["date", "code"], keep=False))
     return _repeats(len(rows), shared, rows.iloc[shared], ["date", "code"])
 
 
 def minute_repeats(raw: RawMarket) -> RepeatedRows:
-    """Find repeated intraday bars, in their order."""
+    """Find repeated intraday bars, in row order."""
     rows = raw.minutes.rows
     keys = rows[["asset", "ends_at"]]
     again = np.zeros(0, dtype=np.bool_)
@@ -74,7 +74,7 @@ def minute_repeats(raw: RawMarket) -> RepeatedRows:
 
 
 def _repeats(size: int, shared: np.ndarray, rows: pd.DataFrame, key: list[str]) -> RepeatedRows:
-    """Compare rows that share their key with another row. `shared`: their row numbers."""
+    """Compare rows that share their key with another row. `shared`: row numbers of these rows."""
     names = ("same", "differing", "first", "last")
     masks = {name: np.zeros(size, dtype=np.bool_) for name in names}
     if len(shared):
@@ -105,14 +105,15 @@ def differing_keys(repeats: RepeatedRows) -> Iterator[tuple[int, int]]:
 def with_places(table: pd.DataFrame, files: list[tuple[str, int, int]]) -> pd.DataFrame:
     """Return a table that records which lines of which files its rows come from.
 
-    `files`: name, number of rows, and line of the first one (0 if it is not a text file).
+    `files`: for each file, its name, its number of rows, and the line of its first row (0 for a
+    file that is not text).
     """
     table.attrs[_PLACES] = files
     return table
 
 
 def place(table: pd.DataFrame, position: int) -> str:
-    """Return the origin of a row, such as `line 5 of bars.csv`, as far as known."""
+    """Return the origin of a row, such as `line 5 of bars.csv`, as far as it is known."""
     number = int(table.index[position])
     for name, count, first in table.attrs.get(_PLACES, ()):
         if number >= count:
@@ -128,7 +129,7 @@ def place(table: pd.DataFrame, position: int) -> str:
 
 def bar_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
     """Yield, for each code and day with differing rows, both rows with their values."""
-    if not repeats.first.any():  # skips the sort, which is slow
+    if not repeats.first.any():  # avoids the sort, which is slow
         return
 
     table = raw.table
@@ -166,7 +167,8 @@ def minute_examples(raw: RawMarket, repeats: RepeatedRows) -> Iterator[str]:
 def _both(rows: Sequence[Mapping[Any, Any]], places: list[str], names: Sequence[str]) -> str:
     """Describe two rows, omitting fields that are missing in both.
 
-    Such as `line 2 of bars.csv has open 10, close 11; line 5 of bars.csv has open 10, close 12`.
+    For example, `line 2 of bars.csv has open 10, close 11; line 5 of bars.csv has open 10, close
+    12`.
     """
     shown = [name for name in names if any(row[name] == row[name] for row in rows)]
     parts = []
@@ -178,7 +180,7 @@ def _both(rows: Sequence[Mapping[Any, Any]], places: list[str], names: Sequence[
 
 
 def _by_key(rows: pd.DataFrame) -> np.ndarray:
-    """Return row numbers sorted by code and day; the sort is stable."""
+    """Return row numbers, stably sorted by code and day."""
     numbered = rows[["code", "date"]].reset_index(drop=True)
     return numbered.sort_values(["code", "date"], kind="stable").index.to_numpy()
 
@@ -241,8 +243,8 @@ def _without_rows(
     indices: BoolArray,
     minutes: BoolArray,
 ) -> tuple[RawMarket, int]:
-    """Return the market without the given rows, and their number; bars are in the order of their
-    table.
+    """Return the market without the given rows, and the number of rows dropped. `bars` is in table
+    order.
     """
     dropped = int(bars.sum() + indices.sum() + minutes.sum())
     if not dropped:

@@ -18,7 +18,7 @@ from ktdeval.values.findings import MAX_EXAMPLES, Finding, Level
 
 @cache
 def _words_by_rule() -> Mapping[str, Mapping[str, str]]:
-    """Return severity, repairs and message by rule."""
+    """Return each rule's severity, repairs and message."""
     return {row["rule"]: row for row in csv_rows(Path(__file__).with_name("findings.csv"))}
 
 
@@ -29,7 +29,9 @@ def finding_of(
     about: object = "",
     fix: str = "",
 ) -> Finding:
-    """Return a finding with the message of its rule; `about` and `fix` fill its placeholders."""
+    """Return a finding with the message for its rule; `about` and `fix` fill the message's
+    placeholders.
+    """
     words = _words_by_rule()[rule]
     return Finding(
         rule=rule,
@@ -43,6 +45,6 @@ def finding_of(
 
 
 def bars_finding(raw: RawMarket, rule: str, mask: BoolArray, fix: str = "") -> Finding:
-    """Return a finding about the bars selected by a mask, with the first of them as examples."""
+    """Return a finding about the bars that a mask selects; the first few serve as examples."""
     rows = np.flatnonzero(mask)
     return finding_of(rule, len(rows), (raw.table.label(int(row)) for row in rows), fix=fix)

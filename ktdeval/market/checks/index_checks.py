@@ -14,7 +14,7 @@ from ktdeval.values.findings import Finding
 
 
 def check_indices(raw: RawMarket) -> Iterator[Finding]:
-    """Find index rows that repeat or contradict each other, and days without a level."""
+    """Find repeated or contradictory index rows, and days without a level."""
     codes = raw.indices["code"].to_numpy(dtype=object)
     dates = as_days(raw.indices["date"])
     repeats = index_repeats(raw)
@@ -33,8 +33,8 @@ def check_indices(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _gap_fix(missing: DayArray, own: DayArray) -> str:
-    """Return the fix for days without an index level. Days before the first level can't be filled,
-    as there is no earlier level.
+    """Return the fix for days without an index level. Days before the first level can't be
+    filled.
     """
     if not len(own):
         return "no option helps: add index levels above zero to its file"

@@ -10,12 +10,12 @@ from ktdeval.market.checks.findings import bars_finding, finding_of
 from ktdeval.market.sources.raw_tables import RawMarket
 from ktdeval.values.findings import Finding
 
-_HALF_A_FEN = 0.0051  # a limit price is in whole fen, whatever the source's rounding
+_HALF_A_FEN = 0.0051  # a limit price is in whole fen, however the source rounds it
 
 
 def check_listings(raw: RawMarket) -> Iterator[Finding]:
-    """Find A-shares whose first bar is taken as their listing, and hence as the start of their days
-    without a price limit.
+    """Find A-shares whose first bar is taken as their listing day, and thus as the start of the
+    days without a price limit.
     """
     table = raw.table
     first_rows = table.row[table.new_code]
@@ -25,7 +25,7 @@ def check_listings(raw: RawMarket) -> Iterator[Finding]:
 
 
 def check_limit_prices(raw: RawMarket) -> Iterator[Finding]:
-    """Find bars outside the limit prices that the source gives for that day."""
+    """Find bars outside the source's limit prices for the day."""
     table = raw.table
     beyond = np.zeros(len(table.row), dtype=np.bool_)
     for name, price, sign in (("limit_up", "high", 1), ("limit_down", "low", -1)):

@@ -1,4 +1,4 @@
-"""Checks of a market's members: their intervals, their bars, and their number per day."""
+"""Checks of index members: membership intervals, bars, and the number of members per day."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ LOOKBACK_DAYS = 252
 that lacks prices there can't be traded or held then.
 """
 INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
-#: a universe whose size differs by more than this fraction is not the index's universe
+#: a universe whose size differs from the index's size by more than this fraction is not its
+#: universe
 FAR_FROM_NOMINAL = 0.1
 ACCEPT_MEMBER_COUNT = "accept_member_count"
 
 
 def check_member_intervals(raw: RawMarket) -> Iterator[Finding]:
-    """Find memberships that end before they begin, and overlapping memberships of an asset."""
+    """Find memberships that end before they begin, and overlapping memberships of the same
+    asset.
+    """
     members = raw.members.sort_values(["code", "first"], kind="stable")
     codes = members["code"].to_numpy(dtype=object)
     first = as_days(members["first"])
@@ -40,7 +43,7 @@ def check_member_intervals(raw: RawMarket) -> Iterator[Finding]:
 
 def check_members(raw: RawMarket) -> Iterator[Finding]:
     """Find members without prices, membership days outside an asset's bars, and days on which the
-    number of members differs from the index's.
+    number of members differs from the index size.
     """
     table = raw.table
     days = raw.table.days
@@ -93,8 +96,8 @@ def _spans(
 
 
 def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
-    """Find days on which an asset is a member before its first bar or after its last: not yet
-    listed, or delisted. Missing days between the two are `gaps`.
+    """Find days on which an asset is a member before its first bar (not yet listed) or after its
+    last (delisted). Missing days between these two bars are reported as `gaps`.
     """
     table = raw.table
     column_of = {code: column for column, code in enumerate(raw.codes)}

@@ -1,7 +1,7 @@
-"""Find faults in market data: each check counts one kind of fault and gives the first examples.
+"""Find faults in market data. Each check counts one kind of fault and gives the first examples.
 
-`check` takes tables as read from a source or, through `raw_from_snapshot`, a stored snapshot.
-Errors would silently change results, so `ktdeval.market.assembly` refuses them unless the user
+`check` takes the tables of a source or, through `raw_from_snapshot`, of a stored snapshot. Errors
+would silently change results. Therefore, `ktdeval.market.assembly` refuses them unless the user
 names a repair that fixes them.
 """
 
@@ -61,14 +61,14 @@ __all__ = [
     "raw_from_snapshot",
 ]
 
-UNLIMITED_DAYS = 5  #: a new listing trades its first five days without a price limit
-#: from this day ChiNext has a price limit of 20 %; before, 10 %
+UNLIMITED_DAYS = 5  #: a newly listed share trades its first five days without a price limit
+#: from this day, ChiNext has a price limit of 20 %; before, it was 10 %
 CHINEXT_REFORM = np.datetime64("2020-08-24")
-# in fen: error of single-precision prices from 1,000 on
+# in fen: rounding error of single-precision prices from 1,000 on
 _FEN_TOLERANCE = 0.02
 #: a close that changes by an integer ratio, within this relative tolerance, looks like a split
 SPLIT_TOLERANCE = 0.05
-_COARSE = 1e-3  # fraction by which rounding to a tick may change a price
+_COARSE = 1e-3  # maximum fraction by which rounding to a tick may change a price
 
 
 _NO_CODES = {
@@ -83,7 +83,7 @@ _NO_BARS = "no option helps: correct the prices in the file; without these rows 
 # Division warnings are off: zero volumes, zero factors and infinite prices are reported as faults.
 @np.errstate(divide="ignore", invalid="ignore")
 def check(raw: RawMarket) -> list[Finding]:
-    """Return the faults in a market's tables, errors first; an empty list if there are none."""
+    """Return the faults in a market's tables, errors first; empty if there are none."""
     findings: list[Finding] = []
     for find in _CHECKS:
         findings += [finding for finding in find(raw) if finding.count]
@@ -92,13 +92,13 @@ def check(raw: RawMarket) -> list[Finding]:
 
 
 def typical_price(table: BarTable) -> FloatArray:
-    """[rows] (high + low + close) / 3."""
+    """Return (high + low + close) / 3 for each bar: [rows]."""
     return np.asarray((table["high"] + table["low"] + table["close"]) / 3)
 
 
 def is_incomplete(raw: RawMarket) -> BoolArray:
-    """[rows] whether a traded bar lacks at least one of its four prices; for close-only assets,
-    whether it lacks the close.
+    """Return whether a bar with trades lacks any of its four prices: [rows]. In a close-only asset,
+    only the close is required.
     """
 
     def lacks_any(part: BarTable) -> BoolArray:
@@ -114,14 +114,14 @@ def is_incomplete(raw: RawMarket) -> BoolArray:
 
 
 def is_non_positive(table: BarTable) -> BoolArray:
-    """[rows] whether a traded bar has a price of zero or below."""
+    """Return whether a bar with trades has a price of zero or below: [rows]."""
     not_positive = [table[name] <= 0 for name in PRICE_FIELDS]
     return np.asarray(table.traded & np.any(not_positive, axis=0))
 
 
 def is_impossible(table: BarTable) -> BoolArray:
-    """[rows] whether no trading day can produce this bar: high below low, open or close outside
-    them, or a negative or infinite volume or amount.
+    """Return whether a bar could not occur on any trading day: [rows]. Its high is below its low,
+    its open or close is outside this range, or its volume or amount is negative or infinite.
     """
     high = table["high"]
     low = table["low"]
@@ -138,7 +138,7 @@ def is_impossible(table: BarTable) -> BoolArray:
 
 
 def _with_kind(code: str) -> str:
-    """Return a code, followed in brackets by the kind of security if its digits reveal it."""
+    """Return a code, followed in brackets by its kind of security if the digits reveal it."""
     kind = kind_of_security(code)
     if not kind:
         return code
@@ -146,7 +146,7 @@ def _with_kind(code: str) -> str:
 
 
 def _check_renumbering(raw: RawMarket) -> Iterator[Finding]:
-    """Find codes that end where another begins, as if an asset had been renumbered."""
+    """Find codes that end where another code begins, as if the asset had been renumbered."""
     pairs = [] if raw.synthetic else renumberings(raw)
     about = ""
     if pairs:
@@ -175,7 +175,7 @@ def _unknown_codes(raw: RawMarket) -> Iterator[Finding]:
 
     for finding in findings:
         if len(unknown) == len(raw.codes):
-            # The repair would drop all codes.
+            # Dropping unknown codes would drop all codes.
             fix = _NO_CODES.get(finding.rule) or advice_on_codes(of_boards)
             yield dataclasses.replace(finding, repairs=(), fix=fix)
         else:
@@ -217,8 +217,8 @@ def _wrong_bars(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _lacks_a_price(raw: RawMarket) -> BoolArray:
-    """[rows] whether a bar is incomplete and can't be completed because its open or close is
-    missing: a missing high or low is derived from these two.
+    """Return whether a bar is incomplete beyond repair: [rows]. A missing high or low can be
+    derived from open and close; a missing open or close cannot.
     """
     table = raw.table
     ends = table.judge_parts(lambda part: ~np.isfinite(part["open"]) | ~np.isfinite(part["close"]))
@@ -275,7 +275,7 @@ def _amount_fix(fillable: int, missing: int) -> str:
 
 
 def _check_units(raw: RawMarket) -> Iterator[Finding]:
-    """Find volumes and amounts whose quotient is not a price within the day's range."""
+    """Find bars whose amount / volume is not a price within the day's range."""
     faults = unit_faults(raw)
     yield bars_finding(raw, "turnover_rate", faults.rate)
     yield bars_finding(raw, "amount_repeats_volume", faults.repeated)
@@ -293,7 +293,7 @@ def _check_units(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _check_volume(raw: RawMarket) -> Iterator[Finding]:
-    """Find assets whose volumes are not whole shares, and report how the import interpreted
+    """Find assets whose volumes are not in whole shares, and report how the import interpreted
     volumes.
     """
     table = raw.table
@@ -304,7 +304,7 @@ def _check_volume(raw: RawMarket) -> Iterator[Finding]:
 
     kinds = [raw.instrument(code).kind for code in table.codes]
     is_coin = np.array([kind == "crypto" for kind in kinds], dtype=np.bool_)
-    # Per asset: isolated fractional volumes among whole ones are not reported.
+    # Judged per asset: isolated fractional volumes among whole ones are not reported.
     is_fractional = (whole < MOSTLY_WHOLE * small) & ~is_coin
     is_odd = np.isfinite(volume) & (np.round(volume) != volume)
 
@@ -355,8 +355,8 @@ def _jumps_finding(raw: RawMarket, jump: BoolArray) -> Finding:
 
 
 def _jumps(raw: RawMarket, jump: BoolArray, steps: Mapping[int, tuple[int, int]]) -> Iterator[str]:
-    """Yield each jump as `600519.SH 2024-01-04: factor 1.12 to 1, close 10.2 to 10.1`, with the day
-    of its price step if that is a different day.
+    """Yield each jump as `600519.SH 2024-01-04: factor 1.12 to 1, close 10.2 to 10.1`. If the price
+    step is on another day, its day is added.
     """
     if not jump.any():
         return
@@ -381,8 +381,8 @@ def _jumps(raw: RawMarket, jump: BoolArray, steps: Mapping[int, tuple[int, int]]
 
 
 def _check_returns(raw: RawMarket) -> Iterator[Finding]:
-    """Find moves that hint at a wrong factor or price: beyond the price limit or, for stocks
-    without a limit, by an integer ratio as at a split.
+    """Find moves that hint at a wrong factor or price: moves beyond the price limit or, for stocks
+    without a limit, moves by an integer ratio, as at a split.
     """
     table = raw.table
     limits = raw.daily_limits
@@ -405,7 +405,7 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
         asset = column[1:]
         is_same = asset == column[:-1]
 
-        # Bars since the asset's first bar, because a new listing has no price limit.
+        # Counts bars since the asset's first bar, because a newly listed share has no price limit.
         age = np.arange(len(rows)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
         move = np.abs(later / earlier - 1)
         is_wild = (age[1:] >= UNLIMITED_DAYS) & (move > limits[asset] * 1.5)
@@ -429,8 +429,8 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _named_otherwise(raw: RawMarket) -> BoolArray:
-    """[rows] moves that another check reports: into prices in another unit, back from them, or to
-    another company.
+    """Return whether a bar's move is reported by another check: [rows]. The price changes to
+    another unit or back, or another company begins.
     """
     scales = price_scales(raw)
     named = np.zeros(len(scales), dtype=np.bool_)
@@ -445,8 +445,8 @@ def _named_otherwise(raw: RawMarket) -> BoolArray:
 
 
 def _check_names(raw: RawMarket) -> Iterator[Finding]:
-    """Find facts that the source gives for one date only, so that tasks that show names would
-    reveal later years, and dated names that contradict each other.
+    """Find dated names that contradict each other, and facts that the source gives for one date
+    only. A task that shows such a fact would reveal later years.
     """
     if not raw.synthetic:
         yield from _check_facts_of_one_day(raw)
@@ -485,7 +485,7 @@ def _check_facts_of_one_day(raw: RawMarket) -> Iterator[Finding]:
         without = sorted(set(raw.codes).difference(classified))
     yield finding_of("assets_without_industry", len(without), without)
 
-    # The snapshot has one limit per board, today's.
+    # The snapshot has one limit per board: the current one.
     early = int((raw.table.days < CHINEXT_REFORM).sum())
     has_chinext = any(code.startswith("30") and raw.venue(code).has_boards for code in raw.codes)
     yield finding_of("limits_of_later_years", early if has_chinext else 0)

@@ -1,4 +1,4 @@
-"""Checks and a repair for the quotes in a source."""
+"""Checks of a source's quotes, and a repair."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ktdeval.market.sources.raw_tables import RawMarket
 from ktdeval.values.findings import Finding
 
 _OUTSIDE = 0.1  # fraction by which the close may lie outside bid and ask
-_FAR = 2.0  # a bid below the close divided by this, or an ask above the close times this, is far
+_FAR = 2.0  # far: a bid below the close divided by this, or an ask above the close times this
 
 
 @dataclass(frozen=True)
 class QuoteFaults:
-    """Faults in a source's quotes on days with trades, each [rows]."""
+    """Faults in a source's quotes on days with trades; arrays are [rows]."""
 
     impossible: BoolArray
     one_sided: BoolArray
@@ -28,7 +28,7 @@ class QuoteFaults:
 
 
 def source_quotes(raw: RawMarket) -> tuple[FloatArray, FloatArray] | None:
-    """[rows] bids and asks in the order of the sorted table; None if the source has no quotes."""
+    """Return bids and asks, [rows] of the sorted table; None if the source has no quotes."""
     table = raw.table
     if not table.quotes:
         return None
@@ -63,7 +63,7 @@ def quote_faults(raw: RawMarket) -> QuoteFaults | None:
 
 
 def drop_quotes(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Remove quotes that are impossible, or far from that day's close."""
+    """Remove quotes that are impossible or far from the same day's close."""
     faults = quote_faults(raw)
     quotes = source_quotes(raw)
     if faults is None or quotes is None:
@@ -78,8 +78,8 @@ def drop_quotes(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def quotes_of_days(raw: RawMarket) -> Iterator[tuple[str, FloatArray]]:
-    """Yield name and values of a source's quotes, [rows] of the sorted table; NaN on days without
-    trades, whose quotes date from an earlier day.
+    """Yield each quote field's name and its values, [rows] of the sorted table. Values are NaN on
+    days without trades, when quotes date from an earlier day.
     """
     quotes = source_quotes(raw)
     if quotes is None:
@@ -90,8 +90,8 @@ def quotes_of_days(raw: RawMarket) -> Iterator[tuple[str, FloatArray]]:
 
 
 def check_quotes(raw: RawMarket) -> Iterator[Finding]:
-    """Find quotes that are impossible in any market or far from the close, and days with only one
-    side.
+    """Find quotes that are impossible in any market or far from the close, and days with only a bid
+    or only an ask.
     """
     faults = quote_faults(raw)
     if faults is not None:

@@ -1,5 +1,5 @@
 """Assets that continue under another code: one code ends where another begins, at a price that
-continues the first one's.
+continues the old code's prices.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import numpy as np
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.market.sources.raw_tables import BarTable, IntArray, RawMarket
 
-_LONGEST_GAP = 10  # maximum trading days between the two codes of an asset in Beijing
+_LONGEST_GAP = 10  # maximum trading days between an asset's two codes in Beijing
 _LIMIT_OF_BEIJING = 0.3  # daily price limit in Beijing
-_NEAR = 0.1  # a close that differs by more belongs to another asset
-_NEW_IN_BEIJING = "92"  # prefix of codes since October 2025; they keep the old last three digits
+_NEAR = 0.1  # if the closes differ by more, the new code is another asset
+# prefix of Beijing codes since October 2025; their last three digits are unchanged
+_NEW_IN_BEIJING = "92"
 
 
 @dataclass(frozen=True)
 class Renumbering:
-    """Two codes that look like one asset."""
+    """Two codes that look like the same asset."""
 
     former: str
     last: str  #: ISO day of the old code's last bar
@@ -34,7 +35,7 @@ class Renumbering:
 
 @dataclass(frozen=True)
 class _CodeLives:
-    """Days on which the codes of a table begin and end, and the closes on them."""
+    """First and last days of the codes in a table, with the closes on these days."""
 
     first: IntArray  #: [codes] row of the first day with trades
     last: IntArray
@@ -43,7 +44,7 @@ class _CodeLives:
 
 
 def renumberings(raw: RawMarket) -> list[Renumbering]:
-    """Return pairs of codes that look like one asset but are two assets in the tables, sorted by
+    """Return pairs of codes that look like one asset but appear as two in the tables, sorted by
     code.
     """
     table = raw.table
@@ -86,7 +87,7 @@ def _lives(table: BarTable) -> _CodeLives:
 
 
 def _successor_pairs(raw: RawMarket, lives: _CodeLives) -> Iterator[tuple[int, int]]:
-    """Yield pairs of code columns where the first code ends as the second begins."""
+    """Yield pairs of code columns in which the second code begins where the first one ends."""
     table = raw.table
     ended = np.flatnonzero((lives.last >= 0) & (lives.last < len(table.days) - 1))
     begun = np.flatnonzero(lives.first > 0)
@@ -99,7 +100,7 @@ def _successor_pairs(raw: RawMarket, lives: _CodeLives) -> Iterator[tuple[int, i
 
 
 def _goes_on(raw: RawMarket, lives: _CodeLives, old: int, new: int) -> bool:
-    """Return whether the second code looks like the first asset's new code."""
+    """Return whether the second code looks like a new code for the first code's asset."""
     former = raw.table.codes[old]
     code = raw.table.codes[new]
     move = abs(lives.first_close[new] / lives.last_close[old] - 1)

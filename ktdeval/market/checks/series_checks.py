@@ -1,8 +1,8 @@
-"""Series that break midway: another company under a ticker, prices in another unit for some days,
-volumes in another unit from some day on, weekly bars among daily ones. Each code is compared with
-its own history, so that a single odd code among many is found.
+"""Series that break midway: another company under the same ticker, prices in another unit for some
+days, volumes in another unit from some day on, or weekly bars among daily ones. Each code is
+compared with its own history, so that a single odd code among many is found.
 
-Amounts are not needed; where they are known, `unit_checks` uses them to check units.
+These checks do not need amounts. Where amounts are known, `unit_checks` uses them to check units.
 """
 
 from __future__ import annotations
@@ -28,28 +28,30 @@ from ktdeval.market.sources.raw_tables import (
 from ktdeval.values.findings import Finding
 
 ACCEPT_BREAKS = "accept_breaks"
-_LONG_GAP = 60  # sessions without a bar
-_FAR = 4.0  # standard deviations of the code's own moves
+_LONG_GAP = 60  # minimum length of a long gap, in sessions without a bar
+_FAR = 4.0  # a far move, in standard deviations of the code's own moves
 _MIN_MOVE = np.log10(1.5)  # minimum move over a long gap
-_MAD = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
-_STEP = np.log10(5.0)  # smaller daily moves are not a power of ten
-_NEAR_POWER = (0.06, 0.15)  # minimum and maximum distance, in log10, of a step from a power of ten
-_WILD = 0.25  # fraction of a code's moves that are neither small nor near a power of ten
-_WHOLE_BAR = 3.0  # open, high and low of a bar are within this factor of its close
+# ratio of a normal distribution's standard deviation to its median absolute deviation
+_MAD = 1.4826
+_STEP = np.log10(5.0)  # a smaller daily move is not a change by a power of ten
+# bounds, in log10, of the tolerance within which a step counts as a power of ten
+_NEAR_POWER = (0.06, 0.15)
+_WILD = 0.25  # moves are wild if a larger fraction of them is far from any power of ten
+_WHOLE_BAR = 3.0  # open, high and low of a bar must be within this factor of its close
 _VOLUME_STEP = 1.2  # log10 between two days: a smaller step is not a change from shares to lots
 _BESIDE = 20  # bars compared on each side of a volume step
 _MIN_BESIDE = 5
 _MIN_ALONE = 10  # minimum bars on each side if no other code has the step
-_NEAR_UNIT = 0.35  # log10: maximum distance of a volume step from a power of ten
-_MIN_UNIT = 2  # power of ten: a tenfold step may be a split of shares
-_SHARED = 0.8  # fraction of the codes that have bars on both sides
+_NEAR_UNIT = 0.35  # maximum distance, in log10, of a volume step from a power of ten
+_MIN_UNIT = 2  # minimum power of ten: a tenfold step may be a share split
+_SHARED = 0.8  # minimum fraction with the same step, of the codes that have bars on both sides
 _OVERLAP = 0.1  # fraction of the bars on one side that may lie beyond the middle of the step
 _INTERVALS = (("weeks", 6, 8), ("months", 28, 31), ("quarters", 89, 92))  # days between bars
-_MAX_SCOPES = 8  # maximum number that a message gives as options
-_REGULAR = 0.8  # fraction of the intervals between bars
+_MAX_SCOPES = 8  # maximum number of scopes that a message gives as options
+_REGULAR = 0.8  # minimum fraction of the intervals between bars
 _MIN_STEPS = 4
-_MIN_FROZEN = 3  # minimum equal bars in a row
-_SHORT_LIFE = 20  # maximum bars of a code that may all be equal
+_MIN_FROZEN = 3  # minimum length of a run of equal bars
+_SHORT_LIFE = 20  # a code with at most this many bars is exempt if all of them are equal
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class _CodeBars:
 
     @property
     def deviation(self) -> float:
-        """Robust standard deviation of its daily moves, from the median absolute deviation:
-        isolated odd moves don't count.
+        """Robust standard deviation of the code's daily moves, from their median absolute
+        deviation, so that isolated odd moves have no effect.
         """
         return float(_MAD * np.median(np.abs(np.diff(self.price))))
 
@@ -80,14 +82,14 @@ def check_series(raw: RawMarket) -> Iterator[Finding]:
 
 
 def drop_frozen(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop bars that repeat the previous bar, as found by `frozen_bars`; the first bar of a run
+    """Drop bars that repeat the previous bar, as found by `frozen_rows`. The first bar of each run
     stays.
     """
     return drop_bars(raw, frozen_rows(raw.table))
 
 
 def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop the bars of the company that had a code before, as found by `reused_tickers`."""
+    """Drop the bars of a code's previous owner, as found by `breaks_after_gaps`."""
     table = raw.table
     mask = np.zeros(len(table.row), dtype=np.bool_)
     for last, _ in breaks_after_gaps(raw):
@@ -97,7 +99,7 @@ def drop_before_gap(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Rescale prices that are off from those before and after by a power of ten."""
+    """Rescale prices that differ from the prices before and after them by a power of ten."""
     scales = price_scales(raw)
     if not scales.any():
         return raw, 0
@@ -117,8 +119,8 @@ def match_prices(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def accept_breaks(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Accept moves over long gaps, price and volume steps, and repeated bars as real; return their
-    number.
+    """Accept moves over long gaps, price and volume steps, and repeated bars as real. Return the
+    number of findings accepted.
     """
     findings = (
         _reused_tickers(raw),
@@ -133,8 +135,8 @@ def accept_breaks(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _moving_series(raw: RawMarket, least: float) -> Iterator[_CodeBars]:
-    """Yield the series of codes whose adjusted close moves by more than `least` (log10) in one
-    step.
+    """Yield the series of each code whose adjusted close moves by more than `least` (log10) between
+    two bars.
     """
     start = 0
     for part in raw.table.parts():
@@ -151,7 +153,7 @@ def _moving_series(raw: RawMarket, least: float) -> Iterator[_CodeBars]:
 
 
 def _log_prices(part: BarTable, has_factor: bool) -> tuple[IntArray, FloatArray]:
-    """Return the rows with a price, and log10 of their adjusted closes."""
+    """Return the rows that have a price, and log10 of their adjusted closes."""
     adjusted = part["close"]
     if has_factor:
         adjusted = adjusted * part["factor"]
@@ -161,8 +163,8 @@ def _log_prices(part: BarTable, has_factor: bool) -> tuple[IntArray, FloatArray]
 
 
 def breaks_after_gaps(raw: RawMarket) -> list[tuple[int, int]]:
-    """Return (last row before, first row after) of long gaps across which a price moves by more
-    than the code's own moves explain: another company under the same ticker. Codes of A-share
+    """Return long gaps across which a price moves by more than the code's own moves explain, as
+    (last row before, first row after). Such a ticker was given to another company. Codes of A-share
     boards are never reused.
     """
     table = raw.table
@@ -199,8 +201,9 @@ def _reused_tickers(raw: RawMarket) -> Finding:
 
 
 def price_scales(raw: RawMarket) -> IntArray:
-    """[rows] power of ten by which a bar's prices differ from its code's prices before and after; 0
-    if they do not. The series must step there and back, which a split or reverse split does not.
+    """Return the power of ten by which a bar's prices differ from the same code's prices before and
+    after; 0 if they do not: [rows]. Only a series that steps there and back counts, since a split
+    or reverse split does not step back.
     """
     table = raw.table
     scales = np.zeros(len(table.row), dtype=np.int8)
@@ -223,8 +226,9 @@ def price_scales(raw: RawMarket) -> IntArray:
 
 
 def price_steps(raw: RawMarket) -> list[tuple[int, int]]:
-    """Return (first row after, power of ten) for price steps by 100, 1000 …, up or down, that don't
-    revert: another unit from that day on. At a split, volumes move in the opposite direction.
+    """Return price steps by a factor of 100, 1000 …, up or down, that don't revert, as (first row
+    after, power of ten): prices are in another unit from that day on. A step at which volumes move
+    in the opposite direction is a split, and is omitted.
     """
     table = raw.table
     misplaced = price_scales(raw)
@@ -247,8 +251,8 @@ def price_steps(raw: RawMarket) -> list[tuple[int, int]]:
 
 
 def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
-    """Return whether volumes move opposite to prices, which step by a power of ten. Without known
-    volumes the answer is False: splits by 100 or more are rare.
+    """Return whether volumes move in the opposite direction to a price step by a power of ten. If
+    volumes are not known, the answer is False: splits by 100 or more are rare.
     """
     sides = []
     for volumes in (before, after):
@@ -262,12 +266,12 @@ def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
 
 
 def _levels(series: _CodeBars) -> IntArray:
-    """[bars] power of ten of each bar relative to the first, from steps that are powers of ten and
-    that the code's own moves don't explain.
+    """Return each bar's power of ten relative to the first bar: [bars]. Only steps near a power of
+    ten that the code's own moves don't explain count.
     """
     steps = np.diff(series.price)
     power = np.round(steps)
-    distance = np.abs(steps - power)  # distance of the move from a change of unit
+    distance = np.abs(steps - power)  # distance of each move from a change of unit
     least, most = _NEAR_POWER
     slack = min(max(least, 2 * _FAR * series.deviation), most)
     is_wild = np.mean(distance > most) > _WILD
@@ -278,7 +282,7 @@ def _levels(series: _CodeBars) -> IntArray:
 
 
 def _is_whole_bar(table: BarTable, suspects: BoolArray) -> BoolArray:
-    """[rows] suspects whose four prices are in one unit."""
+    """Return the suspects whose four prices are all in one unit: [rows]."""
     rows = np.flatnonzero(suspects)
     whole = np.zeros(len(suspects), dtype=np.bool_)
     close = table["close"][rows]
@@ -324,12 +328,12 @@ def _price_units(raw: RawMarket) -> Finding:
 
 @dataclass(frozen=True)
 class _VolumeStep:
-    """A change in a code's volumes by a power of ten."""
+    """A change of a code's volumes by a power of ten."""
 
     column: int
     row: int  #: day of the first bar after the step
     power: int
-    is_clear: bool  #: whether no bar on one side of the step has a volume typical of the other side
+    is_clear: bool  #: whether volumes typical of one side never occur on the other
 
 
 def _volume_units(raw: RawMarket) -> Finding:
@@ -353,7 +357,7 @@ def _volume_units(raw: RawMarket) -> Finding:
         day = table.days[row]
         examples.append(f"{named} from {day} on: volumes are {times} times those before")
 
-        days = f"..{day - 1}" if power > 0 else f"{day}.."  # where volumes are small
+        days = f"..{day - 1}" if power > 0 else f"{day}.."  # the side with the smaller volumes
         unit = "lot" if abs(power) == 2 else str(10 ** abs(power))
         scopes += [
             f"{where}{days}={unit}" for where in ([""] if is_of_all else _code_scopes(codes))
@@ -367,7 +371,7 @@ def _code_scopes(codes: list[str]) -> list[str]:
 
 
 def _fix(raw: RawMarket, scopes: list[str]) -> str:
-    """Return the fix that scales volumes to the larger counts, which are shares."""
+    """Return a fix that converts all volumes to the larger scale, which is shares."""
     unit = raw.conventions.volume_unit
     accept = f"--repair {ACCEPT_BREAKS} if they are real"
     if not raw.conventions.has_options or unit != Unit() or len(scopes) > _MAX_SCOPES:
@@ -384,7 +388,9 @@ def _codes_across(table: BarTable, row: int) -> int:
 
 
 def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
-    """Return the volume steps by a power of ten in codes that have no amounts to check them by."""
+    """Return volume steps by a power of ten, for codes without amounts that could be used to check
+    volumes.
+    """
     found = []
     for part in raw.table.parts():
         volume = part["volume"]
@@ -397,7 +403,8 @@ def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
         )
 
         is_same = column[1:] == column[:-1]
-        moves = np.diff(levels) + np.diff(prices)  # at a split the two cancel
+        # at a split, the price step and the volume step cancel
+        moves = np.diff(levels) + np.diff(prices)
         jumps = is_same & (np.abs(moves) > _VOLUME_STEP) & (has_amount[column[1:]] == 0)
 
         for place in np.flatnonzero(jumps).tolist():
@@ -414,7 +421,7 @@ def _volume_steps(raw: RawMarket) -> list[_VolumeStep]:
 
 
 def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
-    """Return the power of ten of a step between two stretches of log10 volumes, and whether it is
+    """Return the step between two stretches of log10 volumes as a power of ten, and whether it is
     clear; None if there is no step.
     """
     if min(len(before), len(after)) < _MIN_BESIDE:
@@ -440,9 +447,9 @@ def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
 
 
 def frozen_rows(table: BarTable) -> BoolArray:
-    """[rows] bars with trades that repeat their code's previous bar in all prices and the volume,
-    in runs of at least three equal bars. A code with only a few bars, all equal, has never moved
-    and is exempt.
+    """Return the bars with trades that repeat all prices and the volume of their code's previous
+    bar, in runs of at least three equal bars: [rows]. A code that has only a few bars, all equal,
+    is exempt.
     """
     rows = np.flatnonzero(table.traded & (table["volume"] > 0))
     same = table.column[rows[1:]] == table.column[rows[:-1]]

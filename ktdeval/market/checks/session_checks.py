@@ -1,5 +1,5 @@
-"""Check the days of bars against the sessions of their exchange: bars on other days, and codes
-whose days are all off by one.
+"""Check the days of bars against their exchange's sessions. Faults are bars on days without a
+session, and codes whose days are all off by one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ktdeval.values.findings import Finding
 
 _SHIFTS = (1, -1)  # days by which all bars may be late or early
 _MIN_OFF = 0.1  # minimum fraction of a code's days that are not sessions
-_MAX_LEFT = 0.5  # maximum fraction of these left after the shift: holidays of other exchanges
+_MAX_LEFT = 0.5  # maximum fraction of these days left after the shift: holidays of other exchanges
 _DAY = np.timedelta64(1, "D")
 
 
 def check_sessions(raw: RawMarket) -> Iterator[Finding]:
-    """Find bar days that are not sessions of their exchange, and sessions without a bar."""
+    """Find bars on days that are not sessions of their exchange, and sessions without a bar."""
     days = raw.table.days
     short = len(days) if len(days) < LOOKBACK_DAYS else 0
     yield finding_of("short_history", short, about=LOOKBACK_DAYS)
@@ -38,7 +38,7 @@ def check_sessions(raw: RawMarket) -> Iterator[Finding]:
 
 
 def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Drop bars for days on which the asset's exchange has no session."""
+    """Drop bars on days without a session of the asset's exchange."""
     table = raw.table
     wrong = np.zeros(len(raw.table.row), dtype=np.bool_)
     for calendar in filter(None, np.unique(raw.calendars).tolist()):
@@ -50,8 +50,8 @@ def drop_non_sessions(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def shift_days(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Move the bars of codes whose days are all one day late or early to the right sessions, and
-    likewise index levels.
+    """Move the bars of codes whose days are all one day late or early to the right sessions. Index
+    levels are moved in the same way.
     """
     table = raw.table
     moved = table.in_source(_shifts(raw)[table.column])
@@ -69,7 +69,9 @@ def shift_days(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _shifts(raw: RawMarket) -> IntArray:
-    """[codes of the table] days by which all bars of a code are late; negative if early."""
+    """Return by how many days all bars of a code are late; negative if early: [codes of the
+    table].
+    """
     table = raw.table
     shifts = np.zeros(len(table.codes), dtype=np.int64)
     for calendar in filter(None, np.unique(raw.calendars).tolist()):
@@ -80,13 +82,13 @@ def _shifts(raw: RawMarket) -> IntArray:
 
 
 def _shifts_in(days: DayArray, group: IntArray, calendar: str, size: int) -> IntArray:
-    """[size] days by which each group is late relative to a calendar's sessions: many of its days
-    are not sessions, and few of these remain after the shift.
+    """Return by how many days each group is late relative to a calendar's sessions: [size]. A group
+    is late if many of its days are not sessions and few of these remain after the shift.
     """
     shifts = np.zeros(size, dtype=np.int64)
     try:
         expected = sessions(days.min() - _DAY, days.max() + _DAY, calendar)
-    except DataError:  # reported as a finding of its own
+    except DataError:  # reported as a separate finding
         return shifts
 
     count = np.maximum(np.bincount(group, minlength=size), 1)

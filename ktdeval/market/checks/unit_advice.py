@@ -1,4 +1,4 @@
-"""Find units of volume and amount that agree with the prices, by code, board or days, and express
+"""Find units of volume and amount that agree with the prices, by code, board or period, and express
 them as import options or as a repair.
 """
 
@@ -30,7 +30,7 @@ _AMOUNTS_ELSEWHERE = ((1.0, 1e3, 1e6), (1.0, 1e3, 1e6, 100.0, 1e9))
 _MAX_SCOPES = 8  #: Maximum number of scopes that a message gives as options
 _EXAMPLES = 5
 _HIDDEN = "adjusted prices hide the day on which the unit changes"
-_NEARLY_ALL = 0.95  # minimum fraction of bars sharing a convention for an option to express it
+_NEARLY_ALL = 0.95  # minimum fraction of bars that share a convention for an option to express it
 
 Pair = tuple[float, float]  #: scales of volume and amount
 
@@ -39,30 +39,29 @@ Pair = tuple[float, float]  #: scales of volume and amount
 class UnitAdvice:
     """Advice on wrong units: options, repair and examples."""
 
-    fix: str  #: import options and the repair, in words; says so if no option helps
-    examples: tuple[str, ...]  #: the first codes and days, with their amount / volume / price
+    fix: str  #: import options and the repair in words, or a statement that no option helps
+    #: the first codes and days, with amount / volume compared with the price
+    examples: tuple[str, ...]
     is_repairable: bool  #: whether `match_units` repairs all bars
 
 
 @dataclass(frozen=True)
 class _ConsistentUnits:
-    """Units under which all bars agree with their prices, and whether volumes contain the
-    factor.
-    """
+    """Units in which all bars agree with their prices, and whether volumes contain the factor."""
 
     volume: Unit
     amount: Unit
-    factor_power: np.ndarray  #: [rows] power of the factor by which volumes are to be multiplied
+    factor_power: np.ndarray  #: [rows] power of the factor by which volumes must be multiplied
 
     @property
     def changes_by_day(self) -> bool:
-        """Return whether a unit applies on some days only."""
+        """Return whether any unit applies on some days only."""
         scopes = [scope for scope, _ in (*self.volume.scopes, *self.amount.scopes)]
         return any(scope.first or scope.last for scope in scopes)
 
 
 def unit_advice(raw: RawMarket, faults: UnitFaults) -> UnitAdvice:
-    """Return how to interpret the wrong units of a market."""
+    """Return how to correct the wrong units of a market."""
     reading = _reading(raw, faults)
     options = ""
     if raw.conventions.has_options:
@@ -110,7 +109,7 @@ def match_units(raw: RawMarket) -> tuple[RawMarket, int]:
     changed = (volume != table["volume"]) & np.isfinite(volume)
     changed |= (amount != table["amount"]) & np.isfinite(amount)
 
-    # A-shares trade in whole shares: the fraction that remains after the factor is rounding.
+    # A-shares trade in whole shares: any fraction left after applying the factor is rounding error.
     in_fen = raw.in_fen[table.column]
     is_divided = changed & in_fen & (reading.factor_power != 0)
     volume = np.where(is_divided, np.round(volume), volume)
@@ -126,7 +125,7 @@ def match_units(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def drop_amount(raw: RawMarket) -> tuple[RawMarket, int]:
-    """Remove amounts that are a turnover rate, or that repeat the volume."""
+    """Remove amounts that are turnover rates or repeat the volume."""
     faults = unit_faults(raw)
     wrong = (faults.rate | faults.repeated) & np.isfinite(raw.table["amount"])
     if not wrong.any():
@@ -138,8 +137,8 @@ def drop_amount(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _needs_prices(faults: UnitFaults, raw: RawMarket) -> bool:
-    """Return whether the prices, not the volumes, must be divided by the factor. A units repair
-    can't do this.
+    """Return whether the prices, rather than the volumes, must be divided by the factor. No units
+    repair can do this.
     """
     power = _most(faults.factor_power[faults.wrong])
     if power == -1:
@@ -150,7 +149,7 @@ def _needs_prices(faults: UnitFaults, raw: RawMarket) -> bool:
 
 
 def _most(powers: np.ndarray) -> int:
-    """Return the power of the factor (-1, 0 or 1) that is most frequent among the bars."""
+    """Return the most frequent power of the factor (-1, 0 or 1) among the bars."""
     return int(np.bincount(powers.astype(np.int64) + 1, minlength=3).argmax()) - 1
 
 
@@ -198,7 +197,7 @@ def _unit_pairs(
     quotient: FloatArray,
     is_known: np.ndarray,
 ) -> Mapping[Pair, Pair]:
-    """Return the units for each (stored quotient, scale at which amounts were read).
+    """Return units by pair of stored quotient and scale by which amounts were multiplied on import.
 
     A single unit for all amounts is preferred, then a single unit for all volumes, then separate
     units for each quotient.
@@ -233,7 +232,7 @@ def _unit_pairs(
     if pairs:
         return pairs
 
-    # No named unit fits: amounts stay as read, volumes get a numeric scale.
+    # No named unit fits: amounts stay as read, and volumes get a numeric scale.
     return {(own, given): (_rounded_scale(own * given), given) for own, given in found}
 
 
@@ -242,8 +241,8 @@ def _common_pairs(
     amounts: tuple[float, ...],
     volumes: tuple[float, ...],
 ) -> Mapping[Pair, Pair] | None:
-    """Return units with a single unit for all amounts, or for all volumes; None if no usual unit
-    fits.
+    """Return units that share one unit for all amounts, or one for all volumes; None if no usual
+    units fit.
     """
     for amount in amounts:
         if all(_is_one_of(own * amount, _USUAL_VOLUMES) for own, _ in found):
@@ -261,7 +260,7 @@ def _single_pairs(
     amounts: tuple[float, ...],
     volumes: tuple[float, ...],
 ) -> Mapping[Pair, Pair] | None:
-    """Return separate units for each quotient; quotients that agree with the prices stay as read.
+    """Return separate units for each quotient. Quotients that agree with the prices stay as read.
     None if a wrong quotient fits no usual unit.
     """
     pairs: dict[Pair, Pair] = {}
@@ -281,7 +280,7 @@ def _is_one_of(scale: float, scales: tuple[float, ...]) -> bool:
 
 
 def _rounded_scale(scale: float) -> float:
-    """Return a scale with the noise of its logarithm rounded away."""
+    """Return a scale, rounded to remove floating-point noise from its logarithm."""
     return float(f"{scale:.5g}")
 
 
@@ -289,7 +288,8 @@ def _rounded_scale(scale: float) -> float:
 
 
 def _scopes(raw: RawMarket, numbers: np.ndarray) -> Iterator[tuple[UnitScope, int]]:
-    """Yield scopes with the index of their units, given each row's index (-1 if not known).
+    """Yield each scope with the index of its units. `numbers`: index of each row's units, -1 if not
+    known.
 
     The widest scope that has a single unit per day is chosen: all codes, else a board, else a code.
     """
@@ -319,12 +319,12 @@ def _scopes(raw: RawMarket, numbers: np.ndarray) -> Iterator[tuple[UnitScope, in
 
 
 def _is_uniform(rows: pd.DataFrame) -> bool:
-    """Return whether all bars of each day have the same unit."""
+    """Return whether, on each day, all bars have the same unit."""
     return bool((rows.groupby("day")["unit"].nunique() <= 1).all())
 
 
 def _by_days(name: str, rows: pd.DataFrame) -> Iterator[tuple[UnitScope, int]]:
-    """Yield one scope for each run of days with the same unit; it ends on the day before the next
+    """Yield one scope for each run of days with the same unit. It ends on the day before the next
     run.
     """
     daily = rows.groupby("day", sort=True)["unit"].first()
@@ -333,7 +333,7 @@ def _by_days(name: str, rows: pd.DataFrame) -> Iterator[tuple[UnitScope, int]]:
     starts = np.flatnonzero(np.append(True, units[1:] != units[:-1]))
 
     for index, start in enumerate(starts.tolist()):
-        # The first run is open at the start, the last run at the end.
+        # The first run has no start date, and the last run has no end date.
         first = ""
         if index > 0:
             first = str(days[start])
@@ -357,8 +357,8 @@ def _board(raw: RawMarket, code: str) -> str:
 
 
 def _options(raw: RawMarket, faults: UnitFaults, reading: _ConsistentUnits) -> str:
-    """Return options with which the source is interpreted correctly; empty if there would be too
-    many, or if no option can express the interpretation.
+    """Return import options that correct the units. Empty if there would be too many, or if options
+    can't express the correction.
     """
     of_factor = _factor_options(raw, faults)
     scopes = len(reading.volume.scopes) + len(reading.amount.scopes)
@@ -379,10 +379,11 @@ def _options(raw: RawMarket, faults: UnitFaults, reading: _ConsistentUnits) -> s
 
 
 def _factor_options(raw: RawMarket, faults: UnitFaults) -> tuple[str, ...] | None:
-    """Return options about the factor; None if no option can express how the source uses it, for
-    instance because it differs between bars.
+    """Return options about the factor. None if options can't express how the source uses the
+    factor, for instance because its use differs between bars.
     """
-    # Only a factor that differs from 1 by more than noise reveals whether volumes contain it.
+    # Only a factor that differs from 1 by more than noise reveals whether volumes contain the
+    # factor.
     moved = np.abs(np.log(np.where(raw.table["factor"] > 0, raw.table["factor"], 1.0))) > 0.03
     known = moved & (faults.wrong | (faults.power == 0))
     powers = faults.factor_power[known if known.any() else faults.wrong]
@@ -419,7 +420,7 @@ def _unit_text(unit: Unit, words: Mapping[str, float]) -> str:
 
 def _examples(raw: RawMarket, faults: UnitFaults) -> Iterator[str]:
     """Yield `688981.SH 2024-01-02…2024-01-15: amount / volume is 0.01 times the price` for the
-    first runs of bars with the same code and fault.
+    first runs of consecutive bars with the same code and fault.
     """
     table = raw.table
     rows = np.flatnonzero(faults.wrong)
@@ -442,7 +443,9 @@ def _examples(raw: RawMarket, faults: UnitFaults) -> Iterator[str]:
 
 
 def _price_multiple(faults: UnitFaults, row: int) -> str:
-    """Return a bar's amount / volume as a multiple of its price: `0.01 times the factor times`."""
+    """Return a bar's amount / volume as a multiple of its price, such as `0.01 times the factor
+    times`.
+    """
     scale = f"{10.0 ** int(faults.power[row]):.12g} times"
     factor_power = int(faults.factor_power[row])
     if factor_power == 0:

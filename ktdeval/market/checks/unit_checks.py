@@ -1,7 +1,8 @@
-"""Wrong units: amount / volume must be a price within the day's range, for each code and day.
+"""Wrong units: for each code and day, amount / volume must be a price within the day's range.
 
-A bar's quotient reveals by which power of ten (lots, thousands …) and which power of the factor its
-volume or amount is wrong. If prices are adjusted and the factor is unknown, it reveals nothing.
+The quotient of a bar reveals the power of ten (lots, thousands …) and the power of the factor by
+which its volume or amount is wrong. If prices are adjusted and the factor is unknown, the quotient
+reveals nothing.
 """
 
 from __future__ import annotations
@@ -14,41 +15,42 @@ from ktdeval.market.checks.unit_inference import PRICE_SLACK, average_price
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray, board_of, parse_code
 from ktdeval.market.sources.raw_tables import PRICE_FIELDS, BarTable, IntArray, RawMarket
 
-NO_POWER = np.int8(127)  #: Power of ten for a quotient that no power explains
-_SLACK = 1.03  # tolerance around the bar for a scaled average price: sources round what they scale
+NO_POWER = np.int8(127)  #: power of ten for a quotient that no power explains
+# tolerance around the bar for a scaled average price, since sources round scaled values
+_SLACK = 1.03
 _SLACK_OF_ENDS = 1.05  # tolerance where high and low are just the extremes of open and close
-_MAX_ROUNDING = 1.0  # relative change that rounding may cause: 199 shares are one whole lot
+_MAX_ROUNDING = 1.0  # maximum relative change by rounding: 199 shares are one whole lot
 _MOVED = 0.03  # |log factor| from which the factor is visible in a quotient
-_MOST = 0.5  # fraction of bars
-_RAW = 0.75  # fraction of a day's bars with a known unit from which its prices count as unadjusted
-_AS_MANY = 0.95  # fraction of a code's bars that another reading of its factor explains
-_NEARLY_ALL = 0.9  # like `_RAW`, but as a fraction of a market's bars with a known unit
-_CODES = 5  # minimum codes on a day for that fraction not to be chance
-_RUN = 3  # minimum bars in a row with the same wrong unit to be more than odd rows
+_MOST = 0.5  # minimum fraction of a code's bars with a visible factor
+_RAW = 0.75  # prices of a day are unadjusted if this fraction of its bars with a known unit says so
+_AS_MANY = 0.95  # competing interpretations of a factor must explain this fraction of the bars
+_NEARLY_ALL = 0.9  # like `_RAW`, but for all of a market's bars with a known unit
+_CODES = 5  # minimum codes on a day for `_RAW` to apply; with fewer, the fraction may be chance
+_RUN = 3  # minimum bars in a row with the same wrong unit; shorter runs are isolated odd rows
 _OFTEN = 0.05  # fraction of a code's bars with the same wrong unit, given at least `_RUN` bars
-_SETTLED = 0.8  # fraction of a code's bars that must agree for a single odd bar to be a fault
-_SETTLED_BARS = 10  # minimum bars of such a code
+_SETTLED = 0.8  # a single odd bar is a fault if at least this fraction of the code's bars agree
+_SETTLED_BARS = 10  # minimum bars of a code in which a single odd bar is a fault
 _RATE = 100.0  # a turnover rate in percent does not exceed this
-_RATE_BARS = 0.95  # fraction of a code's bars
-_FAR = 1e-4  # for a rate, amount / volume is a smaller fraction of the price
-_SAME = 1e-6  # relative difference of an amount that repeats the volume
-_FEN_NOISE = 0.02  # in fen: error of single-precision prices
-_FEN = 0.95  # fraction of closes in whole fen if prices are unadjusted
+_RATE_BARS = 0.95  # minimum fraction of a code's bars for its amounts to be turnover rates
+_FAR = 1e-4  # for a turnover rate, amount / volume is a smaller fraction of the price
+_SAME = 1e-6  # maximum relative difference between an amount and the volume that it repeats
+_FEN_NOISE = 0.02  # in fen: rounding error of single-precision prices
+_FEN = 0.95  # minimum fraction of closes in whole fen for prices to be unadjusted
 
 
 @dataclass(frozen=True)
 class UnitFaults:
-    """A market's amount / volume quotients as evidence of its units; arrays are [rows]."""
+    """Evidence of a market's units from amount / volume; arrays are [rows]."""
 
-    wrong: BoolArray  #: whether units are wrong, with `power` and `factor_power` giving by how much
-    #: power of ten of a quotient over the price; `NO_POWER` if no power explains it
+    wrong: BoolArray  #: whether units are wrong; `power` and `factor_power` tell by how much
+    #: power of ten of amount / volume over the price; `NO_POWER` if no power explains it
     power: IntArray
-    factor_power: IntArray  #: 1: the quotient is price times factor; -1: price over factor
-    odd: BoolArray  #: whether the average price lies outside its bar and no unit explains it
+    factor_power: IntArray  #: 1: amount / volume is price times factor; -1: it is price over factor
+    odd: BoolArray  #: whether the average price lies outside its bar and no unit explains this
     rate: BoolArray  #: whether the amount is a turnover rate
     repeated: BoolArray  #: whether the amount repeats the volume
-    is_judged: bool  #: whether the prices, as far as the data reveal, are unadjusted
-    is_unexplained: bool  #: whether most quotients are wrong and no unit explains them
+    is_judged: bool  #: whether the prices are unadjusted, as far as the data reveal
+    is_unexplained: bool  #: whether most bars have a wrong amount / volume that no unit explains
     is_raw: bool  #: whether there is a factor, or nearly all prices look unadjusted
 
 
@@ -102,7 +104,7 @@ def unit_faults(raw: RawMarket) -> UnitFaults:
 
 
 def _is_known(part: BarTable) -> BoolArray:
-    """[rows] whether a bar's volume and amount can be compared with its prices."""
+    """Return whether a bar's volume and amount can be compared with its prices: [rows]."""
     average = average_price(part)
     low = part["low"]
     high = part["high"]
@@ -117,7 +119,9 @@ def _repeats(part: BarTable) -> BoolArray:
 
 
 def _rounding(values: FloatArray) -> FloatArray:
-    """[rows] relative change that rounding to an integer or to two decimals may cause."""
+    """Return the relative change that rounding to an integer or to two decimals may cause:
+    [rows].
+    """
     step = np.where(values == np.round(values), 1.0, 0.0)
     hundredths = (step == 0) & (np.abs(values * 100 - np.round(values * 100)) < 1e-6)
     step[hundredths] = 0.01
@@ -126,8 +130,8 @@ def _rounding(values: FloatArray) -> FloatArray:
 
 
 def _powers(raw: RawMarket, factor_power: int) -> IntArray:
-    """[rows] power of ten that puts amount / volume, divided by a power of the factor, inside its
-    bar.
+    """Return the power of ten that puts amount / volume, divided by a power of the factor, inside
+    its bar: [rows]; `NO_POWER` if none does.
     """
     volume_scale, amount_scale = given_scales(raw)
     powers = []
@@ -161,7 +165,9 @@ def _powers(raw: RawMarket, factor_power: int) -> IntArray:
 def _power_of(
     quotient: FloatArray, prices: dict[str, FloatArray], rounding: FloatArray
 ) -> IntArray:
-    """[rows] power of ten that puts a quotient inside its bar, within rounding."""
+    """Return the power of ten that puts a quotient inside its bar, within rounding: [rows];
+    `NO_POWER` if none does.
+    """
     low = prices["low"]
     high = prices["high"]
     power = np.round(np.log10(quotient / np.sqrt(low * high)))
@@ -177,8 +183,8 @@ def _power_of(
 
 
 def given_scales(raw: RawMarket) -> tuple[FloatArray, FloatArray]:
-    """[rows] scales by which volumes and amounts were multiplied on import; 1 where they were
-    not.
+    """Return the scales by which volumes and amounts were multiplied on import; 1 where they were
+    not: [rows].
     """
     table = raw.table
     given = raw.conventions
@@ -195,7 +201,7 @@ def given_scales(raw: RawMarket) -> tuple[FloatArray, FloatArray]:
 
 
 def _of_codes(table: BarTable, known: BoolArray, found: BoolArray) -> BoolArray:
-    """[rows] bars of codes for which `found` is true on nearly all known bars."""
+    """Return the bars of codes for which `found` is true on nearly all known bars: [rows]."""
     size = len(table.codes)
     count = np.bincount(table.column[known], minlength=size)
     own = np.bincount(table.column[known & found], minlength=size)
@@ -204,7 +210,9 @@ def _of_codes(table: BarTable, known: BoolArray, found: BoolArray) -> BoolArray:
 
 
 def _rates(raw: RawMarket, known: BoolArray, explained: BoolArray) -> BoolArray:
-    """[rows] bars of codes whose amounts are small and, in any unit, not price times volume."""
+    """Return the bars of codes whose amounts are small and, in any unit, not price times volume:
+    [rows].
+    """
     _, scale = given_scales(raw)
     start = 0
     parts = []
@@ -224,8 +232,8 @@ def _rates(raw: RawMarket, known: BoolArray, explained: BoolArray) -> BoolArray:
 
 
 def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray]) -> IntArray:
-    """[rows] power of the factor in the quotients of a bar's code: the most frequent power where
-    the factor is visible.
+    """Return the power of the factor in the quotients of a bar's code: [rows]. It is the power that
+    explains most bars in which the factor is visible.
     """
     moved = known & table.judge_parts(_is_moved)
     size = len(table.codes)
@@ -236,8 +244,8 @@ def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray
         fits = moved & (power != NO_POWER)
         fitting[each] = np.bincount(table.column[fits], minlength=size)
 
-    # A factor near 10, or near its root, looks like a unit as well: then the market's other codes
-    # decide.
+    # A factor near 10, or near its root, also looks like a unit. In this case, the market's other
+    # codes decide.
     order = np.array([0, 1, -1], dtype=np.int8)
     scores = np.stack([fitting[int(each)] for each in order]).astype(np.float64)
     scores[scores.sum(axis=1).argmax()] /= _AS_MANY
@@ -248,14 +256,14 @@ def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray
 
 
 def _is_moved(part: BarTable) -> BoolArray:
-    """[rows] whether the factor differs enough from 1 to be visible in a quotient."""
+    """Return whether the factor differs enough from 1 to be visible in a quotient: [rows]."""
     return np.asarray((part["factor"] > 0) & (np.abs(np.log(part["factor"])) > _MOVED))
 
 
 def _raw_days(table: BarTable, known: BoolArray, may_be: BoolArray, least: int) -> BoolArray:
-    """[rows] bars for days on which nearly all prices may be unadjusted.
+    """Return the bars on days on which nearly all prices may be unadjusted: [rows].
 
-    `least`: minimum number of codes, since a few can have known units by chance.
+    `least`: minimum number of codes on a day, since a few codes may fit by chance.
     """
     days = len(table.days)
     count, fitting = (np.bincount(table.row[mask], minlength=days) for mask in (known, may_be))
@@ -265,14 +273,14 @@ def _raw_days(table: BarTable, known: BoolArray, may_be: BoolArray, least: int) 
 
 
 def _in_fen(part: BarTable) -> BoolArray:
-    """[rows] whether open and close are in whole fen."""
+    """Return whether open and close are in whole fen: [rows]."""
     fen = np.stack([part["open"], part["close"]]) * 100
     return np.asarray((np.abs(fen - np.round(fen)) < _FEN_NOISE).all(axis=0))
 
 
 def _is_common(raw: RawMarket, judged: BoolArray, scaled: BoolArray, power: IntArray) -> BoolArray:
-    """[rows] whether a wrong unit is shared by a code, by a stretch of its days, by a day, or by a
-    board on a day.
+    """Return whether a wrong unit is common to a code, to a stretch of its days, to a day, or to a
+    board on a day: [rows].
     """
     if not scaled.any():
         return scaled
@@ -297,7 +305,9 @@ def _is_common(raw: RawMarket, judged: BoolArray, scaled: BoolArray, power: IntA
 
 
 def _in_run(judged: BoolArray, kind: IntArray) -> BoolArray:
-    """[rows] bars in a run of `_RUN` judged bars with the same code and wrong unit."""
+    """Return the bars in a run of at least `_RUN` judged bars with the same code and wrong unit:
+    [rows].
+    """
     rows = np.flatnonzero(judged)
     own = kind[rows]
     run = np.cumsum(np.append(False, own[1:] != own[:-1]))
@@ -309,9 +319,9 @@ def _in_run(judged: BoolArray, kind: IntArray) -> BoolArray:
 
 
 def _alone(table: BarTable, judged: BoolArray, power: IntArray) -> BoolArray:
-    """[rows] bars whose quotient is exactly another power of ten times a price within the day's
-    range, although nearly all other bars of the code agree, such as a row in lots among rows in
-    shares.
+    """Return isolated bars in another unit, such as a row in lots among rows in shares: [rows].
+    Scaled by a power of ten, the quotient of such a bar is a price within the day's range, while
+    nearly all other bars of the code agree unscaled.
     """
     size = len(table.codes)
     count = np.bincount(table.column[judged], minlength=size)
@@ -336,7 +346,7 @@ def _board(raw: RawMarket, code: str) -> str:
 
 
 def closes_in_fen(raw: RawMarket) -> bool:
-    """Return whether most opens and closes of A-shares in their own currency are in whole fen."""
+    """Return whether, among A-shares priced in CNY, most bars have open and close in whole fen."""
     table = raw.table
     own = table.traded & raw.in_fen[table.column] & np.isfinite(table["close"])
     return bool(own.any() and table.judge_parts(_in_fen)[own].mean() > _FEN)

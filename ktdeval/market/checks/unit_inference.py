@@ -1,4 +1,4 @@
-"""Units of volumes and amounts, inferred from the data."""
+"""Inference of the units of volumes and amounts from the data."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ktdeval.market.sources.raw_tables import BarTable
 #: factor by which an average price may lie outside low and high, since sources round amounts and
 #: prices
 PRICE_SLACK = 1.01
-_SINGLE = 1.3e-7  # relative noise of a volume divided by a factor in single precision
-MOSTLY_WHOLE = 0.7  #: Minimum fraction of whole volumes for them to be share counts
-_WHOLE = 0.95  # larger fraction that is whole if volumes are share counts
+_SINGLE = 1.3e-7  # relative noise of a volume divided by a single-precision factor
+MOSTLY_WHOLE = 0.7  #: minimum fraction of whole volumes for volumes that may be share counts
+_WHOLE = 0.95  # minimum fraction of whole volumes for volumes that are share counts
 
 
 def in_wholes(volume: FloatArray, unit: float = 1.0) -> tuple[BoolArray, BoolArray]:
-    """[rows] volumes small enough for single precision to reveal whether they are multiples of
-    `unit` shares, and which of them are.
+    """Return which volumes are small enough for single precision to reveal whether they are
+    multiples of `unit` shares, and which of these are multiples: [rows].
     """
     telling = (volume > 0) & (volume * _SINGLE < 0.2 * unit)
     small = np.where(telling, volume, 0.0)
@@ -34,10 +34,10 @@ def _whole_part(volume: FloatArray, unit: float) -> float:
 
 
 def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "divided"] | None:
-    """Return whether volumes are raw or divided by the factor, judged by whether they are whole
-    shares or whole lots of 100; None if the data don't reveal it.
+    """Return whether volumes are raw or divided by the factor. The interpretation under which they
+    are whole shares, or whole lots of 100, is accepted; None if the data don't reveal it.
 
-    Markets whose factor is always 1 are raw. Shapes [rows].
+    Markets whose factor is always 1 are raw. Shapes: [rows].
     """
     moved = (factor > 0) & (factor != 1) & (volume > 0)
     if not moved.any():
@@ -55,7 +55,7 @@ def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "div
 
 
 def average_price(table: BarTable) -> FloatArray:
-    """[rows] amount / volume in currency units per share; NaN or infinite where either is missing
-    or zero.
+    """Return amount / volume in currency units per share: [rows]; NaN or infinite where either is
+    missing or zero.
     """
     return np.asarray(table["amount"] / table["volume"])

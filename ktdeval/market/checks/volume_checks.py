@@ -1,4 +1,4 @@
-"""Impossible volumes: prices in the volume column, or traded values instead of coins."""
+"""Impossible volumes: prices in the volume column, or traded values instead of numbers of coins."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from ktdeval.values.files import csv_rows
 from ktdeval.values.findings import Finding
 
 _MIN_BARS = 5
-_NEARLY_ALL = 0.95  # fraction of a code's bars
+_NEARLY_ALL = 0.95  # minimum fraction of a code's bars
 _MOST = 0.5
-_NOISE = 1e-9  # relative noise of equal numbers
-_MAX_TRADED = 1e12  # USD a day: more than three times the trading of any coin
+_NOISE = 1e-9  # maximum relative difference between equal numbers
+_MAX_TRADED = 1e12  # USD a day: more than three times the trading in any crypto asset
 _QUOTES = re.compile(r"(?<=..)(USDT|USDC|FDUSD|TUSD|BUSD|USD|EUR|GBP|JPY|KRW|BTC|ETH)$")
-_MAX_SCOPES = 8  # maximum number that a message gives as options
+_MAX_SCOPES = 8  # maximum number of scopes that a message gives as options
 
 
 def check_impossible_volumes(raw: RawMarket) -> Iterator[Finding]:
-    """Find codes whose volumes are prices, or exceed the number of coins in existence."""
+    """Find codes whose volumes are prices or exceed the number of coins in existence."""
     yield _price_finding(raw)
     yield _supply_finding(raw)
 
 
 def _price_finding(raw: RawMarket) -> Finding:
-    """Find codes whose volume lies between low and high on each day, as an average price does."""
+    """Find codes whose volumes lie between low and high on nearly all days, as average prices
+    do.
+    """
     table = raw.table
 
     def has_range(part: BarTable) -> BoolArray:
@@ -49,8 +51,8 @@ def _price_finding(raw: RawMarket) -> Finding:
 
 
 def _supply_finding(raw: RawMarket) -> Finding:
-    """Find coin codes that trade more coins a day than exist, or a higher value than any coin
-    does.
+    """Find crypto assets that trade more coins a day than exist, or a higher value than any crypto
+    asset trades.
     """
     table = raw.table
     supply = np.full(len(table.codes), np.inf)
@@ -91,7 +93,7 @@ def _supply_finding(raw: RawMarket) -> Finding:
 
 def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
     """Return how to fix the volumes: an option that treats them as traded values if these would be
-    plausible, else a correction in the file.
+    plausible, else a correction of the file.
     """
     given = raw.conventions
     if not given.has_options or given.volume_unit.scopes or not may_be_values:
@@ -107,7 +109,9 @@ def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
 
 
 def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float) -> BoolArray:
-    """[codes] whether `found` is true for at least the fraction `part` of the code's known bars."""
+    """Return whether `found` is true for at least the fraction `part` of a code's known bars:
+    [codes].
+    """
     size = len(table.codes)
     count = np.bincount(table.column[known], minlength=size)
     own = np.bincount(table.column[found], minlength=size)
@@ -115,7 +119,7 @@ def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float
 
 
 def _supply_of(code: str) -> float:
-    """Return the maximum supply of a code such as `BTC-USDT`, in coins; infinite if unknown."""
+    """Return the maximum supply, in coins, for a code such as `BTC-USDT`; infinite if unknown."""
     base = re.split(r"[-._]", code.upper())[0]
     for name in (base, _QUOTES.sub("", base)):
         if name in _supplies():
@@ -125,8 +129,9 @@ def _supply_of(code: str) -> float:
 
 @cache
 def _supplies() -> Mapping[str, float]:
-    """Return the maximum supply by coin name. A row is `sourced` (from a page of the project
-    itself, viewed on its day) or `second_hand` (from someone else's page, or none).
+    """Return the maximum supply by crypto asset. A row is `sourced` if its figure is from the
+    project's own page, viewed on the stated day. It is `second_hand` if the figure is from another
+    page or has no page.
     """
     rows = csv_rows(Path(__file__).with_name("coins.csv"))
     return {row["coin"]: float(row["supply"]) for row in rows}

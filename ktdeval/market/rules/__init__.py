@@ -1,1 +1,1 @@
-"""Exchange rules by day: boards, fees, calendars and kinds of securities."""
+"""Dated exchange rules: boards, fees, calendars and kinds of securities."""

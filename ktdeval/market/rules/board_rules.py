@@ -1,9 +1,9 @@
 """A-share board rules by date: daily price limits, days without a limit after listing, and order
-sizes. The rules are data, `board_rules.csv`, each row with its source.
+sizes. The rules are stored in `board_rules.csv`, where each row states its source.
 
-A limit price is the reference price (the previous close, adjusted to the day's terms) times 1 ± the
-limit, rounded half up to a fen (in Beijing to the fen within the limit), and at least one fen away
-from the reference price.
+A limit price is the reference price times 1 ± the limit, where the reference price is the previous
+close, adjusted for the day's corporate actions. It is rounded half up to a fen (in Beijing, to the
+last fen within the limit) and is at least one fen away from the reference price.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ IntArray = npt.NDArray[np.int64]
 
 _PARTS = 1000  # a limit of 10 % is 100 of these
 _NO_END = "9999-12-31"
-# ST and *ST, also after prefixes of the day (XD, XR, DR, N) or the prefix of a share without
-# split-share reform (S). If a Latin letter follows, they are part of a word, such as STAR.
+# Matches ST and *ST, also after the day's prefixes (XD, XR, DR, N) or after S, which marks a share
+# without split-share reform. Before a Latin letter, ST is part of a word, such as STAR.
 _TREATED = re.compile(r"(?:XD|XR|DR|N|S)?\*?ST(?![A-Za-z])")
 # Shanghai puts the delisting-period mark before the name, Shenzhen and Beijing after it.
 _DELISTING = re.compile(r"退市.*|.*退")
@@ -65,7 +65,7 @@ class BoardRule:
 class OrderSizes:
     """Permitted sizes of buys on a board, in shares."""
 
-    smallest: int  #: smallest buy; a holding below it is sold whole or not at all
+    smallest: int  #: smallest buy; a smaller holding can only be sold whole
     step: int  #: increment of buys above the smallest
 
 
@@ -93,10 +93,10 @@ def order_sizes(board: Board) -> OrderSizes:
 def limit_prices(
     references: IntArray, limits: IntArray, fen: IntArray, inward: BoolArray
 ) -> tuple[IntArray, IntArray]:
-    """Return the lower and upper limit prices of reference prices, all in ticks.
+    """Return the lower and upper limit prices for given reference prices, all in ticks.
 
     `limits`: in parts of 1,000; `fen`: ticks per fen; `inward`: True where a limit price is the
-    last fen within the limit instead of the nearest one. All arguments broadcast.
+    last fen within the limit instead of the nearest fen. All arguments broadcast.
     """
     reference = (references + fen // 2) // fen
     half = _PARTS // 2
@@ -113,13 +113,15 @@ def limit_prices(
 
 
 def rounds_inward(codes: Sequence[str]) -> BoolArray:
-    """[codes] whether an A-share's limit prices are rounded to the last fen within the limit."""
+    """Return whether an A-share's limit prices are rounded to the last fen within the limit:
+    [codes].
+    """
     return np.array([(board_of(code), "inward") in board_rules() for code in codes], dtype=np.bool_)
 
 
 def daily_limits(snapshot: MarketSnapshot, columns: Sequence[int]) -> IntArray:
-    """[T, columns] daily price limits of A-shares in parts of 1,000, by board, day and special
-    treatment; -1 on days without a limit.
+    """Return the daily price limits of A-shares in parts of 1,000, by board, day and special
+    treatment; -1 on days without a limit: [T, columns].
     """
     days = snapshot.days
     special = special_treatment(snapshot)
@@ -128,7 +130,8 @@ def daily_limits(snapshot: MarketSnapshot, columns: Sequence[int]) -> IntArray:
     listings = _listings(snapshot)
     limits = np.full((len(days), len(columns)), -1, dtype=np.int64)
     usual = {board: _limit_parts(board, "limit_pct", days) for board in Board}
-    # ST on the main board: 5 % until 2026-07-05, then 10 % (Trading Rules of SSE and SZSE)
+    # Limit for ST shares on the main board: 5 % until 2026-07-05, then 10 % (Trading Rules of SSE
+    # and SZSE)
     narrow = {board: _limit_parts(board, "special_limit_pct", days) for board in Board}
 
     for index, column in enumerate(columns):
@@ -148,7 +151,7 @@ def daily_limits(snapshot: MarketSnapshot, columns: Sequence[int]) -> IntArray:
 
 
 def _delisting(snapshot: MarketSnapshot) -> dict[str, list[NameSpell]]:
-    """Return the delisting periods by code, from dated names."""
+    """Return each code's delisting periods, from dated names."""
     periods: dict[str, list[NameSpell]] = {}
     for spell in snapshot.spells:
         if _DELISTING.fullmatch(_normalised_name(spell.name)):
@@ -160,22 +163,23 @@ def _delisting(snapshot: MarketSnapshot) -> dict[str, list[NameSpell]]:
 def _free_first_days(
     limits: IntArray, spell: NameSpell, days: DayArray, board: Board, has_bar: BoolArray
 ) -> None:
-    """Lift the limit, in place, on the first days of a delisting period. If the period began before
-    the market's first day, its first days are not known.
+    """Lift the limit, in place, on the first days of a delisting period. Does nothing if the period
+    began before the market's first day, since its first days are then not known.
     """
     first = _parse_day(spell.first)
     if first < days[0]:
         return
 
-    # Delisting rules of SSE and SZSE (2020-12-31): the first day of the period has no limit.
+    # Under the delisting rules of SSE and SZSE (2020-12-31), the period's first day has no limit.
     free_days = int(_in_force(board, "delisting_free_days", np.array([first]))[0])
     traded = np.flatnonzero(has_bar & (days >= first) & (days <= _parse_day(spell.last)))
     limits[traded[: max(0, free_days)]] = -1
 
 
 def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
-    """[T, N] whether an asset is under special treatment: from the data, else from its dated names.
-    None if neither is known. In the delisting period the board's limit applies again.
+    """Return whether an asset is under special treatment, from the data or else from its dated
+    names: [T, N]. None if neither is known. During a delisting period, the board's usual limit
+    applies again.
     """
     given = snapshot.price_limits.special
     if given is None and not snapshot.spells:
@@ -201,20 +205,21 @@ def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
 
 @dataclass(frozen=True, slots=True)
 class _AssetListing:
-    """An asset's listing within the days of a market, or shortly before them."""
+    """An asset's listing during the days of a market, or shortly before them."""
 
     day: np.datetime64
-    before: int  #: trading days since the listing that the market has no record of
+    before: int  #: trading days since the listing of which the market has no record
 
 
 def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
-    """[N] listing of each asset; None if it was listed long before the market's first day.
+    """Return the listing of each asset: [N]; None if it is not known.
 
-    The listing day is taken from the data. If they lack it, the day of the first record is used,
-    unless that is the market's first day: most assets on that day are older.
+    The listing day is taken from the data. If the data lack it, the day of the asset's first record
+    is used, unless this is the market's first day, since most of that day's assets were listed
+    earlier.
     """
     given = snapshot.price_limits.listed or ("",) * len(snapshot.codes)
-    # A suspended day before the first bar is a record of an asset that was listed earlier.
+    # A suspended day before the first bar shows that the asset was listed earlier.
     has_record = np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)
     listings: list[_AssetListing | None] = [None] * len(given)
 
@@ -232,19 +237,20 @@ def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
 
 
 def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | None:
-    """Return an asset's listing. `given`: listing day from the data, or empty; `days`: sessions of
-    its calendar; `first_record`: index of the first session with a record.
+    """Return an asset's listing. None if the listing day is not known. `given`: listing day from
+    the data, or empty; `days`: sessions of the asset's calendar; `first_record`: index of the first
+    session with a record.
     """
     if not given:
         return _AssetListing(days[first_record], 0) if first_record > 0 else None
 
     listed = _parse_day(given)
     if listed >= days[0]:
-        # Days without a record count as trading days: one limit too many is better than one too
-        # few.
+        # Days without a record count as trading days: a day with an unnecessary limit is better
+        # than a day that lacks its limit.
         before = max(0, first_record - int(np.searchsorted(days, listed)))
     else:
-        # Holidays count as well: one day with a limit too many is better than one too few.
+        # Holidays count as trading days, for the same reason.
         before = int(np.busday_count(listed, days[0]))
 
     return _AssetListing(listed, before)
@@ -253,11 +259,14 @@ def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | N
 def _is_free(
     listing: _AssetListing | None, board: Board, days: DayArray, has_bar: BoolArray
 ) -> BoolArray:
-    """[T] days after a listing on which the asset has no price limit."""
+    """Return whether a day follows the listing so closely that the asset has no price limit:
+    [T].
+    """
     if listing is None:
         return np.zeros(len(has_bar), dtype=np.bool_)
 
-    # Listings under the registration system: STAR 2019, ChiNext 2020, main board 2023
+    # Listings under the registration system: STAR from 2019, ChiNext from 2020, main board from
+    # 2023
     free_days = int(_in_force(board, "free_days", np.array([listing.day]))[0])
     traded = has_bar & (days >= listing.day)
     number = listing.before + np.cumsum(traded)  # 1 on the first trading day
@@ -265,13 +274,15 @@ def _is_free(
 
 
 def _limit_parts(board: Board, name: RuleName, days: DayArray) -> IntArray:
-    """[T] a limit in parts of 1,000; -1 on days when the board has no limit."""
+    """Return a limit in parts of 1,000: [T]; -1 on days without a limit."""
     percent = _in_force(board, name, days)
     return np.where(percent >= 0, np.rint(percent * _PARTS / 100), -1).astype(np.int64)
 
 
 def _in_force(board: Board, name: RuleName, days: DayArray) -> FloatArray:
-    """[T] value of a rule on each day; -1 where the board has no such rule."""
+    """Return the value of a rule on each day: [T]; -1 on days on which the board has no such
+    rule.
+    """
     values = np.full(len(days), -1.0)
     for rule in board_rules().get((board, name), ()):
         values[(days >= rule.first) & (days <= rule.last)] = rule.value

@@ -1,4 +1,4 @@
-"""Trading days: sessions of an exchange with their hours, and the rows of a window in a market."""
+"""Trading days: an exchange's sessions with their hours, and the market rows of a window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktdeval.values.config_options import near_matches
 if TYPE_CHECKING:
     import pandas as pd
 
-_MARGIN = np.timedelta64(14, "D")  # room for one-day ranges
+_MARGIN = np.timedelta64(14, "D")  # enough for one-day ranges
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class SessionHours:
-    """S sessions of an exchange, ascending, with their opens and closes (UTC, datetime64[m]): short
-    ones close early.
+    """S sessions of an exchange in ascending order, with their open and close times (UTC,
+    datetime64[m]); short sessions have an early close.
     """
 
     days: DayArray  #: [S]
@@ -52,8 +52,8 @@ _NO_SESSIONS = SessionHours(
 def parse_day(
     text: str | np.datetime64, where: str = "", kind: type[KtdevalError] = DataError
 ) -> np.datetime64:
-    """Return a calendar day from text such as `2024-01-02`, the one date format that sorts as text.
-    Raises `kind`, with a message that starts with `where`, on any other text.
+    """Return a calendar day from a string such as `2024-01-02`, the one date format that sorts as
+    text. Raises `kind` if the string has any other format; the message starts with `where`.
     """
     try:
         day = date.fromisoformat(str(text))  # Python 3.11+ also accepts `20240102`, `2024-W01-2`
@@ -69,8 +69,8 @@ def sessions(
     first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG"
 ) -> DayArray:
     """Return the trading days of an exchange (ISO 10383 code) from `first` to `last`, both
-    inclusive. Raises DataError if the installed calendar doesn't reach that far or `first` is after
-    `last`, UsageError on an unknown exchange.
+    inclusive. Raises DataError if the installed calendar doesn't cover the range or `first` is
+    after `last`, UsageError if the exchange is unknown.
     """
     return session_hours(first, last, exchange).days
 
@@ -78,15 +78,15 @@ def sessions(
 def session_hours(
     first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG"
 ) -> SessionHours:
-    """Return the sessions of an exchange from `first` to `last`, as `sessions` does, with their
-    hours.
+    """Return an exchange's sessions from `first` to `last`, with their hours. Raises the same
+    errors as `sessions`.
     """
     start = parse_day(first)
     end = parse_day(last)
     if start > end:
         raise DataError(f"sessions of {exchange}: {start} lies after {end}; swap them")
 
-    # Heavy (it builds its pandas calendars on import), and most commands need no calendar.
+    # Heavy: this module builds its pandas calendars on import, and most commands need no calendar.
     import exchange_calendars  # noqa: PLC0415
     from exchange_calendars import errors  # noqa: PLC0415
 
@@ -95,13 +95,13 @@ def session_hours(
         raise UsageError(f"exchange {exchange!r} is unknown{near_matches(exchange, known)}")
 
     try:
-        # Whole decades, so that ranges share a calendar: building one takes 0.1 s whatever its
+        # Use whole decades, so that ranges share a calendar: building one takes 0.1 s whatever its
         # length.
         try:
             hours = _calendar_hours(
                 exchange, f"{str(start - _MARGIN)[:3]}0-01-01", f"{str(end)[:3]}9-12-31"
             )
-        except ValueError:  # the range extends beyond the calendar's coverage
+        except ValueError:  # the range extends beyond the calendar
             hours = _calendar_hours(exchange, str(start - _MARGIN), str(end))
     except errors.NoSessionsError:
         return _NO_SESSIONS
@@ -118,8 +118,8 @@ def session_hours(
 
 @lru_cache(maxsize=64)
 def _calendar_hours(exchange: str, start: str, end: str) -> SessionHours:
-    """Return the sessions in [start, end]. The bounds are explicit because the calendar's defaults
-    depend on today's date.
+    """Return the sessions in [start, end]. Both bounds are explicit because the calendar's default
+    bounds depend on today's date.
     """
     import exchange_calendars  # noqa: PLC0415
     import pandas as pd  # noqa: PLC0415
@@ -135,7 +135,7 @@ def _calendar_hours(exchange: str, start: str, end: str) -> SessionHours:
 
 
 def _utc_minutes(times: pd.Series[Any]) -> npt.NDArray[np.datetime64]:
-    """Return timezone-aware times as UTC minutes, [S]."""
+    """Return timezone-aware times as UTC minutes: [S]."""
     found: npt.NDArray[np.datetime64] = times.dt.tz_convert(None).to_numpy().astype("datetime64[m]")
     return found
 
@@ -143,8 +143,8 @@ def _utc_minutes(times: pd.Series[Any]) -> npt.NDArray[np.datetime64]:
 def window_rows(
     days: DayArray, first: str | np.datetime64, last: str | np.datetime64
 ) -> tuple[int, int]:
-    """Return `(start, stop)` such that the window's days are `days[start:stop]`; `start >= 1`,
-    because the first decision is taken on the row before. Raises DataError if the window extends
+    """Return `(start, stop)` such that the window's days are `days[start:stop]`. `start >= 1`,
+    because the first decision is made on the previous row. Raises DataError if the window extends
     beyond the data or contains no trading day.
     """
     start_day = parse_day(first)

@@ -1,9 +1,9 @@
-"""Duties on fills by date: charges by the state, clearing houses and regulators in addition to the
-broker's commission. They are data, `fees.csv`, each row with its source.
+"""Dated duties on fills: charges by the state, clearing houses and regulators in addition to the
+broker's commission. They are stored in `fees.csv`, where each row states its source.
 
-Each row states its reliability: `sourced`, `second_hand` (the figure or its first day comes from a
-page that does not cite a document), or `assumed` (unverified dates, or a fee that is not modelled;
-the source states which).
+Each row also states its reliability: `sourced`, `second_hand` (the figure or its first day comes
+from a page that does not cite a document), or `assumed` (the dates are unverified or the fee is not
+modelled; the source says which).
 
 Fees charged by exchanges and by the Chinese regulator are not included: brokers collect them as
 part of their commission, whose cap (3 per mille) includes them.
@@ -46,7 +46,7 @@ class DutyRow:
     last: np.datetime64
     bps: float  #: rate on the notional, in basis points
     per_unit: float  #: amount per share, in currency units
-    most: float | None  #: cap on the per-share part of one order
+    most: float | None  #: cap on an order's per-share amount
     status: DutyStatus
     source: str
 
@@ -54,13 +54,13 @@ class DutyRow:
         """Return whether a fill on a board and day incurs this duty."""
         if not self.first <= day <= self.last or self.board not in (None, board):
             return False
-        # Stamp duty: only sellers since 2008-09-19 (Cai Shui Ming Dian [2008] No. 2)
+        # Only sellers have paid stamp duty since 2008-09-19 (Cai Shui Ming Dian [2008] No. 2)
         if selling:
             return self.side in ("both", "sell")
         return self.side in ("both", "buy")
 
     def facts(self) -> dict[str, JsonValue]:
-        """Return the row as in the file; null for an open-ended day or bound."""
+        """Return the row as in the file; an open-ended day or bound is null."""
         return {
             "board": self.board and str(self.board),
             "kind": self.kind,
@@ -106,8 +106,9 @@ def duty_rows() -> Mapping[str, tuple[DutyRow, ...]]:
 
 
 def is_dated(venue: Venue) -> bool:
-    """Return whether a venue's duties change over time: it must be a built-in venue that the table
-    has, with its own costs. Costs specified by a task or package are the same on all days.
+    """Return whether a venue's duties vary by date. They do if the venue is built in, has its
+    built-in costs, and is in the table. Costs specified by a task or package are the same on all
+    days.
     """
     return venue.name in duty_rows() and venue.fees == built_in_venues()[venue.name].fees
 
@@ -115,7 +116,7 @@ def is_dated(venue: Venue) -> bool:
 def duties_due(
     venue: Venue, board: Board | None, selling: bool, day: np.datetime64
 ) -> list[DutyRow]:
-    """Return the duties that a fill at a venue with dated duties incurs on a day."""
+    """Return the duties that a fill incurs on a day at a venue with dated duties."""
     return [row for row in duty_rows()[venue.name] if row.is_due(selling, board, day)]
 
 
@@ -130,7 +131,7 @@ def change_days(venues: Sequence[Venue]) -> DayArray:
 
 @cache
 def duties_id() -> str:
-    """Return the SHA-256 of all rates and days, without their sources; it is part of the config
+    """Return the SHA-256 of all rates and days, without their sources. It is part of the config
     hash of tasks that use these costs.
     """
     figures: list[JsonValue] = []
@@ -144,7 +145,7 @@ def duties_id() -> str:
 
 
 def _bound_or_none(day: np.datetime64) -> str | None:
-    """Return an ISO day; None for a day that marks an open-ended range."""
+    """Return an ISO day; None for the placeholder of an open end."""
     text = str(day)
     if text in (_FIRST_DAY, _NO_END):
         return None
@@ -152,7 +153,7 @@ def _bound_or_none(day: np.datetime64) -> str | None:
 
 
 def _one_of(text: str, kinds: Any) -> Any:
-    """Return a value of the table. Raises DataError if the Literal does not allow it."""
+    """Return a value from the table. Raises DataError if the Literal does not allow it."""
     if text not in get_args(kinds):
         raise DataError(
             f"{_TABLE.name}: expected one of {', '.join(get_args(kinds))}, found {text!r}"

@@ -1,8 +1,8 @@
 """An asset's own sessions in a market that combines several calendars.
 
-A market's days are the union over its assets: stocks in a market with coins have rows on weekends,
-when their exchange is closed. A figure over n days counts the asset's own sessions, so that closed
-days are not among its n returns.
+A market's days are the union of its assets' days. For example, stocks in a market with crypto
+assets have rows on weekends, when their exchange is closed. A figure over n days counts the asset's
+own sessions, so that closed days are not among the n returns.
 
     bar_rows         sessions on which one asset has traded
     session_groups   sessions of an exchange: also days on which one of its assets was suspended
@@ -25,7 +25,7 @@ _ALL = slice(None)
 
 
 def bar_rows(market: MarketSnapshot | MarketView, asset: int) -> IntArray:
-    """Return the rows of the days on which an asset has a close, ascending: [sessions]."""
+    """Return the rows of the days on which an asset has a close, in ascending order: [sessions]."""
     return np.flatnonzero(np.isfinite(market.close[:, asset]))
 
 
@@ -37,12 +37,12 @@ class SessionGroup:
     rows: IntArray | slice  #: rows of the sessions, [S], ascending
 
     def of(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Select the group's assets and sessions from [T, N] values: [S, n]."""
+        """Select the group's sessions and assets from [T, N] values: [S, n]."""
         return values[self.rows][:, self.columns]
 
     def latest(self, values: npt.NDArray[Number], count: int) -> npt.NDArray[Number]:
-        """Select the group's assets and at most `count` last sessions from [T, N] values: [<=
-        count, n].
+        """Select the group's assets and its latest sessions, at most `count`, from [T, N] values:
+        [<= count, n].
         """
         if isinstance(self.rows, slice):
             return values[-count:][:, self.columns]
@@ -60,8 +60,9 @@ _WHOLE = SessionGroup(_ALL, _ALL)
 
 
 def session_groups(market: MarketSnapshot | MarketView) -> Sequence[SessionGroup]:
-    """Group a market's assets by calendar, with its sessions: the days on which at least one of
-    them has a close. If all share one calendar, its sessions are all days of the market.
+    """Group a market's assets by calendar. The sessions of a group are the days on which at least
+    one of its assets has a close. If all assets share one calendar, all days of the market are
+    sessions.
     """
     names = sorted(set(market.calendars))
     if len(names) < 2:

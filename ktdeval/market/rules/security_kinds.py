@@ -1,4 +1,4 @@
-"""Kinds of securities other than A-shares on the A-share exchanges, by code."""
+"""Kinds of securities, other than A-shares, on the A-share exchanges, determined by code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KINDS = (
     ("warrant", r"580[0-9]{3}\.SH|03[0-9]{4}\.SZ"),
     ("fund", r"5[0-9]{5}(?:\.SH)?|1[568][0-9]{4}\.SZ"),
     ("bond", r"(?:01|02|1[0-9]|20)[0-9]{4}\.SH|1[0-4][0-9]{4}\.SZ"),
-    # Purely numeric codes, if they denote the same kind on both exchanges
+    # Purely numeric codes that denote the same kind on both exchanges
     ("index", r"399[0-9]{3}"),
     ("B share", r"900[0-9]{3}|200[0-9]{3}"),
     ("fund", r"1[568][0-9]{4}"),
@@ -22,8 +22,8 @@ _KINDS = (
 
 
 def kind_of_security(code: str) -> str:
-    """Return the kind of security behind a code that is on no A-share board, if its digits reveal
-    it; else empty.
+    """Return the kind of security for a code that is on no A-share board; empty if its digits don't
+    reveal the kind.
     """
     for kind, pattern in _KINDS:
         if re.fullmatch(pattern, code):

@@ -1,1 +1,1 @@
-"""Snapshots: a market as one immutable value, and how it is stored."""
+"""Snapshots: a market as one immutable value, and its storage."""

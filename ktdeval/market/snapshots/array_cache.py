@@ -1,9 +1,9 @@
-"""Arrays derived only from a market, kept in files that all processes of a user map into memory:
-written once, atomically, and read-only.
+"""Cache of arrays that are derived only from a market. Their files are written once, atomically,
+and all processes of a user map them into memory, read-only.
 
 An entry is a folder named by the hash of its key, with one `.npy` file per array and a manifest of
 their checksums. A damaged entry is removed and rebuilt. A process that can't read or write the
-cache builds the arrays itself: the cache only affects time and memory. If the cache grows too
+cache builds the arrays itself, so the cache affects only time and memory. If the cache grows too
 large, the least recently used entries are removed.
 """
 
@@ -34,13 +34,13 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 MAX_BYTES = 4 << 30  #: Maximum total size of all entries
 _MANIFEST = "manifest.json"
-_LARGEST_SHARE = 0.5  # maximum fraction of the total that one entry may take
+_LARGEST_SHARE = 0.5  # maximum fraction of the limit that one entry may take
 
 
 class _Manifest(Value):
-    """Content of an entry."""
+    """Contents of an entry."""
 
-    title: str  #: description of the content
+    title: str  #: description of the contents
     sums: dict[str, str]  #: array name -> SHA-256 of its file
 
 
@@ -49,7 +49,7 @@ class ArrayCacheEntry:
     """A cache entry, as listed."""
 
     path: Path
-    title: str  #: description of the content; empty for a damaged entry
+    title: str  #: description of the contents; empty for a damaged entry
     bytes: int  #: total size of its files
     used_s: float  #: time of last use, in seconds since 1970
 
@@ -62,10 +62,11 @@ class ArrayCache:
         self._max_bytes = max_bytes
 
     def arrays(self, title: str, key: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
-        """Return the arrays for a key, mapped into memory, or the result of `make` if they can't be stored.
+        """Return the arrays for a key, mapped into memory; if they can't be stored, return the
+        result of `make`.
 
         `key`: everything that determines the arrays, as plain JSON, including the code version;
-        `title`: description of them for `entries`.
+        `title`: description of the arrays for `entries`.
         """
         found = self.find(key)
         if found is not None:
@@ -119,8 +120,8 @@ class ArrayCache:
         return sorted(listed, key=lambda entry: (-entry.used_s, entry.path.name))
 
     def clear(self) -> list[ArrayCacheEntry]:
-        """Remove all entries and return them. Processes that have mapped them keep their
-        mappings.
+        """Remove all entries and return them. Processes that have mapped an entry keep their
+        mapping.
         """
         removed = self.entries()
         for entry in removed:
@@ -158,8 +159,8 @@ def _write_arrays(folder: Path, title: str, arrays: Arrays) -> None:
 
 
 def _open_entry(folder: Path) -> Arrays:
-    """Return the arrays of an entry. Raises OSError, ValueError or MsgspecError if it is absent or
-    damaged.
+    """Return the arrays of an entry. Raises OSError, ValueError or MsgspecError if the entry is
+    absent or damaged.
     """
     manifest = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=_Manifest)
     arrays = {}
@@ -173,7 +174,7 @@ def _open_entry(folder: Path) -> Arrays:
         except FileNotFoundError as error:
             raise ValueError(f"{path}: missing") from error
 
-        # A plain array: slices of a `memmap` take several times longer.
+        # A plain array, because slicing a `memmap` takes several times longer.
         arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False).view(np.ndarray)
 
     return arrays
@@ -199,14 +200,14 @@ def _read_entry(path: Path) -> ArrayCacheEntry:
 
 _BLOCK_SIZE = 1 << 14  # assets times days in one entry
 _MIN_DAYS = 8
-_MAX_BLOCKS = 192  # over all names
+_MAX_BLOCKS = 192  # over all names of arrays
 
 
 class StoredRows:
     """Daily arrays of one market, stored in blocks of days; the most recently used blocks stay
     open.
 
-    `cache`: stores the blocks for all processes; without a cache, arrays are rebuilt on each
+    `cache`: stores the blocks for all processes. Without a cache, arrays are rebuilt on each
     request.
     """
 
@@ -255,8 +256,8 @@ class StoredRows:
 
 
 def code_version(*modules: str) -> str:
-    """Return a hash of some modules' source and of the numeric platform: arrays from another
-    version are not used.
+    """Return a hash of the source code of some modules and of the numeric platform. Arrays stored
+    under another version are not used.
     """
     sources = [np.__version__, platform.machine()]
     for name in modules:

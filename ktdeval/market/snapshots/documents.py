@@ -1,9 +1,9 @@
 """News, filings and macro releases as dated items, in the order in which they became known. Only
 items known at the market's cursor can be reached.
 
-An item is known at a day's close if its `known_at` is not after that close: an instant given by a
-wall-clock time and a zone (`Close`), whatever the items' zones. An early close of the exchange does
-not move it, since the next fill is later anyway.
+An item is known at a day's close if its `known_at` is not after this close. The close is an
+instant, given by a wall-clock time and a zone (`Close`), whatever the items' zones. It stays the
+same on days on which the exchange closes early, since the next fill is later anyway.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DOCUMENT_COLUMNS = ("known_at", "published_at", "utc_offset", *TEXT_FIELDS)
 
 # a tuple: a table row, sortable
 class Entity(NamedTuple):
-    """Words that reveal the identity of an asset in a text."""
+    """Words in a text that reveal the identity of an asset."""
 
     code: str  #: code of the asset's column
     kind: EntityKind
@@ -50,7 +50,8 @@ class Document(NamedTuple):
     """One dated item."""
 
     published_at: datetime  #: with a time zone
-    #: with a time zone: earliest time at which anyone could read it at the data's origin
+    #: with a time zone: the earliest time at which anyone could read the item where it was
+    #: published
     known_at: datetime
     source: str  #: publisher
     kind: str  #: such as `news`, `filing`, `macro`
@@ -58,11 +59,11 @@ class Document(NamedTuple):
     assets: tuple[str, ...]
     title: str
     text: str
-    sentiment: str = ""  #: label or score as worded by the source; empty if the source gives none
+    sentiment: str = ""  #: label or score in the source's own words; empty if the source gives none
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Content except times and codes."""
+        """Content of the item, except times and codes."""
         words = (self.source, self.kind, self.title, self.text)
         if self.sentiment:
             return (*words, self.sentiment)
@@ -71,8 +72,8 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Documents:
-    """K items sorted by `known_at` (ties by the rest of their content), columnar and immutable;
-    empty by default.
+    """K items sorted by `known_at` (ties by the rest of their content), stored as immutable
+    columns; empty by default.
     """
 
     #: K rows: known_at and published_at (microseconds since 1970 UTC), utc_offset (of published_at,
@@ -87,7 +88,7 @@ class Documents:
     def of(
         cls, items: Iterable[Document], close: Close | None = None, entities: Iterable[Entity] = ()
     ) -> Documents:
-        """Create documents from items in any order. Raises DataError on a time without a zone."""
+        """Create documents from items in any order. Raises DataError if a time has no zone."""
         import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
 
         table = None
@@ -108,9 +109,7 @@ class Documents:
         return Documents(table, self.close, self.entities)
 
     def with_items(self, items: Iterable[Document]) -> Documents:
-        """Return these documents with additional items. Raises DataError on a time without a
-        zone.
-        """
+        """Return these documents with additional items. Raises DataError if a time has no zone."""
         import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
 
         batches = list(_batches(items))
@@ -124,7 +123,7 @@ class Documents:
 
     @classmethod
     def read_stored(cls, table: pa.Table, close: Close, entities: Iterable[Entity]) -> Documents:
-        """Return documents from a table as stored in `table`. Raises DataError if a column is
+        """Return documents from a table in the format of `table`. Raises DataError if a column is
         missing or unexpected, or rows are out of order.
         """
         import pyarrow as pa  # noqa: PLC0415
@@ -154,8 +153,8 @@ class Documents:
 
     @cached_property
     def rows_of(self) -> dict[str, IntArray]:
-        """Code -> rows of the items filed under it, ascending; the empty code has the rows of items
-        on the market as a whole.
+        """Code -> rows of the items filed under it, ascending. The empty code has the rows of items
+        about the market as a whole.
         """
         if self.table is None:
             return {}
@@ -176,8 +175,8 @@ class Documents:
 
     @cached_property
     def digest(self) -> dict[str, str]:
-        """SHA-256 of each part of the content: the columns (sentiment only if an item has one), the
-        close and the entities.
+        """SHA-256 of each part of the content: the columns, the close and the entities. The
+        sentiment column is included only if an item has a sentiment.
         """
         parts = {}
         if self.table is not None:
@@ -226,8 +225,8 @@ class Documents:
         return map(self.__getitem__, range(len(self)))
 
     def as_of(self, days: npt.NDArray[np.datetime64]) -> DocumentsView:
-        """Return the documents known at the close of the last of `days` ([T] trading days up to the
-        cursor).
+        """Return the documents known at the close of the last of `days`, which are the [T] trading
+        days up to the cursor.
         """
         return DocumentsView(self, days)
 
@@ -258,7 +257,7 @@ class DocumentsView:
         return self._documents[row]
 
     def day_of(self, row: int) -> int:
-        """Row of the trading day at whose close an item first was known. Raises the same errors as
+        """Row of the trading day at whose close an item was first known. Raises the same errors as
         indexing.
         """
         self._check(row)
@@ -274,8 +273,8 @@ class DocumentsView:
         return int(self._documents.known_at[row])
 
     def rows(self, days: int, codes: Sequence[str] | None = None) -> IntArray:
-        """Return rows of the documents that became known in the last `days` trading days, newest
-        first. `codes`: only documents of these assets.
+        """Return the rows of documents that became known in the last `days` trading days, newest
+        first. `codes`: include only documents filed under these assets.
         """
         last = len(self._days) - 1
         first = 0
@@ -316,8 +315,8 @@ def _schema() -> pa.Schema:
 
 
 def _batches(items: Iterable[Document]) -> Iterator[pa.RecordBatch]:
-    """Yield record batches of `_BATCH` items. A million texts as Python objects would take several
-    times the memory.
+    """Yield record batches of `_BATCH` items. As Python objects, a million texts would take several
+    times as much memory.
     """
     import pyarrow as pa  # noqa: PLC0415
 
@@ -358,7 +357,7 @@ def _sort_rows(table: pa.Table) -> pa.Table:
     """Return the rows in an order that depends only on their content."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    # A table already in order is not copied: its texts may be large.
+    # A table that is already in order is not copied, because its texts may be large.
     if (np.diff(table["known_at"].to_numpy()) > 0).all():
         return table
 
@@ -369,8 +368,9 @@ def _sort_rows(table: pa.Table) -> pa.Table:
 
 
 def _column_hash(column: pa.ChunkedArray) -> str:
-    """SHA-256 over a column's values, however they are chunked: numbers as little-endian int64;
-    texts as their byte lengths, followed by a separate hash of their UTF-8.
+    """Return the SHA-256 of a column's values, however they are chunked. Numbers are hashed as
+    little-endian int64, texts as their byte lengths followed by a separate hash of their UTF-8
+    bytes.
     """
     lengths = hashlib.sha256()
     content = hashlib.sha256()

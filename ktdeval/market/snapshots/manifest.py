@@ -1,8 +1,8 @@
 """Identity of a market snapshot, and the manifest that is stored with its tables.
 
-The identity is a hash of canonical content, never of file bytes, so that it does not depend on the
+The identity is a hash of canonical content, never of file bytes, so it does not depend on the
 Parquet version that wrote the snapshot. Labels (`snapshot.LABELS`, a venue's summary) are not
-content: the same market imported under two names has one identity.
+content, so a market imported under two names has the same identity.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class SnapshotManifest:
 
     meta: JsonObject  #: fields of `SnapshotMeta`
     index_names: JsonObject  #: code -> name
-    statics: JsonObject  #: hash of each part that does not vary by day, by name
+    statics: JsonObject  #: hash of each part that does not vary by day, keyed by name
     arrays: JsonObject  #: hash of each array whose first axis is days, by table and field
     day_checksums: JsonObject  #: eight hexadecimal digits per day of an array, by table and field
     id: str = ""
     venues: JsonValue = None  #: rules by venue; None if all assets are A-shares
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the manifest as it is stored."""
+        """Return the manifest in its stored form."""
         return {
             "format": FORMAT,
             "id": self.id,
@@ -88,11 +88,11 @@ class SnapshotManifest:
         return content_hash(self._without_id(self.facts(), venues))
 
     def facts(self) -> JsonObject:
-        """Return the meta excluding labels."""
+        """Return the metadata without labels."""
         return _without_labels(self.meta, LABELS)
 
     def rules(self) -> JsonObject:
-        """Return the rules of each venue, excluding labels."""
+        """Return each venue's rules without labels."""
         rules: dict[str, JsonValue] = {}
         if isinstance(self.venues, Mapping):
             for name, venue in self.venues.items():
@@ -124,7 +124,9 @@ def _without_labels(mapping: JsonObject, labels: tuple[str, ...]) -> dict[str, J
 
 
 def snapshot_manifest(snapshot: MarketSnapshot) -> SnapshotManifest:
-    """Return the manifest to store with a snapshot; `differences` compares it with another one."""
+    """Return the manifest that is stored with a snapshot; `differences` compares a manifest with a
+    snapshot.
+    """
     manifest = _manifest_without_id(snapshot)
     checksums = {address: _day_checksums(array) for address, array in _arrays(snapshot).items()}
     return dataclasses.replace(manifest, id=manifest.identity(), day_checksums=checksums)
@@ -156,7 +158,7 @@ def _manifest_without_id(snapshot: MarketSnapshot) -> SnapshotManifest:
 
 
 def _canonical(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array in which equal values have equal bytes: a single NaN, no negative zero."""
+    """Return the array with one representation for equal values: a single NaN, no negative zero."""
     if array.dtype == np.bool_:
         return np.ascontiguousarray(array, dtype="u1")
     if array.dtype.kind == "M":
@@ -186,7 +188,7 @@ def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
 
 
 def _statics(snapshot: MarketSnapshot) -> dict[str, str]:
-    """Return hashes of the days, and of everything that does not change from day to day."""
+    """Return hashes of the days, and of everything that does not vary by day."""
     statics = {
         "days": sha256_hex(_canonical(snapshot.days).tobytes()),
         "codes": content_hash(list(snapshot.codes)),
@@ -217,7 +219,7 @@ def _statics(snapshot: MarketSnapshot) -> dict[str, str]:
 
 
 def _venues(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Return the rules of each venue in the form in which they are loaded again."""
+    """Return the rules of each venue in the form in which they are loaded."""
     rules: dict[str, JsonValue] = {}
     for name, venue in snapshot.rules.items():
         rules[name] = to_mapping(parse_venue(to_mapping(venue), name))
@@ -228,7 +230,7 @@ def _venues(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
 def _day_checksums(array: npt.NDArray[Any]) -> str:
     """Return eight hexadecimal digits per day, joined.
 
-    They suffice to find the first day on which a changed array differs.
+    These checksums suffice to find the first day on which a changed array differs.
     """
     return "".join(f"{zlib.crc32(row.tobytes()):08x}" for row in _canonical(array))
 
@@ -239,7 +241,7 @@ def _day_checksums(array: npt.NDArray[Any]) -> str:
 def load_manifest(folder: Path) -> SnapshotManifest:
     """Return the manifest of a stored snapshot.
 
-    Raises DataError if it is absent, malformed, or of another format version.
+    Raises DataError if the manifest is absent or malformed, or has another format version.
     """
     path = folder / MANIFEST
     try:
@@ -294,7 +296,7 @@ def write_manifest(manifest: SnapshotManifest, folder: Path) -> None:
 
 
 def differences(manifest: SnapshotManifest, snapshot: MarketSnapshot) -> list[str]:
-    """Return where a snapshot differs from a manifest, one line per difference.
+    """Return the differences between a snapshot and a manifest, one line each.
 
     For example `bars.parquet: close differs, first on 2024-05-06`.
     """
@@ -323,7 +325,7 @@ def differences(manifest: SnapshotManifest, snapshot: MarketSnapshot) -> list[st
 
 
 def _static_differences(recorded: SnapshotManifest, own: SnapshotManifest) -> list[str]:
-    """Return which parts that do not vary by day differ."""
+    """Return the names of differing parts among those that do not vary by day."""
     changes = []
     recorded_facts = recorded.facts()
     facts = own.facts()

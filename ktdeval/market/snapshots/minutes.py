@@ -1,4 +1,6 @@
-"""Intraday bars, a market's second resolution, behind its cursor: a bar is known once it ends."""
+"""Intraday bars: a market's second resolution. At the market's cursor, only bars that have ended
+are known.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,10 @@ class MinuteBars:
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> MinuteBars:
-        """Create sorted bars from a table with code and the fields of `rows` except asset. Raises
-        KeyError, TypeError or ValueError if the table does not have this form.
+        """Create sorted bars from a table with `code` and the fields of `rows` except `asset`.
+        Raises KeyError, TypeError or ValueError if the table does not have this form.
         """
-        import pandas as pd  # noqa: PLC0415 - most markets have no minutes
+        import pandas as pd  # noqa: PLC0415 - most markets have no intraday bars
 
         rows = np.empty(len(table), _ROW)
         rows["asset"], codes = pd.factorize(table["code"].to_numpy(dtype=object), sort=True)
@@ -47,7 +49,7 @@ class MinuteBars:
 
         for name in MINUTE_FIELDS:
             values = table[name].to_numpy(np.float64)
-            # a single NaN and a single zero, for the identity
+            # one representation of NaN and of zero, so that equal bars have one identity
             rows[name] = np.where(np.isnan(values), np.nan, values + 0.0)
 
         rows = rows[np.lexsort((rows["ends_at"], rows["asset"]))]
@@ -59,19 +61,19 @@ class MinuteBars:
 
     @cached_property
     def _rows_of(self) -> dict[str, npt.NDArray[Any]]:
-        """Code -> its rows."""
+        """Code -> rows of its bars."""
         starts = np.searchsorted(self.rows["asset"], np.arange(1, len(self.codes)))
         return dict(zip(self.codes, np.split(self.rows, starts), strict=False))
 
     def of_code(self, code: str) -> npt.NDArray[Any]:
-        """Return the rows of a code's bars on all days, ascending by end; empty if it has no bars.
-        Never show them to a model; use `session`, which stops at the close.
+        """Return all bars of a code, ascending by end; empty if there are none. Never show these
+        bars to a model; use `session`, which stops at the close.
         """
         return self._rows_of.get(code, self.rows[:0])
 
     def days(self, zone_of: Callable[[str], str]) -> npt.NDArray[np.datetime64]:
-        """[M] days that bars belong to: the local dates just before they end. `zone_of`: IANA time
-        zone of a code.
+        """Return the day of each bar, [M]: the local date just before the bar ends. `zone_of`: maps
+        a code to its IANA time zone.
         """
         ends = self.rows["ends_at"]
         zones = np.array([zone_of(code) for code in self.codes], dtype=object)[self.rows["asset"]]
@@ -93,8 +95,8 @@ class MinuteBars:
         code: str,
         day: int,
     ) -> npt.NDArray[Any]:
-        """Rows of a code's bars on row `day` of `days`, except bars that end after its venue's
-        close on the last day. Raises LookAheadError if the row is after the last.
+        """Return a code's bars on row `day` of `days`. On the last of `days`, bars that end after
+        the venue's close are omitted. Raises LookAheadError if `day` is after the last row.
         """
         if day >= len(days):
             raise LookAheadError(

@@ -1,4 +1,4 @@
-"""Market without assets, for tasks that do not involve a market."""
+"""A market without assets, for tasks that do not involve a market."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Last bid and ask of each day, if the data have them, and the resulting half-spreads."""
+"""Last bid and ask of each day, if the data include quotes, and the resulting half-spreads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ QUOTE_COLUMNS = ("bid", "ask")
 
 @dataclass(frozen=True, eq=False)
 class Quotes:
-    """Last quotes of each day, None if the data have no quotes.
+    """Last quotes of each day; None if the data have no quotes.
 
-    They are unadjusted, in units of the price, and known at the close of their day. NaN or 0 means
-    no quote.
+    Quotes are unadjusted, in the currency units of prices, and known at the close of their day. NaN
+    or 0 means that there is no quote.
     """
 
     bid: FloatArray | None = None  #: [T, N]
@@ -27,7 +27,7 @@ class Quotes:
 
     @property
     def arrays(self) -> dict[str, FloatArray]:
-        """The arrays that the data have, by name."""
+        """The available arrays, by name."""
         named = {name: getattr(self, name) for name in QUOTE_COLUMNS}
         return {name: array for name, array in named.items() if isinstance(array, np.ndarray)}
 
@@ -36,8 +36,8 @@ class Quotes:
 
     @cached_property
     def half_spreads(self) -> FloatArray | None:
-        """[T, N] (ask - bid) / (ask + bid): the half-spread as a fraction of the mid-price. NaN if
-        either is missing or the quotes are impossible. None without quotes.
+        """Half-spreads as fractions of the mid-price, (ask - bid) / (ask + bid): [T, N]. NaN where
+        a quote is missing or the quotes are impossible; None if the data have no quotes.
         """
         if self.bid is None or self.ask is None:
             return None
@@ -57,8 +57,8 @@ def two_sided(bid: FloatArray, ask: FloatArray) -> BoolArray:
 
 
 def impossible(bid: FloatArray, ask: FloatArray) -> BoolArray:
-    """Return whether quotes are impossible in any market: the bid is above the ask, or one is below
-    0 or infinite.
+    """Return whether quotes are impossible in any market: the bid is above the ask, or either quote
+    is negative or infinite.
     """
     is_crossed = two_sided(bid, ask) & (bid > ask)
     return np.asarray(is_crossed | (bid < 0) | (ask < 0) | np.isinf(bid) | np.isinf(ask))

@@ -1,4 +1,4 @@
-"""A market as one immutable value, and the view that is a decision's only access to it."""
+"""A market as one immutable value, and the view through which a decision accesses it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Board(StrEnum):
-    """Boards with different price limits; determined by the code's leading digits (KTD-Fin Appendix
+    """Boards with different price limits, determined by a code's leading digits (KTD-Fin Appendix
     H).
     """
 
@@ -50,7 +50,8 @@ _DIGITS_FIRST = re.compile(
 _LETTERS_FIRST = re.compile(r"(SH|SZ|BJ)(?:SE)?[.\-_ ]?(\d{6})", re.IGNORECASE)
 _OF_BLOOMBERG = re.compile(r"(\d{6}) (CH|CG|CS|C1|C2)(?: Equity)?", re.IGNORECASE)
 _BLOOMBERG = {"CG": "SH", "C1": "SH", "CS": "SZ", "C2": "SZ"}  # CH is any Chinese exchange
-_BY_FIRST = {"5": "SH", "6": "SH", "9": "SH", "4": "BJ", "8": "BJ"}  # by first digit; else SZ
+# by first digit; any other digit is SZ
+_BY_FIRST = {"5": "SH", "6": "SH", "9": "SH", "4": "BJ", "8": "BJ"}
 _EXCHANGE = {
     "SH": "SH", "SS": "SH", "SSE": "SH", "XSHG": "SH", "SHH": "SH", "SHG": "SH",
     "SZ": "SZ", "SZSE": "SZ", "XSHE": "SZ", "SHZ": "SZ", "SHE": "SZ",
@@ -72,7 +73,7 @@ matches is used.
 
 @lru_cache(maxsize=1 << 14)
 def board_of(code: str) -> Board:
-    """Return the board of a normalised code. Raises DataError if the digits belong to no A-share
+    """Return the board of a normalised code. Raises DataError if its digits belong to no A-share
     board.
     """
     for digits, board, _ in _BY_DIGITS:
@@ -84,8 +85,9 @@ def board_of(code: str) -> Board:
 
 
 def parse_code(text: str) -> str | None:
-    """Return `600519.SH` for any vendor's spelling (600519, 600519.SS, SH600519, sh.600519, 600519
-    CH Equity), or None. Purely numeric codes get the exchange of their board.
+    """Return a normalised code such as `600519.SH` for any vendor's spelling (600519, 600519.SS,
+    SH600519, sh.600519, 600519 CH Equity); None if the text is not a code. A purely numeric code
+    gets the exchange of its board.
     """
     text = text.strip()
     match = _LETTERS_FIRST.fullmatch(text)
@@ -112,8 +114,8 @@ def parse_code(text: str) -> str | None:
 
 
 def _bloomberg_exchange(digits: str, suffix: str) -> str:
-    """Return the exchange of a code in Bloomberg's form. Its `CH` does not specify an exchange, so
-    the digits decide.
+    """Return the exchange of a code in Bloomberg's form. Its suffix `CH` does not specify an
+    exchange, so the digits decide.
     """
     if suffix in _BLOOMBERG:
         return _BLOOMBERG[suffix]
@@ -124,9 +126,8 @@ _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,23}")
 
 
 def parse_symbol(text: str) -> str | None:
-    """Return an upper-case symbol (TSLA, BRK.B, BTC-USD) for a market without A-share codes, or
-    None if the text is longer than 24 characters or has characters other than letters, digits and
-    `._-`.
+    """Return an upper-case symbol (TSLA, BRK.B, BTC-USD) for a market without A-share codes. None
+    if the text is longer than 24 characters or has characters other than letters, digits and `._-`.
     """
     symbol = text.strip().upper()
     return symbol if _SYMBOL.fullmatch(symbol) else None
@@ -140,9 +141,9 @@ BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 @dataclass(frozen=True)
 class MarketSnapshot:
-    """T trading days of N assets. Arrays are read-only; prices are unadjusted, in currency units
-    per share or coin, NaN without a bar. With several calendars, the days are their union: while
-    its exchange is closed, an asset has no bar.
+    """T trading days of N assets. Arrays are read-only. Prices are unadjusted, in currency units
+    per share or coin; NaN without a bar. With several calendars, the days are their union, and an
+    asset has no bar on days when its exchange is closed.
 
     Example:
         snapshot.close[-1, snapshot.asset_index["609001.SH"]]  # 11.0
@@ -157,14 +158,14 @@ class MarketSnapshot:
     high: FloatArray
     low: FloatArray
     close: FloatArray
-    #: [T, N] shares or coins. 0 marks a day recorded as suspended; NaN a day with no record at all.
+    #: [T, N] shares or coins; 0 on a day recorded as suspended, NaN on a day without a record
     volume: FloatArray
-    amount: FloatArray  #: [T, N] turnover in units of currency, NaN where unknown
-    #: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), filled forward, 1.0
+    amount: FloatArray  #: [T, N] turnover in currency units, NaN where unknown
+    #: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), forward-filled; 1.0
     #: before the first bar
     factor: FloatArray
     member: BoolArray  #: [T, N] True where the asset is in the index that day
-    #: index code -> [T] closing levels; contains `meta.benchmark` unless that is empty
+    #: index code -> [T] closing levels; includes `meta.benchmark` if that is not empty
     indices: Mapping[str, FloatArray]
     index_names: Mapping[str, str]  #: index code -> display name, such as `CSI300`
     id: str = (
@@ -173,7 +174,7 @@ class MarketSnapshot:
     #: dated names, by code and first day; empty if names are known for one date only
     spells: tuple[NameSpell, ...] = ()
     instruments: tuple[Instrument, ...] = ()  #: one per asset; empty if all are A-shares
-    #: venue name -> venue; a venue that is not given is the built-in one
+    #: venue name -> venue; a venue that is not listed here is a built-in one
     rules: Mapping[str, Venue] = field(default_factory=dict)
     #: news, filings, macro releases; part of the identity only if there are any
     documents: Documents = NO_DOCUMENTS
@@ -287,14 +288,14 @@ class MarketSnapshot:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kind of each asset: stock, etf, crypto …"""
+        """Kind of each asset: `stock`, `etf`, `crypto` …"""
         return tuple(instrument.kind for instrument in self.instruments) or ("stock",) * len(
             self.codes
         )
 
     @property
     def currencies(self) -> tuple[str, ...]:
-        """Currency of each asset's prices: currently the same for all."""
+        """Currency of each asset's prices. At present, all assets must have the same currency."""
         return tuple(instrument.currency for instrument in self.instruments) or ("CNY",) * len(
             self.codes
         )
@@ -319,14 +320,14 @@ class MarketSnapshot:
 
     @property
     def days_a_year(self) -> int:
-        """Return the days per year for annualised figures: the maximum over the venues, because the
-        market's days are the union of all venues' days.
+        """Days per year for annualised figures: the maximum over the venues, because the market's
+        days are the union of their days.
         """
         return max(venue.days_a_year for venue in self.rules.values())
 
     def days_a_year_of(self, days: DayArray) -> int:
-        """Days per year for annualised figures over these days; venues without a close on any of
-        them do not count.
+        """Days per year for annualised figures over these days. Venues without a close on any of
+        these days do not count.
         """
         traded = np.any(np.isfinite(self.close[np.isin(self.days, days)]), axis=0)
         venues = {venue for venue, has_close in zip(self.venues, traded, strict=True) if has_close}
@@ -334,11 +335,11 @@ class MarketSnapshot:
 
     @property
     def minor_per_unit(self) -> int:
-        """Minor units per unit of the currency: the finest among its venues."""
+        """Minor units per currency unit: the maximum over the market's venues."""
         return max(venue.minor_per_unit for venue in self.rules.values())
 
     def units_of(self, days: DayArray) -> dict[str, Any]:
-        """Units of money and time in a ledger of these days, by the field names of `Ledger`."""
+        """Units of money and time for a ledger over these days, keyed by field name of `Ledger`."""
         return {
             "currency": self.currency,
             "minor_per_unit": self.minor_per_unit,
@@ -360,22 +361,22 @@ class MarketSnapshot:
 
     @cached_property
     def close_only(self) -> BoolArray:
-        """[N] assets that have closes but never an open, high or low: they can only be filled at a
-        close.
+        """Whether an asset has closes but never an open, high or low, so that it can only be filled
+        at a close: [N].
         """
         prices = np.isfinite(np.stack([self.open, self.high, self.low])).any(axis=(0, 1))
         return np.asarray(~prices & np.isfinite(self.close).any(axis=0))
 
     @cached_property
     def adjusted_close(self) -> FloatArray:
-        """[T, N] close * factor: comparable across splits and dividends. NaN on days without
+        """Closes times factor, comparable across splits and dividends: [T, N]. NaN on days without
         a bar.
         """
         return _read_only(self.close * self.factor)
 
     @cached_property
     def adjusted_open(self) -> FloatArray:
-        """[T, N] open * factor."""
+        """Opens times factor: [T, N]."""
         return _read_only(self.open * self.factor)
 
     @cached_property
@@ -383,8 +384,8 @@ class MarketSnapshot:
         return OrderedDict()
 
     def share(self, cache: ArrayCache) -> None:
-        """Keep arrays derived from this snapshot in a cache for all processes. The snapshot's id
-        must match its content. A modified copy of the snapshot has no cache.
+        """Keep arrays derived from this snapshot in a cache that all processes share. The
+        snapshot's `id` must match its content. A modified copy of the snapshot has no cache.
         """
         self._stored.cache = cache
 
@@ -405,9 +406,9 @@ class MarketSnapshot:
         }
 
     def name_asset(self, asset: int, row: int) -> tuple[str, str]:
-        """Code and name of an asset on day `row`. If names are dated but none is known for the day,
-        the name is also the latest code before it, or else the first code; if names are not dated,
-        code and name are those of the only known date.
+        """Return the code and name of an asset on day `row`. If names are not dated, these are the
+        same on all days. If names are dated but none covers the day, return the latest earlier
+        code, or the first code if there is none, as both code and name.
         """
         code = self.codes[asset]
         day = str(self.days[row])
@@ -420,7 +421,7 @@ class MarketSnapshot:
 
     @cached_property
     def former_codes(self) -> dict[str, str]:
-        """Codes that assets had before they were renumbered -> column codes of the assets."""
+        """Former code of a renumbered asset -> code of its column."""
         return {
             spell.code_then: spell.code
             for spell in self.spells
@@ -428,14 +429,14 @@ class MarketSnapshot:
         }
 
     def canonical(self, code: str) -> str:
-        """Return the column code of an asset that has, or used to have, this code; any other text
+        """Return the column code of the asset that has, or used to have, this code. Any other text
         is returned unchanged.
         """
         return self.former_codes.get(code, code)
 
     def asset_of(self, code: str, row: int) -> int | None:
-        """Column of the asset that trades, or used to trade, under `code` by day `row`; None if no
-        asset has traded under it by then.
+        """Return the column of the asset that, by day `row`, trades or has traded under `code`;
+        None if there is no such asset.
         """
         column = self.asset_index.get(self.canonical(code))
         if column is None or not self.spells or self.name_asset(column, row)[0] == code:
@@ -449,14 +450,14 @@ class MarketSnapshot:
 
     @property
     def benchmark(self) -> FloatArray:
-        """[T] closing levels of the benchmark index; NaN throughout if the market has no index."""
+        """Closing levels of the benchmark index: [T]; NaN throughout if the market has no index."""
         if not self.meta.benchmark:
             return np.full(len(self.days), np.nan)
         return self.indices[self.meta.benchmark]
 
     def day_index(self, day: np.datetime64 | str) -> int:
-        """Row of a trading day. Raises DataError if the day is not a trading day of this
-        snapshot.
+        """Return the row of a trading day. Raises DataError if the snapshot does not have this
+        day.
         """
         date = np.datetime64(str(day), "D")
         row = int(np.searchsorted(self.days, date))
@@ -468,7 +469,7 @@ class MarketSnapshot:
         return row
 
     def as_of(self, day: int) -> MarketView:
-        """Return the market as known at the close of row `day`: nothing later is reachable through
+        """Return the market as known at the close of row `day`. Later data can't be reached through
         the view.
         """
         if not 0 <= day < len(self.days):
@@ -478,7 +479,7 @@ class MarketSnapshot:
         return MarketView(self, day)
 
 
-_MAX_DERIVED = 1 << 18  # cap on cached figures, in assets times days; each is a few numbers
+_MAX_DERIVED = 1 << 18  # cap on cached figures, in assets times days; each figure is a few numbers
 
 
 def _read_only(array: FloatArray) -> FloatArray:
@@ -554,9 +555,9 @@ class MarketView:
         )
 
     def derive_figures(self, name: str, make: Callable[[], T]) -> T:
-        """Figures that `make` computes from this view and nothing else, cached by `name` for other
-        views of the market on this day: they are shared and must not be modified. The most recently
-        computed days are kept, fewer if the market has many assets.
+        """Return figures that `make` computes from this view and nothing else. They are cached by
+        `name` and shared with other views of the market on this day, so they must not be modified.
+        Only the most recently computed days are kept; the larger the market, the fewer.
         """
         figures: T | None = self._derived.get((self.day, name))
         if figures is None:
@@ -567,9 +568,9 @@ class MarketView:
         return figures
 
     def load_arrays(self, name: str, version: str, make: Callable[[MarketView], Arrays]) -> Arrays:
-        """Arrays that `make` computes from a view of this day and nothing else: kept in the user's
-        cache, if the snapshot has one, for all processes and runs, and read-only. `version`:
-        version of the code of `make` (`code_version`). Each array has the same shape on all days.
+        """Return read-only arrays that `make` computes from a view of this day and nothing else. If
+        the snapshot has a cache, they are kept there for all processes and runs. `version`: version
+        of the code of `make` (`code_version`). Each array must have the same shape on all days.
         """
         return self._stored(name, version, make)
 
@@ -583,7 +584,9 @@ class MarketView:
         return row if row >= 0 else None
 
     def row(self, field_name: str, day: int) -> FloatArray:
-        """[N] values of one array on `day`. Raises LookAheadError if `day` is after the cursor."""
+        """Return the values of one array on `day`: [N]. Raises LookAheadError if `day` is after the
+        cursor.
+        """
         if day > self.day:
             raise LookAheadError(
                 f"{field_name} of day {day} requested at the close of day {self.day}"

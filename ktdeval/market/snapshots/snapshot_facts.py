@@ -1,4 +1,4 @@
-"""Facts about a market in addition to its numbers: labels, names by date, instruments."""
+"""Facts about a market in addition to its numbers: labels, dated names, instruments."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
-    """Facts about a snapshot in addition to its numbers, and labels as text. Only the facts are
+    """Facts about a snapshot in addition to its numbers, and descriptive labels. Only the facts are
     part of the snapshot's identity. Only messages, cards and pages may depend on a label.
     """
 
     name: str  #: label: short name, such as `synthetic-7`
     source: str  #: label: description of the data's origin
     synthetic: bool  #: True for generated markets; a board never ranks them with real markets
-    #: False if prices were adjusted and came without a factor: they are then traded as they are,
-    #: and the card says so
+    #: False if prices were adjusted and came without a factor. They are then traded unchanged, and
+    #: the card says so.
     has_factor: bool
     #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty if the market has none
     benchmark: str
     repairs: tuple[str, ...] = ()  #: labels: descriptions of what the import changed, in order
     notes: tuple[str, ...] = ()  #: labels: descriptions of how the import read ambiguous data
-    #: True for a market derived from another one such that no selection can succeed
+    #: True for a market derived from another so that no selection can succeed
     placebo: bool = False
 
 
@@ -31,7 +31,7 @@ LABELS = ("name", "source", "repairs", "notes")
 
 @dataclass(frozen=True, slots=True)
 class NameSpell:
-    """Days on which an asset had a name and traded under a code; both ends inclusive."""
+    """A range of days on which an asset had the same name and code; both ends inclusive."""
 
     code: str  #: code of the asset's column
     first: str  #: ISO day
@@ -42,7 +42,7 @@ class NameSpell:
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """Kind, currency and venue of an asset; by default, an A-share's."""
+    """Kind, currency and venue of an asset; by default, those of an A-share."""
 
     kind: str = "stock"  #: stock, etf, crypto …
     currency: str = "CNY"  #: currency of its prices and amounts

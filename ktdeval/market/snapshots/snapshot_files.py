@@ -34,13 +34,13 @@ def read_table(path: Path) -> pa.Table:
 
 
 def read_texts(table: pa.Table, column: str) -> tuple[str, ...]:
-    """Return a column of texts."""
+    """Return a text column as strings."""
     return tuple(table[column].to_pylist())
 
 
 def read_venues(venues: JsonValue) -> dict[str, Venue]:
-    """Return the venues in a manifest; None means no venues. Raises ConfigError if they are not
-    mappings.
+    """Return the venues in a manifest; no venues if the entry is None. Raises ConfigError if they
+    are not mappings.
     """
     if venues is None:
         return {}
@@ -58,7 +58,7 @@ def read_venues(venues: JsonValue) -> dict[str, Venue]:
 
 
 def read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:
-    """Return the days of the bars table after checking that it has every code on every day, in
+    """Return the days of the bars table. Checks that the table has every code on every day, in
     order.
     """
     order = (
@@ -85,7 +85,7 @@ def read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayA
 
 
 def read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the levels of each index. Raises DataError if an index's days differ from the bars'
+    """Return the levels of each index. Raises DataError if an index and the bars have different
     days.
     """
     table = read_table(folder / INDICES)

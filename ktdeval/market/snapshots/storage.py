@@ -12,8 +12,8 @@ Layout of the folder:
 * `documents.parquet`, `entities.parquet`, if there are any: the columns of `Documents.table`; code,
   kind, text.
 * `price_limits.parquet`, if the data have any: date, code, and those of special, upper, lower that
-  the data have; every code on every day, in the order of the bars. The column `listed` of
-  `assets.parquet` has the listing days.
+  the data have; every code on every day, in the order of the bars. Listing days are in the
+  `listed` column of `assets.parquet`.
 * `quotes.parquet`, if the data have any: date, code, bid, ask; every code on every day, in the
   order of the bars.
 * `minutes.parquet`, if there are any: code, ends_at (UTC), open, high, low, close, volume, sorted
@@ -86,12 +86,12 @@ _QUOTE_KINDS = {"bid": float, "ask": float}
 def save_snapshot(
     snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, bytes] | None = None
 ) -> MarketSnapshot:
-    """Write a snapshot to a new or empty folder, either completely or not at all, and return it
-    with its id.
+    """Write a snapshot, completely or not at all, to a new or empty folder, and return it with its
+    `id`.
 
-    Nothing is written if the folder already has this snapshot. `extras`: additional files next to
-    the tables, not part of the identity. Raises StoreError if the folder has something else, such
-    as the same market with other labels, or can't be written.
+    Nothing is written if the folder already contains this snapshot. `extras`: additional files next
+    to the tables, not part of the identity. Raises StoreError if the folder can't be written or has
+    other contents, such as the same market with other labels.
     """
     extras = extras or {}
     manifest = snapshot_manifest(snapshot)
@@ -125,7 +125,7 @@ def save_snapshot(
 
 
 def _has_snapshot(folder: Path, identity: str) -> bool:
-    """Return whether a folder has the snapshot with this identity."""
+    """Return whether a folder contains the snapshot with this identity."""
     try:
         return load_manifest(folder).id == identity
     except DataError:
@@ -133,8 +133,8 @@ def _has_snapshot(folder: Path, identity: str) -> bool:
 
 
 def _check_labels(folder: Path, snapshot: MarketSnapshot, extras: Mapping[str, bytes]) -> None:
-    """Raise StoreError if the folder's snapshot with the same content has other labels, or lacks
-    one of the additional files.
+    """Raise StoreError if the folder's snapshot, which has the same content, has other labels or
+    lacks one of the additional files.
     """
     stored = build(SnapshotMeta, load_manifest(folder).meta, f"{folder / MANIFEST}: meta")
     meta = snapshot.meta
@@ -191,12 +191,12 @@ def _flat(grid: npt.NDArray[Any]) -> pa.Array:
 
 
 def _encode_codes(rows: npt.NDArray[Any], codes: tuple[str, ...]) -> pa.DictionaryArray:
-    """Return the column of codes, given their indices in `codes`."""
+    """Return the code column for rows of indices into `codes`."""
     return pa.DictionaryArray.from_arrays(pa.array(rows), pa.array(codes, pa.string()))
 
 
 def _text_table(fields: Iterable[str], values: Sequence[object]) -> pa.Table:
-    """Return the given attributes of `values` as text columns."""
+    """Return the named attributes of `values` as text columns."""
     columns = {}
     for name in fields:
         texts = [getattr(value, name) for value in values]
@@ -222,7 +222,7 @@ def _write_assets(snapshot: MarketSnapshot, folder: Path) -> None:
 def _write_indices(snapshot: MarketSnapshot, folder: Path) -> None:
     codes = sorted(snapshot.indices)
     repeated = np.repeat(np.array(codes, dtype=object), len(snapshot.days))
-    # Starts with an empty array, because a market without indices has nothing to concatenate.
+    # Start with an empty array, because a market without indices has nothing to concatenate.
     levels = np.concatenate([np.empty(0), *(snapshot.indices[code] for code in codes)])
     indices = {
         "date": pa.array(np.tile(snapshot.days, len(codes))),
@@ -258,9 +258,9 @@ def _write_documents(documents: Documents, folder: Path) -> None:
 def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapshot:
     """Read and check a stored snapshot.
 
-    `cache`: stores its arrays, and arrays derived from them, for other processes. Files unchanged
-    since their content was last checked are not read again. Raises DataError if a file is
-    unreadable or was changed (the message names table, field and first day).
+    `cache`: stores the snapshot's arrays, and arrays derived from them, for other processes. Files
+    that have not changed since the last check are not read again. Raises DataError if a file is
+    unreadable or was changed; the message names the table, the field and the first changed day.
     """
     manifest = load_manifest(folder)
     key = _files_state(folder)
@@ -302,7 +302,7 @@ def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapsh
 
 
 def _files_state(folder: Path) -> dict[str, JsonValue]:
-    """Return the state of a snapshot's files; a change to any of them changes it."""
+    """Return the state of a snapshot's files; if any of the files changes, so does the state."""
     files: list[JsonValue] = []
     for path in sorted(folder.iterdir()):
         at = path.stat()
@@ -315,7 +315,7 @@ def _files_state(folder: Path) -> dict[str, JsonValue]:
 def _read_tables(
     folder: Path, manifest: SnapshotManifest, known: Arrays | None = None
 ) -> MarketSnapshot:
-    """Read a snapshot without its identity. `known`: days and bars, if already read."""
+    """Read a snapshot without setting its `id`. `known`: days and bars, if already read."""
     assets = read_table(folder / ASSETS)
     codes = read_texts(assets, "code")
     if known is None:
@@ -356,7 +356,7 @@ def _read_bars(folder: Path, codes: tuple[str, ...]) -> tuple[DayArray, dict[str
     grids = {}
     with open_parquet(folder / BARS) as bars:
         days = read_grid_axes(bars.read(["date", "code"]), codes, folder)
-        # Field by field, because each is in memory twice while it is read.
+        # Read field by field, because a field being read is in memory twice.
         for name, kind in GRID_FIELDS.items():
             column = bars.read([name])[name].to_numpy()
             grids[name] = column.astype(kind).reshape(len(days), len(codes))
@@ -398,7 +398,7 @@ def _read_price_limits(
     codes: tuple[str, ...],
     days: DayArray,
 ) -> PriceLimits:
-    """Return the price limits from a snapshot's files; the manifest lists the parts that exist."""
+    """Return the price limits from a snapshot's files; the manifest lists the available parts."""
     listed: tuple[str, ...] = ()
     if "listed" in manifest.statics:
         listed = read_texts(assets, "listed")
@@ -417,7 +417,9 @@ def _read_grids(
     codes: tuple[str, ...],
     days: DayArray,
 ) -> dict[str, Any]:
-    """Return the [days, assets] arrays of an additional table that the manifest lists."""
+    """Return an additional table's fields as [days, assets] arrays; the manifest lists the
+    available fields.
+    """
     prefix = f"{path.name}: "
     addresses = [address for address in manifest.arrays if address.startswith(prefix)]
     if not addresses:

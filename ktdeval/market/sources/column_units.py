@@ -1,4 +1,4 @@
-"""Interpretation of a source's columns: units by code, board and days, and the role of the
+"""Interpretation of a source's columns: units by code, board and period, and the role of the
 factor.
 """
 
@@ -22,7 +22,7 @@ from ktdeval.market.snapshots.snapshot import (
 )
 from ktdeval.values.config_options import near_matches
 
-VALUE = 0.0  #: Scale of a volume that is a traded value: shares are derived from the day's prices
+VALUE = 0.0  #: scale for a volume column of traded values: shares are derived from the day's prices
 VOLUME_UNITS: Mapping[str, float] = {"share": 1.0, "lot": 100.0, "value": VALUE}
 AMOUNT_UNITS: Mapping[str, float] = {"CNY": 1.0, "thousand_CNY": 1e3, "ten_thousand_CNY": 1e4}
 _DAY = r"(?:\d{4}-\d\d-\d\d)?"
@@ -35,7 +35,7 @@ _HELP = (
 
 @dataclass(frozen=True)
 class UnitScope:
-    """Bars that a unit applies to: of a code, a board or all, from one day to another."""
+    """The bars to which a unit applies: a date range of one code, one board or all codes."""
 
     name: str = ""  #: a code, a board (main, chinext, star, bse), or empty for all
     first: str = ""  #: ISO date; empty: from the start
@@ -60,15 +60,16 @@ class UnitScope:
 
 @dataclass(frozen=True)
 class Unit:
-    """Unit of one column: a default scale, and the scales of scopes that differ from it."""
+    """Unit of a column: a default scale, and scales for scopes that differ from it."""
 
     scale: float = 1.0
-    scopes: tuple[tuple[UnitScope, float], ...] = ()  #: if two apply to a bar, the later one wins
+    #: if several apply to a bar, the last one wins
+    scopes: tuple[tuple[UnitScope, float], ...] = ()
 
     @classmethod
     def parse(cls, text: str, units: Mapping[str, float], where: str) -> Unit:
-        """Parse `lot,688981.SH=share`. `units`: known words. Raises UsageError if the text does not
-        have this form.
+        """Parse a unit such as `lot,688981.SH=share`. `units`: scales by unit name. Raises
+        UsageError if the text does not have this form.
         """
         scale = 1.0
         scopes = []
@@ -96,8 +97,8 @@ class Unit:
             )
 
     def scales(self, codes: Sequence[str], column: np.ndarray, days: DayArray) -> FloatArray:
-        """[rows] scale of each bar. `codes`: distinct codes; `column`, `days`: code and day of each
-        bar.
+        """Return the scale of each bar: [rows]. `codes`: distinct codes; `column`, `days`: code
+        index and day of each bar.
         """
         scales = np.full(len(column), self.scale)
         for scope, scale in self.scopes:
@@ -154,14 +155,14 @@ def _check_day(text: str, where: str) -> None:
 
 @dataclass(frozen=True)
 class Conventions:
-    """Conventions by which the columns of the bars were read."""
+    """Conventions by which the columns of the bars were interpreted."""
 
     prices: Literal["unadjusted", "adjusted"] = "unadjusted"  #: adjusted: divided by the factor
     volume: Literal["raw", "divided"] = "raw"  #: divided: multiplied by the factor
     volume_unit: Unit = Unit()
     amount_unit: Unit = Unit()
     stored_in_fen: bool = False  #: closes were in whole fen before division by the factor
-    has_options: bool = False  #: whether the user can specify units by options
+    has_options: bool = False  #: whether options let the user specify units
 
 
 AS_THEY_ARE = Conventions()

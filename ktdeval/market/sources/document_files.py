@@ -19,7 +19,7 @@ from ktdeval.market.venues.close_times import Close
 from ktdeval.values.tables.rows import TableFile, TableShape, read_rows
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
-# Our own columns first, then vendors' (Alpha Vantage: overall_…); labels before scores
+# Our own columns first, then vendors' columns (Alpha Vantage: overall_…); labels before scores
 _SENTIMENT_FIELDS = (
     "sentiment",
     "sentiment_label",
@@ -46,11 +46,12 @@ def read_documents(
 ) -> Documents:
     """Read documents from a .jsonl, .csv (both also .gz) or .parquet file.
 
-    Its columns are published_at, source, kind, assets, title, text and optionally known_at
-    (default, also if empty: published_at) and a sentiment: a label or score, in a column
-    `sentiment` or a vendor's column. Without such a column, a sentiment at the end of the text is
-    used. `entities`: another file with code, kind, text, or its content. `close`: see `Close`.
-    Raises DataError if a file can't be read or a row is invalid, with the line and how to fix it.
+    Its columns are `published_at`, `source`, `kind`, `assets`, `title`, `text`, and optionally
+    `known_at` (by default, and if empty: `published_at`) and a sentiment. The sentiment is a label
+    or score, in a column `sentiment` or a vendor's column. Without such a column, a sentiment at
+    the end of the text is used. `entities`: another file with `code`, `kind`, `text`, or its
+    contents. `close`: see `Close`. Raises DataError if a file can't be read or a row is invalid;
+    the message has the line and how to fix it.
     """
     named: list[Entity] = []
     if isinstance(entities, Path):
@@ -63,14 +64,14 @@ def read_documents(
 
 
 def read_entities(path: Path) -> list[Entity]:
-    """Read entities from a .jsonl, .csv (both also .gz) or .parquet file with code, kind, text.
-    Raises the same errors as `read_documents`.
+    """Read entities from a .jsonl, .csv (both also .gz) or .parquet file with `code`, `kind`,
+    `text`. Raises the same errors as `read_documents`.
     """
     return [entity_of(row, where) for where, row in _read_located_rows(path, Entity._fields)]
 
 
 def faults(documents: Documents, codes: frozenset[str]) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield kind, count and first examples of each fault. `codes`: codes of the market's assets."""
+    """Yield each fault's kind, count and first examples. `codes`: codes of the market's assets."""
     if documents.table is None:
         return
 
@@ -116,7 +117,7 @@ def _label(documents: Documents, row: int) -> str:
 
 
 def _read_located_rows(path: Path, fields: tuple[str, ...]) -> Rows:
-    """Return the location (for messages) and the cells of each row; columns that the file lacks are
+    """Return each row's location (for messages) and cells; columns that the file lacks are
     absent.
     """
     table = TableFile(path, TableShape(fields))
@@ -166,8 +167,8 @@ def _stated_sentiment(row: Mapping[str, Any], where: str) -> str:
 
 
 def entity_of(row: Mapping[str, Any], where: str) -> Entity:
-    """Return the entity in a row with code, kind, text. Raises DataError, with a message that
-    begins with `where`, if a cell is empty or not a text, or the kind is unknown.
+    """Return the entity in a row with `code`, `kind`, `text`. Raises DataError if a cell is empty
+    or not text, or the kind is unknown; the message begins with `where`.
     """
     code = _text_cell(row, "code", where).strip()
     kind = _text_cell(row, "kind", where).strip().lower()
@@ -224,5 +225,5 @@ def _is_code(value: Any) -> bool:
 
 
 def document_code(text: str) -> str:
-    """Return an asset's code in the spelling of documents, from a user's or vendor's spelling."""
+    """Convert a user's or vendor's spelling of an asset's code to the spelling in documents."""
     return parse_code(text) or parse_symbol(text) or text

@@ -1,4 +1,4 @@
-"""Market data as sources deliver them: plain tables with common codes and units, not yet checked or
+"""Market data as supplied by sources: plain tables with common codes and units, not yet checked or
 repaired.
 """
 
@@ -51,7 +51,7 @@ INDEX_NAMES = {
 }
 UNKNOWN_INDUSTRY = "unknown"
 _NO_MEMBERS = "no membership file: "
-#: market days for which an asset without a bar stays a member if no file gives the membership
+#: without a membership file, an asset stays a member for this many market days without a bar
 SILENT_DAYS = 60
 EVERY_ASSET = f"{_NO_MEMBERS}an asset belongs to the universe from its first bar to its last"
 """Note of a market whose universe is not an index's, and whose assets all have bars until its last
@@ -68,7 +68,7 @@ NO_INDEX = (
 """Note of a market that was imported without index levels."""
 LIMIT_COLUMNS = ("special", "limit_up", "limit_down")
 """Columns of bars, each optional, that refine the price limits of the board."""
-_PART = 2**19  # approximate number of rows
+_PART = 2**19  # approximate number of rows in a part
 PRICE_TOLERANCE = 1e-6
 """Relative tolerance: adjusted prices in single precision differ by up to this much."""
 _DAYS_WANTED = "give the days on which bars end"
@@ -83,27 +83,27 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class RawMarket:
-    """Tables of one market before any checks."""
+    """Unchecked tables of one market."""
 
     name: str  #: short name of the market, used for the snapshot
     source: str  #: description of the data's origin
     benchmark: str  #: code of the benchmark index; empty if there is none
     #: date (datetime64), code, open, high, low, close (unadjusted where there is a factor), volume
-    #: (shares), amount (units of currency), factor (NaN throughout where there is none), and
+    #: (shares), amount (currency units), factor (NaN throughout where there is none), and
     #: optionally traded (False on days recorded as suspended), special (True on days under special
-    #: treatment), limit_up and limit_down (unadjusted limit prices of the day), bid and ask (last
-    #: quotes of the day, unadjusted)
+    #: treatment), limit_up and limit_down (the day's unadjusted limit prices), bid and ask (the
+    #: day's last quotes, unadjusted)
     bars: pd.DataFrame
     indices: pd.DataFrame  #: date, code, close
     members: pd.DataFrame  #: membership intervals: code, first, last, both ends inclusive
-    assets: pd.DataFrame  #: code, name, industry; a code missing here serves as its own name
+    assets: pd.DataFrame  #: code, name, industry; an asset missing here has its code as its name
     has_factor: bool  #: False if prices came adjusted without a factor
     synthetic: bool = False  #: True for generated markets
-    #: True for a market derived from another one such that no selection can succeed
+    #: True for a market derived from another so that no selection can succeed
     placebo: bool = False
     #: display names of indices other than `INDEX_NAMES`
     index_names: Mapping[str, str] = field(default_factory=dict)
-    repairs: tuple[str, ...] = ()  #: descriptions of the changes so far
+    repairs: tuple[str, ...] = ()  #: descriptions of the repairs applied so far
     #: dated names: code, first, last (both ends inclusive), name, code_then (the code on those
     #: days); empty if names are not dated
     names: pd.DataFrame = field(
@@ -111,15 +111,15 @@ class RawMarket:
     )
     #: descriptions of how the import interpreted ambiguous data in the source
     notes: tuple[str, ...] = ()
-    #: by code; a missing code is an A-share
+    #: instrument by code; a missing code is an A-share
     instruments: Mapping[str, Instrument] = field(default_factory=dict)
-    #: venues by name; a missing name is a built-in venue
+    #: venues by name; a missing name refers to a built-in venue
     rules: Mapping[str, Venue] = field(default_factory=dict)
     documents: Documents = NO_DOCUMENTS  #: news, filings, macro releases
     minutes: MinuteBars = NO_MINUTES  #: intraday bars
     #: ISO listing day by code, where known
     listed: Mapping[str, str] = field(default_factory=dict)
-    conventions: Conventions = AS_THEY_ARE  #: how the columns of the bars were read
+    conventions: Conventions = AS_THEY_ARE  #: how the columns of the bars were interpreted
 
     def __post_init__(self) -> None:
         problems: list[str] = []
@@ -143,22 +143,22 @@ class RawMarket:
         return BarTable(self.bars)
 
     def instrument(self, code: str) -> Instrument:
-        """Kind, currency and venue of a code."""
+        """Return the kind, currency and venue of a code."""
         return self.instruments.get(code, Instrument())
 
     def venue(self, code: str) -> Venue:
-        """Rules under which a code trades. Raises UsageError if no venue has that name."""
+        """Return the rules under which a code trades. Raises UsageError if its venue is unknown."""
         name = self.instrument(code).venue
         return self.rules.get(name) or find_venue(name)
 
     @property
     def has_members(self) -> bool:
-        """Return whether a source gives membership by date."""
+        """Whether the source gives dated membership."""
         return not any(note.startswith(_NO_MEMBERS) for note in self.notes)
 
     def fits_venue(self, code: str) -> bool:
-        """Return whether a code fits its venue: an A-share code at a venue with boards (not
-        `000300.SH`, an index), a symbol elsewhere.
+        """Return whether a code is valid at its venue. Venues with boards need an A-share code (not
+        `000300.SH`, which is an index); other venues need a symbol.
         """
         if self.venue(code).has_boards:
             return parse_code(code[:6]) == code
@@ -166,8 +166,8 @@ class RawMarket:
 
     @cached_property
     def daily_limits(self) -> FloatArray:
-        """[codes of the table] daily price limit of today's board, as a fraction of the price;
-        infinite for codes without a limit.
+        """Daily price limit of a code's board today, as a fraction of the price: [codes of the
+        table]. Infinite for codes without a limit.
         """
         limits = np.full(len(self.table.codes), np.inf)
         for column, code in enumerate(self.table.codes):
@@ -177,8 +177,8 @@ class RawMarket:
 
     @cached_property
     def calendars(self) -> npt.NDArray[np.str_]:
-        """[codes of the table] calendar of each code; empty if it is not known, as for a share or
-        fund at a venue that never closes.
+        """Calendar of each code: [codes of the table]. Empty if not known, for example for a share
+        or fund at a venue that never closes.
         """
         return np.array(
             [self.venue(code).calendar_of(self.instrument(code).kind) for code in self.table.codes]
@@ -186,8 +186,8 @@ class RawMarket:
 
     @cached_property
     def in_fen(self) -> BoolArray:
-        """[codes of the table] whether prices are A-share prices in their own currency, and hence
-        in whole fen.
+        """Whether a code's prices are A-share prices in CNY, and thus in whole fen: [codes of the
+        table].
         """
         own = ((self.venue(code), self.instrument(code).currency) for code in self.table.codes)
         return np.array(
@@ -196,8 +196,8 @@ class RawMarket:
 
     @cached_property
     def close_only(self) -> BoolArray:
-        """[codes of the table] whether a code has closes but never an open, high or low; never true
-        for A-shares.
+        """Whether a code has closes but never an open, high or low; never true for A-shares: [codes
+        of the table].
         """
         table = self.table
         priced = table.judge_parts(
@@ -212,7 +212,7 @@ class RawMarket:
         )
 
     def calendar_days(self, calendar: str) -> DayArray:
-        """Days on which any code of a calendar has a row."""
+        """Return the days on which any code with this calendar has a row."""
         return np.asarray(
             self.table.days[
                 np.bincount(
@@ -222,10 +222,10 @@ class RawMarket:
         )
 
     def session_numbers(self) -> IntArray:
-        """[rows] index of a bar's day among the days of its calendar.
+        """Index of each bar's day among the days of its calendar: [rows].
 
-        If the market has one calendar, these are all days of the market; else the calendar's
-        sessions and any other days on which one of its assets has a row.
+        If the market has one calendar, its days are all days of the market. Otherwise they are the
+        calendar's sessions and any other days on which one of its assets has a row.
         """
         table = self.table
         numbers = self.table.row.copy()
@@ -248,7 +248,7 @@ class RawMarket:
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
-        """Codes that have bars or were members on a day with bars, ascending."""
+        """Codes that have bars or were members on a day with bars, in ascending order."""
         days = self.table.days
         intervals = zip(
             self.members["code"],
@@ -276,8 +276,8 @@ def _column_problems(name: str, columns: Sequence[str], table: pd.DataFrame) -> 
 
 
 def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
-    """Return a column of texts as categories in ascending order, with `change` applied to each
-    distinct text. A missing text becomes `no code`.
+    """Return a text column as categories in ascending order. `change` is applied to each distinct
+    text. A missing text becomes `no code`.
     """
 
     def change_code(text: Any) -> str:
@@ -291,9 +291,8 @@ def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Cate
 
 
 def as_days(column: pd.Series) -> DayArray:
-    """Return a column of dates as datetime64[D]. Raises DataError if a date has a time zone or a
-    time of day: a bar that begins at 16:00 UTC, truncated to its day, would be known before it
-    ends.
+    """Return a date column as datetime64[D]. Raises DataError if a date has a time zone or a time
+    of day. Truncated to its day, a bar that begins at 16:00 UTC would be known before it ends.
     """
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         raise DataError(f"column {column.name}: times have a zone; {_DAYS_WANTED}")
@@ -301,7 +300,8 @@ def as_days(column: pd.Series) -> DayArray:
     values = column.to_numpy()
     days = np.asarray(values, dtype="datetime64[D]")
     if values.dtype.kind == "M" and values.dtype != days.dtype:
-        for start in range(0, len(days), _PART):  # in parts, because a copy of all would be large
+        # in parts, because a copy of the whole column would be large
+        for start in range(0, len(days), _PART):
             part = slice(start, start + _PART)
             within = (days[part].astype(values.dtype) != values[part]) & ~np.isnat(values[part])
             if within.any():
@@ -312,10 +312,12 @@ def as_days(column: pd.Series) -> DayArray:
 
 
 class BarTable:
-    """Bars as flat arrays sorted by code, then day (source order among duplicates): their indices
-    in `codes` and `days` (both ascending), values by field (`table["close"]`), and whether the bar
-    is a suspension (marked as such, or volume 0, or an unknown volume with no price or a single
-    flat price, unless the code has only such prices and they move). Values stay in the source's
+    """Bars as flat arrays, sorted by code, then day. Duplicates keep their source order.
+
+    `column` and `row` are each bar's indices in `codes` and `days`, which are both ascending;
+    fields are accessed by name (`table["close"]`). A bar is suspended if it is marked as such or
+    its volume is 0. If its volume is unknown, it is suspended if it has no price or a single flat
+    price, unless all of the code's bars are flat and their prices move. Values stay in the source's
     columns and are sorted on request, so that memory holds them only once.
     """
 
@@ -348,12 +350,12 @@ class BarTable:
         self.suspended: BoolArray = self.judge_parts(BarTable._find_suspensions)
 
     def __getitem__(self, name: str) -> FloatArray:
-        """[rows] values of a field."""
+        """Return the values of a field: [rows]."""
         return np.asarray(self._source[name][self.order])
 
     def parts(self) -> Iterator[BarTable]:
-        """Yield the table in parts of about `_PART` rows, each made of whole codes. The parts share
-        `codes` and `days`.
+        """Yield the table in parts of about `_PART` rows. Each part contains whole codes, and all
+        parts share `codes` and `days`.
         """
         # A part begins at the first code that starts in each stretch of `_PART` rows.
         starts = np.flatnonzero(self.new_code)
@@ -371,8 +373,8 @@ class BarTable:
             yield part
 
     def judge_parts(self, judge: Callable[[BarTable], BoolArray]) -> BoolArray:
-        """[rows] result of `judge` for each bar, computed part by part to keep intermediate arrays
-        small.
+        """Return the result of `judge` for each bar: [rows]. It is computed part by part to keep
+        intermediate arrays small.
         """
         return np.concatenate([judge(part) for part in self.parts()])
 
@@ -390,7 +392,7 @@ class BarTable:
         has_volume = np.bincount(self.column[~quiet & (volume != 0)], minlength=len(self.codes)) > 0
         is_moving = np.bincount(self.column[moves], minlength=len(self.codes)) > 0
         without_trade = ~flat | (has_volume | ~is_moving)[self.column]
-        # A halt repeats the last close; a flat bar at another price is the close of a trading day.
+        # A halt repeats the last close, so a flat bar at another price is from a trading day.
         suspended = (volume == 0) | (quiet & without_trade & ~has_moved)
 
         if "traded" in self._source:
@@ -399,43 +401,45 @@ class BarTable:
 
     @property
     def traded(self) -> BoolArray:
-        """[rows] whether the bar is on a day with trades."""
+        """Whether a bar is on a day with trades: [rows]."""
         return np.asarray(~self.suspended)
 
     @property
     def has_flags(self) -> bool:
-        """Return whether rows are flagged as traded or not."""
+        """Whether rows are flagged as traded or not."""
         return "traded" in self._source
 
     @property
     def quotes(self) -> tuple[str, ...]:
-        """Quote fields that the source has."""
+        """Quote fields in the source."""
         return tuple(name for name in QUOTE_COLUMNS if name in self._source)
 
     def find_duplicates(self) -> BoolArray:
-        """[rows] whether the bar repeats the previous bar's code and day."""
+        """Return whether a bar has the same code and day as the previous bar: [rows]."""
         return np.append(False, ~self.new_code[1:] & (self.row[1:] == self.row[:-1]))
 
     def label(self, bar: int) -> str:
-        """Label of one bar for messages, such as `600519.SH 2024-01-02`."""
+        """Return a bar's label for messages, such as `600519.SH 2024-01-02`."""
         return f"{self.codes[self.column[bar]]} {self.days[self.row[bar]]}"
 
     def in_source(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return values of these sorted bars in the row order of the source table."""
+        """Reorder values of these sorted bars to the row order of the source table."""
         unsorted = np.empty_like(values)
         unsorted[self.order] = values
         return unsorted
 
 
 def drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
-    """Drop the bars that a mask over the sorted table selects; also return their number."""
+    """Drop the bars that a mask over the sorted table selects. Also return the number of bars
+    dropped.
+    """
     keep = ~raw.table.in_source(mask)
     return dataclasses.replace(raw, bars=raw.bars.loc[keep]), int(mask.sum())
 
 
 def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
-    """[T, N] whether a code is a member on that day, from intervals code, first, last, both ends
-    inclusive.
+    """Return whether a code is a member on each day: [T, N]. `members`: intervals with `code`,
+    `first`, `last`, both ends inclusive.
     """
     column_of = {code: column for column, code in enumerate(codes)}
     grid = np.zeros((len(days), len(codes)), dtype=np.bool_)
@@ -450,9 +454,9 @@ def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> B
 
 
 def members_by_bars(bars: pd.DataFrame) -> pd.DataFrame:
-    """Return membership intervals code, first, last if no file gives the membership: an asset is a
-    member from its first bar until it has had no bar for `SILENT_DAYS` market days. Membership thus
-    does not reveal whether an asset will trade again.
+    """Return membership intervals (`code`, `first`, `last`) for a source without a membership file.
+    An asset is a member from its first bar until it has had no bar for `SILENT_DAYS` market days.
+    Thus membership does not reveal whether an asset will trade again.
     """
     code = pd.Categorical(bars["code"])
     date = as_days(bars["date"])
@@ -477,7 +481,9 @@ def members_by_bars(bars: pd.DataFrame) -> pd.DataFrame:
 
 
 def member_intervals(member: BoolArray, days: DayArray, codes: Sequence[str]) -> pd.DataFrame:
-    """Intervals code, first, last of a [T, N] membership grid: the inverse of `membership`."""
+    """Return the intervals (`code`, `first`, `last`) of a [T, N] membership grid: the inverse of
+    `membership`.
+    """
     padded = np.zeros((len(days) + 2, len(codes)), dtype=np.int8)
     padded[1:-1] = member
     change = np.diff(padded, axis=0)
@@ -494,10 +500,10 @@ def member_intervals(member: BoolArray, days: DayArray, codes: Sequence[str]) ->
 
 
 def raw_from_snapshot(snapshot: MarketSnapshot) -> RawMarket:
-    """Return a stored market as tables again, so that the same checks apply to sources and
+    """Convert a stored market back to tables, so that the same checks apply to sources and
     snapshots.
     """
-    # by code, then day: sorted as they are checked
+    # by code, then day: the order in which checks sort them
     recorded = (np.isfinite(snapshot.volume) | np.isfinite(snapshot.close)).T
     bars: dict[str, Any] = {name: getattr(snapshot, name).T[recorded] for name in BAR_FIELDS}
     bars["code"] = pd.Categorical.from_codes(

@@ -1,8 +1,8 @@
 """Extract a document's sentiment from the end of its text or from a column of its source.
 
-Sources label a text in their own words (`positive`, `Somewhat-Bullish`) or by a score. Both are
-kept as text, so that a model reads the source's own words; scales are not converted into one
-another.
+Sources label a text in their own words (`positive`, `Somewhat-Bullish`) or by a score. Labels and
+scores are kept as text, so that a model reads the source's own words. They are never converted to
+another scale.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _SCORES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text without its label, and the sentiment that the source assigned to it."""
+    """A text without its sentiment label, and the label itself."""
 
-    text: str  #: without a label at the end
+    text: str  #: text without a label at its end
     sentiment: str  #: label or score; empty if there is none
 
 
@@ -88,7 +88,7 @@ def _at_end(pattern: re.Pattern[str], text: str) -> _LabelledEnding | None:
 
 
 def _without_repeated(text: str, label: str) -> str:
-    """Return a text without further labels at its end that repeat `label`."""
+    """Return a text without labels at its end that repeat `label`."""
     more = _at_end(_BRACKETED, text)
     while more is not None and more.sentiments[0].casefold() == label.casefold():
         text = more.text
@@ -98,8 +98,8 @@ def _without_repeated(text: str, label: str) -> str:
 
 
 def sentiment_text(value: str | float) -> str:
-    """Return a label without surrounding whitespace, or a score (also if given as text) with at
-    most two decimals. Raises ValueError if a score is not finite or a label too long.
+    """Return a label without surrounding whitespace, or a score with at most two decimals. A score
+    may be given as text. Raises ValueError if a score is not finite or a label is too long.
     """
     label = " ".join(str(value).split())
     # `float` would also accept 1_0 and digits of other scripts.

@@ -25,12 +25,12 @@ Script = Literal[
 _WORD = r"\p{Latin}{2,}"
 _PROSE = {"Latin": rf"(?:{_WORD},? ){{3}}{_WORD}", "Han": r"\p{Han}{2}", "Hangul": r"\p{Hangul}{2}"}
 _NAME = {"Han": r"\p{Han}", "Latin": _WORD}
-_NAMED = 0.5  # minimum fraction of assets named in a script for it to count as covered
+_NAMED = 0.5  # a script counts as covered if at least this fraction of the assets have a name in it
 
 
 def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
-    """Return the scripts of the documents in which most assets have no name, either official or
-    from the entity file. A few letters in a script don't count as text in it.
+    """Return the scripts of the documents in which most assets have no name, neither an official
+    one nor one from the entity file. A script with only a few letters in a text is ignored.
     """
     table = snapshot.documents.table
     if table is None:
@@ -48,7 +48,7 @@ def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
 
 
 def _codes_and_names(snapshot: MarketSnapshot) -> tuple[list[str], pa.Array]:
-    """Return codes and, in parallel, names of their assets; a code with digits does not count as a
+    """Return codes and, in parallel, names of their assets. A code with digits does not count as a
     name.
     """
     import pyarrow as pa  # noqa: PLC0415 - most markets have no documents
@@ -65,7 +65,7 @@ def _codes_and_names(snapshot: MarketSnapshot) -> tuple[list[str], pa.Array]:
 
 
 def _holds(column: pa.ChunkedArray, script: Script) -> bool:
-    """Return whether any text in a column is in a script."""
+    """Return whether any text in a column is in a given script."""
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
     if script != "Latin":

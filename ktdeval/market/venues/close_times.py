@@ -1,4 +1,4 @@
-"""Daily closes as instants: a wall-clock time and a time zone."""
+"""Daily closes as instants, given by a wall-clock time and a time zone."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Close:
 
     @classmethod
     def parse(cls, text: str) -> Close:
-        """Parse a close such as `16:00 America/New_York`. Raises DataError if the time or zone does
-        not exist.
+        """Parse a close such as `16:00 America/New_York`. Raises DataError if the time or the zone
+        does not exist.
         """
         match = _CLOSE.fullmatch(text.strip())
         if match is None or (int(match[1]), int(match[2])) > (24, 0) or int(match[2]) > 59:

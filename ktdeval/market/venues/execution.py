@@ -1,15 +1,15 @@
 """Execution: the cost of a fill beyond commission and duties, and the maximum fraction of a day's
-volume. Part of a venue, or of a task's `trading` options; off unless specified.
+volume. It is part of a venue or of a task's `trading` options, and is off unless specified.
 
 With Q steps ordered, V the mean volume and sigma the standard deviation of returns over the days up
 to the decision, a buy pays, relative to the price under the venue's fill rule,
 
     half spread  +  impact * sigma * sqrt(Q / V)  +  permanent * impact * sigma * sqrt(held / V)
 
-and a sell receives correspondingly less. The last term applies to orders that add to a position: it
-is the part of the position's own impact that is still in the price.
-`ktdeval.trading.execution_costs` computes it in integers. Presets by name are in `executions.toml`,
-each coefficient with its source.
+and a sell receives correspondingly less. The last term applies to orders that add to a position. It
+is the part of the existing position's impact that is still in the price.
+`ktdeval.trading.execution_costs` computes it in integers. Named presets are in `executions.toml`,
+where each coefficient has its source.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RestRule = Literal["cancel", "carry"]
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Coefficients of execution. The default is free of size.
+    """Coefficients of execution costs. By default, costs do not depend on size.
 
     Raises:
         ConfigError: if values contradict each other.
@@ -183,7 +183,7 @@ def active_execution(chosen: ExecutionName | Execution | None) -> Execution | No
 
 @cache
 def presets() -> Mapping[str, Execution]:
-    """Return the presets by name."""
+    """Return all presets, keyed by name."""
     made = {}
     for name, entry in _file()["presets"].items():
         fields = {key: value for key, value in entry.items() if key != "summary"}
@@ -194,21 +194,23 @@ def presets() -> Mapping[str, Execution]:
 
 @cache
 def summaries() -> Mapping[str, str]:
-    """Return a one-line description of each preset, by name."""
+    """Return a one-line description of each preset, keyed by name."""
     entries = _file()["presets"]
     return MappingProxyType({name: entry["summary"] for name, entry in entries.items()})
 
 
 @cache
 def reference_activity(currency: str) -> float | None:
-    """Return the activity of the reference stock for a currency; None if unknown."""
+    """Return the reference stock's activity for a currency; None if unknown."""
     known: Mapping[str, float] = _file()["reference_activity"]
     return known.get(currency)
 
 
 @cache
 def quoted_tick(venue: str) -> float:
-    """Return the smallest spread that a venue can quote, in currency units; 0 for any."""
+    """Return the smallest spread that a venue can quote, in currency units; 0 if any spread is
+    possible.
+    """
     known: Mapping[str, float] = _file()["ticks"]
     return known.get(venue, 0.0)
 
@@ -220,8 +222,8 @@ def _file() -> dict[str, Any]:
 
 
 def execution_words(execution: Execution) -> str:
-    """Return the text on execution that a model reads. It has no figure of an asset or a day, so
-    that every mask may show it.
+    """Return the text about execution that a model reads. It contains no figure for an asset or a
+    day, so every mask may show it.
 
     Example:
         execution_words(Execution(half_spread_bps=5))  # "A fill is at a worse price …"

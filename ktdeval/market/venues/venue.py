@@ -1,8 +1,8 @@
 """Venue: the rules under which an instrument trades, as one value. Built-in venues are files under
 `venues/`.
 
-Money is counted in minor units of the currency, quantities in steps, prices in ticks of the engine:
-all integers. With `ticks_per_minor` ticks of one step's price in a minor unit,
+Money is counted in minor currency units, quantities in steps and prices in engine ticks, all as
+integers. If `ticks_per_minor` is the number of ticks of one step's price in a minor unit, then
 
     notional = price_ticks * steps / ticks_per_minor
 
@@ -28,17 +28,17 @@ from ktdeval.market.venues.execution import Execution, ExecutionName, find_execu
 from ktdeval.values.config_options import build, near_matches, option
 
 FillRule = Literal["next_open", "next_close", "same_close", "vwap_30m", "twap_day"]
-#: rules whose prices come from intraday bars of the next day (`ktdeval.trading.minute_fills`)
+#: rules whose prices come from the next day's intraday bars (`ktdeval.trading.minute_fills`)
 FILLS_OF_MINUTES: frozenset[FillRule] = frozenset(("vwap_30m", "twap_day"))
 MAX_SCALE = 10**8
-#: from this value on, a price is a source error, and limit comparisons would exceed 64-bit integers
+#: a price from this value on is a source error, and limit comparisons would exceed 64-bit integers
 MAX_PRICE = 1e8
 _NEVER_CLOSES = "24/7"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fees:
-    """Costs of fills; money in units of the currency."""
+    """Costs of fills; money is in currency units."""
 
     buy_bps: float = option(
         0.0, help="cost of a buy in basis points of its notional", minimum=0, maximum=1000
@@ -65,7 +65,7 @@ class Fees:
 
 @dataclass(frozen=True, kw_only=True)
 class Shorting:
-    """Short sales: proceeds and a margin of the shorts' value stay in cash."""
+    """Short sales: their proceeds, and a margin on the value of short positions, stay in cash."""
 
     borrow_pct_a_year: float = option(
         help=(
@@ -170,8 +170,8 @@ class Venue:
             )
 
     def calendar_of(self, kind: str) -> str:
-        """Return the calendar of sessions for a kind of asset; empty if it is not known, as for a
-        share or fund at a venue that never closes.
+        """Return the session calendar for a kind of asset. Empty if it is not known, for example
+        for a share or fund at a venue that never closes.
         """
         if self.calendar == _NEVER_CLOSES and kind != "crypto":
             return ""
@@ -179,15 +179,15 @@ class Venue:
 
     @property
     def ticks_per_minor(self) -> int:
-        """Ticks of one step's price per minor unit: the divisor that turns `price_ticks * steps`
-        into money.
+        """Ticks of one step's price per minor unit: the divisor that converts `price_ticks * steps`
+        to money.
         """
         return self.ticks_per_unit * self.steps_per_unit // self.minor_per_unit
 
 
 def parse_venue(mapping: Mapping[str, Any], where: str) -> Venue:
-    """Return a venue from a mapping as in a file. Raises ConfigError with a message that starts
-    with `where`.
+    """Return a venue from a mapping, as in a venue file. Raises ConfigError if the mapping is
+    invalid; the message starts with `where`.
     """
     return build(Venue, mapping, where)
 
@@ -206,8 +206,8 @@ def built_in_venues() -> Mapping[str, Venue]:
 
 
 def find_venue(name: str, known: Mapping[str, Venue] | None = None) -> Venue:
-    """Return the venue with this name, from the built-in venues unless others are given. Raises
-    UsageError if no venue has this name.
+    """Return the venue with this name, from `known` or, by default, from the built-in venues.
+    Raises UsageError if no venue has this name.
     """
     known = built_in_venues() if known is None else known
     if name not in known:

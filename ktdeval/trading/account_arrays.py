@@ -1,12 +1,12 @@
-"""Many long accounts at once: their corporate actions, values and fills as arrays, to the same
-minor unit as calling `open_day` and `execute` for each account.
+"""Process many long accounts at once: corporate actions, values and fills are computed as arrays.
+Results equal those of calling `open_day` and `execute` for each account, to the minor unit.
 
 Arrays have accounts on their last axis: [S, P] holds S positions of P accounts. Where the executor
 processes one order after another, this module processes the n-th order of all accounts at once.
 
-The traders must hold no shorts, order each asset at most once a day, and order no asset that does
-not trade, opens at its limit or, for buys, is not in the universe. Shares are then locked (T+1)
-only between a buy and the next open, when nobody sells them.
+Traders must hold no shorts and order each asset at most once a day. They must not order an asset
+that does not trade or that opens at its limit, and must not buy an asset outside the universe.
+Shares are then locked (T+1) only between a buy and the next open, when nobody sells them.
 
 Not covered (`arrays_problem`): fills whose price depends on their size, and assets whose values are
 counted in different units.
@@ -37,17 +37,20 @@ from ktdeval.trading.wide_ratios import (
 )
 
 AssetArray = npt.NDArray[np.int32]
-#: A position is sorted as one integer: its asset index in the bits above its shares
+#: for sorting, a position is one integer: the bits above its shares hold its asset index
 _SHARE_BITS = 45
 _MAX_SHARES = 1 << _SHARE_BITS
 _MAX_ASSETS = 1 << (62 - _SHARE_BITS)
-_MAX_VALUE = 1 << 53  #: floats represent integers exactly up to here
+_MAX_VALUE = 1 << 53  #: floats represent integers exactly up to this value
 _MAX_DIVISOR = 1 << 60
-_NO_PRICE = 1 << 29  #: placeholder for a missing price; multiplied by `PPB` still a valid divisor
+#: placeholder for a missing price; still a valid divisor when multiplied by `PPB`
+_NO_PRICE = 1 << 29
 
 
 def arrays_problem(rules: MarketRules) -> str | None:
-    """Return why accounts under these rules can't be executed as arrays; None if they can."""
+    """Return the reason why accounts under these rules can't be processed as arrays; None
+    if they can.
+    """
     if len(set(rules.units)) != 1:
         return "the assets count values in different units"
     if len(rules.terms) >= _MAX_ASSETS:
@@ -65,8 +68,8 @@ def arrays_problem(rules: MarketRules) -> str | None:
 
 @dataclass(frozen=True)
 class AccountArrays:
-    """P accounts with S positions each. Positions are ordered by asset; an empty slot has no shares
-    and the asset `DayArrays.nothing`.
+    """P accounts with S positions each. Positions are ordered by asset. An empty slot has no
+    shares, and its asset is `DayArrays.nothing`.
     """
 
     cash: IntArray  #: [P] minor units
@@ -84,7 +87,7 @@ class AccountArrays:
 
     @cached_property
     def names(self) -> IntArray:
-        """[P] number of positions."""
+        """Number of positions per account: [P]."""
         names: IntArray = np.count_nonzero(self.shares, axis=0)
         return names
 
@@ -108,23 +111,22 @@ class BuyArrays:
 
 
 class DayArrays:
-    """A fill day as arrays by asset, with one extra entry for an empty slot."""
+    """Arrays of a fill day by asset, with one extra entry for empty slots."""
 
     def __init__(self, day: TradingDay) -> None:
         self.day = day
         self.rules = day.rules
-        self.nothing = len(day.rules.terms)  #: index that means no asset
+        self.nothing = len(day.rules.terms)  #: index of the extra entry, which stands for no asset
         self.unit = day.rules.units[0]
         self.opens = _by_asset(day.open_ticks)
         self.closes = _by_asset(day.close_ticks)
-        #: prices to divide by: an asset without a price gets one so large that no step is
-        #: affordable
+        #: prices as divisors: an asset without a price gets one so large that no step is affordable
         self.divisors = np.where(self.opens > 0, self.opens, _NO_PRICE)
         tradable = _flags(day.tradable)
         self.can_sell = tradable & ~_flags(day.limit_down)
         self.can_buy = tradable & _flags(day.member) & ~_flags(day.limit_up)
         terms = day.rules.terms
-        # Lots are divisors, so an empty slot has lot 1.
+        # Lots are divisors, so the entry for empty slots is 1.
         self.lots = _by_asset([each.lot for each in terms])
         self.lots[-1] = 1
         self.min_buy = _by_asset([each.min_buy for each in terms])
@@ -133,7 +135,7 @@ class DayArrays:
 
     @cached_property
     def _cost_terms(self) -> tuple[list[Terms], IntArray]:
-        """Return the distinct cost terms, and for each asset the index of its own."""
+        """Return the distinct cost terms, and each asset's index among them."""
         numbers: dict[object, int] = {}
         kinds: list[Terms] = []
         of_asset = np.zeros(self.nothing + 1, dtype=np.int64)
@@ -155,7 +157,7 @@ class DayArrays:
 
     @cached_property
     def unfilled(self) -> BoolArray:
-        """[N + 1] assets whose fills have no price because their spread is unknown."""
+        """Assets whose fills have no price because their spread is unknown: [N + 1]."""
         flags = np.zeros(self.nothing + 1, dtype=np.bool_)
         liquidity = self.day.liquidity
         if liquidity is None:
@@ -174,16 +176,16 @@ class DayArrays:
 
     @cached_property
     def sell_ticks(self) -> IntArray:
-        """[N + 1] sell price, which is independent of size."""
+        """Price of a sell, which does not depend on its size: [N + 1]."""
         return self._fill_ticks(selling=True)
 
     @cached_property
     def buy_ticks(self) -> IntArray:
-        """[N + 1] buy price, which is independent of size."""
+        """Price of a buy, which does not depend on its size: [N + 1]."""
         return self._fill_ticks(selling=False)
 
     def quote(self, asset: int) -> Quote | None:
-        """Return the inputs to a fill's price; None if it is the reference price."""
+        """Return the inputs to the price of a fill; None if it fills at the reference price."""
         terms = self.rules.terms[asset]
         liquidity = self.day.liquidity
         if terms.execution is None or liquidity is None:
@@ -208,20 +210,20 @@ class DayArrays:
         for asset in np.flatnonzero((self.can_sell | self.can_buy) & ~self.unfilled).tolist():
             quote = self.quote(asset)
             if quote is not None:
-                # Without impact, the price of a single step applies to any quantity.
+                # Without impact, any quantity has the price of a single step.
                 ticks[asset] = fill_ticks(quote, 1, selling)
 
         return ticks
 
     def value(self, assets: AssetArray, shares: IntArray, ticks: IntArray) -> IntArray:
-        """Return the value of positions at the given prices by asset, rounded half up, in minor
-        units.
+        """Return the value of positions in minor units, rounded half up. `ticks`: prices
+        by asset.
         """
         return product_ratio(shares, ticks[assets], self.unit, self.unit >> 1)
 
     def nav(self, accounts: AccountArrays, ticks: IntArray) -> IntArray:
-        """[P] cash and holdings at the given prices by asset. Raises InexactArraysError if amounts
-        are too large.
+        """Return the value of cash and holdings: [P]. `ticks`: prices by asset. Raises
+        InexactArraysError if amounts are too large.
         """
         worth = self.value(accounts.assets, accounts.shares, ticks).sum(axis=0)
         nav = accounts.cash + worth
@@ -232,8 +234,8 @@ class DayArrays:
     def cost(
         self, assets: AssetArray, steps: IntArray, ticks: IntArray, selling: bool
     ) -> tuple[IntArray, IntArray]:
-        """Return notional and fee of fills at the given prices by asset, as `venue_terms.cost`
-        does; both are 0 for 0 steps.
+        """Return notional and fee of fills, as `venue_terms.cost` does; both are 0 for 0 steps.
+        `ticks`: prices by asset.
         """
         kinds, of_asset = self._cost_terms
         prices = ticks[assets]
@@ -252,7 +254,7 @@ class DayArrays:
 
 
 def open_accounts(accounts: AccountArrays, day: DayArrays) -> AccountArrays:
-    """Bring accounts from the previous close to the day's opens, like `open_day`."""
+    """Bring accounts from the previous close to the day's opens, as `open_day` does."""
     cash = accounts.cash
     assets = accounts.assets
     shares = accounts.shares
@@ -264,7 +266,7 @@ def open_accounts(accounts: AccountArrays, day: DayArrays) -> AccountArrays:
         if cash is accounts.cash:
             cash, assets, shares = cash.copy(), assets.copy(), shares.copy()
 
-        # There are few distinct share counts, since everything is bought in lots.
+        # There are few distinct share counts, since all shares are bought in lots.
         numbers, own = np.unique(shares[rows, columns], return_inverse=True)
         after = np.empty_like(numbers)
         paid = np.empty_like(numbers)
@@ -284,8 +286,8 @@ def open_accounts(accounts: AccountArrays, day: DayArrays) -> AccountArrays:
 def execute_arrays(
     accounts: AccountArrays, day: DayArrays, nav: IntArray, sells: SellArrays, buys: BuyArrays
 ) -> tuple[AccountArrays, IntArray]:
-    """Execute orders at the opens, sells first. Return the accounts, and the [P] notional of their
-    fills. `nav`: NAV at the opens. Raises InexactArraysError if amounts are too large.
+    """Execute orders at the opens, sells first. Return the accounts, and the notional of their
+    fills: [P]. `nav`: NAV at the opens. Raises InexactArraysError if amounts are too large.
     """
     cash = accounts.cash.copy()
     shares = accounts.shares.copy()
@@ -316,7 +318,7 @@ def _sell(
     sells: SellArrays,
     books: tuple[IntArray, IntArray],
 ) -> IntArray:
-    """Fill sells. Return the [P] notional. `books`: cash and shares, modified in place."""
+    """Fill sells and return their notional: [P]. `books`: cash and shares, modified in place."""
     cash, shares = books
     columns = np.arange(len(cash))
     traded = np.zeros_like(cash)
@@ -335,7 +337,7 @@ def _sell(
     notional, fee = day.cost(assets, steps, day.sell_ticks, selling=True)
 
     for order in range(len(steps)):
-        # A fee above the proceeds must be covered by cash.
+        # If the fee exceeds the proceeds, cash must cover the difference.
         is_paid = cash + notional[order] >= fee[order]
         cash += np.where(is_paid, notional[order] - fee[order], 0)
         traded += np.where(is_paid, notional[order], 0)
@@ -345,7 +347,9 @@ def _sell(
 
 
 class _Purchases:
-    """A day's buys: everything that does not depend on cash, for all orders at once."""
+    """A day's buys, with everything that does not depend on cash computed for all orders
+    at once.
+    """
 
     def __init__(self, day: DayArrays, nav: IntArray, buys: BuyArrays, shares: IntArray) -> None:
         self.max_names = day.rules.limits.max_positions
@@ -370,7 +374,7 @@ class _Purchases:
 
     def _is_refused(self, buys: BuyArrays, held: IntArray, nav: IntArray) -> BoolArray:
         day = self._day
-        # Largest weight: steps * price / unit <= weight * NAV, as a reduced fraction
+        # Maximum weight: steps * price / unit <= weight * NAV, as a reduced fraction
         weight = day.rules.limits.max_weight_ppb * day.unit
         shared = math.gcd(weight, PPB)
         nav = np.broadcast_to(nav, buys.steps.shape)
@@ -388,7 +392,7 @@ class _Purchases:
     def fill(
         self, order: int, cash: IntArray, is_refused: BoolArray
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """Return steps, cash paid and notional for the n-th order of all accounts."""
+        """Return steps, cash paid and notional of each account's n-th order, where n is `order`."""
         steps = np.where(is_refused, 0, self._steps[order])
         notional = np.where(is_refused, 0, self._notional[order])
         paid = np.where(is_refused, 0, notional + self._fee[order])
@@ -400,7 +404,7 @@ class _Purchases:
         return steps, paid, notional
 
     def _cut(self, asset: int, cash: int, order: int, account: int) -> tuple[int, int, int]:
-        """Return steps, cash paid and notional for an order that cash covers only in part."""
+        """Return steps, cash paid and notional of an order that cash covers only in part."""
         day = self._day
         terms = day.rules.terms[asset]
         most = int(self._steps[order, account])
@@ -421,7 +425,7 @@ def _merge_positions(
     held: tuple[AssetArray, IntArray],
     entered: tuple[AssetArray, IntArray],
 ) -> AccountArrays:
-    """Return accounts with these positions and the new ones, ordered by asset."""
+    """Return accounts with the held and the entered positions, ordered by asset."""
     shares = np.concatenate([held[1], entered[1]])
     assets = np.concatenate([held[0], entered[0]])
     if int(shares.max(initial=0)) >= _MAX_SHARES:
@@ -429,7 +433,7 @@ def _merge_positions(
 
     keys = np.where(shares > 0, assets, day.nothing).astype(np.int64) << _SHARE_BITS
     keys |= shares
-    # Along rows, because these are contiguous in memory
+    # Along rows, because rows are contiguous in memory
     ordered = np.sort(np.ascontiguousarray(keys.T), axis=1)
     width = int(np.count_nonzero(shares, axis=0).max(initial=0))
     kept = np.ascontiguousarray(ordered[:, :width].T)
@@ -477,12 +481,12 @@ def _cost(
 
 
 def _by_asset(values: object) -> IntArray:
-    """[N + 1] values, with 0 for an empty slot."""
+    """Return values by asset, with 0 for an empty slot: [N + 1]."""
     known = np.asarray(values, dtype=np.int64)
     return np.concatenate([known, np.zeros(1, dtype=np.int64)])
 
 
 def _flags(values: bytes) -> BoolArray:
-    """[N + 1] flags, False for an empty slot."""
+    """Return flags by asset, with False for an empty slot: [N + 1]."""
     known = np.frombuffer(values, dtype=np.bool_)
     return np.concatenate([known, np.zeros(1, dtype=np.bool_)])

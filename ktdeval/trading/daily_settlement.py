@@ -1,31 +1,31 @@
-"""Value of an account, the changes that precede a day's orders (unlocking, factor changes, interest
-on shorts, margin calls), and the invariants of a fill day.
+"""Value of an account, changes to it before a day's orders (unlocking, factor changes, interest on
+shorts, margin calls), and the invariants of a fill day.
 
 **Factor changes.** A split, bonus or dividend with ratio q (in parts per billion) turns `s` shares
 into `floor(s * q)` shares. The remaining value, a fraction of a step, is paid in cash:
 
     value(s, previous mark) == ex_value(shares after) + cash        exactly, and cash >= 0
 
-Thus a dividend is reinvested at the ex-price, a split leaves the value unchanged, and neither
-creates nor loses a minor unit. The ex-price is the previous mark divided by q, not rounded to a
-tick: for a few thousand shares a fraction of a tick is more than a minor unit. Only a holding that
-does not trade that day is scaled at a whole tick, because it stays marked at that price. Odd lots
-come only from factor changes. A short is scaled in the same way with the opposite sign: the account
-pays for the fraction.
+Thus a dividend is reinvested at the ex-price, a split leaves the value unchanged, and no minor unit
+is created or lost. The ex-price is the previous mark divided by q, not rounded to a tick: for a few
+thousand shares a fraction of a tick is more than a minor unit. Only an asset that does not trade on
+that day is scaled at a whole tick, because its mark is a price in whole ticks. Odd lots result only
+from factor changes. A short is scaled in the same way with the opposite sign: the account pays for
+the fraction.
 
-**Interest.** A short pays interest for each trading day on its value at the previous close: the
-annual rate divided by the trading days per year, whatever the number of nights between two closes.
-Interest per night would reveal weekends and holidays to a model that sees no dates, also through
-the NAV.
+**Interest.** For each trading day, a short pays interest on its value at the previous close. The
+daily rate is the annual rate divided by the trading days per year, whatever the number of nights
+between two closes. Interest per night would reveal weekends and holidays, for example through the
+NAV, to a model from which dates are hidden.
 
 **Margin calls.** If cash at the opens is less than the shorts' value plus their maintenance margin,
 shorts are bought back whole, largest first, until cash suffices. If cash is then negative, holdings
-are sold whole in the same order. Positions that do not trade stay. The account may still owe cash
-after that; orders can't undo it, and the episode continues.
+are sold whole in the same order. Positions that do not trade are kept. The account may still owe
+cash after a margin call. Orders can't prevent this, and the episode continues.
 
 **Invariants** are checked on every fill day, regardless of the orders. A violation is an engine bug
-and stops the episode. They are computed only from the outcomes, separately from the executor, so
-that errors in its arithmetic are detected.
+and stops the episode. The checks use only the outcomes and are separate from the executor, so they
+detect errors in its arithmetic.
 """
 
 from __future__ import annotations
@@ -54,24 +54,26 @@ from ktdeval.trading.venue_terms import PPB, RATE_SCALE, cost
 
 
 class Settlement(Struct, frozen=True):
-    """One fill day as booked, from the close before it to its close."""
+    """One booked fill day, from the previous close to the day's close."""
 
     before: Account  #: the account at the previous close
-    opened: Account  #: the account just before the orders: unlocked, holdings scaled, charges paid
+    #: the account just before the orders: shares unlocked, holdings scaled, charges paid
+    opened: Account
     corporate_actions: tuple[CorporateAction, ...]  #: effects of the factor changes
-    open_nav_minor: int  #: NAV of `opened` marked at the opens
+    open_nav_minor: int  #: NAV of `opened`, marked at the opens
     action: Action  #: the orders as decided
-    outcomes: tuple[Outcome, ...]  #: outcome of each order, in the same order
+    outcomes: tuple[Outcome, ...]  #: outcome of each order, in the order of `action`
     after: Account  #: the account at the close
     holdings_minor: int  #: value of the positions at the close
     nav_minor: int  #: cash and holdings at the close
     charges: tuple[Charge, ...] = ()  #: interest and margin calls before the orders
-    carried: tuple[Order, ...] = ()  #: remainders of earlier orders that worked on this day
-    carried_outcomes: tuple[Outcome, ...] = ()  #: outcome of each of these, in the same order
+    carried: tuple[Order, ...] = ()  #: remainders of earlier orders, still in force on this day
+    #: outcome of each remainder, in the order of `carried`
+    carried_outcomes: tuple[Outcome, ...] = ()
 
     @property
     def fills(self) -> Iterator[tuple[Order, Outcome]]:
-        """Yield the day's orders and outcomes, orders of earlier days first."""
+        """Yield the day's orders with their outcomes, starting with orders from earlier days."""
         yield from zip(self.carried, self.carried_outcomes, strict=True)
         yield from zip(self.action, self.outcomes, strict=True)
 
@@ -93,7 +95,9 @@ def value_minor(shares: int, ticks: int, unit: int) -> int:
 def holdings_minor(
     positions: Mapping[int, Position], ticks: Sequence[int], units: Sequence[int]
 ) -> int:
-    """Return the total value of all positions, each rounded to a minor unit. `units`: by asset."""
+    """Return the total value of all positions, each rounded to a minor unit. `units`: by asset, as
+    in `value_minor`.
+    """
     return sum(
         value_minor(held.shares, ticks[asset], units[asset]) for asset, held in positions.items()
     )
@@ -105,8 +109,8 @@ def nav_minor(account: Account, ticks: Sequence[int], units: Sequence[int]) -> i
 
 
 def ex_value_minor(shares: int, event: FactorEvent, trades: bool, unit: int) -> int:
-    """Return the value of the shares after a factor change at the ex-price, rounded half up; if the
-    asset does not trade, at the mark in whole ticks.
+    """Return the value of shares after a factor change. It is computed at the unrounded ex-price
+    and rounded half up. If the asset does not trade, the mark in whole ticks is used instead.
     """
     if not trades:
         return value_minor(shares, event.ex_ticks, unit)
@@ -121,8 +125,8 @@ def ex_value_minor(shares: int, event: FactorEvent, trades: bool, unit: int) -> 
 
 
 def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bool) -> int:
-    """Return the cash that shorts require at the opens: their own value plus the initial or
-    maintenance margin, rounded half up.
+    """Return the cash that shorts require at the opens: their value plus the initial or maintenance
+    margin, rounded half up.
     """
     needed = 0
     for asset, position in positions.items():
@@ -134,7 +138,8 @@ def margin_minor(positions: Mapping[int, Position], day: TradingDay, initial: bo
         if margin is None:
             continue
 
-        # Margin is required on top of the shorts' own value, i.e. their sale proceeds.
+        # Margin is required in addition to the shorts' value, which is covered by their sale
+        # proceeds.
         rate = RATE_SCALE + (margin.initial if initial else margin.maintenance)
         owed = -value_minor(shares, day.open_ticks[asset], day.rules.units[asset])
         needed += (owed * rate + RATE_SCALE // 2) // RATE_SCALE
@@ -147,8 +152,8 @@ def open_day(
 ) -> tuple[Account, list[CorporateAction], list[Charge]]:
     """Bring an account from the previous close to `day`'s opens, before its orders.
 
-    All shares become sellable. Shorts pay interest. Holdings with a factor change are scaled, and
-    become cash if no whole share is left. Margin calls come last.
+    All shares become sellable. Shorts pay interest. Holdings with a factor change are scaled, or
+    turned into cash if no whole step is left. Margin calls come last.
     """
     positions = {}
     for asset, held in account.positions.items():
@@ -209,13 +214,13 @@ def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[
 
 
 def interest_minor(shares: int, mark: int, asset: int, day: TradingDay) -> int:
-    """Return a day's interest on a short, from its value at the previous close (`mark`), rounded
-    up.
+    """Return a day's interest on a short, rounded up. It is based on the short's value at the
+    previous close, with the price `mark`.
     """
     margin = day.rules.terms[asset].margin
     rate = 0 if margin is None else margin.borrow
     parts = -value_minor(shares, mark, day.rules.units[asset]) * rate
-    # By trading days, not nights: interest per night would reveal masked weekdays and holidays.
+    # Per trading day, because interest per night would reveal hidden weekdays and holidays.
     whole = day.rules.days_a_year * RATE_SCALE
 
     return -(-parts // whole)
@@ -224,10 +229,10 @@ def interest_minor(shares: int, mark: int, asset: int, day: TradingDay) -> int:
 def _call_margin(
     cash: int, positions: dict[int, Position], day: TradingDay, charges: list[Charge]
 ) -> int:
-    """Close positions until the margin is met, append the charges to `charges`, and return the
-    remaining cash.
+    """Close positions until the margin requirement is met, and append the charges to `charges`.
+    Return the remaining cash.
     """
-    # Initial margin is not required here: a call only concerns the maintenance margin.
+    # A margin call restores only the maintenance margin, not the initial margin.
     for asset in _largest_first(positions, day, side=-1):
         if cash >= margin_minor(positions, day, initial=False):
             break
@@ -248,8 +253,8 @@ def _call_margin(
 
 
 def _largest_first(positions: Mapping[int, Position], day: TradingDay, side: int) -> list[int]:
-    """Return the tradable assets held (`side` 1) or sold short (-1), by value at the opens, largest
-    first.
+    """Return the tradable assets held (`side` 1) or sold short (`side` -1), largest value at the
+    opens first.
     """
     sized = []
     for asset, held in positions.items():
@@ -261,15 +266,15 @@ def _largest_first(positions: Mapping[int, Position], day: TradingDay, side: int
 
 
 def _close_position(asset: int, positions: dict[int, Position], day: TradingDay) -> Charge:
-    """Remove a position at the open; return the charge, whose cash includes the fee."""
+    """Remove a position at the open, and return the charge. The charge's cash includes the fee."""
     shares = positions.pop(asset).shares
     price = day.open_ticks[asset]
     terms = day.rules.terms[asset]
     liquidity = day.liquidity
     execution = terms.execution
     if execution is not None and liquidity is not None:
-        # A margin call can't wait: it pays impact for its size, whatever the day's volume, or only
-        # the half-spread if no price for its size is known.
+        # A margin call can't wait: it pays the impact of its full size, whatever the day's volume.
+        # If volume or volatility is not known, it pays only the half-spread.
         if not liquidity.volume[asset] or not liquidity.sigma_ppb[asset]:
             execution = replace(execution, is_by_liquidity=False, impact_ppb=0)
 
@@ -317,7 +322,7 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     if len(settlement.outcomes) != len(settlement.action):
         _fail(day, f"{len(settlement.action)} orders, but {len(settlement.outcomes)} outcomes")
 
-    # Margin calls may leave an account owing cash; orders must not increase the debt.
+    # A margin call may leave the account owing cash, but orders must not increase the debt.
     after = settlement.after
     may_owe = day.rules.shorts and after.cash_minor >= settlement.opened.cash_minor
     if after.cash_minor < 0 and not may_owe:
@@ -345,13 +350,13 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
 
 
 def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, int]) -> int:
-    """Apply the booked factor changes to `shares`; return the resulting cash."""
+    """Apply the booked factor changes to `shares`, and return the resulting cash."""
     cash = 0
     for change in settlement.corporate_actions:
         event = day.events[change.asset]
         unit = day.rules.units[change.asset]
         before = value_minor(change.shares_before, event.previous_ticks, unit)
-        # A holding never pays cash in lieu, a short never receives it.
+        # A holding never pays cash in lieu, and a short never receives it.
         if change.shares_before > 0:
             takes = change.cash_minor < 0
         else:
@@ -375,13 +380,13 @@ def _scale_holdings(settlement: Settlement, day: TradingDay, shares: dict[int, i
 
 
 def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]) -> int:
-    """Apply the booked charges to `shares`; return the resulting cash."""
+    """Apply the booked charges to `shares`, and return the resulting cash."""
     cash = 0
     for charge in settlement.charges:
         if charge.kind == "margin_call":
             unit = day.rules.units[charge.asset]
-            # A notional is rounded to a minor unit, so it may be off by less than one unit, here in
-            # ticks.
+            # A notional is rounded to a minor unit, so it may be off by less than one unit,
+            # expressed here in ticks.
             off = (charge.cash_minor + charge.fee_minor) * unit + charge.shares * charge.price_ticks
             if abs(off) >= unit or shares.pop(charge.asset, 0) != -charge.shares:
                 _fail(
@@ -398,8 +403,8 @@ def _pay_charges(settlement: Settlement, day: TradingDay, shares: dict[int, int]
 
 
 def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
-    """Return whether a fill is at the day's price, or at a worse price if execution is on; for a
-    limit order, also whether it is within the limit.
+    """Return whether a fill is at the day's price or, if execution is on, at this price or a worse
+    one. The price of a limit order must also be within the limit.
     """
     asset = order.asset
     if asset is None:
@@ -411,7 +416,7 @@ def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
         ratio = PPB if event is None else event.ratio_ppb
         side = 1 if order.side == "BUY" else -1
         limit = side * order.limit_ticks * PPB
-        # In fractions of a tick; positive if the price is better than the limit.
+        # Compared in fractions of a tick; the sign makes the comparison the same for both sides.
         if limit < side * outcome.price_ticks * ratio:
             return False
         if limit < side * reference * ratio:
@@ -425,9 +430,9 @@ def _is_at_price(order: Order, outcome: Outcome, day: TradingDay) -> bool:
 
 
 def _is_at_limit(order: Order, price: int, day: TradingDay, beyond: int) -> bool:
-    """Return whether a fill after the open is at the limit, to a tick, on a day whose bar has
-    traded through the limit. `beyond`: the limit made worse by a tick, in fractions of a tick;
-    negative for a sell.
+    """Return whether a fill after the open is at the limit, to a tick, and the day's bar has traded
+    through it. `beyond`: bound one tick worse than the limit, in fractions of a tick; negative for
+    a sell.
     """
     asset = order.asset
     if asset is None or day.rules.scales[asset].fill != "next_open":
@@ -443,7 +448,7 @@ def _is_at_limit(order: Order, price: int, day: TradingDay, beyond: int) -> bool
 def _book_fills(
     settlement: Settlement, day: TradingDay, shares: dict[int, int], bought: dict[int, int]
 ) -> int:
-    """Add the fills to `shares`, and locked buys to `bought`; return the change in cash."""
+    """Add the fills to `shares`, and locked buys to `bought`. Return the change in cash."""
     terms = day.rules.terms
     cash = 0
     for order, outcome in settlement.fills:
@@ -468,8 +473,8 @@ def _book_fills(
 def _check_positions(
     settlement: Settlement, day: TradingDay, shares: dict[int, int], bought: dict[int, int]
 ) -> int:
-    """Compare the positions with the expected shares and locks; return their value at the
-    closes.
+    """Compare the positions with the expected shares and locked shares. Return the value of the
+    positions at the closes.
     """
     positions = settlement.after.positions
     ticks = day.close_ticks

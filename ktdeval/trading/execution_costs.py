@@ -1,26 +1,26 @@
-"""Price of a fill as a function of its size, and the volume left to trade on a day, in exact
+"""Price of a fill as a function of its size, and the volume still available on a day, in exact
 integers.
 
-A fill of q steps, after s steps on the same side earlier that day, is at the reference price r
-(from the venue's fill rule) worsened by
+Suppose that an account has already traded s steps on the same side that day. A fill of q more steps
+is at the reference price r (from the venue's fill rule), worsened by
 
-    half spread     h, or h * sigma / 2 % * (W* / W)^(1/3) with W = r * V * sigma, or that of the asset's
-                    quotes up to the decision; at least half a tick
+    half spread     h, or h * sigma / 2 % * (W* / W)^(1/3) with W = r * V * sigma, or the mean
+                    half spread of the asset's quotes up to the decision; at least half a tick
     impact          (T(s + q) - T(s)) / q,  T(x) = x * Y * sigma * sqrt(x / V)
     permanent part  p * Y * sigma * sqrt(held / V), of orders that add to what was held at the open
 
 * `T` is the total cost of x steps: two orders on a day pay no less than a single order of their
   combined size, except for rounding to a tick.
 * `sigma` is the standard deviation of daily returns and `V` the mean volume, both over the days up
-  to the decision. An order that needs either is rejected (`volume`) if it is unknown (or sigma is
-  0), because it can't be priced; a fixed half spread without impact needs neither.
-* Spread, impact and permanent part are rounded up to parts per billion of r, and their sum to a
-  tick: a buy's price up and a sell's down, so that it is never better than r.
+  to the decision. If an order's price depends on them and either is unknown or 0, the order is
+  rejected (`volume`). A fixed half spread without impact needs neither.
+* Spread, impact and permanent part are rounded up to parts per billion of r. A buy's price is then
+  rounded up to a tick and a sell's price down, so that it is never better than r.
 * Under `inside_bar` no step is priced outside the day's bar: once the marginal impact, 3/2 * Y *
   sigma * sqrt(x / V), reaches the end of the bar, each further step pays the price at that end.
-* The account's own past trading in an asset equals its position: an episode starts with cash, and a
-  round trip leaves no impact of its own. Selling a holding does not profit from having pushed up
-  its price.
+* An account's past net trading in an asset equals its position, since an episode starts with cash.
+  A round trip leaves no permanent impact, and selling a holding does not profit from the impact of
+  having bought it.
 
 Sources: square-root law, Toth et al. 2011 (equation 1); the average cost of an order and the
 dependence of the spread on liquidity, Kyle and Obizhaeva 2016 (section 7); the permanent part,
@@ -55,7 +55,6 @@ BPS_PPB = PPB // 10_000
 REFERENCE_SIGMA_PPB = 20_000_000
 """Kyle and Obizhaeva 2016, section 3: volatility of the reference stock, 2 % a day."""
 # Returns are clipped to ±1,000 % and counted in units of 1e-7, so that sums of squares are exact
-# integers.
 _RETURN_PARTS = 10**7
 _MAX_RETURN = 10.0
 _EXACT_ROOT = 10**36
@@ -65,20 +64,19 @@ UNQUOTED = -1
 
 
 class Liquidity(Struct, frozen=True):
-    """Market data that execution uses on one fill day, by asset column; 0 if unknown."""
+    """Market data that execution uses on one fill day, by asset column; 0 where unknown."""
 
     sigma_ppb: Sequence[int]  #: standard deviation of daily returns up to the decision
     volume: Sequence[int]  #: mean steps traded per day up to the decision
-    traded: Sequence[int]  #: steps traded by the market in the bar of the fills
+    traded: Sequence[int]  #: steps that the market traded in the bar of the fills
     low_ticks: Sequence[int]  #: lowest price of the bar of the fills
     high_ticks: Sequence[int]  #: highest price of the bar of the fills
-    #: half-spread from the quotes up to the decision; `UNQUOTED` if not known, 0 if execution does
-    #: not need it
+    #: half-spread from quotes up to the decision; `UNQUOTED` if not known, 0 if not needed
     half_spread_ppb: Sequence[int]
 
 
 class Quote(Struct, frozen=True):
-    """One asset on one day, before an order of one side."""
+    """State of one asset on one day, just before an order."""
 
     reference: int  #: price under the venue's fill rule, in ticks
     unit: int  #: as in `Terms`
@@ -88,12 +86,12 @@ class Quote(Struct, frozen=True):
     low: int  #: low of the bar, in ticks
     high: int
     held: int = 0  #: steps held at the open, counted in the direction of the order
-    same_side: int = 0  #: steps already traded that day by orders on this side
-    half_spread_ppb: int = 0  #: from the asset's quotes, if the spread is taken from quotes
+    same_side: int = 0  #: steps traded earlier that day by orders on the same side
+    half_spread_ppb: int = 0  #: from the asset's quotes, if execution takes the spread from quotes
 
 
 class LiquidityTape(Struct, frozen=True):
-    """`Liquidity` of all days, [T, N] each."""
+    """`Liquidity` of all days; arrays are [T, N]."""
 
     sigma_ppb: IntArray
     volume: IntArray
@@ -122,7 +120,8 @@ def execution_of(venue: Venue, config: TradingConfig) -> Execution | None:
 
 def execution_terms(venue: Venue, config: TradingConfig) -> ExecutionTerms | None:
     """Return a venue's execution coefficients as integers; None if costs do not depend on size.
-    Raises ConfigError if the spread depends on an activity that is not known for the venue.
+    Raises ConfigError if the spread depends on a reference activity that is not known for the
+    venue.
     """
     execution = execution_of(venue, config)
     if execution is None:
@@ -164,7 +163,7 @@ def execution_terms(venue: Venue, config: TradingConfig) -> ExecutionTerms | Non
 
 
 def check_quotes(snapshot: MarketSnapshot, terms: ExecutionTerms | None, venue: str) -> None:
-    """Raise DataError if the spread at a venue is taken from quotes but the market has none."""
+    """Raise DataError if a venue's spread is taken from quotes but the market has no quotes."""
     if terms is None or not terms.is_by_quotes or snapshot.quotes:
         return
 
@@ -176,7 +175,7 @@ def check_quotes(snapshot: MarketSnapshot, terms: ExecutionTerms | None, venue: 
 
 
 def fill_ticks(quote: Quote, steps: int, selling: bool) -> int:
-    """Return the price of a fill of `steps` (above 0), in ticks, at least 1."""
+    """Return the price of a fill of `steps` (above 0), in ticks; at least 1."""
     terms = quote.terms
     reference = quote.reference
     end = _bar_end(quote, selling) if terms.inside_bar else None
@@ -201,8 +200,8 @@ def fill_ticks(quote: Quote, steps: int, selling: bool) -> int:
 
 
 def _bar_end(quote: Quote, selling: bool) -> int | None:
-    """Return the worst price of the day's bar, but no better than the reference; None if fills may
-    be outside the bar, or the bar is not known.
+    """Return the worst price in the day's bar, or the reference price if that is even worse. None
+    if fills may be outside the bar or the bar is not known.
     """
     end = quote.low if selling else quote.high
     if not end:
@@ -218,7 +217,7 @@ def needs_liquidity(terms: ExecutionTerms) -> bool:
 
 
 def half_spread_ppb(quote: Quote) -> int:
-    """Return half the spread, relative to the price, rounded up."""
+    """Return the half-spread relative to the price, in parts per billion, rounded up."""
     terms = quote.terms
     if terms.is_by_quotes:
         return quote.half_spread_ppb
@@ -240,7 +239,7 @@ def cube_root(number: int) -> int:
         guess = int(number ** (1 / 3) + 0.5)
         return guess if guess**3 <= number else guess - 1
 
-    guess = 1 << -(-number.bit_length() // 3)  # never below the root
+    guess = 1 << -(-number.bit_length() // 3)  # an initial guess that is never below the root
     while True:
         better = (2 * guess + number // (guess * guess)) // 3
         if better >= guess:
@@ -249,8 +248,8 @@ def cube_root(number: int) -> int:
 
 
 def _mean_impact(quote: Quote, steps: int, room: int | None) -> int:
-    """Average impact per step of a fill, in parts per billion, rounded up. `room`: maximum that a
-    step may pay, in parts per billion of a tick; None: no bound.
+    """Return the average impact per step of a fill, in parts per billion, rounded up. `room`:
+    maximum impact of a step, in parts per billion of a tick; None if there is no maximum.
     """
     if not quote.terms.impact_ppb:
         return 0
@@ -263,8 +262,8 @@ def _mean_impact(quote: Quote, steps: int, room: int | None) -> int:
 
 
 def _bounded_impact(quote: Quote, steps: int, room: int | None) -> int:
-    """Total impact of all steps on one side on the day, in 1e-18, if no step pays more than
-    `room`.
+    """Return the total impact, in 1e-18, of the day's first `steps` on one side. No step pays more
+    than `room`.
     """
     if room is None:
         return _total_impact(quote, steps)
@@ -279,7 +278,7 @@ def _bounded_impact(quote: Quote, steps: int, room: int | None) -> int:
 
 
 def _total_impact(quote: Quote, steps: int) -> int:
-    """`steps * Y * sigma * sqrt(steps / V)`, in 1e-18, rounded up."""
+    """Return `steps * Y * sigma * sqrt(steps / V)`, in 1e-18, rounded up."""
     if not steps:
         return 0
 
@@ -289,7 +288,7 @@ def _total_impact(quote: Quote, steps: int) -> int:
 
 
 def _permanent(quote: Quote) -> int:
-    """The part of a position's impact that is still in the price, in parts per billion."""
+    """Return the part of a position's impact that is still in the price, in parts per billion."""
     impact = -(-_total_impact(quote, quote.held) // (quote.held * PPB))
     return -(-quote.terms.permanent_ppb * impact // PPB)
 
@@ -301,7 +300,7 @@ def liquidity_tape(
     traded_shares: FloatArray,
     bars: tuple[IntArray, IntArray],
 ) -> LiquidityTape | None:
-    """Return the market data that execution reads, for all days; None if no fill's cost depends on
+    """Return the market data that execution uses, for all days; None if no fill's cost depends on
     size.
 
     Args: snapshot: The market. terms: [N] terms of each asset. steps: [N] steps per share or coin.
@@ -332,7 +331,9 @@ def liquidity_tape(
 
 
 def _quoted_spreads(snapshot: MarketSnapshot, terms: Sequence[Terms]) -> IntArray:
-    """[T, N] mean half-spread of the quotes before each row; 0 if execution does not need it."""
+    """Return the mean half-spread of the quotes before each row; 0 if execution does not need it:
+    [T, N].
+    """
     spreads = np.zeros(snapshot.close.shape, dtype=np.int64)
     windows = np.zeros(len(terms), dtype=np.int64)
     for column, each in enumerate(terms):
@@ -352,9 +353,9 @@ def _in_steps(shares: FloatArray, steps: IntArray) -> IntArray:
 
 
 def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
-    """[T, N] sample standard deviation of the returns over the `window` sessions before each row,
-    in parts per billion; 0 if fewer than `MIN_DAYS` of them have a return, or all returns are
-    equal. Sums are exact, so that the result does not depend on the processor.
+    """Return the sample standard deviation of returns over the `window` sessions before each row,
+    in parts per billion: [T, N]. 0 if fewer than `MIN_DAYS` sessions have a return, or all returns
+    are equal. Sums are exact, so the result does not depend on the processor.
     """
     sigma = np.zeros(snapshot.close.shape, dtype=np.int64)
     for group in session_groups(snapshot):
@@ -366,8 +367,8 @@ def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 
 def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
-    """[S + 1, n] standard deviation of the returns over the `window` sessions before each session,
-    and after the last, from [S, n] adjusted closes.
+    """Return the standard deviation of returns over the `window` sessions before each of the S
+    sessions, and after the last one: [S + 1, n]. `adjusted`: adjusted closes, [S, n].
     """
     has_close = np.isfinite(adjusted)
     last = np.maximum.accumulate(np.where(has_close, np.arange(len(adjusted))[:, None], 0), axis=0)
@@ -392,8 +393,9 @@ def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
 
 
 def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
-    """[T, N] mean half-spread over those of the `window` sessions before each row that have a bid
-    and an ask, in parts per billion, rounded up; `UNQUOTED` if fewer than `MIN_DAYS` have both.
+    """Return the mean half-spread over the `window` sessions before each row, in parts per billion,
+    rounded up: [T, N]. Only sessions with both a bid and an ask count; `UNQUOTED` if there are
+    fewer than `MIN_DAYS`.
     """
     means = np.full(snapshot.close.shape, UNQUOTED, dtype=np.int64)
     spreads = snapshot.quotes.half_spreads
@@ -413,10 +415,11 @@ def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 
 def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
-    """[T, N] mean volume over those of the `window` sessions before each row on which the asset
-    traded, in shares of the row's day; 0 if fewer than `MIN_DAYS`.
+    """Return the mean volume over the `window` sessions before each row, in shares of the row's
+    day: [T, N]. Only sessions on which the asset traded count; 0 if there are fewer than
+    `MIN_DAYS`.
     """
-    # A split multiplies shares by the ratio of the factors.
+    # A split multiplies the number of shares by the ratio of the factors.
     comparable = snapshot.volume / snapshot.factor
     means = np.zeros(comparable.shape)
     for group in session_groups(snapshot):
@@ -427,14 +430,16 @@ def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
 
 
 def _mean_before(volume: FloatArray, window: int) -> FloatArray:
-    """[S + 1, n] mean of the positive values of [S, n] over the `window` sessions before each
-    session, and after the last; 0 if fewer than `MIN_DAYS` are positive.
+    """Return the mean of positive values over the `window` sessions before each of the S sessions,
+    and after the last one: [S + 1, n]. 0 if fewer than `MIN_DAYS` values are positive. `volume`:
+    [S, n].
     """
     is_known = np.isfinite(volume) & (volume > 0)
     known = np.where(is_known, volume, 0.0)
     total = np.zeros((len(known) + 1, *known.shape[1:]))
 
-    # Added day by day: cumulative float sums would accumulate differences in their last bits.
+    # Added day by day, because differences of cumulative float sums would be inexact in the last
+    # bits.
     for back in range(1, min(window, len(known)) + 1):
         total[back:] += known[: len(known) + 1 - back]
 
@@ -443,7 +448,9 @@ def _mean_before(volume: FloatArray, window: int) -> FloatArray:
 
 
 def _sum_before(values: IntArray, window: int) -> IntArray:
-    """[S + 1, n] sums over the `window` rows before each of the S rows, and after the last."""
+    """Return the sum over the `window` rows before each of the S rows, and after the last one:
+    [S + 1, n].
+    """
     sums = np.zeros((len(values) + 1, *values.shape[1:]), dtype=np.int64)
     np.cumsum(values, axis=0, out=sums[1:])
     first = np.maximum(np.arange(len(sums)) - window, 0)

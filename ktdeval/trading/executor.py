@@ -1,8 +1,8 @@
-"""Execute orders at one day's opens. Every order gets exactly one outcome; an order that is
-rejected never stops the others.
+"""Execute orders at one day's opens. Every order gets exactly one outcome. A rejected order never
+stops other orders.
 
-Sells are executed first, then buys, each in the order of the action; outcomes are returned in the
-order of the action. The rules, in the order in which they are checked:
+Sells are executed first, then buys, both in action order. Outcomes are also in action order. Rules
+are checked in this order:
 
     SELL    schema, universe, holding, suspended, price_limit, target, t_plus_1, lot, cash
     BUY     schema, universe, suspended, price_limit, position_limit, target, weight_limit, lot, minimum, cash
@@ -90,8 +90,8 @@ _MAX_STEPS = (1 << 63) - 1  # a ledger's integers have 64 bits
 
 
 def settle(account: Account, day: TradingDay, action: Action, decided_row: int) -> Settlement:
-    """Book one fill day: overnight changes, orders, NAV at the close. Raises InvariantError if a
-    check of the result fails.
+    """Book one fill day: overnight changes, orders, and NAV at the close. Raises InvariantError if
+    a check of the result fails.
     """
     opened, corporate_actions, charges = open_day(account, day)
     open_nav = nav_minor(opened, day.open_ticks, day.rules.units)
@@ -124,10 +124,10 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
 def execute(
     account: Account, day: TradingDay, action: Action, nav: int | None = None
 ) -> tuple[Account, list[Outcome]]:
-    """Execute orders, valid or not, at the opens. Return the new account, and one outcome per order
-    in the order of the action.
+    """Execute orders, valid or not, at the opens. Return the new account, and one outcome per
+    order, in action order.
 
-    `nav`: NAV of the account at the opens, if the caller has it already.
+    `nav`: the account's NAV at the opens, if already known.
     """
     if not action:
         return account, []
@@ -138,7 +138,7 @@ def execute(
     outcomes = [REJECTED["schema"]] * len(action)
     buys = []
 
-    # Sells first: their cash funds the day's buys.
+    # Sells first, because their cash funds the day's buys.
     for index, order in enumerate(action):
         if not is_well_formed(order, day):
             continue
@@ -156,13 +156,13 @@ def execute(
         outcomes[index] = state.buy(action[index])
         state.keep_rest(index, action[index], outcomes[index])
 
-    # In the order of the action, so that a carried order keeps its place.
+    # In action order, so that a carried order keeps its place.
     working = tuple(state.rests[index] for index in sorted(state.rests))
     return Account(state.cash + state.held_back, state.positions, working), outcomes
 
 
 class _BrokerState:
-    """Cash and positions while one day's orders are filled."""
+    """Cash and positions while a day's orders are filled."""
 
     __slots__ = (
         "cash",
@@ -192,17 +192,17 @@ class _BrokerState:
         self.max_worth_ppb = day.rules.limits.max_weight_ppb * nav
         self.opening = account.positions  # before the day's fills
         self.traded: dict[tuple[int, bool], int] = {}  # (asset, is a sell) -> steps
-        self.ordered = 0  # steps of the last order that was cut by volume
+        self.ordered = 0  # steps of the latest order whose volume was checked
         self.rests: dict[int, Order] = {}  # index of the order -> remainder for the next day
         self.limit: LimitFill | None = None  # limit of the order being judged
-        # Proceeds after the open must not pay for a fill that may have come earlier.
+        # Proceeds after the open must not pay for a fill that may have happened earlier.
         self.held_back = 0
         self.leaving: set[int] = set()  # assets sold whole after the open
 
     # --- execution
 
     def _quote(self, asset: int, selling: bool) -> Quote | None:
-        """Return the inputs to a fill's price; None if it does not depend on size."""
+        """Return the inputs to a fill's price; None if the price does not depend on size."""
         terms = self.terms[asset]
         liquidity = self.day.liquidity
         if terms.execution is None or liquidity is None:
@@ -225,7 +225,7 @@ class _BrokerState:
         )
 
     def _cut(self, asset: int, wanted: int, selling: bool) -> tuple[int, str | None]:
-        """Return the steps that volume and limit allow, and the rule that cut them, if any."""
+        """Return the steps that volume and limit allow, and the rule that cut the order, if any."""
         if self.limit is not None and not self.limit.market:
             return 0, "limit"
 
@@ -239,8 +239,8 @@ class _BrokerState:
         return steps, cut_by
 
     def _cut_to_limit(self, asset: int, steps: int, selling: bool, limit: LimitFill) -> int:
-        """Return the largest number of steps, in whole lots if cut, whose price with spread and
-        impact is within the limit; 0 if none.
+        """Return the steps whose price, after spread and impact, is within the limit: all steps if
+        possible, else the largest number of whole lots; 0 if none.
         """
         quote = self._quote(asset, selling)
         if quote is None:
@@ -248,7 +248,9 @@ class _BrokerState:
         return within_limit(quote, steps, selling, limit, self.terms[asset].lot)
 
     def _offer(self, asset: int, selling: bool) -> tuple[Quote | None, int]:
-        """Return the quote (None if the price does not depend on size) and the reference price."""
+        """Return the quote, or None if the price does not depend on size, and the
+        reference price.
+        """
         if self.limit is not None and self.limit.is_within_day:
             return None, self.limit.limit
         return self._quote(asset, selling), self.day.open_ticks[asset]
@@ -261,12 +263,16 @@ class _BrokerState:
             self.cash += proceeds
 
     def _lacks_name(self, asset: int) -> bool:
-        """Return whether a position in one more name would exceed the limit."""
+        """Return whether the account already holds its maximum number of names, so that it can't
+        add one.
+        """
         names = len(self.positions) + len(self.leaving - self.positions.keys())
         return names >= self.max_names and asset not in self.leaving
 
     def _cut_to_volume(self, asset: int, steps: int) -> int:
-        """Return the steps, cut to whole lots that the day's volume allows; 0 if none."""
+        """Return the steps that the day's volume allows, in whole lots if the order is
+        cut; 0 if none.
+        """
         terms = self.terms[asset]
         liquidity = self.day.liquidity
         execution = terms.execution
@@ -295,9 +301,7 @@ class _BrokerState:
             self.traded[key] = self.traded.get(key, 0) + steps
 
     def keep_rest(self, index: int, order: Order, outcome: Outcome) -> None:
-        """Store the remainder of an order that was cut by the day's volume, if remainders are
-        carried.
-        """
+        """If remainders are carried, store the remainder of an order that the day's volume cut."""
         if outcome.rule != "volume" or order.asset is None:
             return
 
@@ -345,7 +349,8 @@ class _BrokerState:
             return REJECTED["target"]
         if terms.margin is None or 0 < ordered <= held:
             return self._fill_sell(asset, ordered, position, terms)
-        # A short of an odd size: the rounded target is not below the position, so nothing is sold.
+        # The target rounded to whole lots may be above a short of an odd size. Then nothing is
+        # sold.
         if ordered <= 0:
             return REJECTED["lot"]
         if position.locked:
@@ -354,7 +359,7 @@ class _BrokerState:
         return self._sell_short(order, ordered, held, price)
 
     def _steps_to_sell(self, order: Order, held: int, price: int, terms: Terms) -> int | None:
-        """Return the steps that a sell orders; None if its target is already reached."""
+        """Return the steps that a sell order asks for; None if its target is already reached."""
         if order.shares is not None:
             return order.shares or None
 
@@ -367,7 +372,7 @@ class _BrokerState:
         return held - in_lots(target, terms.lot)
 
     def _steps_to_buy(self, order: Order, held: int, price: int, terms: Terms) -> int | None:
-        """Return the steps that a buy orders; None if its target is already reached."""
+        """Return the steps that a buy order asks for; None if its target is already reached."""
         if order.shares is not None:
             return order.shares or None
 
@@ -376,10 +381,10 @@ class _BrokerState:
             return None
 
         lot = terms.lot
-        if held < 0:  # the target is in whole lots, a short need not be
+        if held < 0:  # the target is in whole lots, while a short may be of odd size
             return in_lots(target, lot) - held
 
-        # A holding may be an odd lot; only whole lots are added.
+        # A holding may include an odd lot, but only whole lots are added.
         return max(0, target // lot * lot - held) // lot * lot
 
     def _fill_sell(self, asset: int, ordered: int, position: Position, terms: Terms) -> Outcome:
@@ -392,7 +397,7 @@ class _BrokerState:
 
         shares = min(ordered, sellable)
         lot = terms.lot
-        # An odd lot is sold only together with the whole odd remainder; whole lots remain.
+        # An odd lot is sold only with the whole odd remainder, so whole lots remain.
         if shares % lot and (sellable - shares) % lot:
             return REJECTED["lot"]
         if shares < terms.min_sell and shares < sellable:
@@ -423,7 +428,7 @@ class _BrokerState:
         return make_fill(shares, price, notional, fee, cut_by)
 
     def _sell_short(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
-        """Judge and fill a sell after which the position is short."""
+        """Judge and fill a sell that leaves the position short."""
         asset = order.asset
         if asset is None:
             return REJECTED["universe"]
@@ -449,7 +454,7 @@ class _BrokerState:
         short = ordered - held
         if cut_by and ordered <= 0:
             return REJECTED[cut_by]
-        # If the sale stops within the holding, only whole lots of the holding are sold.
+        # If the cut leaves no short sale, only whole lots of the holding are sold.
         if short <= 0:
             sold = self._fill_sell(asset, ordered, self.positions[asset], terms)
             self.ordered = wanted
@@ -465,7 +470,7 @@ class _BrokerState:
             return REJECTED["margin"]
 
         self._count(asset, ordered, True)
-        # Proceeds up to the value of the short are held as margin; only the rest could be spent.
+        # Proceeds up to the value of the short are held as margin. Only the rest could be spent.
         kept = -value_minor(-short, day.open_ticks[asset], terms.unit)
         self.cash += kept
         self._receive(notional - fee - kept)
@@ -483,7 +488,7 @@ class _BrokerState:
 
         position = self.positions.get(asset)
         held = 0 if position is None else position.shares
-        # A short can be bought back after its asset has left the universe.
+        # A short can be bought back even after its asset has left the universe.
         if held >= 0 and not day.member[asset]:
             return REJECTED["universe"]
         if not day.tradable[asset]:
@@ -515,8 +520,8 @@ class _BrokerState:
         cash = self.cash
         if self.day.rules.shorts:
             cash -= margin_minor(self.positions, self.day, initial=True)
-        # Checked before the volume cut: an order that only the cut brings below the minimum is
-        # rejected under `volume`.
+        # Checked before the volume cut, so that an order brought below the minimum only by this cut
+        # is rejected under `volume`.
         if cost(ordered, price, terms, False)[0] < terms.minimum_notional:
             return REJECTED["minimum"]
 
@@ -549,8 +554,8 @@ class _BrokerState:
         return make_fill(shares, paid, notional, fee, cut_by)
 
     def _buy_back(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
-        """Judge and fill a buy of an asset that is held short: it reduces, closes or reverses the
-        short.
+        """Judge and fill a buy of an asset that is held short. The buy reduces, closes or reverses
+        the short.
         """
         asset = order.asset
         if asset is None:
@@ -574,11 +579,12 @@ class _BrokerState:
         quote, price = self._offer(asset, False)
         paid = price_of((quote, price), shares, False)
         notional, fee = cost(shares, paid, terms, False)
-        # Only the shorts among the other positions require margin.
+        # After the short is closed, only the other shorts require margin.
         positions = dict(self.positions)
         del positions[asset]
 
-        # Buying back may use all cash; a long holding must leave the margin of the other shorts.
+        # Buying back may use all cash. A buy that ends in a long holding must leave the other
+        # shorts' margin.
         needed = margin_minor(positions, day, initial=True) if after > 0 else 0
 
         if notional + fee > self.cash - needed:

@@ -1,4 +1,4 @@
-"""Changes of adjustment factors beyond rounding, and the resulting prices."""
+"""Adjustment-factor changes larger than rounding, and the resulting prices."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ class FactorEvent(Struct, frozen=True):
     """A factor change of one asset on one day."""
 
     ratio_ppb: int  #: today's factor divided by the previous day's, in parts per billion
-    previous_ticks: int  #: the mark at the previous close, in that day's terms
-    #: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick.
-    #: It is the reference price for the day's limits, and the mark if the asset does not trade.
+    previous_ticks: int  #: the mark at the previous close, in the previous day's terms
+    #: the previous mark in today's terms: `previous_ticks / ratio`, rounded down to a tick. It is
+    #: the reference price for the day's limits, and the mark if the asset does not trade.
     ex_ticks: int
 
 
 def ex_price_ticks(previous_ticks: int, ratio_ppb: int) -> int:
-    """Return the previous price in today's terms, rounded down to a tick, so that the cash in lieu
-    is never negative.
+    """Return the previous price in today's terms. It is rounded down to a tick, so that the cash in
+    lieu is never negative.
     """
     return previous_ticks * PPB // ratio_ppb
 
 
 def check_factor(snapshot: MarketSnapshot) -> None:
-    """Raise DataError if a factor is not positive, or is too far from the previous day's."""
+    """Raise DataError if a factor is not positive or differs too much from the previous
+    day's factor.
+    """
     factor = snapshot.factor
     bad = ~(np.isfinite(factor) & (factor > 0))
     if not bad.any() and len(factor) > 1:
@@ -50,7 +52,7 @@ def check_factor(snapshot: MarketSnapshot) -> None:
 
 
 def settled_factor(factor: FloatArray) -> FloatArray:
-    """[T, N] factors without jitter: a factor changes only once it differs by more than
+    """Return factors without jitter: [T, N]. A factor changes only when it differs by more than
     `FACTOR_JITTER` from the last returned factor.
     """
     settled = factor.copy()
@@ -66,8 +68,8 @@ def settled_factor(factor: FloatArray) -> FloatArray:
 def marks_of(
     closes: IntArray, factor: FloatArray
 ) -> tuple[IntArray, IntArray, dict[int, dict[int, FactorEvent]]]:
-    """Return marks and reference prices, both [T, N] ticks, and the factor events by row."""
-    # The mark is the last close: `last` is the row from which it is taken.
+    """Return marks and reference prices, both [T, N] in ticks, and the factor events by row."""
+    # The mark is the last close; `last` is the row of this close.
     rows_with_close = np.where(closes == 0, 0, np.arange(len(closes))[:, None])
     last = np.maximum.accumulate(rows_with_close, axis=0)
     marks = np.take_along_axis(closes, last, axis=0)
@@ -80,15 +82,14 @@ def marks_of(
         rows.tolist(), assets.tolist(), ratios.tolist(), lacks_close.tolist(), strict=True
     )
 
-    # In chronological order, since an asset without a close may change again from an already
-    # changed mark.
+    # In chronological order, since the mark of an asset without a close may change more than once.
     events: dict[int, dict[int, FactorEvent]] = {}
     for row, asset, ratio_ppb, is_without_close in changes:
         previous = int(marks[row - 1, asset])
         if previous <= 0:
             continue
 
-        # Rare enough for Python integers, which can't overflow at high adjusted prices.
+        # Events are rare enough for Python integers, which can't overflow at high adjusted prices.
         event = FactorEvent(ratio_ppb, previous, ex_price_ticks(previous, ratio_ppb))
         events.setdefault(row, {})[asset] = event
 

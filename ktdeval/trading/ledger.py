@@ -1,8 +1,8 @@
-"""Ledger of one episode: orders as decided, fills as booked, NAV after each day. Values only; file
-handling is elsewhere.
+"""Ledger of one episode: orders as decided, fills as booked, and NAV after each day. This module
+has values only; file handling is elsewhere.
 
-Attributes ending in `_minor` are integers in the minor unit of the ledger's currency (fen, 1/100
-CNY, for A-shares).
+Attributes ending in `_minor` are integers in the minor unit of the ledger's currency. For A-shares,
+this is the fen (1/100 CNY).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktdeval.trading.types import Provenance, Scale, Status
 from ktdeval.values.strict_json import JsonObject
 from ktdeval.values.typed_json import Value
 
-#: Integer as stored in a column of a ledger file
+#: integer as stored in a column of a ledger file
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
@@ -112,7 +112,7 @@ class ChargeRecord(Value, omit_defaults=True):
 
     @property
     def side(self) -> str:
-        """Side of a margin call, like an order's side."""
+        """Side of a margin call, as in an order."""
         if self.shares > 0:
             return "BUY"
         return "SELL"
@@ -176,8 +176,8 @@ class StepRecord(CountsRecord, omit_defaults=True):
 
     @property
     def fills(self) -> tuple[OrderRecord, ...]:
-        """Orders that could fill on the day: orders carried from earlier days, then the step's
-        orders.
+        """Orders that could fill on the day: those carried from earlier days, then the
+        step's orders.
         """
         if not self.carried:
             return self.orders
@@ -200,7 +200,7 @@ class StepRecord(CountsRecord, omit_defaults=True):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Value of each position at the close by code, as a fraction of NAV; negative for shorts.
+        """Value of each position at the close as a fraction of NAV, by code; negative for shorts.
         NaN if the NAV is not positive, since the fraction is then undefined.
         """
         nav = self.nav_minor if self.nav_minor > 0 else math.nan
@@ -212,7 +212,7 @@ A_SHARE_SCALE = Scale()
 
 @dataclass(frozen=True)
 class Ledger:
-    """All steps of an episode, with the columns that metrics need as arrays.
+    """All steps of an episode, with array columns for metrics.
 
     Example:
         ledger = ledger_of([step_record(snapshot, 0, 1)])
@@ -220,25 +220,25 @@ class Ledger:
     """
 
     spec: JsonObject  #: the episode's spec (task, mask, window, seed, …) as JSON
-    initial_cash_minor: int  #: starting value of the NAV series
+    initial_cash_minor: int  #: initial value of the NAV series
     steps: Sequence[StepRecord]  #: step records in order
     currency: str = "CNY"  #: currency of all amounts
-    minor_per_unit: int = 100  #: minor units per unit of the currency
+    minor_per_unit: int = 100  #: minor units per currency unit
     days_a_year: int = 252  #: trading days per year for annualised figures
-    #: scales of codes that are not A-shares
+    #: units of codes that are not A-shares
     scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))  # shared by all metrics
 
     def scale(self, code: str | None) -> Scale:
-        """Return the units of a code's prices and quantities: A-share units, unless the code has
-        its own.
+        """Return the units of a code's prices and quantities. These are A-share units, unless the
+        code has its own.
         """
         return self.scales.get(code or "", A_SHARE_SCALE)
 
     def fill(self, code: str) -> FillRule | None:
-        """Return the rule for the price of a code's fills; None for A-shares, which fill at the
+        """Return the rule for a code's fill price; None for A-shares, which fill at the
         next open.
         """
         if not self.scales:
@@ -246,7 +246,7 @@ class Ledger:
         return self.scale(code).fill
 
     def in_units_of(self, market: MarketSnapshot, rules: MarketRules) -> Ledger:
-        """Return the ledger with the currency and scales of a market under these rules."""
+        """Return the ledger with a market's currency and units under these rules."""
         if rules.has_boards:
             return self
 
@@ -272,13 +272,13 @@ class Ledger:
         )
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
-        """[steps] int64 values of an integer attribute of the step records."""
+        """Return an integer attribute of the step records as int64 values: [steps]."""
         return np.array([getattr(step, name) for step in self.steps], dtype=np.int64)
 
     @cached_property
     def nav(self) -> npt.NDArray[np.float64]:
-        """[steps + 1] NAV in currency units: the initial cash, then the NAV at the close of each
-        fill day.
+        """NAV in currency units: the initial cash, then the NAV at each fill day's close:
+        [steps + 1].
         """
         in_minor = np.concatenate([[self.initial_cash_minor], self.column("nav_minor")])
         nav = in_minor / float(self.minor_per_unit)
@@ -287,18 +287,18 @@ class Ledger:
 
     @cached_property
     def returns(self) -> npt.NDArray[np.float64]:
-        """[steps] simple daily returns of the NAV."""
+        """Simple daily returns of the NAV: [steps]."""
         returns = self.nav[1:] / self.nav[:-1] - 1.0
         returns.setflags(write=False)
         return returns
 
     @property
     def return_resolution(self) -> float:
-        """Smallest daily return that amounts in minor units can represent: one minor unit over the
-        lowest positive NAV.
+        """Smallest daily return that amounts in minor units can represent: one minor unit divided
+        by the lowest positive NAV.
 
-        A NAV is rounded to minor units, so each return is known only to this precision, and a
-        spread of returns below it is rounding. 0 if no NAV is positive.
+        A NAV is rounded to minor units, so each return is known only to this precision. Variation
+        of returns below this value is rounding error. 0 if no NAV is positive.
         """
         positive = self.nav[self.nav > 0.0]
         if not len(positive):
@@ -307,7 +307,7 @@ class Ledger:
 
     @cached_property
     def days(self) -> npt.NDArray[np.datetime64]:
-        """[steps] fill days."""
+        """Fill days: [steps]."""
         days = np.array([step.filled_on for step in self.steps], dtype="datetime64[D]")
         days.setflags(write=False)
         return days

@@ -7,12 +7,12 @@ A limit order is good for its fill day. With the venue's fills at the open:
             else                                    rejected under `limit`
     sell    the same with above
 
-A bar that only touches the limit fills nothing: the order's place in the queue at that price is not
-known. If fills are at a close, only that close is compared with the limit. Thus no fill is at a
-better price than the market's, or at a worse price than the limit.
+A bar that only touches the limit fills nothing, because the order's place in the queue at that
+price is not known. If fills are at a close, only that close is compared with the limit. Thus no
+fill is better than the market price or worse than the limit.
 
-A limit is in prices of its decision day. A factor change on the fill day converts it to prices of
-that day, like the last close; it is rounded against the order.
+A limit is in decision-day prices. After a factor change, it is converted to fill-day prices, as the
+last close is, and rounded to the order's disadvantage.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class LimitFill(Struct, frozen=True):
     """How a limit order can fill on one day."""
 
     limit: int  #: in ticks, in fill-day prices
-    #: market price within the limit at which it can trade, in ticks; 0 if none
+    #: market price, within the limit, at which the order can trade, in ticks; 0 if none
     market: int
-    is_within_day: bool = False  #: whether it fills at the limit after the open
+    is_within_day: bool = False  #: whether the order fills at the limit after the open
 
     def holds(self, price: int, selling: bool) -> bool:
         """Return whether a price is within the limit."""
@@ -66,7 +66,7 @@ def limit_fill(order: Order, day: TradingDay) -> LimitFill | None:
 
 
 def _on_day(limit: int, asset: int, day: TradingDay, selling: bool) -> int:
-    """Return a limit in prices of the fill day, rounded down for a buy and up for a sell."""
+    """Return a limit in fill-day prices, rounded down for a buy and up for a sell."""
     event = day.events.get(asset)
     if event is None:
         return limit
@@ -76,7 +76,7 @@ def _on_day(limit: int, asset: int, day: TradingDay, selling: bool) -> int:
 
 
 def open_first(buys: Sequence[int], orders: Sequence[Order], day: TradingDay) -> list[int]:
-    """Return the indices of buys, with buys that fill after the open last."""
+    """Return the indices of buys; buys that fill after the open come last."""
     at_open = []
     later = []
     for index in buys:

@@ -1,29 +1,30 @@
-"""The market as the executor reads it: integer prices, price limits as flags, one cheap record per
-day.
+"""The market as the executor reads it: integer prices, price limits as flags, and one lightweight
+record per day.
 
-The rules, shared by everything that trades:
+All trading follows these rules:
 
 * **Prices** are integers in the venue's ticks (1/10,000 CNY in A-shares), rounded half up from the
   snapshot's unadjusted prices.
-* **Fills** are at the day's open, at its close (`next_close`), at the close of the decision
-  (`same_close`), or at a mean of the day's minute bars (`ktdeval.trading.minute_fills`). Under
-  `same_close` the price is the previous mark, in today's terms, of an asset that traded on the
-  decision day. A day's `open_ticks` are the prices of its fills under any of these rules.
+* **Fills** are at the day's open, at its close (`next_close`), at the decision day's close
+  (`same_close`), or at a mean over the day's intraday bars (`ktdeval.trading.minute_fills`). Under
+  `same_close`, the price is the previous mark in today's terms, and only assets that traded on the
+  decision day fill. Under all rules, a day's `open_ticks` are its fill prices.
 * **Factor changes.** A factor has changed if its ratio to the last factor differs from 1 by more
-  than `FACTOR_JITTER`. Smaller changes, from rounding in the source, are ignored until they add up
-  to more than that. The ratio is stored in parts per billion. The *reference price* of a day is the
-  previous mark divided by that ratio, rounded down to a tick.
-* **Suspended names** (no price to fill at, or no volume) don't trade, nor do names whose exchange
-  is closed. Their mark is the reference price: the last close, in today's terms. A name whose bars
-  have ended (delisting, merger) is suspended permanently: its mark stays, and it can't be sold.
-  Outside A-shares, an unknown volume does not suspend a name.
+  than `FACTOR_JITTER`. Smaller changes are rounding in the source and are ignored until their sum
+  exceeds this threshold. The ratio is stored in parts per billion. A day's *reference price* is the
+  previous mark divided by the ratio, rounded down to a tick.
+* **Suspended names** have no fill price or no volume. They don't trade, and neither do names whose
+  exchange is closed. Their mark is the reference price: the last close, in today's terms. A name
+  whose bars have ended (delisting, merger) is suspended permanently: its mark stays, and it can't
+  be sold. Outside A-shares, an unknown volume does not suspend a name.
 * **Limits** apply on the A-share boards. They compare the fill day's open with the reference price,
   exactly, in integers. Without a previous close there is no limit. Under `board_rules: paper`
-  trading stops `limit_buffer_pct` before a constant limit of the board. Under `exchange` it stops
-  at the limit price: the price given in the data or, failing that, computed from the board's rules
-  for the day (`ktdeval.market.rules.board_rules`).
+  trading stops `limit_buffer_pct` before a constant limit of the board. Under `exchange`, it stops
+  at the limit price. This price is taken from the data or, if absent there, computed from the
+  board's rules for the day (`ktdeval.market.rules.board_rules`).
 * **Duties** on fills are charged at the rates of the fill day (`ktdeval.market.rules.fees`), except
-  for A-shares under `board_rules: paper`, which have the paper's costs on all days.
+  for A-shares under `board_rules: paper`, for which the costs of the KTD-Fin paper apply on all
+  days.
 """
 
 from __future__ import annotations
@@ -81,54 +82,56 @@ _DAYS_AT_ONCE = 256  # bounds the memory for intermediate arrays
 
 
 class TradingDay(Struct, frozen=True):
-    """One fill day, indexed by asset column. Treat as immutable. Flags are bytes of 0 and 1, the
-    cheapest to read one by one.
+    """One fill day, indexed by asset column. Treat as immutable. Flags are stored as bytes of 0 and
+    1, the fastest type to read one by one.
     """
 
     row: int  #: row of the day in the snapshot
-    #: price of fills; for an asset that does not trade, the reference price, so that a NAV can be
-    #: marked with it
+    #: fill price; for an asset that does not trade, the reference price, so that it can be used to
+    #: mark a NAV
     open_ticks: Sequence[int]
     close_ticks: Sequence[int]  #: the mark at the close; 0 before an asset's first bar
-    tradable: bytes  #: 1 if the asset has a price to fill at, and volume
+    tradable: bytes  #: 1 if the asset has a fill price and volume
     member: bytes  #: 1 if the asset is in the universe
     limit_up: bytes  #: 1 if the open is too close to the upper limit to buy
     limit_down: bytes  #: 1 if the open is too close to the lower limit to sell
     #: the day's factor changes by asset; assets without a previous price are absent
     events: dict[int, FactorEvent]
-    rules: MarketRules  #: in force on the day
-    #: the mark at the previous close, in the terms of that day; empty without shorts
+    rules: MarketRules  #: rules in force on the day
+    #: the mark at the previous close, in the previous day's terms; empty if short sales are not
+    #: allowed
     previous_ticks: Sequence[int] = ()
     liquidity: Liquidity | None = None  #: None if no fill price depends on size
-    #: lowest and highest price of the day, 0 if unknown; empty without limit orders
+    #: lowest and highest price of the day, 0 if unknown; empty if there are no limit orders
     low_ticks: Sequence[int] = ()
     high_ticks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
 class MarketRules:
-    """Rules and units under which a snapshot's assets trade, derived without looking at prices."""
+    """Rules and units under which a snapshot's assets trade; they do not depend on prices."""
 
-    venues: tuple[Venue, ...]  #: [assets] the config's venue, or else each asset's own
+    #: [assets] the config's venue or, if it has none, each asset's own venue
+    venues: tuple[Venue, ...]
     terms: tuple[Terms, ...]  #: [assets]
     #: [assets] ticks per currency unit, steps per share or coin, price of fills
     scales: tuple[Scale, ...]
     limits: AccountLimits
-    #: trading days per year of the market, over which annual interest is spread
+    #: the market's trading days per year, by which annual interest is divided
     days_a_year: int = 252
 
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
-        """Return the rules of a snapshot under a config, without duties that depend on the day
-        (`on`). Raises DataError if a venue's currency differs from the prices' currency, or if a
-        spread is taken from quotes but the market has none.
+        """Return the rules for a snapshot under a config. Duties that depend on the day are not
+        included (see `on`). Raises DataError if a venue's currency differs from the prices'
+        currency, or if a spread is taken from quotes but the market has none.
         """
         venues = _venues(snapshot, config)
         usual: dict[str, Terms] = {}
         of_board: dict[tuple[str, Board], Terms] = {}
         scale_of: dict[str, Scale] = {}
 
-        # Once per venue and board, since a snapshot has thousands of assets.
+        # Computed once per venue and board, since a snapshot has thousands of assets.
         for name, venue in venues.items():
             execution = execution_terms(venue, config)
             usual[name] = replace(terms_of(venue, config), execution=execution)
@@ -154,7 +157,7 @@ class MarketRules:
         )
 
     def on(self, day: np.datetime64, codes: Sequence[str]) -> MarketRules:
-        """Return the rules with the duties of a day. `codes`: codes of the assets."""
+        """Return the rules, including the duties on a day. `codes`: codes of the assets."""
         terms = []
         known: dict[tuple[str, Board | None], Terms] = {}
         for code, venue, undated in zip(codes, self.venues, self.terms, strict=True):
@@ -180,30 +183,30 @@ class MarketRules:
 
     @property
     def minor_per_unit(self) -> int:
-        """Minor units per unit of the currency."""
+        """Minor units per currency unit."""
         if not self.venues:
             return 100
         return self.venues[0].minor_per_unit
 
     @cached_property
     def has_boards(self) -> bool:
-        """Return whether all assets are A-shares."""
+        """Whether all assets are A-shares."""
         return all(venue.has_boards for venue in self.venues)
 
     @cached_property
     def units(self) -> tuple[int, ...]:
-        """[assets] ticks of one step's price per minor unit."""
+        """Ticks of one step's price per minor unit: [assets]."""
         return tuple(terms.unit for terms in self.terms)
 
     @cached_property
     def shorts(self) -> bool:
-        """Return whether any asset can be sold short."""
+        """Whether any asset can be sold short."""
         return any(terms.margin for terms in self.terms)
 
 
 @dataclass(frozen=True)
 class MarketTape:
-    """All days of a snapshot under one set of trading rules, [days, assets] arrays as in
+    """All days of a snapshot under one set of trading rules; arrays are [days, assets], as in
     `TradingDay`.
     """
 
@@ -215,15 +218,16 @@ class MarketTape:
     limit_up: BoolArray
     limit_down: BoolArray
     events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
-    #: (first row, rules from that row on) for each run of days with the same duties, ascending
+    #: for each run of days with the same duties, its first row and its rules, ascending
     spells: tuple[tuple[int, MarketRules], ...]
     liquidity: LiquidityTape | None = None  #: None if no fill price depends on size
-    bars: tuple[IntArray, IntArray] | None = None  #: lows and highs; None without limit orders
+    #: lows and highs; None if there are no limit orders
+    bars: tuple[IntArray, IntArray] | None = None
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
-        """Convert a snapshot. Raises DataError if a price or a factor (ratio) is out of bounds, or
-        a venue has a different currency.
+        """Convert a snapshot. Raises DataError if a price or a factor ratio is out of bounds, or a
+        venue's currency differs from the prices' currency.
         """
         check_factor(snapshot)
         rules = MarketRules.of(snapshot, config)
@@ -234,7 +238,7 @@ class MarketTape:
         liquidity = _liquidity(rules, snapshot, ticks)
         for asset, found in minute_fills(snapshot, rules.venues).items():
             opens[:, asset] = found.ticks
-            if liquidity is not None:  # volume of the minute bars in which fills occur
+            if liquidity is not None:  # volume of the intraday bars in which fills occur
                 liquidity.traded[:, asset] = found.steps
 
         tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
@@ -273,14 +277,14 @@ class MarketTape:
         return self.spells[max(0, index - 1)][1]
 
     def day(self, row: int) -> TradingDay:
-        """Return the fill day at `row`. Raises DataError if the row is outside the snapshot."""
+        """Return the fill day at `row`. Raises DataError if the snapshot does not have this row."""
         if not 0 <= row < len(self.open_ticks):
             raise DataError(
                 f"fill day {row} is outside the snapshot's {len(self.open_ticks)} trading days; end"
                 " the window earlier"
             )
 
-        # interest on shorts is charged on the value at the previous close
+        # interest on shorts is charged on their value at the previous close
         previous: Sequence[int] = ()
         if self.rules.shorts and row:
             previous = self.close_ticks[row - 1].data
@@ -292,7 +296,8 @@ class MarketTape:
 
         return TradingDay(
             row,
-            self.open_ticks[row].data,  # a view, as a day reads the prices of few assets
+            # a view, because a day reads the prices of only a few assets
+            self.open_ticks[row].data,
             self.close_ticks[row].data,
             self.tradable[row].tobytes(),
             self.member[row].tobytes(),
@@ -310,7 +315,7 @@ class MarketTape:
 def _liquidity(
     rules: MarketRules, snapshot: MarketSnapshot, ticks: IntArray
 ) -> LiquidityTape | None:
-    """Return the market data that execution reads, for all days; None if no fill's cost depends on
+    """Return the market data that execution uses, for all days; None if no fill's cost depends on
     size.
     """
     if not any(terms.execution for terms in rules.terms):
@@ -318,7 +323,8 @@ def _liquidity(
 
     steps = np.array([scale.steps_per_unit for scale in rules.scales], dtype=np.int64)
     at_decision = np.array([scale.fill == "same_close" for scale in rules.scales])
-    # A fill at the close of the decision occurs in that day's bar, here in fill-day terms.
+    # A fill at the decision close occurs in the decision day's bar, expressed here in fill-day
+    # terms.
     ratio = np.ones_like(snapshot.factor)
     ratio[1:] = snapshot.factor[1:] / snapshot.factor[:-1]
     low = price_ticks(snapshot, "low", ticks)
@@ -330,7 +336,7 @@ def _liquidity(
 
 
 def _day_before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """[T, N] values of the previous row; 0 in the first row."""
+    """Return the values of the previous row: [T, N]; 0 in the first row."""
     earlier = np.zeros_like(values)
     earlier[1:] = values[:-1]
     return earlier
@@ -356,9 +362,9 @@ def _first_row(spell: tuple[int, MarketRules]) -> int:
 
 
 def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, Venue]:
-    """Return the venue to trade at for each venue name in the snapshot: the config's venue if it
-    has one, else the snapshot's own. Raises DataError if a venue's currency differs from the
-    prices' currency, or if two venues have different minor units.
+    """Map each venue name in the snapshot to the venue to trade at: the config's venue if it has
+    one, else the snapshot's venue. Raises DataError if a venue's currency differs from the prices'
+    currency, or if two venues have different minor units.
     """
     venues = {name: config.venue or snapshot.rules[name] for name in dict.fromkeys(snapshot.venues)}
     if not venues:
@@ -383,13 +389,13 @@ def _fills(
     references: IntArray,
     volume: FloatArray,
 ) -> BoolArray:
-    """[T, N] whether the asset trades. Overwrites `opens`, which already holds intraday fill
-    prices, with the prices of all fills in ticks.
+    """Return whether each asset trades: [T, N]. Overwrites `opens`, which already holds intraday
+    fill prices, with the prices of all fills in ticks.
     """
     has_boards = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
     has_volume = (volume > 0) | (np.isnan(volume) & ~has_boards)
 
-    # `same_close` fills at the decision close: the asset must have traded on that day.
+    # `same_close` fills at the decision day's close, so the asset must have traded on that day.
     traded_before = np.zeros_like(closes, dtype=np.bool_)
     traded_before[1:] = (closes > 0)[:-1] & has_volume[:-1]
 
@@ -410,8 +416,8 @@ def _at_limits(
     fills: IntArray,
     references: IntArray,
 ) -> tuple[BoolArray, BoolArray]:
-    """[T, N] whether a fill is too close to the upper limit to buy, and to the lower limit to sell;
-    only A-share boards have limits.
+    """Return whether a fill is too close to the upper limit to buy, and whether it is too close to
+    the lower limit to sell: both [T, N]. Only A-share boards have limits.
     """
     up = np.zeros(fills.shape, dtype=np.bool_)
     down = np.zeros(fills.shape, dtype=np.bool_)
@@ -434,8 +440,8 @@ def _at_limits(
 def _at_limit_prices(
     snapshot: MarketSnapshot, venues: Sequence[Venue], fills: IntArray, references: IntArray
 ) -> tuple[BoolArray, BoolArray]:
-    """[T, N] whether a fill is at or above the upper limit price, and at or below the lower limit
-    price.
+    """Return whether a fill is at or above the upper limit price, and whether it is at or below the
+    lower limit price: both [T, N].
     """
     up = np.zeros(fills.shape, dtype=np.bool_)
     down = np.zeros(fills.shape, dtype=np.bool_)
@@ -461,8 +467,8 @@ def _at_limit_prices(
 
         highest = given_upper[days][:, columns]
         lowest = given_lower[days][:, columns]
-        # On days without a limit, vendors write 99,999 and 0. So a 0 next to an upper limit is a
-        # limit, not a missing value.
+        # On days without a limit, vendors write 99,999 and 0. Next to a real upper limit, 0 is
+        # therefore a lower limit and not a missing value.
         has_highest = highest > 0
         has_lowest = (lowest > 0) | ((lowest == 0) & has_highest)
 
@@ -475,7 +481,7 @@ def _at_limit_prices(
 
 
 def _or_unknown(prices: FloatArray | None, shape: tuple[int, ...]) -> FloatArray:
-    """Return the limit prices in the data, NaN if there are none."""
+    """Return the limit prices in the data; NaN if the data have none."""
     if prices is None:
         return np.broadcast_to(np.float64(np.nan), shape)
 
@@ -483,16 +489,16 @@ def _or_unknown(prices: FloatArray | None, shape: tuple[int, ...]) -> FloatArray
 
 
 def _in_ticks(prices: FloatArray, fen: IntArray) -> IntArray:
-    """Return limit prices in ticks, to the fen; 0 if not known."""
+    """Return limit prices in ticks, rounded to whole fen; 0 if not known."""
     hundredths = np.floor(np.nan_to_num(prices) * 100 + 0.5)
     return hundredths.astype(np.int64) * fen
 
 
 def _board_terms(terms: Terms, board: Board, config: TradingConfig) -> Terms:
-    """Return a venue's terms with the order sizes of a board."""
+    """Return a venue's terms with a board's order sizes."""
     if config.board_rules == "exchange":
         sizes = order_sizes(board)
-        # STAR and Beijing trade single shares; a remainder below the minimum order is sold whole.
+        # STAR and Beijing trade single shares; a holding below the minimum order is sold whole.
         min_sell = sizes.smallest if sizes.step < sizes.smallest else 0
         return replace(terms, lot=sizes.step, min_buy=sizes.smallest, min_sell=min_sell)
 
@@ -504,18 +510,18 @@ def _board_terms(terms: Terms, board: Board, config: TradingConfig) -> Terms:
 
 
 def limit_ppm(board: Board, config: TradingConfig) -> int:
-    """Return the distance from the reference price at which trading stops on a board, in parts per
-    million (main board: 95,000 by default).
+    """Return how far from the reference price trading stops on a board, in parts per million (main
+    board: 95,000 by default).
     """
-    # KTD-Fin Appendix H: a buffer, to avoid fills at unreachable prices
+    # KTD-Fin Appendix H: a buffer that avoids fills at unattainable prices
     return scaled_int(DAILY_LIMIT_PCT[board], 10_000) - scaled_int(config.limit_buffer_pct, 10_000)
 
 
 def price_ticks(
     snapshot: MarketSnapshot, field: Literal["open", "high", "low", "close"], scales: IntArray
 ) -> IntArray:
-    """[T, N] prices in integer ticks, rounded half up; 0 for NaN. `scales`: [N] ticks per currency
-    unit. Raises DataError if a price is not below `MAX_PRICE`.
+    """Return prices in integer ticks, rounded half up; 0 for NaN: [T, N]. `scales`: ticks per
+    currency unit, [N]. Raises DataError if a price is not below `MAX_PRICE`.
     """
     finite = np.nan_to_num(getattr(snapshot, field), posinf=np.inf)
     if finite.size and not finite.max() < MAX_PRICE:

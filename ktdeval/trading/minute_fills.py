@@ -1,18 +1,19 @@
-"""Prices and volumes of intraday fills, from a snapshot's minute bars.
+"""Prices and volumes of intraday fills, from a snapshot's intraday bars.
 
-There are two rules, both over the session of the fill day: from the exchange's open on that day
-(the calendar includes short sessions) to its close, or to the venue's close if that is earlier.
+There are two rules, both over the session of the fill day. It begins at the exchange's open and
+ends at the exchange's close (short sessions are in the calendar), or at the venue's close if that
+is earlier.
 
 * `vwap_30m`: the mean of the bars of the first 30 minutes, weighted by volume. The price of a bar
   is the mean of its high, low and close. Bars without a known volume have no weight.
 * `twap_day`: the mean of the closes of all bars, with equal weights.
 
-A bar belongs to a session if it begins at the open or later and ends by the last minute: bars
-outside the session's hours are omitted, as is an hourly bar that began before the open. Bars only
-have end times; their length is the shortest interval between two of the asset's end times.
+A bar belongs to a session if it begins at the open or later and ends by the last minute. Bars
+outside the session's hours are omitted, and so is an hourly bar that began before the open. Bars
+have only end times; their length is the shortest interval between two end times.
 
-Both are computed in integers and rounded half up to the venue's tick. Prices are unadjusted, like
-the bars. An asset without such bars on a day has no price, so nothing fills.
+Both means are computed in integers and rounded half up to the venue's tick. Prices are unadjusted,
+like the bars. An asset without bars in a session has no price, so its orders don't fill.
 """
 
 from __future__ import annotations
@@ -33,32 +34,33 @@ from ktdeval.market.venues.close_times import Close
 from ktdeval.market.venues.venue import FILLS_OF_MINUTES, MAX_PRICE, FillRule, Venue
 
 IntArray = npt.NDArray[np.int64]
-#: minutes of the session that each rule uses; None: the whole session
+#: minutes at the start of the session that each rule uses; None: the whole session
 MINUTES_OF_RULE: Mapping[str, int | None] = MappingProxyType({"vwap_30m": 30, "twap_day": None})
 _MOST = 2**63 - 1
-_MICROSECONDS = 60_000_000  # in a minute
+_MICROSECONDS = 60_000_000  # number of units in a minute
 
 
 class MinuteFills(NamedTuple):
-    """Prices and volumes of an asset's fills, by day."""
+    """Fill prices and volumes of an asset, by day."""
 
     ticks: IntArray  #: [T] price in the venue's ticks; 0: no price, so no fill
-    steps: IntArray  #: [T] volume traded in these minutes, in the venue's steps; 0 where not known
+    #: [T] volume traded in the rule's minutes, in the venue's steps; 0 where not known
+    steps: IntArray
 
 
 @dataclass(frozen=True)
 class _Session:
-    """End times of the first and last bar that a rule may use, by day, in minutes since 1970
-    (UTC).
+    """End times of the first and last bar that a rule may use, by day, in minutes since
+    1970 (UTC).
     """
 
     first: IntArray  #: [T]
-    last: IntArray  #: [T]; earlier than `first` on days without a session
+    last: IntArray  #: [T] earlier than `first` on days without a session
 
 
 def lacks_minutes(snapshot: MarketSnapshot, venues: Iterable[Venue]) -> str | None:
-    """Return why the venues' fills can't be intraday; None if the venues need no intraday bars, or
-    some exist.
+    """Return the reason why a market can't support its venues' intraday fills. None if no venue
+    needs intraday bars, or some bars exist.
     """
     rules = sorted({venue.fill for venue in venues} & FILLS_OF_MINUTES)
     if not rules or snapshot.minutes:
@@ -70,9 +72,9 @@ def lacks_minutes(snapshot: MarketSnapshot, venues: Iterable[Venue]) -> str | No
 
 
 def minute_fills(snapshot: MarketSnapshot, venues: Sequence[Venue]) -> dict[int, MinuteFills]:
-    """Return prices and volumes of intraday fills by asset (column); empty if all fills are at
-    opens and closes of daily bars. `venues`: [N] venue of each asset. Raises DataError if no bar
-    gives a price for a fill, or if a venue's calendar does not cover the days.
+    """Return prices and volumes of intraday fills, by asset column; empty if all fills are at opens
+    or closes of daily bars. `venues`: venue of each asset, [N]. Raises DataError if no bar gives a
+    fill price, or if a venue's calendar does not cover the days.
     """
     assets = [asset for asset, venue in enumerate(venues) if venue.fill in FILLS_OF_MINUTES]
     lacks = lacks_minutes(snapshot, venues)
@@ -96,7 +98,7 @@ def minute_fills(snapshot: MarketSnapshot, venues: Sequence[Venue]) -> dict[int,
 def _by_venue(
     snapshot: MarketSnapshot, venues: Sequence[Venue], assets: Sequence[int]
 ) -> Iterator[tuple[dict[int, MinuteFills], int]]:
-    """Yield the assets' fills and the length of their bars in minutes, venue by venue."""
+    """Yield, for each venue, its assets' fills and the length of their bars in minutes."""
     bars_of = {asset: snapshot.minutes.of_code(snapshot.codes[asset]) for asset in assets}
 
     for venue in dict.fromkeys(venues[asset] for asset in assets):
@@ -116,13 +118,15 @@ def _by_venue(
 
 
 def mean_prices(snapshot: MarketSnapshot, fill: FillRule) -> FloatArray:
-    """[T, N] adjusted fill prices under a rule at each asset's venue; NaN if not known."""
+    """Return adjusted fill prices under a rule at each asset's venue: [T, N]; NaN if not known."""
     venues = tuple(replace(snapshot.rules[name], fill=fill) for name in snapshot.venues)
     return _mean_prices(_Known(snapshot, venues)) * snapshot.factor
 
 
 class _Known:
-    """A market and its assets' venues; equal if bars and rules are the same."""
+    """A market and its assets' venues. Two values are equal if their bars and rules are
+    the same.
+    """
 
     def __init__(self, snapshot: MarketSnapshot, venues: tuple[Venue, ...]) -> None:
         self.snapshot = snapshot
@@ -138,7 +142,7 @@ class _Known:
 
 @lru_cache(maxsize=4)
 def _mean_prices(known: _Known) -> FloatArray:
-    """[T, N] unadjusted prices; NaN if not known."""
+    """Return unadjusted prices: [T, N]; NaN if not known."""
     venues = known.venues
     prices = np.full((len(known.snapshot.days), len(venues)), np.nan)
     for fills, _ in _by_venue(known.snapshot, venues, range(len(venues))):
@@ -150,7 +154,7 @@ def _mean_prices(known: _Known) -> FloatArray:
 
 
 def _session_of(days: DayArray, venue: Venue, length: int) -> _Session:
-    """Return, for each day, the range of end times of the bars in which a venue's fills occur;
+    """Return, for each day, the first and last end time of the bars in which a venue's fills occur.
     `length`: bar length in minutes.
     """
     first = np.ones(len(days), np.int64)
@@ -187,12 +191,12 @@ def _length(bars_of_assets: Iterable[npt.NDArray[Any]]) -> int:
 
 
 def _fills_of(bars: npt.NDArray[Any], venue: Venue, session: _Session) -> MinuteFills:
-    """Return the fills of one asset; its bars are sorted by end time."""
+    """Return the fills of one asset. `bars`: its bars, sorted by end time."""
     ends_at = bars["ends_at"].astype(np.int64)
     begins = np.searchsorted(ends_at, session.first, side="left")
     ends = np.maximum(begins, np.searchsorted(ends_at, session.last, side="right"))
 
-    # only over the bars used: sessions ascend and do not overlap
+    # steps of the latest order whose volume was checked
     changes = np.zeros(len(bars) + 1, np.int64)
     np.add.at(changes, begins, 1)
     np.add.at(changes, ends, -1)
@@ -218,24 +222,26 @@ def _fills_of(bars: npt.NDArray[Any], venue: Venue, session: _Session) -> Minute
 
 
 def _half_up(value: int, weight: int) -> int:
-    """Return value / weight rounded half up, 0 if the weight is 0."""
+    """Return value / weight, rounded half up; 0 if the weight is 0."""
     if not weight:
         return 0
     return min((2 * value + weight) // (2 * weight), _MOST)
 
 
 def _round_to_units(values: npt.NDArray[np.float64], scale: int) -> npt.NDArray[np.float64]:
-    """[M] values as integers in units of 1 / scale, rounded half up; 0 for NaN."""
+    """Return values as integers in units of 1 / scale, rounded half up; 0 for NaN: [M]."""
     return np.floor(np.nan_to_num(values) * scale + 0.5)
 
 
 def _sums(
     left: npt.NDArray[np.float64], right: npt.NDArray[np.float64], spans: tuple[IntArray, IntArray]
 ) -> list[int]:
-    """[T] exact sums of products of integers over each span, from its start up to its end."""
+    """Return the exact sum of products of integers over each span, from its start up to but
+    excluding its end: [T].
+    """
     if float(np.abs(left) @ np.abs(right)) < 2.0**62:
         products = left.astype(np.int64) * right.astype(np.int64)
-    else:  # Python's integers, which can't overflow
+    else:  # Python integers, which can't overflow
         pairs = zip(left.tolist(), right.tolist(), strict=True)
         products = np.array([int(one) * int(other) for one, other in pairs], dtype=object)
 

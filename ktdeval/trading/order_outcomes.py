@@ -1,4 +1,4 @@
-"""Outcomes of orders in the wording of the rules, and the form that an order must have."""
+"""Outcomes of orders, with the wording of each rule, and the valid form of an order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ktdeval.trading.types import Action, Order, Outcome
 from ktdeval.values.files import csv_rows
 
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))
-# Messages contain no numbers: a share count could be mistaken for a security code, and would be
-# wrong under rescaled prices.
+# Messages contain no numbers, since a share count could be mistaken for a security code and would
+# be wrong under rescaled prices.
 REJECTIONS = {row["rule"]: row["rejected"] for row in _RULES}
 """Rule -> message of the rejection."""
 REJECTED = {rule: Outcome("rejected", rule, message) for rule, message in REJECTIONS.items()}
@@ -19,8 +19,8 @@ _CUT = {row["rule"]: row["cut"] for row in _RULES if row["cut"]}
 
 
 def is_well_formed(order: Order, day: TradingDay) -> bool:
-    """Return whether an order has a valid form: a weight or a number of shares within its range,
-    and a limit only if the day has prices for one.
+    """Return whether an order has a valid form. Its weight or number of shares must be within
+    range, and it may have a limit only if the day has prices for limits.
     """
     weight = order.target_weight
     shares = order.shares
@@ -44,14 +44,16 @@ def is_well_formed(order: Order, day: TradingDay) -> bool:
 def make_fill(
     shares: int, price: int, notional: int, fee: int, cut_by: str | None = None
 ) -> Outcome:
-    """Return the outcome of a fill, partial if a rule cut the order."""
+    """Return the outcome of a fill; it is partial if a rule cut the order."""
     if cut_by is None:
         return Outcome("filled", None, "", shares, price, notional, fee)
     return Outcome("partially_filled", cut_by, _CUT[cut_by], shares, price, notional, fee)
 
 
 def cut_outcome(sold: Outcome, cut_by: str | None) -> Outcome:
-    """Return the outcome of the remaining part of an order that a rule cut earlier."""
+    """Return the outcome of a sale as a partial fill under `cut_by`, the rule that cut its order
+    earlier.
+    """
     if not sold.shares:
         return sold
     return make_fill(sold.shares, sold.price_ticks, sold.notional_minor, sold.fee_minor, cut_by)
@@ -60,9 +62,9 @@ def cut_outcome(sold: Outcome, cut_by: str | None) -> Outcome:
 def carried_orders(
     working: tuple[Order, ...], action: Action, ended: AbstractSet[int]
 ) -> tuple[Order, ...]:
-    """Return the working orders with which the day begins; an order is replaced by a new order in
-    the same asset. `ended`: assets with a factor change, which changes the meaning of a share, or a
-    margin call, which closed the position that the order referred to.
+    """Return the working orders that remain in force on the day. A new order replaces a working
+    order in the same asset. `ended`: assets whose working orders end. After a factor change, a
+    share has another meaning; after a margin call, the position is closed.
     """
     if not working:
         return ()

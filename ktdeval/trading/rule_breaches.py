@@ -1,4 +1,4 @@
-"""Rules that an action breaks, as judged at decision time: on the account at the last closes.
+"""Rules that an action breaks, judged at decision time from the account at the last closes.
 
 Only orders that the executor would reject are reported, not orders that it would cut. Prices are
 inferred only from the value of holdings, which the account shows.
@@ -22,7 +22,7 @@ class RuleBreach(NamedTuple):
     """An order that breaks a rule."""
 
     order: int  #: index of the order in its action
-    #: `universe` (a label that belongs to no stock), `holding`, `position_limit`, `weight_limit` or
+    #: `universe` (the label is not a stock's), `holding`, `position_limit`, `weight_limit` or
     #: `cash`
     rule: str
 
@@ -34,8 +34,8 @@ def known_breaches(
     config: TradingConfig,
     terms: Sequence[Terms] = (),
 ) -> list[RuleBreach]:
-    """Return the orders that break a rule at the last closes, at most one rule per order; sells
-    come first, as in the executor.
+    """Return the orders that break a rule at the last closes, with at most one rule per order.
+    Sells come first, as in the executor.
 
     * `universe`: an order for a label that belongs to no stock.
     * `holding`: a sell of a stock that is not held.
@@ -46,13 +46,13 @@ def known_breaches(
     * `cash`: a buy when the preceding buys have spent the cash and the sells' proceeds. Shares of a
       name not held are valued at 0, and costs are ignored.
 
-    T+1 is never broken here: shares bought today can be sold at the next open. Orders that open,
-    add to or reduce a short are not judged. A limit order might not fill. It is judged, but the
-    cash or shares that it would use remain available to later orders, and so do those that it would
+    T+1 is never broken here, because shares bought today can be sold at the next open. Orders that
+    open, add to or reduce a short are not judged. A limit order is judged, but since it might not
+    fill, later orders may use both the cash or shares that it would use and those that it would
     free.
 
-    `held_minor`: asset -> value of the holding at the last close. `terms`: [N] rules of each asset;
-    () if short sales are not allowed.
+    `held_minor`: asset -> value of the holding at the last close. `terms`: terms of each asset,
+    [N]; empty if short sales are not allowed.
     """
     judge = _OrderJudge(account, held_minor, config, terms)
     sells_first = sorted(range(len(action)), key=lambda index: action[index].side != "SELL")
@@ -89,7 +89,9 @@ class _OrderJudge:
         self._max_names, self._max_ppb = limits_of(config)
 
     def sell(self, order: Order) -> str | None:
-        """Return the rule that a sell breaks, or None, and book it as if filled."""
+        """Return the rule that a sell breaks, or None. A sell that breaks no rule is booked as if
+        filled.
+        """
         asset = order.asset
         if asset is None:
             return "universe"
@@ -119,7 +121,9 @@ class _OrderJudge:
         return None
 
     def buy(self, order: Order) -> str | None:
-        """Return the rule that a buy breaks, or None, and book it as if filled."""
+        """Return the rule that a buy breaks, or None. A buy that breaks no rule is booked as if
+        filled.
+        """
         asset = order.asset
         if asset is None:
             return "universe"
@@ -134,8 +138,8 @@ class _OrderJudge:
             target = held + self._worth(asset, order.shares)
 
         if order.shares is None and asset in self._held:
-            # The executor rejects this under `target`, unless the next open moves the holding's
-            # value below the target, which can't be known yet.
+            # The executor rejects this order under `target`, unless the next open moves the
+            # holding's value below the target. The next open is not known yet.
             is_as_shown = target <= held + HALF_STEP_PPB * self._nav // PPB
             if is_as_shown:
                 return None
@@ -159,7 +163,7 @@ class _OrderJudge:
         return bool(self._terms) and self._terms[asset].margin is not None
 
     def _worth(self, asset: int, shares: int) -> int:
-        """Return the value of shares of a holding at the last close; 0 for an asset that is not
+        """Return the value of shares of a holding at the last close. 0 for an asset that is not
         held, as the account does not show its price.
         """
         if asset not in self._shares:

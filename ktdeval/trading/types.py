@@ -1,10 +1,10 @@
-"""Orders, outcomes and positions: the values of the executor and the ledger.
+"""Orders, outcomes and positions: the values that the executor and the ledger use.
 
-Money is in integer minor units of the account's currency (fen, 1/100 CNY, in A-shares), prices are
-integer ticks (1/10,000 CNY, so that adjusted prices without a factor need no separate code path),
-quantities are integer steps of the instrument's venue (whole A-shares, 1/10,000 of a US share, 1e-8
-of a coin): `ktdeval.market.venues.venue` defines how they relate. Anything called shares is in
-steps.
+Money is in integer minor units of the account's currency (fen, 1/100 CNY, in A-shares). Prices are
+in integer ticks (1/10,000 CNY, fine enough for adjusted prices without a factor). Quantities are in
+integer steps of the instrument's venue (whole A-shares, 1/10,000 of a US share, 1e-8 of a coin).
+`ktdeval.market.venues.venue` defines how these units are related. All quantities called shares are
+in steps.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ LIMIT_HELP = (
 
 @dataclass(frozen=True)
 class TradingConfig:
-    """Costs, lots and limits. Part of every task config, and so of the card. Costs, lots and the
-    limit buffer are those of A-shares; other venues bring their own.
+    """Costs, lots and limits. Part of every task config and thus of the card. Costs, lots and the
+    limit buffer are for A-shares; other venues define their own.
 
     Example:
         TradingConfig(max_positions=5, max_weight=0.2)
@@ -135,8 +135,8 @@ class TradingConfig:
 
 @dataclass(frozen=True)
 class AccountConfig:
-    """Account of a task on any market. Part of the task's config, and so of the card, with the
-    rules of the venue that it names.
+    """Account of a task on any market. Like the rules of the venue that it names, it is part of the
+    task's config and thus of the card.
     """
 
     initial_cash: int = option(
@@ -176,7 +176,7 @@ class AccountConfig:
 
     def rules(self, where: str) -> TradingConfig:
         """Return the rules for the executor. Raises ConfigError if costs or a fill rule are given
-        without the venue that they belong to.
+        without their venue.
         """
         own = {
             name: value for name in ("fees", "fill") if (value := getattr(self, name)) is not None
@@ -203,8 +203,8 @@ class AccountConfig:
 
 
 def _with_costs(rules: TradingConfig, fees: Fees, where: str) -> TradingConfig:
-    """Return A-share rules with costs specified by a task. Raises ConfigError if A-shares have no
-    such cost.
+    """Return A-share rules with costs specified by a task. Raises ConfigError if A-shares do not
+    have one of these costs.
     """
     own = ("buy_bps", "sell_bps", "minimum")
     for field in dataclasses.fields(fees):
@@ -222,10 +222,11 @@ def _with_costs(rules: TradingConfig, fees: Fees, where: str) -> TradingConfig:
 
 
 def trading_rules(mapping: Mapping[str, Any], where: str) -> TradingConfig:
-    """Return the rules that result from a task's `trading` options on a card: A-share rules, or the
-    rules of an account on any market. Raises ConfigError with a message that starts with `where`.
+    """Return the rules that result from a card's `trading` options: A-share rules, or the rules of
+    an account on any market. Raises ConfigError if the options are invalid; the message starts with
+    `where`.
     """
-    # A-share costs are options of the task; on any other market they come with the venue.
+    # A-share costs are options of the task. On any other market, the venue defines them.
     if "buy_fee_bps" in mapping:
         return build(TradingConfig, mapping, where)
     return build(AccountConfig, mapping, where).rules(where)
@@ -235,10 +236,10 @@ Status = Literal["filled", "partially_filled", "rejected"]
 
 
 class Order(Struct, frozen=True, gc=False):
-    """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares;
-    `asset` is None for an unknown stock_id. An order with both was sized at the decision: the
-    shares result from the weight, and are 0 if it was already reached. An order with a limit, in
-    prices of the decision day, is good for the fill day.
+    """One order as decided, with a target weight (fraction of NAV, 0..1; negative for a short) or a
+    number of shares. `asset` is None if the `stock_id` is unknown. An order with both was sized at
+    the decision: its shares are derived from the weight, and are 0 if the weight was already
+    reached. A limit is in decision-day prices and is good for the fill day.
 
     Example:
         Order(0, "BUY", 0.7, "it fell below its mean", target_weight=0.1)
@@ -254,8 +255,8 @@ class Order(Struct, frozen=True, gc=False):
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """Outcome of one order. `rule` is None if it was filled completely; `shares`, `notional_minor`
-    and `fee_minor` are 0 if it was rejected.
+    """Outcome of one order. `rule` is None if the order was filled completely. If the order was
+    rejected, `shares`, `notional_minor` and `fee_minor` are 0.
     """
 
     status: Status
@@ -268,8 +269,8 @@ class Outcome(Struct, frozen=True, gc=False):
 
 
 class Position(Struct, frozen=True, gc=False):
-    """Shares held of one asset (below 0 if sold short), and how many of them were bought on the
-    account's current day and are therefore locked (T+1).
+    """Shares held of one asset (negative if sold short). `locked` shares were bought on the
+    account's current day and can't be sold on that day (T+1).
     """
 
     shares: int
@@ -277,8 +278,9 @@ class Position(Struct, frozen=True, gc=False):
 
 
 class CorporateAction(Struct, frozen=True):
-    """A factor change applied to a holding: the value before equals shares_after at the ex-price
-    plus cash, to the minor unit. A short pays the cash that a holding of the same size receives.
+    """A factor change applied to a holding. The value before the change equals `shares_after` at
+    the ex-price plus the cash, to the minor unit. A short pays the cash that a holding of the same
+    size would receive.
     """
 
     asset: int
@@ -289,10 +291,10 @@ class CorporateAction(Struct, frozen=True):
 
 
 class Scale(NamedTuple):
-    """Units of a code's integers, and the price at which it fills."""
+    """Units of a code's integers, and the rule for its fill price."""
 
-    ticks_per_unit: int = 10_000  #: of prices, per unit of currency
-    steps_per_unit: int = 1  #: of quantities, per share or coin
+    ticks_per_unit: int = 10_000  #: ticks per currency unit
+    steps_per_unit: int = 1  #: steps per share or coin
     fill: FillRule = "next_open"
 
 
@@ -300,43 +302,45 @@ _BAR_OF_FILL: Mapping[FillRule, tuple[int, Literal["open", "close"]]] = {
     "next_open": (0, "open"),
     "next_close": (0, "close"),
     "same_close": (-1, "close"),
-    # Intraday means are not the price of any single bar: masks that change prices refuse them
-    # (`ktdeval.runner.episodes.shown_account`), and all other masks show prices unchanged, so the
-    # part does not matter.
+    # An intraday mean is not the price of any single bar. Masks that change prices refuse such
+    # means (`ktdeval.runner.episodes.shown_account`), and all other masks show prices unchanged, so
+    # the part does not matter.
     "vwap_30m": (0, "close"),
     "twap_day": (0, "close"),
 }
 
 
 def bar_of_fill(scale: Scale, row: int) -> tuple[int, Literal["open", "close"]]:
-    """Return row and part of the bar at which fills on the day of `row` occur."""
+    """Return the row and the price part of the bar in which fills on the day of `row` occur."""
     days, part = _BAR_OF_FILL[scale.fill]
     return row + days, part
 
 
 class Charge(Struct, frozen=True):
-    """Charge by the venue before the day's orders: interest on a short, or a position closed
-    because of insufficient cash.
+    """A charge by the venue before the day's orders: interest on a short, or a margin call that
+    closes a position.
     """
 
     kind: Literal["borrow", "margin_call"]
     asset: int
-    #: shares borrowed at the previous close; or bought (> 0) or sold (< 0) by the margin call
+    #: for interest: shares borrowed at the previous close; for a margin call: shares bought (> 0)
+    #: or sold (< 0)
     shares: int
-    price_ticks: int  #: the mark at the previous close; or the fill price
+    #: for interest: the mark at the previous close; for a margin call: the fill price
+    price_ticks: int
     cash_minor: int  #: change in cash, including costs
     fee_minor: int = 0  #: costs included in `cash_minor`
 
 
 class Account(Struct, frozen=True):
-    """Cash and positions (by asset column; none is zero) at one moment. Treat as immutable: the
-    executor returns a new account.
+    """Cash and positions (by asset column; none is zero) at one point in time. Treat as immutable:
+    the executor returns a new account.
     """
 
     cash_minor: int
     positions: Mapping[int, Position]
-    #: remainders of orders that the day's volume cut and that stay in force, in shares, in their
-    #: order
+    #: remainders of orders that were cut by the day's volume and stay in force; in shares, in the
+    #: original order
     working: tuple[Order, ...] = ()
 
 

@@ -1,9 +1,9 @@
 """Convert a venue's rules to the executor's integers: rates in parts of 10**10, money in minor
 units, quantities in steps.
 
-A-shares trade in whole lots; notional and fee of a fill are rounded half up. If shares are
-divisible into steps, the account's payments are rounded up and its receipts rounded down, so that
-no order is free, however small.
+A-shares trade in whole lots, and the notional and fee of a fill are rounded half up. At venues
+where shares are divisible into steps, the account's payments are rounded up and its receipts down,
+so that no order is free, however small.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _PER_CENT = RATE_SCALE // 100
 
 
 class Commission(NamedTuple):
-    """Commission terms beyond a rate and a minimum, and the unit of shares they use."""
+    """Commission terms other than rate and minimum, with the number of steps per share."""
 
     unit_rate: int  #: amount per share or coin of a fill
-    max_rate: int | None  #: maximum commission as a rate on the notional; None: no cap
+    max_rate: int | None  #: maximum commission as a fraction of the notional; None: no cap
     steps: int  #: steps per share or coin
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """Charge on a fill in addition to the commission: by the state, a clearing house, or a
-    regulator.
+    """A charge on a fill in addition to the commission, by the state, a clearing house or
+    a regulator.
     """
 
-    kind: str  #: as in `ktdeval.market.rules.fees`; `levy`: specified by the venue itself, all days
-    rate: int  #: rate on the notional
+    kind: str  #: as in `ktdeval.market.rules.fees`, or `levy`: specified by the venue, on all days
+    rate: int  #: as a fraction of the notional
     unit_rate: int  #: amount per share or coin
-    most: int | None  #: cap on the part from `unit_rate`; None: no cap
+    most: int | None  #: cap on the amount from `unit_rate`; None: no cap
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +62,34 @@ NO_DUTIES = Duties()
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Margin for short sales, as a fraction of the shorts' value and on top of it, and the borrow
-    fee.
+    """Margin for short sales, as a fraction of the shorts' value and in addition to it, and the
+    borrow fee.
     """
 
     initial: int
     maintenance: int
-    borrow: int  #: rate per calendar day, in parts of 365 * 10**10
+    borrow: int  #: annual borrow rate in parts of 10**10
 
 
 class ExecutionTerms(Struct, frozen=True):
-    """Coefficients of execution (`ktdeval.market.venues.execution`) in integers."""
+    """Coefficients of execution (`ktdeval.market.venues.execution`) as integers."""
 
     half_spread_ppb: int
-    is_by_liquidity: bool  #: the half-spread is scaled from the reference stock by liquidity
+    #: whether the half-spread is scaled by liquidity, relative to the reference stock
+    is_by_liquidity: bool
     reference_activity: int  #: daily price * volume * volatility, in minor units; 0: not used
-    half_tick: int  #: minimum half-spread, in ticks of the engine
+    half_tick: int  #: minimum half-spread, in engine ticks
     impact_ppb: int
     permanent_ppb: int
     participation_ppb: int | None  #: cap as a fraction of the day's volume; None: no cap
-    carries: bool  #: whether the remainder beyond the cap works on the next day
+    carries: bool  #: whether the remainder beyond the cap stays in force on the next day
     inside_bar: bool
     window_days: int
     is_by_quotes: bool = False  #: whether the half-spread is taken from the asset's quotes
 
 
 class Terms(Struct, frozen=True):
-    """Rules under which one instrument trades."""
+    """Terms under which one instrument trades."""
 
     #: ticks of one step's price per minor unit: `notional = (steps * ticks + unit // 2) // unit`
     unit: int
@@ -97,21 +98,21 @@ class Terms(Struct, frozen=True):
     buy_rate: int
     sell_rate: int
     minimum_fee: int
-    #: None for A-shares, whose commission only has a rate and a minimum
+    #: None for A-shares, whose commission has only a rate and a minimum
     commission: Commission | None
     minimum_notional: int
-    locks: bool  #: whether shares bought on a day can't be sold on that day
+    locks: bool  #: whether shares can't be sold on the day on which they are bought
     margin: Margin | None  #: None if short sales are not allowed
-    #: smallest sell in steps, unless the whole holding is sold; 0 if a lot is the smallest sell
-    #: (everywhere except STAR and Beijing)
+    #: smallest sell in steps, unless the whole holding is sold; 0 if it is one lot (everywhere
+    #: except STAR and Beijing)
     min_sell: int = 0
-    #: None if they depend on a day that is not known; `MarketTape.rules_on` supplies it
+    #: None if duties depend on a day that is not known; `MarketTape.rules_on` supplies them
     duties: Duties | None = NO_DUTIES
     execution: ExecutionTerms | None = None  #: None if fill prices do not depend on size
 
 
 class AccountLimits(NamedTuple):
-    """Limits on an account's number of positions and on the weight of each."""
+    """Limits on an account's number of positions and on the weight of each position."""
 
     max_positions: int
     max_weight_ppb: int
@@ -119,10 +120,10 @@ class AccountLimits(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def scaled_int(value: float, scale: int) -> int:
-    """Return `value * scale` rounded to the nearest integer, halves up.
+    """Return `value * scale`, rounded half up to an integer.
 
-    The product is computed from the shortest decimal representation, as written by a person: 0.1 is
-    one tenth.
+    The product is computed from the shortest decimal representation, as a person would write it:
+    0.1 is exactly one tenth.
     """
     return int((Decimal(str(value)) * scale).to_integral_value(ROUND_HALF_UP))
 
@@ -133,8 +134,8 @@ def limits_of(config: TradingConfig) -> AccountLimits:
 
 
 def terms_of(venue: Venue, config: TradingConfig) -> Terms:
-    """Return the terms of a venue; for A-shares, with the config's costs and lots. Duties that
-    depend on the day are omitted (`duties_on`).
+    """Return the terms for a venue; for A-shares, these have the config's costs and lots. Duties
+    that depend on the day are omitted (see `duties_on`).
     """
     fees = venue.fees
     minor = venue.minor_per_unit
@@ -142,7 +143,7 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
     commission = None
     duties: Duties | None = _flat_duties(venue)
 
-    # A-share costs and lots are options of a task; elsewhere the venue specifies them.
+    # A-share costs and lots are options of a task; elsewhere, the venue specifies them.
     if venue.has_boards:
         costs = (config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny, config.lot_shares)
     else:
@@ -171,7 +172,7 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
 
 def has_dated_duties(venue: Venue, config: TradingConfig) -> bool:
     """Return whether fills at a venue incur the duties of their day. Under `board_rules: paper`,
-    A-shares have the paper's flat costs.
+    A-shares have the flat costs of the KTD-Fin paper instead.
     """
     if venue.has_boards and config.board_rules == "paper":
         return False
@@ -180,7 +181,7 @@ def has_dated_duties(venue: Venue, config: TradingConfig) -> bool:
 
 
 def duties_on(venue: Venue, board: Board | None, day: np.datetime64) -> Duties:
-    """Return the duties that fills at a venue with dated duties incur on a day."""
+    """Return the duties on a day for fills at a venue with dated duties."""
     minor = venue.minor_per_unit
     sides = []
     for selling in (False, True):
@@ -201,7 +202,7 @@ def _duty(row: DutyRow, minor: int) -> Duty:
 
 
 def _flat_duties(venue: Venue) -> Duties:
-    """Return the levy that a venue itself specifies, on sells on all days."""
+    """Return the levy that a venue itself specifies; it applies to sells on all days."""
     fees = venue.fees
     minor = venue.minor_per_unit
     if venue.has_boards or not (fees.sell_levy_bps or fees.sell_levy_per_unit):
@@ -253,7 +254,8 @@ def in_lots(steps: int, lot: int) -> int:
 
 
 def worth_steps(weight: float, nav_minor: int, price: int, unit: int) -> int:
-    """Return the steps worth `weight` of the NAV at `price` (ticks), rounded towards zero.
+    """Return the number of steps worth `weight` of the NAV at `price` (ticks), rounded towards
+    zero.
 
     `unit` is as in `Terms`.
     """
@@ -264,14 +266,14 @@ def worth_steps(weight: float, nav_minor: int, price: int, unit: int) -> int:
 
 
 def target_steps(weight: float, nav_minor: int, price: int, terms: Terms) -> int:
-    """Return the steps held after an order to a target weight, if no rule prevents it: whole lots,
+    """Return the steps held after an order to a target weight if no rule prevents it: whole lots,
     negative for a short.
     """
     return in_lots(worth_steps(weight, nav_minor, price, terms.unit), terms.lot)
 
 
 def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]:
-    """Return notional and fee of a fill of `steps` at `price` (ticks), both in minor units; the fee
+    """Return notional and fee of a fill of `steps` at `price` (ticks), both in minor units. The fee
     is the commission plus all duties. Raises InvariantError if the duties depend on the day but
     these terms are not for a specific day.
     """
@@ -289,7 +291,7 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
             fee += sum(duties_of(steps, notional, terms, selling).values())
         return notional, fee
 
-    # Elsewhere rounding is at the account's expense: receipts down, payments and fees up.
+    # At other venues, rounding is at the account's expense: receipts down, payments and fees up.
     unit_rate, max_rate, steps_per_unit = terms.commission
     scale = RATE_SCALE * steps_per_unit
     notional = steps * price // unit if selling else -(-steps * price // unit)
@@ -299,13 +301,14 @@ def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]
     if max_rate is not None:
         fee = min(fee, _up(notional * max_rate, RATE_SCALE))
 
-    # Duties are added after the bounds: minimum and maximum apply to the broker's commission.
+    # Duties are added after the bounds, because minimum and maximum apply to the broker's
+    # commission.
     return notional, fee + sum(duties_of(steps, notional, terms, selling).values())
 
 
 def duties_of(steps: int, notional: int, terms: Terms, selling: bool) -> dict[str, int]:
-    """Return the parts of a fill's fee other than the commission, by kind, in minor units; each is
-    rounded separately, and zero parts are omitted. Raises InvariantError as `cost` does.
+    """Return the parts of a fill's fee other than the commission, by kind, in minor units. Each
+    part is rounded separately, and zero parts are omitted. Raises InvariantError as `cost` does.
     """
     if terms.duties is None:
         raise InvariantError(
@@ -323,7 +326,7 @@ def duties_of(steps: int, notional: int, terms: Terms, selling: bool) -> dict[st
 
 
 def _duty_minor(duty: Duty, steps: int, notional: int, commission: Commission | None) -> int:
-    if commission is None:  # A-shares: halves up, and no per-share duty
+    if commission is None:  # A-shares: rounded half up, without per-share duties
         return (notional * duty.rate + HALF_RATE) // RATE_SCALE
 
     by_unit = _up(steps * duty.unit_rate, RATE_SCALE * commission.steps)
@@ -335,5 +338,5 @@ def _duty_minor(duty: Duty, steps: int, notional: int, commission: Commission | 
 
 
 def _up(amount: int, scale: int) -> int:
-    """Divide, rounding up."""
+    """Divide and round up."""
     return -(-amount // scale)

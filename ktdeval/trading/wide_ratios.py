@@ -16,18 +16,19 @@ _MAX_DIVISOR = 1 << 60
 
 
 class InexactArraysError(ArithmeticError):
-    """Amounts are too large for exact arrays; accounts have to be processed one by one."""
+    """Amounts are too large for exact array arithmetic; accounts must be processed one by one."""
 
     def __init__(self) -> None:
         super().__init__("amounts are too large for exact arrays")
 
 
 def floor_ratio(products: Sequence[_Product], divisor: IntArray | int, extra: int = 0) -> IntArray:
-    """Return floor((sum of products + extra) / divisor), of the first factor's shape, exactly.
+    """Return the exact floor((sum of products + extra) / divisor), in the shape of the first
+    factor.
 
-    The sum may need up to 110 bits, and its floor 62; the divisor is between 1 and 2^60. A
-    floating-point quotient is slightly off, and the remainder, computed modulo 2^64, reveals by how
-    much.
+    The sum may need up to 110 bits and the result up to 62 bits. The divisor must be between 1 and
+    2^60. A floating-point quotient is slightly off; the remainder, computed modulo 2^64, reveals
+    the error.
 
     Example:
         floor_ratio([(np.array([10**12]), 10**12)], 10**10)  # [10**14]
@@ -46,7 +47,7 @@ def floor_ratio(products: Sequence[_Product], divisor: IntArray | int, extra: in
 
 
 def ceil_ratio(products: Sequence[_Product], divisor: IntArray | int) -> IntArray:
-    """Return the sum of products over the divisor, rounded up; see `floor_ratio`.
+    """Return the sum of products divided by the divisor, rounded up; see `floor_ratio`.
 
     Example:
         ceil_ratio([(np.array([7]), 1)], 2)  # [4]
@@ -57,9 +58,9 @@ def ceil_ratio(products: Sequence[_Product], divisor: IntArray | int) -> IntArra
 def product_ratio(
     factor: IntArray, other: IntArray | int, divisor: IntArray | int, extra: int = 0
 ) -> IntArray:
-    """Return floor((factor * other + extra) / divisor), of the factor's shape, for non-negative
-    numbers. Faster than `floor_ratio` if the product fits in 64 bits. Raises InexactArraysError if
-    the result does not.
+    """Return floor((factor * other + extra) / divisor) for non-negative numbers, in the shape of
+    `factor`. This is faster than `floor_ratio` if the product fits in 64 bits. Raises
+    InexactArraysError if the result does not fit.
     """
     if factor.size == 0:
         return factor

@@ -1,10 +1,11 @@
-"""Regressors of each day's cross-section: standardised exposures known at the previous close,
-weights, notes on missing data, and the screen for collinear factors.
+"""Regressors for each day's cross-section: standardised exposures known at the previous close,
+weights, notes on missing data, and a screen for collinear factors.
 
-VIF of factor k is 1 / (1 - R^2) of its regression on an intercept and the other factors, pooled
-over all name-days of the window (exposures are standardised day by day, so pooling does not mix
-levels). The screen drops the factor with the largest VIF until none exceeds the limit. Source:
-KTD-Fin §4.5 (screened on a pre-evaluation calibration window); the limit of 10 is ktdeval's.
+The VIF of factor k is 1 / (1 - R^2), from its regression on an intercept and the other factors. The
+regression is pooled over all name-days of the window; since exposures are standardised day by day,
+pooling does not mix levels. The screen drops the factor with the largest VIF until none exceeds the
+limit. Source: KTD-Fin §4.5 (screened on a pre-evaluation calibration window); the limit of 10 is
+ktdeval's.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class ExposureNote:
     """One kind of missing data."""
 
     kind: NoteKind  #: a key of `NOTE_MEANINGS`
-    subject: str  #: the factor or industry concerned; empty if it concerns all
+    subject: str  #: the factor or industry affected; empty if all are affected
     count: int  #: number of entries (name-days or days, depending on the kind)
     days: int  #: number of days affected
 
@@ -71,8 +72,8 @@ def daily_notes(
     counts: npt.NDArray[np.intp] | npt.NDArray[np.bool_],
     subjects: tuple[str, ...] = ("",),
 ) -> list[ExposureNote]:
-    """Return notes of one kind from [D] or [D, subjects] counts, one per subject with a non-zero
-    count.
+    """Return notes of one kind, one per subject with a non-zero count. `counts`: [D] or
+    [D, subjects].
     """
     table = counts.reshape(len(counts), -1)
     totals = table.sum(axis=0)
@@ -85,51 +86,52 @@ def daily_notes(
     ]
 
 
-_BLOCK = 128  #: Days standardised at a time: bounds the memory in addition to the result
+_BLOCK = 128  #: days standardised at a time; limits the memory needed in addition to the result
 
 
 @dataclass(frozen=True)
 class Exposures:
-    """Exposures for D return days; the exposures of day `rows[d]` are known at the previous
-    close.
+    """Exposures for D return days. The exposures for the returns in row `rows[d]` are known at the
+    previous close.
     """
 
-    rows: range  #: snapshot rows whose returns they explain
+    rows: range  #: snapshot rows whose returns the exposures explain
     names: tuple[str, ...]  #: the K factors
-    #: [D, 1 + K, N] regression columns: ones, then the exposures in standard deviations of the
+    #: [D, 1 + K, N] regression columns: ones, then exposures in standard deviations of the
     #: investable names, winsorised at 1 % and 99 %; 0 where undefined
     design: FloatArray
     #: [D, N] regression weights: square root of the mean amount over the 20 preceding days, divided
     #: by the day's median
     weights: FloatArray
     investable: BoolArray  #: [D, N] index members at the previous close
-    known: BoolArray  #: [D, K, N] whether an exposure has a value; the others are 0 in `design`
-    notes: tuple[ExposureNote, ...]  #: undefined exposures and weights among investable names
+    #: [D, K, N] whether an exposure has a value; exposures without a value are 0 in `design`
+    known: BoolArray
+    notes: tuple[ExposureNote, ...]  #: notes on undefined exposures and weights of investable names
 
     @cached_property
     def defined(self) -> BoolArray:
-        """[D, N] names with at least one known exposure."""
+        """Whether a name has at least one known exposure: [D, N]."""
         return np.asarray(self.known.any(axis=1))
 
     @cached_property
     def complete(self) -> BoolArray:
-        """[D, N] names with all exposures known."""
+        """Whether all exposures of a name are known: [D, N]."""
         return np.asarray(self.known.all(axis=1))
 
     @property
     def z(self) -> FloatArray:
-        """[D, N, K] exposures, a view of `design`."""
+        """Exposures as a view of `design`: [D, N, K]."""
         return self.design[:, 1:].transpose(0, 2, 1)
 
 
 def exposures(
     snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | None = None
 ) -> Exposures:
-    """Return exposures and regression weights for the returns of `rows`, for the named factors or
-    all nine.
+    """Return exposures and regression weights for the returns of `rows`, for the named factors or,
+    by default, all nine.
 
     Assets outside the index are standardised with the index's mean and deviation. Raises DataError
-    unless `rows` are consecutive and have a day before them, and the factors are known and
+    unless `rows` are consecutive and preceded by at least one day, and the factors are known and
     distinct.
     """
     check_rows(snapshot, rows, 1)
@@ -173,8 +175,8 @@ def _factor_columns(names: tuple[str, ...]) -> list[int]:
 def _amount_weights(
     snapshot: MarketSnapshot, rows: range, investable: BoolArray
 ) -> tuple[FloatArray, list[ExposureNote]]:
-    """[D, N] square root of the trailing mean amount, divided by the investable names' median; a
-    missing weight is replaced by the median.
+    """Return regression weights: the square root of the trailing mean amount, divided by the median
+    over the investable names: [D, N]. A missing weight is replaced by the median.
     """
     shape = investable.shape
     count = np.zeros(shape)
@@ -205,7 +207,7 @@ def _amount_weights(
 
 
 def _row_medians(values: FloatArray, used: BoolArray) -> FloatArray:
-    """[D] medians over the used entries of [D, N]; 1 if none is used."""
+    """Return medians over the used entries of [D, N] values: [D]; 1 if no entry is used."""
     ordered = np.sort(np.where(used, values, np.inf), axis=1)
     count = np.count_nonzero(used, axis=1)
     low = np.maximum(count - 1, 0) // 2
@@ -223,20 +225,21 @@ _SINGULAR = 1e-12
 class VifScreen:
     """Outcome of the VIF screen."""
 
-    kept: tuple[str, ...]  #: factors to use, in order
+    kept: tuple[str, ...]  #: factors to use, in their original order
     #: factor -> VIF among all factors; None if not finite (constant, or fully explained by the
     #: others)
     vif: dict[str, float | None]
-    #: factors dropped, in order, with the VIF at that point (None if not finite) and the reason
+    #: factors dropped, in the order of removal, with the VIF at that point (None if not finite) and
+    #: the reason
     dropped: tuple[tuple[str, float | None, str], ...]
     final: dict[str, float | None]  #: factor -> VIF among the kept factors
-    name_days: int  #: number of rows in the pooled table
+    name_days: int  #: number of rows of the pooled table
 
 
 def variance_inflation(table: FloatArray) -> FloatArray:
-    """[K] variance inflation factors of the columns of [n, K]; infinite if a column is fully
-    explained by the others, NaN for constant columns, which are excluded. Raises DataError if there
-    are too few rows or a value is not finite.
+    """Return the variance inflation factor of each column of [n, K] values: [K]. It is infinite if
+    the other columns explain a column fully, and NaN for constant columns, which are excluded.
+    Raises DataError if there are too few rows or a value is not finite.
     """
     rows, columns = table.shape
     if rows <= columns + 1 or not np.isfinite(table).all():
@@ -249,8 +252,8 @@ def variance_inflation(table: FloatArray) -> FloatArray:
     norm = np.sqrt((centred * centred).sum(axis=0))
     varies = norm > _SINGULAR * np.sqrt((table * table).sum(axis=0))
     result = np.full(columns, np.nan)
-    # All regressions use columns of one table. Its triangular factor has the same lengths and
-    # angles as the table, with only as many rows as columns.
+    # All regressions use columns of the same table. Its triangular factor has columns of the same
+    # lengths and angles, but only as many rows as columns.
     unit: FloatArray = np.asarray(np.linalg.qr(centred[:, varies] / norm[varies], mode="r"))
 
     for index, column in enumerate(np.flatnonzero(varies)):
@@ -267,9 +270,9 @@ def variance_inflation(table: FloatArray) -> FloatArray:
 def vif_screen(
     snapshot: MarketSnapshot, rows: range, evaluation_row: int, limit: float = VIF_LIMIT
 ) -> VifScreen:
-    """Screen the nine factors on the return days `rows` (exposures from the previous days), all
-    before `evaluation_row`. Raises DataError if the window overlaps the evaluation, is not in the
-    snapshot, or has too few names.
+    """Screen the nine factors on the return days `rows`, with exposures from the previous days. All
+    days must be before `evaluation_row`. Raises DataError if the window overlaps the evaluation, is
+    not in the snapshot or has too few names.
     """
     # KTD-Fin §4.5: screened on a pre-evaluation calibration window
     if rows.stop > evaluation_row:
@@ -285,7 +288,7 @@ def vif_screen(
     dropped: list[tuple[str, float | None, str]] = []
     current = everything
 
-    # One factor at a time: dropping it reduces the other factors' VIF.
+    # One factor at a time, because dropping a factor reduces the VIFs of the others.
     worst = _worst(current, limit)
     while worst is not None:
         value = float(current[worst])
@@ -311,8 +314,8 @@ def vif_screen(
 
 
 def _worst(values: FloatArray, limit: float) -> int | None:
-    """Return the index of the factor to drop, or None. Constant factors come first, then the factor
-    with the largest VIF; ties: the last factor.
+    """Return the index of the factor to drop, or None. Constant factors are dropped first, then the
+    factor with the largest VIF; of several with the same VIF, the last one.
     """
     if len(values) == 0:
         return None
@@ -326,7 +329,9 @@ def _worst(values: FloatArray, limit: float) -> int | None:
 
 
 def _finite(value: float) -> float | None:
-    """Return a value, or None if it is infinite or undefined, which JSON can't express."""
+    """Return a value, or None if it is infinite or undefined and thus can't be expressed
+    in JSON.
+    """
     if np.isfinite(value):
         return float(value)
     return None

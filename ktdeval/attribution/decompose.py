@@ -1,4 +1,4 @@
-"""Decompose a portfolio's return into common, style, industry, selection and trading.
+"""Decompose a portfolio's return into common, style, industry, selection and trading components.
 
 With the weights w at the previous close (fractions of the NAV, after orders filled at that very
 close) and the returns r of the day,
@@ -7,8 +7,8 @@ close) and the returns r of the day,
     NAV return  =  sum w r + timing + fees + rounding
 
 up to rounding (tested to 1e-12). `timing` is the gain on the day's fills between the fill and the
-close, `fees` are negative, and `rounding` is the remainder: corporate actions rounded to whole
-shares, prices to whole ticks and cents, and noise in adjustment factors.
+close, `fees` are negative, and `rounding` is the remainder. It results from corporate actions
+rounded to whole shares, prices rounded to whole ticks and cents, and noise in adjustment factors.
 
 Daily contributions c add up to the daily return r, but their sums over days don't add up to the
 compounded total R. Carino ("Combining attribution effects over time", Journal of Performance
@@ -16,8 +16,8 @@ Measurement, summer 1999) scales day t by
 
     k_t / K,    k_t = ln(1 + r_t) / r_t  (1 where r_t = 0),    K = ln(1 + R) / R  (1 where R = 0)
 
-so that the sum of c k_t / K over days and lines is the sum of ln(1 + r_t) / K = R: no residual,
-whatever the lines.
+so that the sum of c k_t / K over days and lines is the sum of ln(1 + r_t) / K = R. There is no
+residual, whatever the lines.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ RUIN = (
 
 
 def linking_coefficients(returns: FloatArray) -> FloatArray:
-    """Return Carino's k_t / K, [..., D], for simple daily returns of the same shape; all NaN for a
-    series with a return of -100 % or less.
+    """Return Carino's k_t / K for simple daily returns: [..., D], the shape of `returns`. All NaN
+    for a series with a return of -100 % or less.
     """
     ruined = ~(returns > -1.0).all(axis=-1, keepdims=True)
     logs = np.log1p(np.where(ruined, 0.0, returns))
@@ -57,7 +57,9 @@ def linking_coefficients(returns: FloatArray) -> FloatArray:
 
 
 def _log_share(returns: FloatArray, logs: FloatArray) -> FloatArray:
-    """Return ln(1 + r) / r, or 1 at 0; log1p keeps it accurate for very small r."""
+    """Return ln(1 + r) / r, or 1 where r is 0. `logs`: ln(1 + r), from `log1p` for accuracy at
+    small r.
+    """
     zero = returns == 0.0
     return np.asarray(np.where(zero, 1.0, logs / np.where(zero, 1.0, returns)))
 
@@ -68,7 +70,7 @@ _Figure = TypeVar("_Figure", np.float64, np.bool_)
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Daily components of `sum w r`, as fractions of NAV: K factors, I industries.
+    """Daily components of `sum w r`, as fractions of NAV, for K factors and I industries.
 
     Arrays are [..., D]; leading axes are portfolios.
     """
@@ -76,26 +78,27 @@ class Decomposition:
     factor_names: tuple[str, ...]
     industry_names: tuple[str, ...]
     held_return: FloatArray  #: [..., D] sum w r
-    #: [..., D] sum w times the common return; in the market model, sum w beta times the market
+    #: [..., D] sum w times the common return; in the market model, sum of w beta times the market
     #: return
     common: FloatArray
     style: FloatArray  #: [..., D, K]
     industry: FloatArray  #: [..., D, I]; I is 0 in the `paper` scheme
     selection: FloatArray  #: [..., D] sum w u, the return that no factor explains
-    exposures: FloatArray  #: [..., D, K] sum w X, relative to NAV, so cash dilutes it
+    exposures: FloatArray  #: [..., D, K] sum w X, as a fraction of NAV, so that cash dilutes it
     invested: FloatArray  #: [..., D] sum w
-    has_exposure: BoolArray  #: [..., D, K] whether any holding that day has a value for the factor
+    #: [..., D, K] whether any holding on that day has a value for the factor
+    has_exposure: BoolArray
 
     def exposure_days(self) -> npt.NDArray[np.int64]:
-        """[..., K] number of days in `mean_exposures`: days on which some holding has a value for
-        the factor.
+        """Number of days in `mean_exposures`, those on which some holding has a value for the
+        factor: [..., K].
         """
         return np.asarray(self.has_exposure.sum(axis=-2), dtype=np.int64)
 
     def mean_exposures(self) -> FloatArray:
-        """[..., K] mean exposures of the NAV over `exposure_days`; NaN without such a day.
+        """Mean exposures of the NAV over `exposure_days`: [..., K]; NaN if there is no such day.
 
-        On these days, a holding without a value counts as the cross-sectional mean, which is 0.
+        On these days, a holding without a value counts with the cross-sectional mean, which is 0.
         """
         count = self.exposure_days()
         total = np.where(self.has_exposure, self.exposures, 0.0).sum(axis=-2)
@@ -108,9 +111,10 @@ TRADING_LINES = ("timing", "fees", "rounding")
 
 @dataclass(frozen=True)
 class LinkedContributions:
-    """Contributions over the whole period (Carino), which add up to `total_return`.
+    """Contributions over the whole period, linked by Carino's method so that they add up to
+    `total_return`.
 
-    They are None, with a reason, if they can't be linked.
+    If they can't be linked, `lines` is None and `reason` explains why.
     """
 
     total_return: float  #: geometric return of the NAV
@@ -121,29 +125,29 @@ class LinkedContributions:
 
 @dataclass(frozen=True)
 class LedgerAttribution(Decomposition):
-    """Attribution of one ledger, each field over [D] days; see the module for the two
-    identities.
+    """Attribution of one ledger; arrays are by day, [D]. For the two identities, see the module
+    docstring.
     """
 
     days: DayArray  #: fill days
     returns: FloatArray  #: returns of the NAV
-    timing: FloatArray  #: gain on the day's fills from fill to close, before fees
-    fees: FloatArray  #: fees paid, negative
-    rounding: FloatArray  #: remainder of the NAV's return
+    timing: FloatArray  #: gain on the day's fills from the fill to the close, before fees
+    fees: FloatArray  #: fees paid, as negative numbers
+    rounding: FloatArray  #: remainder of the NAV return
     notes: tuple[ExposureNote, ...]  #: missing data
-    goodness: Goodness  #: how well the fit explains the returns of the names it uses
-    has_industries: bool  #: whether the fit has an industry with its own return
-    style_days: npt.NDArray[np.int64]  #: [K] days on which each style was fitted
+    goodness: Goodness  #: how well the fit explains the returns of the names in the regressions
+    has_industries: bool  #: whether any industry has its own return in the fit
+    style_days: npt.NDArray[np.int64]  #: [K] number of days on which each style was fitted
 
     @property
     def fitted_styles(self) -> tuple[str, ...]:
-        """Styles fitted on at least one day; nothing is known about the others."""
+        """Styles fitted on at least one day; the exposures to other styles are not known."""
         pairs = zip(self.factor_names, self.style_days, strict=True)
         return tuple(name for name, days in pairs if days)
 
     @property
     def trading(self) -> FloatArray:
-        """[D] NAV return minus `held_return`: timing, fees and rounding."""
+        """NAV return minus `held_return`, i.e. timing, fees and rounding: [D]."""
         return self.returns - self.held_return
 
     @property
@@ -154,7 +158,7 @@ class LedgerAttribution(Decomposition):
 
     @cached_property
     def lines(self) -> FloatArray:
-        """[D, L] daily contributions, which add up to `returns`; columns are `line_names`."""
+        """Daily contributions, which add up to `returns`: [D, L]; columns are `line_names`."""
         columns = [self.common, *self.style.T]
         if self.industry_names:
             columns.append(self.industry.sum(axis=-1))
@@ -164,15 +168,15 @@ class LedgerAttribution(Decomposition):
 
     @cached_property
     def linked_lines(self) -> FloatArray:
-        """[D, L] `lines` as fractions of the initial capital (Carino); all NaN if the NAV falls to
-        zero.
+        """`lines` as linked fractions of the initial capital (Carino): [D, L]; all NaN if the NAV
+        falls to zero.
         """
         return np.asarray(self.lines * linking_coefficients(self.returns)[:, None])
 
     def parts(self, values: FloatArray) -> dict[str, FloatArray]:
-        """Return the sums of common, style, industry (if any), selection and trading lines.
+        """Return the sums of the common, style, industry (if any), selection and trading lines.
 
-        `values`: [..., L] of lines.
+        `values`: values of the lines, [..., L].
         """
         groups: dict[str, tuple[str, ...]] = {
             "common": ("common",),
@@ -200,7 +204,7 @@ class LedgerAttribution(Decomposition):
 
 
 def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
-    """Return why a ledger can't be attributed on this snapshot; None if it can."""
+    """Return the reason why a ledger can't be attributed on this snapshot; None if it can."""
     if not ledger.steps:
         return "no steps"
 
@@ -222,11 +226,12 @@ def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
 def attribute(
     ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = None
 ) -> LedgerAttribution:
-    """Decompose each day's NAV return in an episode, on the snapshot on which it was settled.
+    """Decompose each day's NAV return in an episode. The snapshot must be the one on which the
+    episode was settled.
 
     Weights are positions over NAV at the previous close. `fitted`: factor returns that cover the
-    ledger's days, to share between ledgers. Raises DataError if attribution is not possible
-    (`attribution_problem` says why), the fit has different days or assets, or a code is unknown.
+    ledger's days, to be shared between ledgers. Raises DataError if attribution is not possible
+    (see `attribution_problem`), the fit has different days or assets, or a code is unknown.
     """
     problem = attribution_problem(ledger, snapshot)
     if problem is not None:
@@ -268,11 +273,11 @@ def attribute(
 
 @dataclass(frozen=True, slots=True)
 class _Holdings:
-    """Weights over each day, one entry per position, in step order."""
+    """Weights of positions over each day, one entry per position, in step order."""
 
-    day: IndexArray  #: step, counted from 0
+    day: IndexArray  #: step number, from 0
     asset: IndexArray  #: column
-    weight: FloatArray  #: value over NAV at the previous close
+    weight: FloatArray  #: value of the position over NAV at the previous close
 
     @classmethod
     def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:
@@ -298,7 +303,7 @@ class _Holdings:
 
 
 def _held_over(ledger: Ledger) -> Iterator[Mapping[str, int]]:
-    """Yield, for each step, the values in minor units by code that are held over the step's day."""
+    """Yield, for each step, the values held over the step's day, in minor units by code."""
     values: Mapping[str, int] = {}
     for step in ledger.steps:
         # Only ledgers with scales have fills at the previous close.
@@ -309,8 +314,8 @@ def _held_over(ledger: Ledger) -> Iterator[Mapping[str, int]]:
 
 
 def _after_fills(values: Mapping[str, int], step: StepRecord, ledger: Ledger) -> Mapping[str, int]:
-    """Return the values in minor units by code at the close before a step, after any fills at that
-    close.
+    """Return the values held at the close before a step, in minor units by code, after any fills at
+    that close.
     """
     fills = [fill for fill in _fills(step) if _fills_at_previous_close(ledger, fill.code)]
     if not fills:
@@ -330,7 +335,7 @@ def _fills_at_previous_close(ledger: Ledger, code: str | None) -> bool:
 
 
 def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
-    """Split `sum w r` over the positions, without columns for assets not held."""
+    """Split `sum w r` into components, using only the assets held."""
     at = (holdings.day + offset, holdings.asset)
     weight = holdings.weight
     factors = len(fitted.factor_names)
@@ -370,12 +375,13 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
 def _has_exposure(
     holdings: _Holdings, fitted: Fit, at: tuple[IndexArray, IndexArray], days: int
 ) -> BoolArray:
-    """[days, K] whether any holding on that day has a value for the factor. `at`: days of the fit
-    and assets of the holdings.
+    """Return whether any holding on a day has a value for each factor: [days, K]. `at`: days (in
+    the fit) and assets of the holdings.
     """
     has_all = np.bincount(holdings.day[fitted.exposures.complete[at]], minlength=days) > 0
     has: BoolArray = np.repeat(has_all[:, None], len(fitted.factor_names), axis=1)
-    # On few days no holding has all values; only on these days are holdings checked one by one.
+    # Days on which no holding has all values are few; only on these days, holdings are checked one
+    # by one.
     rest = np.flatnonzero(~has_all[holdings.day])
     if len(rest) and has.shape[1]:
         known = _of_holdings(fitted.exposures.known, (at[0][rest], at[1][rest]))
@@ -388,17 +394,19 @@ def _has_exposure(
 def _of_holdings(
     figures: npt.NDArray[_Figure], at: tuple[IndexArray, IndexArray]
 ) -> npt.NDArray[_Figure]:
-    """[n, K] figures of n holdings from [D, K, N]; `at`: their days and assets."""
+    """Select the figures of n holdings from [D, K, N]: [n, K]. `at`: days and assets of
+    the holdings.
+    """
     _, rows, assets = figures.shape
     day, asset = at
-    # A single index into flat memory is much cheaper than indexing two axes around a slice.
+    # A single index into flat memory is much faster than indexing two axes around a slice.
     first = day * (rows * assets) + asset
     taken: npt.NDArray[_Figure] = figures.reshape(-1)[first[:, None] + np.arange(rows) * assets]
     return taken
 
 
 def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
-    """[days, C] sums of the rows of [n, C] by day; `day` is ascending."""
+    """Return the sums by day of the rows of [n, C] values: [days, C]. `day` must be ascending."""
     totals = np.zeros((days, values.shape[1]))
     if len(day):
         begins = np.flatnonzero(np.diff(day, prepend=-1))
@@ -407,9 +415,10 @@ def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
 
 
 def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[FloatArray, FloatArray]:
-    """Return timing and fees, each [D], as fractions of the previous NAV.
+    """Return timing and fees as fractions of the previous NAV, each [D].
 
-    Timing is the gain on fills until the close. Margin calls count as fills, interest as a fee.
+    Timing is the gain on fills between the fill and the close. Margin calls count as fills, and
+    interest counts as a fee.
     """
     before = ledger.nav[:-1] * float(ledger.minor_per_unit)
     count = len(ledger.steps)
@@ -438,8 +447,8 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
     days = np.repeat(np.arange(count), numbers)
     columns = [snapshot.asset_index[fill.code] for fill in fills if fill.code is not None]
     close = snapshot.close[first + days, columns]
-    # Rounded to ticks, like the account's prices, so that `rounding` contains only what this can't
-    # explain.
+    # Rounded to ticks, like the account's prices, so that `rounding` contains only what rounding to
+    # ticks can't explain.
     close_ticks = np.floor(np.where(np.isfinite(close), close, 0.0) * ticks + 0.5)
     value = shares * close_ticks / (ticks * steps / ledger.minor_per_unit)
     gain = np.where(np.isfinite(close), value + cash, 0.0)
@@ -449,7 +458,9 @@ def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[Floa
 def _units(
     ledger: Ledger, fills: list[OrderRecord | ChargeRecord]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return price ticks and quantity steps per unit of price and quantity, for each fill."""
+    """Return, for each fill, the number of ticks per currency unit and of steps per share
+    or coin.
+    """
     if not ledger.scales:
         scale = ledger.scale(None)
         return np.full(len(fills), float(scale[0])), np.full(len(fills), float(scale[1]))
@@ -461,7 +472,7 @@ def _units(
 
 
 def _fills(step: StepRecord) -> list[OrderRecord | ChargeRecord]:
-    """Return the fills of a step, from orders and margin calls."""
+    """Return the fills in a step, from orders and margin calls."""
     fills: list[OrderRecord | ChargeRecord] = [
         order for order in step.fills if order.code is not None and order.filled_shares
     ]
@@ -471,7 +482,7 @@ def _fills(step: StepRecord) -> list[OrderRecord | ChargeRecord]:
 
 
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[ExposureNote]:
-    """Return notes on values that the fit lacks for holdings."""
+    """Return notes on values of holdings that are missing in the fit."""
     at = (holdings.day + offset, holdings.asset)
     has_any: BoolArray = fitted.exposures.defined[at]
     flags: dict[NoteKind, BoolArray] = {

@@ -1,24 +1,25 @@
-"""Factor returns over a range of days: one cross-sectional regression per day, shared by all
-portfolios held on these days.
+"""Factor returns over a range of days. There is one cross-sectional regression per day, shared by
+all portfolios held on that day.
 
 In each day's cross-section, small industries are pooled, and all industries are partialled out of
 returns and styles before the regression.
 
-As in Barra's models, industry returns g are identified by a constraint, so that the intercept is
-the market of the regression:
+As in Barra's models, a constraint identifies the industry returns g, so that the intercept is the
+return of the regression's market:
 
     minimise  sum_i w_i (r_i - f_0 - X_i' f - g_ind(i))^2   subject to   sum_i w_i g_ind(i) = 0
 
 (Menchero, Orr and Wang, "The Barra US Equity Model (USE4)", 2011, weight the constraint by
-capitalisation; a snapshot has no capitalisation, so the regression weights are used here). By
-Frisch, Waugh and Lovell, f is the regression of the residuals of returns and styles after taking
-out their weighted industry means; `f_0 + g` of an industry is its mean return minus its mean
-exposures times f.
+capitalisation; a snapshot has no capitalisation, so the regression weights are used here). By the
+Frisch-Waugh-Lovell theorem, f is found by first subtracting the weighted industry means from
+returns and styles, then regressing the residuals of the returns on those of the styles. For an
+industry, `f_0 + g` is its mean return minus its mean exposures times f.
 
-An industry with too few names on a day would explain their returns completely, so their selection
-would always be 0. Industries with fewer than `MINIMUM[scheme]` names in the day's regression are
-pooled as `other`. If these are still too few, the smallest of the other industries joins them
-(ties: the first by name). Names of an unknown industry are always in `other`.
+An industry with too few names on a day would explain the returns of these names completely, so that
+their selection would always be 0. Industries with fewer than `MINIMUM[scheme]` names in the day's
+regression are pooled as `other`. If `other` still has too few names, the smallest remaining
+industry is added to it (ties: the first by name). Names of an unknown industry are always in
+`other`.
 """
 
 from __future__ import annotations
@@ -57,30 +58,31 @@ MINIMUM: Mapping[Scheme, int] = {"strict": 5, "coarse": 15, "fine": 1}
 OTHER = "other"
 _UNKNOWN = "unknown"
 
-#: a market of assets other than A-shares with fewer names than this is too small for cross-sections
+#: with fewer names, a market of assets other than A-shares is too small for cross-sections
 MINIMUM_NAMES = 30
 FEW_ASSETS = (
     f"fewer than {MINIMUM_NAMES} assets: the return is split into market (beta) and the rest"
 )
-#: Maximum and minimum number of returns before a day for estimating its betas
+#: maximum and minimum number of earlier returns for estimating an asset's betas
 YEAR = 252
 MINIMUM_RETURNS = 20
-_BLOCK = 48  #: Days per pass, so that its arrays fit in the cache
-_FLAT = 1e-9  #: Minimum varying fraction of a column's sum of squares; below it counts as constant
+_BLOCK = 48  #: days per pass, so that its arrays fit in the cache
+_FLAT = 1e-9  #: a column counts as constant if at most this fraction of its sum of squares varies
 
 
 @dataclass(frozen=True, slots=True)
 class Goodness:
-    """Goodness of fit over all days: weighted within a day, with equal weight for each day."""
+    """Goodness of fit over all days, weighted within a day, with equal weight for each day."""
 
-    #: fraction of the cross-sectional variance explained; None if nothing varies
+    #: explained fraction of the cross-sectional variance; None if nothing varies
     r_squared: float | None
     #: R² corrected for the number of parameters (Theil 1961: mean squares over their degrees of
     #: freedom); None without degrees of freedom
     adjusted_r_squared: float | None
     names: float  #: mean number of names in a day's regression
-    parameters: float  #: mean number of parameters per day: intercept, industries minus one, styles
-    degrees_of_freedom: float  #: mean number of names minus parameters
+    #: mean number of parameters per day: intercept, industries minus one, and styles
+    parameters: float
+    degrees_of_freedom: float  #: mean number of names minus parameters per day
 
 
 @dataclass(frozen=True)
@@ -91,36 +93,36 @@ class Fit:
     days: DayArray
     codes: tuple[str, ...]  #: the N assets
     exposures: Exposures  #: regressors, K factors
-    #: [D, N] adjusted close-to-close returns; after a suspension, since the last close; 0 without a
-    #: bar on that day
+    #: [D, N] adjusted close-to-close returns; after a suspension, measured from the last close; 0
+    #: without a bar on that day
     returns: FloatArray
     has_return: BoolArray  #: [D, N] names with a bar on that day and an earlier close
     weights: FloatArray  #: [D, N] regression weights; 0 for excluded names
-    #: [D] the intercept: return of a name without tilts; with industries, the return at their
-    #: weighted mean
+    #: [D] the intercept: return of a name without factor exposures; with industries, of a name at
+    #: their weighted mean
     common: FloatArray
     style: FloatArray  #: [D, K] returns per unit of exposure; 0 where dropped
-    #: [D, I] industry returns in excess of the common return, with weighted mean 0; I is 0 in
+    #: [D, I] industry returns in excess of the common return, with a weighted mean of 0; I is 0 in
     #: `paper`
     industry: FloatArray
     industry_names: tuple[str, ...]  #: the I industries, with `other` last
     #: [D, N] column of `industry`; pooled industries map to `other`. 0 if I is 0
     industry_of: IndexArray
-    #: ranks and counts of the regressions on intercept, industries and styles
+    #: ranks and counts of the daily regressions on intercept, industries and styles
     cross_sections: CrossSections
     scheme: Scheme  #: treatment of industries
-    #: [D, N] in a market model: market return since each asset's last close, which its beta
-    #: multiplies; None if `common` applies to all assets
+    #: [D, N] in a market model: the market return since each asset's last close, by which its beta
+    #: is multiplied; None if `common` applies to all assets
     own_common: FloatArray | None = None
 
     @property
     def factor_names(self) -> tuple[str, ...]:
-        """K style factors."""
+        """The K style factors."""
         return self.exposures.names
 
     @cached_property
     def has_industries(self) -> bool:
-        """Return whether any industry has its own return on some day, i.e. is known and not
+        """Return whether any industry has its own return on some day, that is, is known and not
         pooled.
         """
         if not self.industry_names:
@@ -132,20 +134,22 @@ class Fit:
         return bool(is_own[is_fitted].any())
 
     def style_days(self, days: slice) -> CountArray:
-        """[K] number of the chosen days on which each style took part in the regression."""
+        """Return the number of the chosen days on which each style took part in the
+        regression: [K].
+        """
         dropped = self.cross_sections.dropped[days, 1 : 1 + len(self.factor_names)]
         return np.asarray((~dropped).sum(axis=0), dtype=np.int64)
 
     @cached_property
     def residuals(self) -> FloatArray:
-        """[D, N] return minus common, style and industry components, for every asset, whether in
-        the regression or not.
+        """Return minus common, style and industry components, for all assets in the regression or
+        not: [D, N].
         """
         return self.returns - self.explained
 
     @cached_property
     def explained(self) -> FloatArray:
-        """[D, N] common, style and industry components of every asset's return."""
+        """Sum of the common, style and industry components of every asset's return: [D, N]."""
         if self.own_common is not None:
             return self.own_common * self.exposures.design[:, 0]
 
@@ -158,7 +162,7 @@ class Fit:
 
     @cached_property
     def goodness(self) -> Goodness:
-        """Goodness of fit of all days' regressions together, over the names in them."""
+        """Joint goodness of fit of all days' regressions, over the names in them."""
         weights = self.weights / np.maximum(
             self.weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny
         )
@@ -180,8 +184,8 @@ class Fit:
         return Goodness(r_squared, adjusted, names / days, parameters / days, free / days)
 
     def standard_errors(self, kind: Robust = "HC3") -> FloatArray:
-        """[D, 1 + K] robust standard errors of `common` and `style`, NaN where dropped; with
-        industries, NaN for `common`.
+        """Return robust standard errors of `common` and `style`: [D, 1 + K]. NaN for dropped styles
+        and, if there are industries, for `common`.
         """
         sections = self.cross_sections
         count = len(self.industry_names)
@@ -220,7 +224,7 @@ class Fit:
         )
 
     def _constant_styles(self) -> BoolArray:
-        """[D, K] whether all names in the regression have the same exposure."""
+        """Return whether all names in the regression have the same exposure to a style: [D, K]."""
         z = self.exposures.design[:, 1:]
         weights = self.weights[:, None, :]
         total = np.maximum(self.weights.sum(axis=1), np.finfo(np.float64).tiny)[:, None]
@@ -239,13 +243,15 @@ def fit_factors(
     known: Exposures | None = None,
 ) -> Fit:
     """Regress each day's returns on an intercept, the scheme's industries and the style exposures
-    known the day before (weighted least squares). Names take part if they were in the index the day
-    before and have a bar on both days and at least one exposure. On days when no name has an
-    exposure, all names take part, and only the common return and industries are fitted. If there
-    are no more names than parameters, only the common return is fitted. `known`: exposures of these
-    rows, to share between schemes. A market of assets other than A-shares with fewer than
-    `MINIMUM_NAMES` gets the `market_model`. Raises DataError if rows or factors are unknown, or
-    `known` covers different rows.
+    known at the previous close (weighted least squares).
+
+    A name takes part if it was in the index at the previous close, has a bar on both that day and
+    its previous session, and has at least one exposure. On days when no name has an exposure, all
+    names take part, but only the common return and industries are fitted. If there are no more
+    names than parameters, only the common return is fitted. `known`: exposures for these rows, to
+    be shared between schemes. A market other than A-shares with fewer than `MINIMUM_NAMES` assets
+    gets the `market_model`. Raises DataError if rows or factors are unknown, or `known` covers
+    different rows.
     """
     rows = range(first_row, last_row + 1)
     if has_few_assets(snapshot):
@@ -301,12 +307,14 @@ def has_few_assets(snapshot: MarketSnapshot) -> bool:
 
 def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict") -> Fit:
     """Explain each return in `rows` by the market return times the asset's beta; the rest is the
-    residual. The market is the index or, without one, the previous day's members at equal weights,
-    rebalanced daily (a member whose exchange is closed returns 0). A return after closed days is
-    explained by the market return over all these days. Beta is the least-squares slope over the
-    last `YEAR` returns before the day, each between consecutive days on which both asset and market
-    have a price; 1 with fewer than `MINIMUM_RETURNS`. Raises DataError unless `rows` are rows of
-    the snapshot that follow a day.
+    residual.
+
+    The market is the index or, without an index, the previous day's members at equal weights,
+    rebalanced daily. In the latter case, a member whose exchange is closed has a return of 0. A
+    return after closed days is explained by the market return over all these days. Beta is the
+    least-squares slope over the last `YEAR` returns before the day, each between consecutive days
+    on which both asset and market have a price. With fewer than `MINIMUM_RETURNS` returns, beta is
+    1. Raises DataError unless `rows` are rows of the snapshot after its first day.
     """
     check_rows(snapshot, rows, 1)
     returns, has_return, _ = close_to_close(snapshot, range(1, rows.stop))
@@ -360,16 +368,16 @@ def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict
 
 
 def market_levels(snapshot: MarketSnapshot) -> FloatArray:
-    """[T] levels of the index or, without one, of the previous day's members at equal weights,
-    forward-filled; NaN before the first.
+    """Return levels of the index or, without an index, of the previous day's members at equal
+    weights: [T]. Levels are forward-filled; NaN before the first one.
     """
     returns, _, _ = close_to_close(snapshot, range(1, len(snapshot.days)))
     return _market_levels(snapshot, returns)[0]
 
 
 def _market_levels(snapshot: MarketSnapshot, returns: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """[T] levels of the index, or of the equal-weight members, forward-filled, and whether the day
-    has its own level; `returns` covers T - 1 days, from row 1 on.
+    """Return the forward-filled levels of the index or of the equal-weight members, [T], and
+    whether each day has its own level. `returns` covers T - 1 days, from row 1 on.
     """
     days = len(returns) + 1
     if snapshot.meta.benchmark:
@@ -383,14 +391,14 @@ def _market_levels(snapshot: MarketSnapshot, returns: FloatArray) -> tuple[Float
 
 
 def _moves_since_last_close(snapshot: MarketSnapshot, levels: FloatArray) -> FloatArray:
-    """[T, N] market return since each asset's last close before the row; 0 if there is no such
-    close.
+    """Return the market return since each asset's last close before the row: [T, N]; 0 if there is
+    no earlier close.
     """
     days = len(levels)
     has_close = np.isfinite(snapshot.close[:days])
     last = np.maximum.accumulate(np.where(has_close, np.arange(days)[:, None], -1), axis=0)
     before = np.concatenate([np.full((1, last.shape[1]), -1), last[:-1]])
-    with np.errstate(all="ignore"):  # for a market that has lost everything
+    with np.errstate(all="ignore"):  # for a market that has lost all its value
         moves = levels[:, None] / levels[before] - 1.0
 
     return np.where((before >= 0) & np.isfinite(moves), moves, 0.0)
@@ -399,8 +407,8 @@ def _moves_since_last_close(snapshot: MarketSnapshot, levels: FloatArray) -> Flo
 def _betas(
     close: FloatArray, levels: FloatArray, shared: IndexArray, rows: range
 ) -> tuple[FloatArray, BoolArray]:
-    """[D] betas of an asset before each of `rows`, 1 if not known, and whether each is known.
-    `shared`: rows on which both asset and market have a price.
+    """Return an asset's beta before each of `rows`, 1 if not known, and whether it is known: both
+    [D]. `shared`: rows on which both asset and market have a price.
     """
     betas = np.ones(len(rows))
     known = np.zeros(len(rows), dtype=np.bool_)
@@ -427,8 +435,8 @@ def _betas(
 def close_to_close(
     snapshot: MarketSnapshot, rows: range
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """[D, N] adjusted returns in `rows` (0 if missing), whether a return exists, and whether it
-    spans a single session of the asset's own calendar.
+    """Return adjusted returns in `rows` (0 if missing), whether a return exists, and whether it
+    spans a single session of the asset's own calendar: all [D, N].
     """
     close = snapshot.adjusted_close
     before = filled_forward(
@@ -447,12 +455,13 @@ def close_to_close(
 
 
 def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray, FloatArray]:
-    """[D, K, N] values minus their industry mean, 0 if industries explain them fully; [D, K, I]
-    means.
+    """Return style values minus their industry means, [D, K, N], and the industry means, [D, K, I].
+    Values that industries explain fully become 0.
     """
     left = np.empty(styles.shape)
     means = np.empty((*styles.shape[:2], industries.count))
-    # One buffer for all blocks: allocating memory for each would cost more than the arithmetic.
+    # One buffer for all blocks, because allocating memory for each block would cost more than the
+    # arithmetic.
     buffer = np.empty((min(_BLOCK, len(styles)), *styles.shape[1:]))
 
     for start in range(0, len(styles), _BLOCK):
@@ -465,7 +474,7 @@ def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray
 
         weights = industries.weights[days]
         squares = _weighted_squares(block, weights, scratch)
-        # Most values differ within an industry by far more than rounding: then a bound suffices.
+        # Most values differ within an industry by far more than rounding, so that a bound suffices.
         largest = max(styles[days].max(initial=0.0), -styles[days].min(initial=0.0))
         most = largest * largest * weights.sum(axis=1).max()
         if not (squares > 2.0 * RANK_TOLERANCE * most).all():
@@ -476,8 +485,8 @@ def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray
 
 
 def _weighted_squares(values: FloatArray, weights: FloatArray, scratch: FloatArray) -> FloatArray:
-    """[D, K] weighted sums of squares of [D, K, N] values, with [D, N] weights. `scratch`: an array
-    like `values`, overwritten.
+    """Return weighted sums of squares of [D, K, N] values with [D, N] weights: [D, K]. `scratch`:
+    an array with the shape of `values`, which is overwritten.
     """
     squared = np.multiply(values, values, out=scratch)
     sums: FloatArray = (squared @ weights[:, :, None])[:, :, 0]
@@ -491,8 +500,8 @@ def _with_industries(
     industry_of: IndexArray,
     count: int,
 ) -> tuple[CrossSections, FloatArray]:
-    """Fit common, styles and [D, I] industries with weighted mean 0; on days with too few names,
-    only the common return.
+    """Fit common return, styles and [D, I] industry returns with a weighted mean of 0. On days with
+    too few names, only the common return is fitted.
     """
     industries = _IndustryShares.of(weights, industry_of, count)
     total = industries.total
@@ -500,7 +509,7 @@ def _with_industries(
     mean_return = industries.means(returns[:, None], slice(None))[:, 0]
     left = returns - of_names(mean_return, industry_of)
     groups: CountArray = np.count_nonzero(total, axis=1)
-    # Frisch, Waugh and Lovell: the style returns equal those of the full regression.
+    # Frisch-Waugh-Lovell theorem: the style returns equal those in the full regression.
     sections = weighted_least_squares(styles, left, weights, groups)
     effects = mean_return - (sections.coefficients[:, None, :] @ means)[:, 0]
     everything = total.sum(axis=1, keepdims=True)
@@ -522,8 +531,8 @@ def _with_industries(
 def pooled_industries(
     industries: tuple[str, ...], used: BoolArray, minimum: int
 ) -> tuple[tuple[str, ...], IndexArray]:
-    """Return I industry names, with `other` last, and the [D, N] columns of N assets on days on
-    which [D, N] `used` are regressed.
+    """Return the names of the I industries, with `other` last, and the industry column of each
+    asset on each day: [D, N]. `used`: names in each day's regression, [D, N].
     """
     known = sorted(set(industries) - {_UNKNOWN, OTHER})
     columns = {name: index for index, name in enumerate(known)}
@@ -540,17 +549,17 @@ def pooled_industries(
 
 @dataclass(frozen=True)
 class _IndustryShares:
-    """Names as fractions of their industry's weight, on D days."""
+    """Each name's weight as a fraction of its industry's weight, on D days."""
 
     weights: FloatArray  #: [D, N]
     column: IndexArray  #: [D, N] industry of each name
     count: int  #: I
     total: FloatArray  #: [D, I] total weight of each industry
-    shares: FloatArray  #: [D, N] weight over the industry's weight, 0 in an industry without names
+    shares: FloatArray  #: [D, N] weight over the industry's weight; 0 in an industry without names
 
     @classmethod
     def of(cls, weights: FloatArray, column: IndexArray, count: int) -> _IndustryShares:
-        """Return the shares of [D, N] names in `count` industries."""
+        """Return the weight fractions of [D, N] names in `count` industries."""
         days = len(weights)
         cells = np.arange(days)[:, None] * count + column
         size = days * count
@@ -559,8 +568,8 @@ class _IndustryShares:
         return cls(weights, column, count, total.reshape(days, count), weights / own)
 
     def means(self, values: FloatArray, days: slice) -> FloatArray:
-        """[D, K, I] weighted means of [D, K, N] values over each industry's names on some days, 0
-        for an industry without names.
+        """Return weighted means of [D, K, N] values over each industry's names on some days:
+        [D, K, I]; 0 for an industry without names.
         """
         number, rows, _ = values.shape
         shares = self.shares[days]
@@ -575,14 +584,14 @@ class _IndustryShares:
 
 
 def of_names(figures: FloatArray, column: IndexArray) -> FloatArray:
-    """[D, N] figure for each name's industry, from [D, I]."""
+    """Return the figure for each name's industry, from [D, I] figures: [D, N]."""
     taken = np.empty(column.shape)
     _put_of_names(figures[:, None], column, taken[:, None])
     return taken
 
 
 def _put_of_names(figures: FloatArray, column: IndexArray, taken: FloatArray) -> None:
-    """Write the figure for each name's industry, from [D, K, I], into [D, K, N]."""
+    """Write the figure for each name's industry into `taken`, [D, K, N]. `figures`: [D, K, I]."""
     for day in range(len(figures)):
-        # Columns are in bounds; a mode that skips the check takes a third of the time.
+        # Columns are in bounds, and a mode that skips the check takes a third of the time.
         np.take(figures[day], column[day], axis=1, out=taken[day], mode="clip")

@@ -1,13 +1,14 @@
-"""Daily cross-sectional weighted least squares, all days at once: batched, rank-revealing normal
-equations.
+"""Daily cross-sectional weighted least squares for all days at once, by batched, rank-revealing
+normal equations.
 
-For each day minimise sum_i w_i (r_i - x_i' f)^2. The normal equations of a day, scaled to unit
-diagonal, are factored by Cholesky column by column over all days together. The pivot of column k is
-the fraction of it that the preceding columns leave unexplained, the 1 - R^2 of its regression on
-them. A column whose pivot is below `RANK_TOLERANCE` is *dropped* on that day: its coefficient is 0
-and the fit uses the other columns. Thus the later of two collinear columns is dropped, as is a
-constant column after the intercept. Days with a small pivot get a step of iterative refinement with
-residuals from the full data, which recovers the precision lost by squaring.
+For each day minimise sum_i w_i (r_i - x_i' f)^2. A day's normal equations, scaled to unit diagonal,
+are factored by Cholesky decomposition, column by column over all days together. The pivot of column
+k is the fraction of the column that the preceding columns leave unexplained: the 1 - R^2 of its
+regression on them. A column whose pivot is below `RANK_TOLERANCE` is *dropped* on that day: its
+coefficient is 0 and the fit uses the other columns. Thus the later of two collinear columns is
+dropped, and so is a constant column after the intercept. Days with a small pivot get a step of
+iterative refinement with residuals from the full data. This recovers the precision lost by
+squaring.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ RANK_TOLERANCE = 1e-9
 of 10^9).
 """
 _REFINE_BELOW = 1e-2
-#: Days whose columns are weighted at a time, so that the product is still in cache when multiplied
+#: days whose columns are weighted at a time, so that the product is still in the cache when it is
+#: multiplied
 _BLOCK = 48
 CountArray = np.ndarray[tuple[int], np.dtype[np.intp]]
 Robust = Literal["HC0", "HC1", "HC2", "HC3"]
@@ -36,13 +38,14 @@ class CrossSections:
     """Fitted daily regressions."""
 
     coefficients: FloatArray  #: [D, P]; 0 for a dropped column
-    #: [D, P] True if a column has no coefficient: constant, collinear with preceding columns, or
-    #: too few names
+    #: [D, P] True if a column has no coefficient, because it is constant or collinear with
+    #: preceding columns, or because there are too few names
     dropped: BoolArray
     #: [D] True if no degree of freedom was left, so that only the first column was fitted
     too_few: BoolArray
-    count: CountArray  #: [D] names with a positive weight
-    parameters: CountArray  #: [D] parameters fitted, including those partialled out before
+    count: CountArray  #: [D] number of names with a positive weight
+    #: [D] number of parameters fitted, including those partialled out before
+    parameters: CountArray
 
 
 def weighted_least_squares(
@@ -51,12 +54,14 @@ def weighted_least_squares(
     weights: FloatArray,
     taken_out: CountArray | None = None,
 ) -> CrossSections:
-    """Fit one regression per day of [D, N] returns on [D, P, N] columns (the first is the
-    intercept), as `statsmodels.api.WLS` does; weight 0 excludes a name. If there are no more names
-    than columns, only the first column is fitted; without any names, none. `taken_out`: [D] number
-    of parameters, including the intercept, whose columns were partialled out of returns and design
-    beforehand; on days with too few names nothing else is fitted. Raises DataError if shapes don't
-    fit, a weight is negative, or a value is not finite.
+    """Fit one regression per day of [D, N] returns on [D, P, N] columns, as `statsmodels.api.WLS`
+    does. The first column is the intercept. Names with weight 0 are excluded.
+
+    If there are no more names than columns, only the first column is fitted; without any names,
+    none is. `taken_out`: number of parameters, including the intercept, whose columns were
+    partialled out of returns and design beforehand, [D]. In this case, nothing is fitted on days
+    with too few names. Raises DataError if shapes don't match, a weight is negative or a value is
+    not finite.
     """
     _check_shapes(design, returns, weights)
     gram, moment = _normal_equations(design, returns, weights)
@@ -89,9 +94,9 @@ def robust_errors(
     kind: Robust = "HC3",
     leverage: FloatArray | None = None,
 ) -> FloatArray:
-    """[D, P] heteroskedasticity-consistent standard errors (MacKinnon and White: HC0 plain, HC1
-    scaled by n / (n - p), HC2 and HC3 by leverage); NaN where a column was dropped. `leverage`: [D,
-    N] leverage of parameters partialled out beforehand.
+    """Return heteroskedasticity-consistent standard errors: [D, P]; NaN where a column was dropped.
+    As in MacKinnon and White, HC0 is plain, HC1 is scaled by n / (n - p), and HC2 and HC3 use the
+    leverage. `leverage`: leverage of parameters partialled out beforehand, [D, N].
     """
     errors = np.full(fitted.coefficients.shape, np.nan)
     for start in range(0, len(design), _BLOCK):
@@ -104,10 +109,10 @@ def robust_errors(
 
         if kind in ("HC2", "HC3"):
             room = room if leverage is None else room - leverage[block]
-            # A name fitted exactly by its own columns has residual 0 and leverage 1: it carries no
-            # information about the noise.
+            # A name fitted exactly by its own columns has residual 0 and leverage 1, so it carries
+            # no information about the noise.
             room = np.where(room > 1e-12, room, np.inf)
-            # MacKinnon and White: by 1 - leverage, or its square
+            # MacKinnon and White: divide by 1 - leverage, or by its square
             square /= room if kind == "HC2" else room * room
 
         variance = np.einsum("dpn,dn->dp", influence * influence, square)
@@ -137,11 +142,12 @@ def _check_shapes(design: FloatArray, returns: FloatArray, weights: FloatArray) 
 def _normal_equations(
     design: FloatArray, returns: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """[D, P, P] sum w x x' and [D, P] sum w x r."""
+    """Return sum w x x', [D, P, P], and sum w x r, [D, P]."""
     days, columns, _ = design.shape
     gram = np.empty((days, columns, columns))
     moment = np.empty((days, columns))
-    # One buffer for all blocks: allocating memory for each would cost more than the arithmetic.
+    # One buffer for all blocks, because allocating memory for each block would cost more than the
+    # arithmetic.
     buffer = np.empty((min(_BLOCK, days), *design.shape[1:]))
 
     for start in range(0, days, _BLOCK):
@@ -152,8 +158,8 @@ def _normal_equations(
         np.matmul(weighted, design[block].transpose(0, 2, 1), out=gram[block])
         moment[block] = (weighted @ returns[block, :, None])[:, :, 0]
 
-    # A non-finite value shows up in these sums even at weight 0, and they are much smaller than the
-    # inputs.
+    # A non-finite value shows up in these sums even at weight 0, and the sums are much smaller than
+    # the inputs.
     if not (np.isfinite(gram).all() and np.isfinite(moment).all()):
         raise DataError(
             "cross-sections: a value is not finite; give excluded names weight 0, return 0 and"
@@ -165,20 +171,20 @@ def _normal_equations(
 
 @dataclass(frozen=True, slots=True)
 class _CholeskyFactor:
-    """Cholesky factors of many Gram matrices, with days on the last axis so that every operation
-    runs along contiguous memory.
+    """Cholesky factors of many Gram matrices. Days are the last axis, so that every operation runs
+    along contiguous memory.
     """
 
     #: [P, P, D] factor of the matrix scaled to unit diagonal; a dropped column is an identity
     #: column
     lower: FloatArray
-    scale: FloatArray  #: [P, D] square roots of the diagonal, 1 for a dropped column
+    scale: FloatArray  #: [P, D] square roots of the diagonal; 1 for a dropped column
     kept: BoolArray  #: [P, D]
     weakest: FloatArray  #: [D] smallest pivot among the kept columns
 
     @classmethod
     def of(cls, gram: FloatArray) -> _CholeskyFactor:
-        """Factor [D, P, P] matrices."""
+        """Factor matrices of shape [D, P, P]."""
         matrix = np.ascontiguousarray(gram.transpose(1, 2, 0))
         columns = len(matrix)
         scale = np.sqrt(np.diagonal(matrix).T)
@@ -205,14 +211,14 @@ class _CholeskyFactor:
         return cls(matrix, np.where(kept, scale, 1.0), kept, weakest)
 
     def of_days(self, days: np.ndarray[tuple[int], np.dtype[np.intp]]) -> _CholeskyFactor:
-        """Return the factors for some days."""
+        """Return the factors of some days."""
         return _CholeskyFactor(
             self.lower[:, :, days], self.scale[:, days], self.kept[:, days], self.weakest[days]
         )
 
     def solve(self, moment: FloatArray) -> FloatArray:
-        """[D, P] solutions of gram @ x = moment [D, P] over the kept columns, 0 for the dropped
-        ones.
+        """Return the solutions of gram @ x = moment over the kept columns: [D, P], as `moment`; 0
+        for dropped columns.
         """
         solution = np.where(self.kept, moment.T / self.scale, 0.0)
         lower = self.lower
@@ -232,12 +238,13 @@ class _CholeskyFactor:
 def _influence(
     design: FloatArray, weights: FloatArray, kept: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """[D, P, N] influence of each residual on the coefficients, G^-1 w x, and [D, N] 1 minus
-    leverage; zero columns are ignored.
+    """Return the influence of each residual on the coefficients, G^-1 w x, [D, P, N], and 1 minus
+    the leverage, [D, N]. Zero columns are ignored.
     """
     weighted = design * weights[:, None, :]
     gram = weighted @ design.transpose(0, 2, 1)
-    # A unit diagonal for dropped columns makes the matrix non-singular without changing the others.
+    # A unit diagonal for dropped columns makes the matrix non-singular and leaves the other columns
+    # unchanged.
     gram += np.eye(gram.shape[1]) * ~kept[:, :, None]
     influence = np.asarray(np.linalg.solve(gram, weighted), dtype=np.float64)
 

@@ -1,9 +1,9 @@
-"""Nine style factors of many days at once: the definitions of `factors`, as trailing sums over
-[days x assets].
+"""Nine style factors for many days at once. The factors are those of `style_factors`, computed as
+trailing sums over [days x assets].
 
-The kernels of `factors` remain the definition. This module arranges the same arithmetic for a range
-of days; tests compare the results. Where a one-pass variance would cancel (a window whose values
-hardly differ from their mean), the kernel itself computes those entries.
+The kernels in `style_factors` remain the definition. This module arranges the same arithmetic for a
+range of days, and tests compare the results. A one-pass variance loses precision in a window whose
+values hardly differ from their mean; such entries are computed by the kernel itself.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from ktdeval.values.all_cores import on_all_cores
 
 IndexArray = npt.NDArray[np.intp]
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
-#: Days and assets per pass: its arrays fit in the cache, however many assets there are
+#: days and assets per pass: its arrays fit in the cache, however many assets there are
 _BLOCK = 256
 _BLOCK_ASSETS = 320
 _CANCELLATION = 1e-3
 """Share of the raw second moment below which a central moment is left to the kernel. Above it,
 one-pass sums keep thirteen digits.
 """
-_GATHERED = 1024  #: Maximum number of windows passed to the kernel at a time
+_GATHERED = 1024  #: maximum number of windows passed to the kernel at a time
 
 
 def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray:
-    """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to
-    `factor_values(snapshot.as_of(row))`; a day's values are bit-identical for any range, and for a
+    """Return raw values of `FACTORS` at the close of each day of `rows`: [K, D, N]. They equal
+    `factor_values(snapshot.as_of(row))`. A day's values are bit-identical for any range, and for a
     snapshot or a view of it. Days come first in memory. Raises DataError unless `rows` are
-    consecutive rows of the snapshot, or of what the view shows.
+    consecutive rows of the snapshot or view.
     """
     check_rows(prices, rows, 0)
     groups = session_groups(prices)
@@ -81,7 +81,9 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
 def _panel_of_sessions(
     prices: MarketSnapshot | MarketView | PriceHistory, rows: range
 ) -> FloatArray:
-    """[K, D, N] raw values at the close of each of `rows`, which are sessions of all assets."""
+    """Return raw values at the close of each of `rows`, which must be sessions of all assets:
+    [K, D, N].
+    """
     assets = prices.adjusted_close.shape[1]
     values = np.empty((len(rows), len(FACTORS), assets))
     first = max(0, rows.start - YEAR)
@@ -100,14 +102,16 @@ def _panel_of_sessions(
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Part of a panel computed in one pass."""
+    """The part of a panel that is computed in one pass."""
 
     assets: slice
     days: range  #: counted from the panel's first day
 
 
 def _fill(values: FloatArray, market: TrailingWindow, before: int, piece: _Piece) -> None:
-    """Compute a piece of `values`, [D, K, N]; `before`: rows of `market` before the first day."""
+    """Compute a piece of `values`, which is [D, K, N]. `before`: number of rows of `market` before
+    the first day.
+    """
     end = before + piece.days.stop
     begin = max(0, before + piece.days.start - YEAR)
     part = _part_of(market, slice(begin, end), piece.assets)
@@ -119,14 +123,14 @@ def _fill(values: FloatArray, market: TrailingWindow, before: int, piece: _Piece
 
 
 def _part_of(market: TrailingWindow, rows: slice, assets: slice) -> TrailingWindow:
-    """Return some rows and columns of a price history, each array contiguous in memory."""
+    """Return some rows and columns of a price history, with each array contiguous in memory."""
     parts = (getattr(market, part.name)[rows, assets] for part in fields(TrailingWindow))
     return TrailingWindow(*(np.ascontiguousarray(values) for values in parts))
 
 
 def factor_history(view: MarketView, days: int) -> FloatArray:
-    """[days, N, K] raw values of `FACTORS` for the latest days up to the close of `view.day`,
-    oldest first; NaN before the data begin. Days are sessions of the asset's own calendar.
+    """Return raw values of `FACTORS` for the latest days up to the close of `view.day`, oldest
+    first: [days, N, K]. NaN before the data begin. Days are sessions of each asset's own calendar.
     """
     history = np.full((days, len(view.codes), len(FACTORS)), np.nan)
     for group in session_groups(view):
@@ -154,12 +158,12 @@ class _DayBlock:
     """Some consecutive days of a market, and intermediate results shared by several factors."""
 
     market: TrailingWindow  #: the requested rows and up to `YEAR` rows before them
-    start: int  #: first of the days, as a row of `market`
+    start: int  #: row of the first day in `market`
     days: int  #: number of days
 
     def trailing(self, values: FloatArray, width: int, lag: int = 0) -> FloatArray:
-        """[width - 1 + days, N] rows that windows of `width` touch, ended `lag` days ago; NaN
-        before the data.
+        """Return the rows that windows of `width` cover if they end `lag` days before each day:
+        [width - 1 + days, N]; NaN before the data.
         """
         end = self.start - lag + self.days
         first = end - self.days - width + 1
@@ -171,7 +175,7 @@ class _DayBlock:
 
     @cached_property
     def returns(self) -> FloatArray:
-        """[QUARTER - 1 + days, N] simple close-to-close returns, NaN on days without a bar."""
+        """Simple close-to-close returns: [QUARTER - 1 + days, N]; NaN on days without a bar."""
         market = self.market
         return np.asarray(
             self.trailing(market.close, QUARTER) / self.trailing(market.last_close, QUARTER, 1)
@@ -180,36 +184,36 @@ class _DayBlock:
 
     @cached_property
     def has_return(self) -> BoolArray:
-        """[QUARTER - 1 + days, N]."""
+        """Whether there is a return: [QUARTER - 1 + days, N]."""
         return np.isfinite(self.returns)
 
     @cached_property
     def known_returns(self) -> FloatArray:
-        """[QUARTER - 1 + days, N] returns, 0 for missing ones."""
+        """Returns, with 0 for missing ones: [QUARTER - 1 + days, N]."""
         return _set_to_zero(self.returns.copy(), ~self.has_return)
 
     @cached_property
     def quarter_count(self) -> FloatArray:
-        """[days, N] returns in the last `QUARTER` days, NaN below the minimum."""
+        """Number of returns in the last `QUARTER` days: [days, N]; NaN if below the minimum."""
         return _at_least(trailing_count(self.has_return, QUARTER), QUARTER_MINIMUM)
 
     @cached_property
     def has_bar(self) -> BoolArray:
-        """[YEAR - 1 + days, N]."""
+        """Whether there is a bar: [YEAR - 1 + days, N]."""
         return np.isfinite(self.trailing(self.market.close, YEAR))
 
     def from_kernel(self, factor: int, entries: BoolArray, values: FloatArray) -> FloatArray:
-        """`values` [days, N] with the flagged `entries` from the kernel of factor number
-        `factor`.
+        """Return `values`, [days, N], in which the flagged `entries` are replaced by results of the
+        kernel for factor number `factor`.
         """
-        # Almost always empty; numpy finds nothing ten times faster in a flat array than in two
-        # dimensions.
+        # Almost always empty. For this case, numpy is ten times faster on a flat array than on a
+        # two-dimensional one.
         days, assets = np.divmod(np.flatnonzero(entries), entries.shape[1])
         for start in range(0, len(days), _GATHERED):
             part_days = days[start : start + _GATHERED]
             part_assets = assets[start : start + _GATHERED]
-            # numpy sums a single column in a different order than several columns, so a lone window
-            # is passed twice.
+            # numpy sums a single column in another order than several columns, so a lone window is
+            # passed twice.
             size = max(2, len(part_days))
             at = (
                 np.arange(YEAR)[:, None] + np.resize(part_days, size),
@@ -231,22 +235,22 @@ class _DayBlock:
 
 
 def _at_least(count: FloatArray, minimum: int) -> FloatArray:
-    """Return `count` itself, modified in place: NaN below the minimum."""
+    """Set counts below the minimum to NaN in place, and return `count` itself."""
     np.copyto(count, np.nan, where=count < minimum)
     return count
 
 
 def _set_to_zero(values: FloatArray, unknown: BoolArray) -> FloatArray:
-    """Return `values` itself, modified in place: 0 where `unknown`. If little is missing, this is
-    cheaper than a new array.
+    """Set values to 0 in place where `unknown`, and return `values` itself. If little is missing,
+    this is cheaper than a new array.
     """
     np.copyto(values, 0.0, where=unknown)
     return values
 
 
 def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
-    """[days, N] means of the finite values, NaN if fewer than `minimum`; `values` is
-    overwritten.
+    """Return trailing means of the finite values: [days, N]; NaN if there are fewer than `minimum`.
+    `values` is overwritten.
     """
     finite = np.isfinite(values)
     count = _at_least(trailing_count(finite, width), minimum)
@@ -257,8 +261,8 @@ def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _WindowMoments:
-    """Per-window statistics of a series, each [days, N]: NaN if a window has too few values.
-    `count, mean`: number and mean of the values.
+    """Statistics of a series per window, each [days, N]; NaN if a window has too few values.
+    `count` and `mean` are the number and mean of the values.
     """
 
     count: FloatArray
@@ -270,8 +274,8 @@ class _WindowMoments:
     def of(
         cls, values: FloatArray, count: FloatArray, width: int, squared: FloatArray | None = None
     ) -> _WindowMoments:
-        """Return the moments of [width - 1 + days, N] values that are 0 if missing; `squared`:
-        their squares, if the caller has them.
+        """Return the moments of [width - 1 + days, N] values, which must be 0 where missing.
+        `squared`: the squared values, if already known.
         """
         if squared is None:
             squared = values * values
@@ -286,15 +290,15 @@ class _WindowMoments:
         return cls(count, mean, raw, squares)
 
     def sample_deviation(self) -> FloatArray:
-        """[days, N] square root of the squared deviations over the number of values minus one."""
+        """Return the sample standard deviation (ddof 1): [days, N]."""
         deviation = self.count - 1.0
         np.divide(self.squares, deviation, out=deviation)
         return np.sqrt(deviation, out=deviation)
 
     @property
     def cancels(self) -> BoolArray:
-        """[days, N] where the sum of squared deviations has lost digits, or is not a number
-        although there are enough values.
+        """Whether the sum of squared deviations has lost digits, or is NaN although there are
+        enough values: [days, N].
         """
         keeps_digits = self.squares > _CANCELLATION * self.raw_squares
         cancels: BoolArray = np.logical_not(keeps_digits, out=keeps_digits)
@@ -352,7 +356,7 @@ def _negative_skewness(block: _DayBlock) -> FloatArray:
     moments = _WindowMoments.of(returns, count, QUARTER, squared)
     squared *= returns
     cubes = trailing_sum(squared, QUARTER)
-    # Expanded around zero, not the mean: sum (x - m)^3 = sum x^3 - m (3 sum x^2 - 2 n m^2).
+    # Expanded around zero, not around the mean: sum (x - m)^3 = sum x^3 - m (3 sum x^2 - 2 n m^2).
     mean = moments.mean
     expansion = 2.0 * count
     expansion *= mean
@@ -364,14 +368,14 @@ def _negative_skewness(block: _DayBlock) -> FloatArray:
     variance = moments.squares / count
     variance *= np.sqrt(variance)
     cubes /= variance
-    # 0 - x rather than -x: a symmetric sample has skewness 0.0, not -0.0.
+    # 0 - x rather than -x, so that a symmetric sample has skewness 0.0, not -0.0.
     values = np.subtract(0.0, cubes, out=cubes)
 
     return block.from_kernel(5, moments.cancels, values)
 
 
 def _price_volume_correlation(block: _DayBlock) -> FloatArray:
-    # The logarithm of zero volume is not finite, nor is any change involving it.
+    # The logarithm of a zero volume is not finite, and neither is any change that involves it.
     volume = np.log(block.trailing(block.market.volume, MONTH + 1))
     y = volume[1:] - volume[:-1]
     both = np.isfinite(y)

@@ -1,14 +1,14 @@
 """Nine style factors: raw values from trailing windows of prices and turnover, and standardised
 exposures.
 
-KTD-Fin (Table 7) names the factors without windows; the windows here are ktdeval's. Each factor is
-one pure function of a `TrailingWindow` that reduces the leading (time) axis, so the same
-definitions serve one day ([rows, N] arrays) and many days at once ([rows, days, N], for instance
-from `numpy.lib.stride_tricks.sliding_window_view`).
+KTD-Fin (Table 7) names the factors without specifying windows; the windows here are ktdeval's. Each
+factor is a pure function that reduces the leading (time) axis of a `TrailingWindow`. Therefore the
+same definitions serve one day ([rows, N] arrays) and many days at once ([rows, days, N], for
+instance from `numpy.lib.stride_tricks.sliding_window_view`).
 
-Sums over trailing windows take a number of passes logarithmic in the window length: a sum over 20
-rows is the sum of two sums over 10, and so on. Like pairwise summation, and unlike a difference of
-two running totals, this forgets what left the window.
+Sums over trailing windows are built in a number of passes that is logarithmic in the window length:
+a sum over 20 rows is the sum of two sums over 10, and so on. Like pairwise summation, and unlike a
+difference of two running totals, such a sum is not affected by values outside its window.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ktdeval.values.files import csv_rows
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:
-    """[rows - width + 1, N] sums over `width` (at least 1) consecutive rows of finite numbers; with
-    width 1, `values` itself.
+    """Return sums over `width` (at least 1) consecutive rows of finite numbers: [rows - width + 1,
+    N]. With width 1, return `values` itself.
     """
     if width == 1:
         return values
@@ -47,23 +47,25 @@ def trailing_sum(values: FloatArray, width: int) -> FloatArray:
 
 
 def trailing_count(flags: BoolArray, width: int) -> FloatArray:
-    """[rows - width + 1, N] number of True among `width` (1 to 255) consecutive rows, as floats."""
+    """Return the number of True among `width` (1 to 255) consecutive rows, as floats: [rows - width
+    + 1, N].
+    """
     return trailing_sum(flags.view(np.uint8), width).astype(np.float64)
 
 
 def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
-    """[rows - width + 1, N] maxima over `width` consecutive rows of numbers without NaN."""
+    """Return maxima over `width` consecutive rows of numbers without NaN: [rows - width + 1, N]."""
     size = 1
     while size * 2 <= width:
         values = np.maximum(values[: len(values) - size], values[size:])
         size *= 2
-    # Two overlapping windows of a power of two: a maximum may count a row twice.
+    # Two overlapping windows whose length is a power of two: for a maximum, a row may count twice.
     return np.maximum(values[: len(values) - (width - size)], values[width - size :])
 
 
 def filled_forward(values: FloatArray, before: FloatArray | None = None) -> FloatArray:
-    """[rows, N] values with every NaN replaced by the last number above it in its column; `before`
-    [N] is the row above the first.
+    """Replace every NaN by the last number above it in its column: [rows, N]. `before`: the row
+    above the first one, [N].
     """
     # Missing entries column by column: a run ends where a row does not directly follow the previous
     # one.
@@ -83,7 +85,9 @@ def filled_forward(values: FloatArray, before: FloatArray | None = None) -> Floa
 
 
 def last_known(values: FloatArray, row: int) -> FloatArray:
-    """[N] last number in each column of [rows, N] above `row`; NaN if there is none."""
+    """Return the last number above `row` in each column of [rows, N] values: [N]; NaN if there is
+    none.
+    """
     if row == 0:
         return np.full(values.shape[1], np.nan)
 
@@ -96,21 +100,21 @@ def last_known(values: FloatArray, row: int) -> FloatArray:
 
 
 TRADING_DAYS_PER_YEAR = 252
-YEAR, QUARTER, MONTH = 252, 60, 20  #: Window lengths in trading days
-#: MOM_12_1 ends at `close[-21]`: the last 20 daily returns belong to short-term reversal
+YEAR, QUARTER, MONTH = 252, 60, 20  #: window lengths in trading days
+#: `MOM_12_1` ends at `close[-21]`, because the last 20 daily returns belong to short-term reversal
 MONTH_SKIPPED = 21
-#: Minimum observations in a window: two thirds of it, rounded up
+#: minimum observations in a window: two thirds of its length, rounded up
 YEAR_MINIMUM = 168
 QUARTER_MINIMUM = 40
 MONTH_MINIMUM = 14
-#: Exposures are clipped at this quantile and its mirror image before z-scoring (both: KTD-Fin §4.5)
+#: exposures are clipped at this quantile and its mirror image before z-scoring (both: KTD-Fin §4.5)
 WINSOR_TAIL = 0.01
 
 
-# a tuple: created from a market's arrays by field name, and sliced by position
+# a tuple, because it is created from a market's arrays by field name and sliced by position
 class PriceHistory(NamedTuple):
-    """Prices up to row `day` of a growing market, each [day + 1, N]: what factors read from a
-    `MarketView`, in its units.
+    """Prices up to row `day` of a growing market, each [day + 1, N]. These are the fields of a
+    `MarketView` that factors read, in the same units.
     """
 
     day: int
@@ -124,8 +128,8 @@ class PriceHistory(NamedTuple):
 
 @dataclass(frozen=True)
 class TrailingWindow:
-    """Last `YEAR` trading days (fewer at the start of the data), oldest first; the leading axis is
-    time.
+    """The last `YEAR` trading days (fewer at the start of the data), oldest first. Time is the
+    leading axis.
     """
 
     close: FloatArray  #: adjusted close, NaN on days without a bar
@@ -133,13 +137,13 @@ class TrailingWindow:
     last_close: FloatArray
     open: FloatArray  #: adjusted open (scaled by the same day's factor as the close)
     high: FloatArray  #: adjusted high
-    volume: FloatArray  #: shares, divided by the factor so that volume does not jump at a split
+    volume: FloatArray  #: shares divided by the factor, so that volume does not jump at a split
     amount: FloatArray  #: turnover, in currency units
 
     @cached_property
     def returns(self) -> FloatArray:
-        """[≤ 60, ...] close-to-close returns: NaN without a bar; the first bar after a suspension
-        counts from the last close.
+        """Close-to-close returns: [≤ 60, ...]; NaN without a bar. The first return after a
+        suspension is measured from the last close.
         """
         return self.close[1:][-QUARTER:] / self.last_close[:-1][-QUARTER:] - 1.0
 
@@ -149,10 +153,10 @@ class FactorDefinition:
     """One style factor."""
 
     name: str  #: name on cards and in tools, such as `MOM_12_1`
-    description: str  #: what it measures, with its formula
+    description: str  #: description of the factor, with its formula
     window: int  #: look-back length in trading days
     minimum_observations: int  #: minimum usable days in the window; with fewer, the value is NaN
-    #: trailing window [rows, ...] -> raw values [...]
+    #: maps a trailing window [rows, ...] to raw values [...]
     kernel: Callable[[TrailingWindow], FloatArray]
 
 
@@ -160,25 +164,27 @@ class FactorDefinition:
 class FactorTable:
     """Raw factor values at the close of one day."""
 
-    #: factor name -> [N] float64, NaN where undefined, in the order of `FACTORS`
+    #: factor name -> [N] float64, NaN where undefined; in the order of `FACTORS`
     values: Mapping[str, FloatArray]
 
     def matrix(self) -> FloatArray:
-        """[K, N] values, factors in the order of `FACTORS`."""
+        """Return the values with factors in the order of `FACTORS`: [K, N]."""
         return np.stack(list(self.values.values()))
 
     def standardise_over(self, investable: BoolArray) -> FloatArray:
-        """[K, N] exposures: `standardise` applied to every factor over the `investable` [N]
-        names.
+        """Return exposures, with every factor standardised over the `investable` names,
+        [N]: [K, N].
         """
         return standardise(self.matrix(), investable)
 
 
 def factor_values(view: MarketView | PriceHistory) -> FactorTable:
-    """Raw style factors of every asset from information up to the close of `view.day`; NaN with too
-    few observations. Names follow KTD-Fin, Appendix E; windows and rules for gaps follow
-    docs/attribution.md. Windows count sessions of the asset's own calendar; if the day is not one
-    of its sessions, values are as of its last session.
+    """Return raw style factors of every asset from information up to the close of `view.day`. NaN
+    if there are too few observations.
+
+    Names follow KTD-Fin, Appendix E; windows and rules for gaps follow docs/attribution.md. Windows
+    count sessions of the asset's own calendar. If the day is not one of its sessions, values are as
+    of its last session.
     """
     if isinstance(view, PriceHistory):
         return _factors_of(view)
@@ -211,7 +217,7 @@ def price_history(market: MarketSnapshot | MarketView, group: SessionGroup) -> P
 
 
 def price_window(market: MarketSnapshot | MarketView | PriceHistory, rows: slice) -> TrailingWindow:
-    """Return some rows of a price history, [rows, N] each."""
+    """Return some rows of a price history; arrays are [rows, N]."""
     close = market.adjusted_close[rows]
     factor = market.factor[rows]
     before = last_known(market.adjusted_close, rows.start) if np.isnan(close[0]).any() else None
@@ -227,16 +233,18 @@ def price_window(market: MarketSnapshot | MarketView | PriceHistory, rows: slice
 
 
 def trailing_factors(window: TrailingWindow) -> dict[str, FloatArray]:
-    """Factor name -> raw values, of the window's trailing shape ([N], or [days, N] for a batch)."""
+    """Return the raw values of each factor by name. Their shape is the window's shape without the
+    time axis: [N], or [days, N] for a batch.
+    """
     with np.errstate(all="ignore"):
         return {definition.name: definition.kernel(window) for definition in FACTORS}
 
 
 def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
-    """Winsorise [..., N] raw values at 1 % and 99 % and z-score them, both over the `investable`
-    names ([N] or [..., N]); other names are clipped and scaled with the same figures. NaN stays
-    NaN; if the investable names do not differ, exposures are 0. Raises DataError if `investable`
-    does not match the assets.
+    """Winsorise raw values, [..., N], at 1 % and 99 %, and z-score them. Quantiles, mean and
+    deviation are taken over the `investable` names ([N] or [..., N]); other names are clipped and
+    scaled with the same figures. NaN stays NaN. If the investable names do not differ, exposures
+    are 0. Raises DataError if `investable` does not match the assets.
     """
     if investable.shape[-1:] != values.shape[-1:]:
         raise DataError(
@@ -259,16 +267,16 @@ def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
         deviation = np.sqrt(
             np.where(used, centred * centred, 0.0).sum(axis=-1, keepdims=True) / count
         )
-        # A spread at rounding level is treated as zero: dividing by it would amplify noise to unit
-        # variance.
+        # A spread at rounding level is treated as zero, since dividing by it would amplify noise to
+        # unit
         flat = deviation <= 1e-12 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
 
         return np.asarray(np.where(flat, centred * 0.0, centred / np.where(flat, 1.0, deviation)))
 
 
 def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArray:
-    """Linear-interpolated quantile of the first `count` entries of each sorted row; NaN where
-    `count` is 0.
+    """Return the linearly interpolated quantile of the first `count` entries of each sorted row;
+    NaN where `count` is 0.
     """
     position = np.maximum(count - 1, 0) * level
     below = np.floor(position).astype(np.intp)
@@ -280,14 +288,14 @@ def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArra
 
 
 def _true_counts(flags: BoolArray) -> npt.NDArray[np.uint8]:
-    """Number of True values over time within a window of at most `YEAR` rows."""
+    """Return the number of True values over time, in a window of at most `YEAR` rows."""
     count: npt.NDArray[np.uint8] = flags.view(np.uint8).sum(axis=0, dtype=np.uint8)
     return count
 
 
 def _average_known(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
-    """Mean of the finite values over time, and their number (NaN if fewer than `minimum`, which
-    then propagates).
+    """Return the mean of the finite values over time, and their number. If there are fewer than
+    `minimum`, both are NaN.
     """
     finite = np.isfinite(values)
     count = _true_counts(finite).astype(np.float64)
@@ -297,7 +305,9 @@ def _average_known(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatA
 
 
 def _deviations(values: FloatArray, mean: FloatArray) -> FloatArray:
-    """Deviations from the mean, 0 for missing values (so that they do not affect sums)."""
+    """Return deviations from the mean, with 0 for missing values, so that these do not
+    affect sums.
+    """
     return np.where(np.isfinite(values), values - mean, 0.0)
 
 
@@ -350,7 +360,7 @@ def _negative_skewness(window: TrailingWindow) -> FloatArray:
     variance = (deviations**2).sum(axis=0) / count
     third_moment = (deviations * deviations * deviations).sum(axis=0) / count
 
-    # 0 - x rather than -x: a symmetric sample has skewness 0.0, not -0.0.
+    # 0 - x rather than -x, so that a symmetric sample has skewness 0.0, not -0.0.
     return np.asarray(0.0 - third_moment / np.where(variance > 0, variance, np.nan) ** 1.5)
 
 

@@ -1,8 +1,9 @@
-"""Anytime-valid confidence intervals for a mean: one may look every day and stop at any time.
+"""Anytime-valid confidence intervals for a mean, which hold however often one looks and whenever
+one stops.
 
-A fixed 95 % interval covers the mean at one sample size chosen in advance. Anyone who looks every
-day and stops at a favourable moment is wrong far more often. The intervals here cover the mean
-simultaneously at all times with the stated probability.
+A fixed 95 % interval covers the mean at one sample size, chosen in advance. With daily looks and a
+stop at a favourable time, its error rate is far higher than 5 %. The intervals here cover the mean
+at all times simultaneously, with the stated probability.
 
 `symmetric_sequence` requires each deviation from the mean to be symmetric conditional on the past;
 it does not require bounded, finite-variance or identically distributed values. It is the sequential
@@ -12,13 +13,13 @@ mean,
     sqrt(rho / (V + rho)) * exp(S^2 / (2 (V + rho)))
 
 has expectation at most 1 at any stopping time (de la Pena 1999, Annals of Probability 27, theorem
-6.1; mixture of Robbins 1970), and so reaches 1 / alpha with probability at most alpha (Ville). The
-candidates for which it has not reached 1 / alpha form the interval at that time. Very distant
-candidates are not rejected by a few values: each value is then an equally large deviation, which
-adds little evidence.
+6.1; mixture of Robbins 1970). It therefore reaches 1 / alpha with probability at most alpha
+(Ville). The candidates for which it has not reached 1 / alpha form the interval at that time. A few
+values can't reject very distant candidates: seen from such a candidate, all values are about
+equally large deviations, which add little evidence.
 
-`asymptotic_sequence` needs no symmetry, and holds in the limit of many days (Waudby-Smith, Arbour,
-Sinha, Kennedy, Ramdas 2024, Annals of Statistics 52, theorem 2.2).
+`asymptotic_sequence` needs no symmetry, but holds only in the limit of many days (Waudby-Smith,
+Arbour, Sinha, Kennedy, Ramdas 2024, Annals of Statistics 52, theorem 2.2).
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ _MAX_STEPS = 100  # maximum steps of Newton's method, which usually needs about 
 
 @dataclass(frozen=True)
 class Sequence:
-    """An interval at each time. Each lies inside the earlier intervals, because all cover the mean
-    simultaneously. Ends are infinite while nothing can be concluded. If the low end is above the
-    high end, the interval contains no mean: an assumption of the sequence is violated.
+    """An interval at each time. Each interval lies inside the earlier ones, because all cover the
+    mean simultaneously. Ends are infinite while nothing can be concluded. If the low end is above
+    the high end, the interval is empty, and an assumption of the sequence is violated.
     """
 
     low: Series  #: [T], or [N, T] for N rows of values
@@ -51,7 +52,7 @@ class Sequence:
 def mixture_variance(narrowest_at: float, level: float = 0.95) -> float:
     """Return the mixture parameter rho for which the interval is narrowest when the sum of squares
     is `narrowest_at` (Howard, Ramdas, McAuliffe, Sekhon 2021, Annals of Statistics 49, section
-    3.5). Raises ValueError if a value is out of range.
+    3.5). Raises ValueError if an argument is out of range.
     """
     from scipy.special import lambertw  # noqa: PLC0415 - heavy, and only these intervals need it
 
@@ -66,15 +67,15 @@ def mixture_variance(narrowest_at: float, level: float = 0.95) -> float:
 def symmetric_sequence(
     values: npt.ArrayLike, rho: float, level: float = 0.95, most: float = 1.0
 ) -> Sequence:
-    """Return the intervals for the mean of [T] values after each value; for [N, T] values,
-    separately for each row.
+    """Return an interval for the mean after each of [T] values. For [N, T] values, each row is
+    treated separately.
 
-    `rho` must be chosen before the values are seen (`mixture_variance`). `most`: a bound on the
-    distance between the true mean and the mean of the values so far; candidates beyond it are not
-    considered. It should be far out of reach, such as 1.0 for daily returns. Ends are infinite
-    until every distant candidate within `most` is rejected: for 1.0 and the rho of 10 % a year,
-    that takes the first 15 days. Raises ValueError if values are not finite, or rho or most is not
-    above 0.
+    `rho` must be chosen before the values are seen (see `mixture_variance`). `most` is a bound on
+    the distance between the true mean and the mean of the values so far; candidates beyond this
+    bound are not considered. The bound should be impossible to reach, such as 1.0 for daily
+    returns. Ends are infinite until every distant candidate within `most` is rejected. This takes
+    the first 15 days if `most` is 1.0 and `rho` is chosen for a volatility of 10 % a year. Raises
+    ValueError if values are not finite, or `rho` or `most` is not above 0.
     """
     series = _checked_series(values)
     if not rho > 0 or not most > 0:
@@ -92,8 +93,8 @@ def _checked_series(values: npt.ArrayLike) -> Series:
 
 
 def _running_moments(series: Series) -> tuple[Series, Series, Series]:
-    """Return [T] counts and, after each value, the mean and the sum of squared deviations from
-    it.
+    """Return the count, the mean, and the sum of squared deviations from the mean, after
+    each value.
     """
     count = np.arange(1, series.shape[-1] + 1, dtype=np.float64)
     origin = series[..., :1]  # close to the values, so that squares don't cancel
@@ -105,20 +106,20 @@ def _running_moments(series: Series) -> tuple[Series, Series, Series]:
 
 def _nest_intervals(means: Series, distance: Series, level: float) -> Sequence:
     """Return intervals around means, each intersected with all earlier intervals."""
-    # All intervals cover the mean simultaneously, so their intersection does, too.
+    # All intervals cover the mean simultaneously, and so does their intersection.
     low = np.maximum.accumulate(means - distance, axis=-1)
     high = np.minimum.accumulate(means + distance, axis=-1)
     return Sequence(low, high, level)
 
 
 def _distance(count: Series, squares: Series, rho: float, alpha: float, most: float) -> Series:
-    """Return the distance from the mean beyond which candidates, up to `most`, are rejected;
-    infinite if some distant candidate within `most` is not.
+    """Return the distance from the mean beyond which all candidates, up to `most`, are rejected. If
+    a distant candidate within `most` is not rejected, the distance is infinite.
 
     A candidate at distance d adds a fraction q = count d^2 / (squares + rho) to the spread, and is
-    rejected if `_evidence` of q is positive. As a function of q it is concave and negative at 0: it
-    has a single root before any point where it is positive, and Newton's method started at 0
-    converges to this root without overshooting.
+    rejected if `_evidence` of q is positive. As a function of q, the evidence is concave, and it is
+    negative at 0. So it has a single root below any point where it is positive. Newton's method,
+    started at 0, converges to this root without overshooting.
     """
     spread = squares + rho
     # The mixture reaches 1 / alpha here: Robbins (1970), de la Pena (1999), theorem 6.1
@@ -140,8 +141,8 @@ def _distance(count: Series, squares: Series, rho: float, alpha: float, most: fl
 
 
 def _evidence(part: Series, count: Series, height: Series) -> Series:
-    """Return how far the squared sum of deviations from a candidate exceeds its bound, relative to
-    the spread around the mean.
+    """Return by how much the squared sum of deviations from a candidate exceeds its bound, relative
+    to the spread around the mean.
     """
     return count * part - (1.0 + part) * (height + np.log1p(part))
 
@@ -149,8 +150,8 @@ def _evidence(part: Series, count: Series, height: Series) -> Series:
 def asymptotic_sequence(
     values: npt.ArrayLike, narrowest_at: int = 250, level: float = 0.95
 ) -> Sequence:
-    """Return the intervals for the mean of [T] values after each value, narrowest after
-    `narrowest_at`; for [N, T] values, separately for each row. Infinite before day
+    """Return an interval for the mean after each of [T] values, narrowest after `narrowest_at`
+    values. For [N, T] values, each row is treated separately. Infinite before day
     `FIRST_ASYMPTOTIC`. Raises ValueError if values are not finite.
     """
     series = _checked_series(values)
@@ -169,9 +170,9 @@ def asymptotic_sequence(
 def expected_half_width(
     days: int, deviation: float, rho: float, level: float = 0.95, draws: int = 64
 ) -> float:
-    """Return the mean half-width of `symmetric_sequence` after a number of normally distributed
-    days with this standard deviation, i.e. the smallest effect that a test of this length can
-    detect; infinite for very few days. It is simulated with fixed draws.
+    """Return the mean half-width of `symmetric_sequence` after `days` normally distributed values
+    with standard deviation `deviation`. It is the smallest effect that a test of this length can
+    detect; infinite for very few days. The simulation uses a fixed seed.
     """
     generator = np.random.default_rng(0)
     intervals = symmetric_sequence(generator.normal(0.0, deviation, (draws, days)), rho, level)

@@ -1,13 +1,13 @@
 """Confidence intervals for daily series by the stationary block bootstrap (Politis and Romano
-1994), chosen by their measured coverage.
+1994). The methods were chosen by their measured coverage.
 
 Days are resampled in blocks of random length, so that the dependence between neighbouring days is
-preserved; the mean length is the automatic choice of Politis and White (2004, corrected 2009).
+preserved. The mean length is the automatic choice of Politis and White (2004, corrected 2009).
 Means and ratios get studentised intervals: each resample's figure is divided by its own HAC
-standard error, so that a short window gets an interval of the necessary width. Lags of the Bartlett
-kernel are `floor(1.3 * sqrt(n))` (Lazarus, Lewis, Stock and Watson 2018). Figures without a
-standard error, such as the drawdown, get percentile intervals. The measured coverage of each kind
-is stored with the interval.
+standard error, so that a short window gets an interval of the necessary width. The Bartlett kernel
+uses `floor(1.3 * sqrt(n))` lags (Lazarus, Lewis, Stock and Watson 2018). Figures without a standard
+error, such as the drawdown, get percentile intervals. Each interval records the measured coverage
+of its kind.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ from ktdeval.values.files import csv_rows
 from ktdeval.values.seeds import derive_seed
 
 Kind = Literal["mean", "ratio", "drawdown"]
-"""`mean`: of daily means, sums and total returns; `ratio`: Sharpe and information ratio."""
+"""`mean` is for daily means, sums and total returns; `ratio` is for Sharpe and
+information ratios.
+"""
 
-MEASURED_LEVEL = 0.95  #: Nominal coverage of the measured intervals
-DAYS = (20, 43, 120, 250, 548)  #: Lengths of the simulated windows, in days
+MEASURED_LEVEL = 0.95  #: nominal coverage of the measured intervals
+DAYS = (20, 43, 120, 250, 548)  #: lengths of the simulated windows, in days
 
 _COVERAGE = csv_rows(Path(__file__).with_name("coverage.csv"))
 PROCESSES = tuple(_COVERAGE[0])[2:]
-"""The daily processes simulated, in the order of the table's figures; means 0.06 % and standard
-deviations 1.2 % a day.
+"""The simulated daily processes, in the order of the table's figures. Their means are 0.06 % and
+their standard deviations 1.2 % a day.
 """
 
 
@@ -68,8 +70,8 @@ error is half a percentage point.
 
 
 def measured_coverage(kind: Kind, days: int) -> float | None:
-    """Return the lowest coverage over the simulated processes, at the longest simulated window not
-    longer than `days`; None if all are longer.
+    """Return the lowest measured coverage over the simulated processes, for the longest simulated
+    window of at most `days`; None if all simulated windows are longer.
     """
     rows = MEASURED.get(kind, {})
     lengths = [length for length in rows if length <= days]
@@ -83,31 +85,32 @@ QUIET_LAGS = 5
 independent. The papers' `max(5, sqrt(log10(n)))` is 5 for every series of practical length.
 """
 
-MIN_VALUES = 9  #: The shortest series that contains all `ceil(sqrt(n)) + 5` lags
+MIN_VALUES = 9  #: length of the shortest series that contains all `ceil(sqrt(n)) + 5` lags
 LARGEST = 1e60  #: upper bound on values, so that their fourth powers can't overflow
 
 
 def stationary_block_length(values: Series) -> float:
-    """Automatic mean block length of the stationary bootstrap for [n] values in chronological
-    order, in steps; below 1 if neighbours are hardly correlated, 0 for a constant. Raises
-    ValueError unless the values are a single series of at least `MIN_VALUES` numbers below
-    `LARGEST`.
+    """Return the automatic mean block length of the stationary bootstrap, in steps, for [n] values
+    in chronological order. It is below 1 if neighbours are hardly correlated, and 0 for a constant
+    series. Raises ValueError unless the values are a single series of at least `MIN_VALUES` numbers
+    below `LARGEST`.
 
-    Politis and White (2004), corrected by Patton, Politis and White (2009): `(2 G^2 / D *
-    n)^(1/3)`, at most `ceil(min(3 sqrt(n), n/3))`, minimises the error in the variance of a mean,
-    with
+    By Politis and White (2004), corrected by Patton, Politis and White (2009), the length `(2 G^2 /
+    D * n)^(1/3)`, at most `ceil(min(3 sqrt(n), n/3))`, minimises the error in the variance of a
+    mean, where
 
         s2 = sum over |k| <= M of w(k/M) * R(k)          long-run variance of the series
         G  = sum over |k| <= M of w(k/M) * |k| * R(k)
         D  = 2 * s2^2                                    stationary bootstrap, corrected
 
     `R(k)` is the autocovariance at lag k, `w(x) = min(1, 2 (1 - |x|))` the flat-top window of
-    Politis and Romano (1995), and `M = 2 m`, where m is the first of five lags in a row whose
-    autocorrelations are all within `±2 sqrt(log10(n) / n)`; without such lags, and at most, M is
-    `ceil(sqrt(n)) + 5`. Two conventions follow `arch.bootstrap.optimal_block_length`, so that the
-    lengths agree: m is the first quiet lag, where the papers use the lag before it; and the
-    autocorrelation at lag k is normalised by the spreads of the first and of the last n - k - 1
-    values, where the papers use the spread of all values.
+    Politis and Romano (1995), and `M = 2 m`, where m is the first of five consecutive lags whose
+    autocorrelations are all within `±2 sqrt(log10(n) / n)`. M is at most `ceil(sqrt(n)) + 5`, and
+    has this value if there are no five such lags. Two conventions follow
+    `arch.bootstrap.optimal_block_length`, so that the lengths agree: m is the first quiet lag,
+    where the papers use the lag before it; and the autocorrelation at lag k is normalised by the
+    spreads of the first and of the last n - k - 1 values, where the papers use the spread of all
+    values.
     """
     if values.ndim != 1 or len(values) < MIN_VALUES or not (np.abs(values) < LARGEST).all():
         raise ValueError(
@@ -119,7 +122,8 @@ def stationary_block_length(values: Series) -> float:
     centred = values - values.mean()
     # As in `arch.bootstrap.optimal_block_length`
     most = math.ceil(math.sqrt(n)) + QUIET_LAGS
-    # One product of slices per lag: there are few lags, and each sum covers only its own days.
+    # One product of slices per lag, because there are few lags and each sum covers only its own
+    # days.
     products = np.array([centred[lag:] @ centred[: n - lag] for lag in range(most + 1)])
     width = min(2 * _first_quiet_lag(centred, products), most)
     lags = np.arange(1, width + 1)
@@ -139,8 +143,8 @@ def stationary_block_length(values: Series) -> float:
 
 
 def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
-    """Return the first lag, from lag 1, that begins a run of `QUIET_LAGS` insignificant lags; the
-    number of lags if no such run exists.
+    """Return the first lag, from 1 on, that begins a run of `QUIET_LAGS` insignificant lags. If
+    there is no such run, return the number of lags.
     """
     n = len(centred)
     last = len(products) - 1
@@ -160,20 +164,21 @@ def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
 Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series
 
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
-"""Metrics of a series of days, which have intervals over days."""
+"""Metrics of a daily series that have intervals."""
 
 # at the upper end of an informative interval; floats overflow beyond e^709
 _LARGEST_GROWTH = math.log(1e6)
 
-#: minimum days; a block bootstrap of fewer days is not meaningful, so no interval is given
+#: minimum days; with fewer days, a block bootstrap is not meaningful, so no interval is given
 MIN_DAYS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """Resampling settings. Equal settings and data give equal intervals."""
+    """Settings for resampling. Equal settings and data give equal intervals."""
 
-    draws: int = 4999  #: resamples; with 4,999 the 2.5 % and 97.5 % points are order statistics
+    #: number of resamples; with 4,999, the 2.5 % and 97.5 % points are order statistics
+    draws: int = 4999
     #: seed of the draws; None: derived from the bytes of the series, so that each series has
     #: exactly one interval
     seed: int | None = None
@@ -181,32 +186,34 @@ class Resampling:
 
 
 Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
-"""[draws, n] series -> [draws] figures and the [draws, n] influence of each day, whose HAC standard
-error is the figure's. The influence overwrites the series, because a new array would take as long
-as the computation.
+"""Maps [draws, n] series to [draws] figures and to each day's influence, [draws, n], whose HAC
+standard error is the standard error of the figure. The influence overwrites the series, because a
+new array would take as long as the computation.
 """
 
 
 def block_days(series: Series) -> float:
-    """Automatic mean block length in days for a series of at least `MIN_DAYS` days, from 1 to a
-    third of the days.
+    """Return the automatic mean block length in days for a series of at least `MIN_DAYS` days. It
+    is at least 1 and at most a third of the days.
     """
     return min(max(stationary_block_length(series), 1.0), len(series) / 3)
 
 
 def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArray[np.int32]:
-    """[draws, n] days of each resample: blocks of `block` days on average (at least 1), wrapped
-    around the end. Same distribution as `arch.bootstrap.StationaryBootstrap`, drawn all at once.
+    """Return the days in each resample: [draws, n]. Blocks have `block` days on average (at least
+    1) and wrap around the end. The distribution is that of `arch.bootstrap.StationaryBootstrap`,
+    but everything is drawn at once.
     """
     return Resamples(n, draws, seed).indices(block)
 
 
-_DAYS_AT_ONCE = 1 << 14  # days of resamples per step: their arrays stay in the processor's cache
+# days of resamples per step, so that the arrays stay in the processor's cache
+_DAYS_AT_ONCE = 1 << 14
 
 
 class Resamples:
-    """Resamples of series of n days from a single seed. Series with equal mean block lengths share
-    the days drawn, and all share the random numbers behind them.
+    """Resamples for series of n days, drawn with a single seed. Series with equal mean block
+    lengths share the days drawn, and all series share the underlying random numbers.
     """
 
     def __init__(self, n: int, draws: int, seed: int) -> None:
@@ -215,22 +222,22 @@ class Resamples:
         self._seed = seed
 
     def indices(self, block: float) -> npt.NDArray[np.int32]:
-        """[draws, n] days of each resample, from `stationary_indices`."""
+        """Return the days in each resample, from `stationary_indices`: [draws, n]."""
         if block <= 1:
             return self._single_days
         return np.concatenate(list(self._draw_block(block)))
 
     @cached_property
     def _single_days(self) -> npt.NDArray[np.int32]:
-        """[draws, n] days drawn individually: the distribution for one-day blocks, in a single
-        call.
+        """Days drawn individually, in a single call: [draws, n]. This is the distribution for
+        one-day blocks.
         """
         rng = np.random.default_rng(self._seed)
         return rng.integers(0, self._n, (self._draws, self._n), dtype=np.int32)
 
     def parts(self, block: float) -> Iterator[npt.NDArray[np.int32]]:
         """Yield the rows of `indices` in order, as many at a time as fit into the processor's
-        cache; all rows together would be the largest array of a card.
+        cache. An array of all rows would be the largest array in the computation of a card.
         """
         if block > 1:
             return self._draw_block(block)
@@ -248,7 +255,7 @@ class Resamples:
         blocks = 0
         for first in range(0, self._draws, rows):
             part = np.empty((min(rows, self._draws - first), n), dtype=np.int32)
-            # Politis and Romano (1994): lengths are geometric with this mean.
+            # Politis and Romano (1994): lengths are geometric with mean `block`.
             begins = chance[first : first + rows] < np.float32(1 / block)
             begins[:, 0] = True
             starts = np.flatnonzero(begins)
@@ -260,7 +267,8 @@ class Resamples:
             # `clip` skips a bounds check; all indices are valid.
             offset_of = offsets.take(block_of, mode="clip").reshape(part.shape)
             np.add(offset_of, column[:n], out=part)
-            # Days are below 2n. Unsigned, a day minus n is huge if the day was below n.
+            # Days are below 2n. In unsigned arithmetic, a day minus n is huge if the day is below
+            # n.
             unsigned = part.view(np.uint32)
             np.minimum(unsigned, unsigned - turn, out=unsigned)
             blocks += len(starts)
@@ -268,8 +276,8 @@ class Resamples:
 
     @cached_property
     def _chance(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-        """[draws, n] random numbers that decide whether a block begins, and the first day of each
-        possible block. The latter are drawn after the former, whatever their number.
+        """Random numbers, [draws, n], that decide whether a block begins, and the first day of each
+        possible block. The first days are drawn last, however many there are.
         """
         rng = np.random.default_rng(self._seed)
         chance = rng.random((self._draws, self._n), dtype=np.float32)
@@ -278,9 +286,9 @@ class Resamples:
 
 @lru_cache(maxsize=1024)
 def _remember_interval(*_asked: object) -> list[Interval]:
-    """Return the list that stores the interval for these arguments, empty at first.
+    """Return a list that caches the interval for these arguments; it is empty at first.
 
-    Scoring a card again, or verifying it, requires the same thousands of resamples.
+    Scoring a card again, or verifying it, needs the same thousands of resamples.
     """
     return []
 
@@ -290,10 +298,11 @@ def _series_digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], st
 
 
 class Bootstrap:
-    """A daily series [n]; all intervals use the same resamples. `seeded_by`: the series that seeds
-    the draws instead of the values, if the values' last bits depend on the processor. `resolution`:
-    a standard deviation of the values below which they vary only by rounding. `problem`: the reason
-    why no interval can be computed, or None.
+    """A daily series, [n]. All intervals use the same resamples.
+
+    `seeded_by`: a series that seeds the draws instead of the values, for use if the last bits of
+    the values depend on the processor. `resolution`: a standard deviation below which the values
+    vary only by rounding. `problem`: the reason why no interval can be computed, or None.
     """
 
     def __init__(
@@ -315,22 +324,22 @@ class Bootstrap:
 
     @cached_property
     def indices(self) -> npt.NDArray[np.int32]:
-        """[draws, n] days of each resample."""
+        """Days in each resample: [draws, n]."""
         return self._resamples.indices(self.block_days)
 
     @cached_property
     def _resamples(self) -> Resamples:
         seed = self.resampling.seed
         if seed is None:
-            # Adding 0.0 turns -0.0 into 0.0: equal series must have equal bytes.
+            # Adding 0.0 turns -0.0 into 0.0, so that equal series have equal bytes.
             content = (self.seeded_by + 0.0).astype("<f8").tobytes()
             seed = derive_seed(hashlib.sha256(content).hexdigest(), "intervals")
 
         return Resamples(len(self.values), self.resampling.draws, seed)
 
     def of_columns(self, columns: Mapping[str, Series]) -> dict[str, Bootstrap]:
-        """Return bootstraps of other series over the same days by name, [n] each, with the same
-        seed: they share the random draws.
+        """Return bootstraps of other series over the same days, [n] each, keyed by name. They have
+        the same seed and share the random draws.
         """
         own = {}
         for name, values in columns.items():
@@ -349,8 +358,8 @@ class Bootstrap:
             yield series.take(rows, mode="clip")
 
     def total_return(self) -> Interval:
-        """Interval for the total return over n days of simple returns: `exp(n * mean log growth) -
-        1`; the true value is the growth of the process.
+        """Return the interval for the total return over n days of simple returns, `exp(n * mean log
+        growth) - 1`. The true value is the growth of the process.
         """
         if self.problem is None and not self.values.min() > -1:
             return self._none("a day lost everything")
@@ -368,26 +377,26 @@ class Bootstrap:
         return growth.transform_ends(lambda value: math.expm1(n * value))
 
     def ratio(self, days_a_year: int = TRADING_DAYS) -> Interval:
-        """Interval for the annualised ratio of mean to standard deviation: the Sharpe ratio for
-        returns, the information ratio for excess returns.
+        """Return the interval for the annualised ratio of mean to standard deviation. For returns,
+        this is the Sharpe ratio; for excess returns, the information ratio.
         """
         return self._studentise(None, _ratio_terms, "ratio").transform_ends(
             lambda value: value * math.sqrt(days_a_year)
         )
 
     def mean(self) -> Interval:
-        """Interval for the mean."""
+        """Return the interval for the mean."""
         return self._studentise(None, _mean_terms, "mean")
 
     def sum(self) -> Interval:
-        """Interval for the sum over the n days, such as the linked daily contributions in one line
-        of an attribution.
+        """Return the interval for the sum over the n days, such as the sum of the linked daily
+        contributions in one line of an attribution.
         """
         return self.mean().transform_ends(lambda value: value * len(self.values))
 
     def max_drawdown(self) -> Interval:
-        """Interval for the maximum drawdown under the same process over the same number of days;
-        the true value is the median of its distribution.
+        """Return the interval for the maximum drawdown of the same process over the same number of
+        days. The true value is the median of its distribution.
         """
         if self.problem or not self.values.min() > -1:
             return self._none(self.problem or "a day lost everything")
@@ -437,12 +446,12 @@ class Bootstrap:
         if not spread > 0 or not (errors > 0).all():
             return self._none("a resample has no variance")
 
-        # Götze and Künsch (1996): by each resample's own error, not the sample's
+        # Götze and Künsch (1996): divide by each resample's own error, not by the sample's error
         pivots = (figures - centre) / errors
         level = self.resampling.level
         if kind == "mean":
-            # Symmetric: in simulations its coverage for means was closer to nominal. For ratios,
-            # equal-tailed intervals were closer.
+            # A symmetric interval, because its simulated coverage for means was closer to nominal.
+            # For ratios, equal-tailed intervals were closer.
             (below,), noise = _quantiles(np.abs(pivots), [level])
             above = below
         else:
@@ -484,7 +493,7 @@ class Bootstrap:
 def episode_intervals(
     ledger: Ledger, market: MarketSnapshot, resampling: Resampling | None = None
 ) -> dict[str, Interval]:
-    """Return intervals for an episode's four daily metrics, by name. Raises DataError if the
+    """Return intervals for an episode's four daily metrics, keyed by name. Raises DataError if the
     ledger's days are not days of `market`.
     """
     settings = resampling or Resampling()
@@ -524,8 +533,8 @@ def _excess_interval(ledger: Ledger, benchmark: Series, settings: Resampling) ->
 
 
 def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
-    """[draws] maximum drawdowns of [draws, n] simple returns above -1; the starting capital is a
-    peak, too.
+    """Return the maximum drawdown of each series of simple returns: [draws]. `returns` must be
+    above -1; the starting capital counts as a peak.
     """
     wealth = np.cumsum(np.log1p(returns), axis=-1)
     peaks = np.maximum(np.maximum.accumulate(wealth, axis=-1), 0.0)
@@ -551,8 +560,8 @@ def _mean_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
 
 
 def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
-    """Mean over standard deviation, and by the delta method `z - ratio/2 * (z^2 - 1)` for each
-    day's standardised value z.
+    """Return the mean over the standard deviation, and its influence terms. By the delta method,
+    the term of a day with standardised value z is `z - ratio/2 * (z^2 - 1)`.
     """
     n = series.shape[-1]
     means, scores = _mean_terms(series)
@@ -566,10 +575,10 @@ def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
 
 
 def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
-    """[draws] Newey-West standard errors of the means of [draws, n] terms.
+    """Return Newey-West standard errors of the means of [draws, n] terms: [draws].
 
-    The Bartlett sum over lags is computed as the sum of squares of all moving sums of `lags + 1`
-    terms, divided by `lags + 1`, with zeros before and after the series, which is equivalent. The
+    The Bartlett sum over lags is computed in an equivalent form: the sum of squares of all moving
+    sums of `lags + 1` terms, with zeros before and after the series, divided by `lags + 1`. The
     terms are overwritten with their running sums.
     """
     n = influence.shape[-1]
@@ -587,10 +596,10 @@ def _quantiles(
 ) -> tuple[list[float], list[float]]:
     """Return quantiles, and their Monte-Carlo standard errors.
 
-    Quantiles are at rank `level * (draws + 1)`, below which the proportion of an infinite
-    population is `level` on average. The standard error is a quarter of the distance between the
-    quantiles at `level ± 2 sqrt(level (1 - level) / draws)`, because the number of draws below a
-    quantile is binomial (Serfling 1980, section 2.6).
+    A quantile is at rank `level * (draws + 1)`. On average, the fraction `level` of an infinite
+    population is below it. The standard error is a quarter of the distance between the quantiles at
+    `level ± 2 sqrt(level (1 - level) / draws)`, because the number of draws below a quantile is
+    binomial (Serfling 1980, section 2.6).
     """
     below = []
     above = []
@@ -599,7 +608,7 @@ def _quantiles(
         below.append(max(level - distance, 0.0))
         above.append(min(level + distance, 1.0))
 
-    # A single call for all points, since each call sorts the values.
+    # A single call for all points, because each call sorts the values.
     points = [*levels, *below, *above]
     quantiles = np.quantile(values, points, method="weibull").reshape(3, len(levels))
     errors = (quantiles[2] - quantiles[1]) / 4

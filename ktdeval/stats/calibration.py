@@ -1,9 +1,9 @@
 """Calibration of stated confidences: outcomes of orders, reliability bins, ECE and the Brier score
 (KTD-Fin Appendix G).
 
-Decomposition (Murphy 1973; with the terms inside bins, which make it exact for any confidences:
-Stephenson, Coelho and Jolliffe 2008). With bins k of n_k forecasts, mean confidence c_k, accuracy
-o_k, and overall accuracy o,
+The Brier score is decomposed as in Murphy (1973), with the within-bin terms of Stephenson, Coelho
+and Jolliffe (2008), which make the decomposition exact for any confidences. With n_k forecasts,
+mean confidence c_k and accuracy o_k in bin k, and overall accuracy o,
 
     brier = reliability - resolution + uncertainty + within
     reliability = sum n_k/n * (c_k - o_k)^2            0 when confidences are frequencies
@@ -15,8 +15,8 @@ With few outcomes in a bin, its gap looks larger than it is. There are two remed
 and Ma 2019):
 
 * `reliability_debiased`: `sum n_k/n * ((c_k - o_k)^2 - o_k(1 - o_k)/(n_k - 1))`, which is unbiased
-  if each bin has a single confidence, and can therefore be negative (also Ferro and Fricker 2012).
-  Bins with one order are omitted.
+  if all confidences in a bin are equal, and can therefore be negative (also Ferro and Fricker
+  2012). Bins with one order are omitted.
 * `ece_debiased`: ECE minus, in each bin, the amount by which a normal o_k with variance o_k(1 -
   o_k)/n_k raises |c_k - o_k| on average (the mean of a folded normal minus its centre). It removes
   about two fifths of a calibrated model's bias, and at worst 0.01 too much.
@@ -43,13 +43,13 @@ from ktdeval.trading.minute_fills import mean_prices
 from ktdeval.values.strict_json import JsonValue
 
 IntArray = npt.NDArray[np.int64]
-#: equal-width bins over [0, 1], as many as in KTD-Fin Appendix G. A bin includes its lower edge;
-#: the last also includes 1.
+#: equal-width bins over [0, 1], as many as in KTD-Fin Appendix G. Each bin includes its lower edge;
+#: the last bin also includes 1.
 N_BINS = 10
-# Edges are compared in decimal form (0.3, not 3 * 0.1), so a confidence of 0.3 falls into the bin
-# that starts at 0.3.
+# Edges are compared in decimal form (0.3, not 3 * 0.1), so that a confidence of 0.3 falls into the
+# bin that starts at 0.3.
 _EDGES = tuple(k / N_BINS for k in range(N_BINS + 1))
-NO_ORDERS = "no filled order with a next open"  #: Reason why a calibration figure is undefined
+NO_ORDERS = "no filled order with a next open"  #: the reason why a calibration figure is undefined
 
 
 class Forecast(NamedTuple):
@@ -61,32 +61,33 @@ class Forecast(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JudgedOrders:
-    """Orders of one or more ledgers as forecasts."""
+    """Orders from one or more ledgers, as forecasts."""
 
     forecasts: tuple[Forecast, ...]  #: orders with an outcome, in ledger order
     no_fill: int  #: orders omitted because nothing was filled
-    #: filled orders omitted because the asset had no open on the snapshot's next trading day
+    #: filled orders omitted because the next price for their return is missing
     no_next_open: int
 
 
 def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
-    """Compare each filled order's confidence with its adjusted return from the open on the fill day
-    to the next open: a positive return is a success for a BUY, a negative one for a SELL. The next
-    open may be one day after the window; outside A-shares, it is the open on the asset's next day
-    with a bar, and if the venue fills at a close, both prices are closes. Raises DataError on days
-    unknown to `market`.
+    """Compare each filled order's confidence with its success, judged by the adjusted return from
+    the open on the fill day to the next open. A BUY is a success if the return is positive, a SELL
+    if it is negative. The next open may be one day after the window. Outside A-shares, it is the
+    open on the asset's next day with a bar; if the venue fills at a close, both prices are closes.
+    Raises DataError if a day is unknown to `market`.
     """
     return _judge_orders(Same(ledger), Same(market))
 
 
-# Pure and cached, because several metrics of an episode call it one after the other.
+# Pure and cached, because several metrics of an episode call this function in turn.
 @lru_cache(maxsize=4)
 def _judge_orders(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
     ledger = same_ledger.value
     market = same_market.value
     filled = list(filled_orders(ledger, market))
     forecasts = tuple(
-        # KTD-Fin Appendix G requires a positive return; a SELL is right if the return is negative.
+        # KTD-Fin Appendix G requires a positive return for a BUY; a SELL is right if the return is
+        # negative.
         Forecast(float(order.confidence), change > 0 if order.side == "BUY" else change < 0)
         for order, change in filled
         if math.isfinite(change)
@@ -97,8 +98,8 @@ def _judge_orders(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) 
 
 
 def filled_orders(ledger: Ledger, market: MarketSnapshot) -> Iterator[tuple[OrderRecord, float]]:
-    """Yield each filled order with its asset's `next_return`, in ledger order. Raises DataError on
-    days unknown to `market`.
+    """Yield each filled order with its asset's `next_return`, in ledger order. Raises DataError if
+    a day is unknown to `market`.
     """
     for row, step in zip(day_rows(market, ledger.days).tolist(), ledger.steps, strict=True):
         for order in step.orders:
@@ -114,9 +115,9 @@ def filled_orders(ledger: Ledger, market: MarketSnapshot) -> Iterator[tuple[Orde
 def next_return(
     market: MarketSnapshot, row: int, asset: int, fill: FillRule | None = None
 ) -> float:
-    """Adjusted return of an asset from its fill on day `row` to its next price of the same kind;
-    without `fill`, from the open on day `row` to the next trading day's open, as for A-shares. NaN
-    if a price is missing.
+    """Return the adjusted return of an asset from its fill on day `row` to its next price of the
+    same kind. Without `fill`, the return is from the open on day `row` to the next trading day's
+    open, as for A-shares. NaN if a price is missing.
     """
     if fill is None:
         opens = market.adjusted_open[:, asset]
@@ -131,7 +132,7 @@ def next_return(
         prices = mean_prices(market, fill)
 
     of_asset = prices[:, asset]
-    # same_close: filled at the very close of the decision
+    # `same_close`: filled at the decision day's close
     filled = row - 1 if fill == "same_close" else row
     later = np.flatnonzero(np.isfinite(of_asset[filled + 1 :]))
     if not later.size:
@@ -185,7 +186,7 @@ def calibration_bins(forecasts: Sequence[Forecast]) -> list[ForecastBin]:
 
 
 def _means(forecasts: Sequence[Forecast]) -> tuple[float, float]:
-    """Return mean confidence and accuracy."""
+    """Return the mean confidence and the accuracy."""
     n = len(forecasts)
     return (
         math.fsum(forecast.confidence for forecast in forecasts) / n,
@@ -194,7 +195,7 @@ def _means(forecasts: Sequence[Forecast]) -> tuple[float, float]:
 
 
 def group_forecasts(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
-    """Return the forecasts in each non-empty bin, by bin number, ascending."""
+    """Return the forecasts in each non-empty bin, keyed by bin number in ascending order."""
     confidences = [forecast.confidence for forecast in forecasts]
     numbers = np.searchsorted(_EDGES, confidences, side="right") - 1
     inside = np.minimum(numbers, N_BINS - 1).tolist()  # 1.0 belongs to the last bin
@@ -205,7 +206,9 @@ def group_forecasts(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
 
 
 def expected_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
-    """ECE: `sum over bins of n_bin / n * |mean confidence - accuracy|`, in [0, 1]."""
+    """Return the expected calibration error (ECE): `sum over bins of n_bin / n * |mean confidence -
+    accuracy|`, in [0, 1].
+    """
     n = len(forecasts)
     if n == 0:
         return make_undefined(NO_ORDERS, 0)
@@ -216,7 +219,7 @@ def expected_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
 
 
 def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
-    """Brier score: the mean of `(confidence - success)**2`, in [0, 1]."""
+    """Return the Brier score, the mean of `(confidence - success)**2`, in [0, 1]."""
     n = len(forecasts)
     if n == 0:
         return make_undefined(NO_ORDERS, 0)
@@ -226,8 +229,8 @@ def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
 
 
 def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
-    """Return the `detail` of the calibration metrics: bins, and how many orders were omitted and
-    why.
+    """Return the `detail` of the calibration metrics: the bins, the number of orders, and the
+    numbers of orders omitted for each reason.
     """
     return {
         "bins": [entry.to_json() for entry in calibration_bins(judged.forecasts)],
@@ -254,8 +257,8 @@ def brier(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
 
 @dataclass(frozen=True, slots=True)
 class BrierTerms:
-    """Terms in the decomposition of a Brier score: `brier = reliability - resolution + uncertainty
-    + within`.
+    """Terms of the Brier score's decomposition: `brier = reliability - resolution + uncertainty +
+    within`.
     """
 
     reliability: float
@@ -266,7 +269,7 @@ class BrierTerms:
 
 def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
     """Return the decomposition of the Brier score over the ten bins of the reliability table; None
-    without forecasts.
+    if there are no forecasts.
     """
     n = len(forecasts)
     if n == 0:
@@ -295,7 +298,9 @@ def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
 
 
 def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
-    """Return ECE minus its bias; not below 0. `detail` has the `plain` ECE and the `bias`."""
+    """Return the ECE minus its bias, but at least 0. `detail` has the `plain` ECE and the
+    `bias`.
+    """
     n = len(forecasts)
     if n == 0:
         return make_undefined(NO_ORDERS, 0)
@@ -304,7 +309,7 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     biases: list[float] = []
     for entry in calibration_bins(forecasts):
         share = entry.n / n
-        # Kumar, Liang and Ma 2019: a bin's accuracy is treated as normal
+        # Kumar, Liang and Ma (2019): the accuracy in a bin is treated as normal
         spread = math.sqrt(entry.accuracy * (1.0 - entry.accuracy) / entry.n)
         gaps.append(share * entry.gap)
         biases.append(share * (_folded_mean(entry.gap, spread) - entry.gap))
@@ -315,8 +320,8 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
 
 
 def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
-    """Return the reliability term minus its bias, over bins with at least two orders; may be
-    negative.
+    """Return the reliability term minus its bias, over bins with at least two orders. The result
+    may be negative.
     """
     bins = [entry for entry in calibration_bins(forecasts) if entry.n > 1]
     n = sum(entry.n for entry in bins)
@@ -333,7 +338,7 @@ def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
 
 
 def _folded_mean(centre: float, spread: float) -> float:
-    """Mean of |X| for a normal X."""
+    """Return the mean of |X| for a normal X."""
     if spread == 0:
         return abs(centre)
     ratio = centre / spread
@@ -343,9 +348,9 @@ def _folded_mean(centre: float, spread: float) -> float:
 
 
 def reliability_points(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]]:
-    """Bins as JSON, with a 95 % Wilson interval for the accuracy (`accuracy_low`, `accuracy_high`).
-    Orders on the same day share its market move, so the intervals are too narrow; the diagram's
-    page says so.
+    """Return the bins as JSON, with a 95 % Wilson interval for the accuracy (`accuracy_low`,
+    `accuracy_high`). Orders on the same day share the day's market move, so the intervals are too
+    narrow; the page with the diagram says so.
     """
     points = []
     for entry in calibration_bins(forecasts):

@@ -1,17 +1,17 @@
-"""Agents tied with the best: the model confidence set of Hansen, Lunde and Nason (2011), and tie
-groups derived from it.
+"""Agents tied with the best agent: the model confidence set of Hansen, Lunde and Nason (2011), and
+tie groups derived from it.
 
-The set contains the agent with the highest mean daily return with probability 1 - level. Tie groups
-apply it repeatedly: group 1 is the confidence set of all agents, group 2 that of the remaining
-agents, and so on.
+With probability 1 - level, the set contains the agent with the highest mean daily return. For tie
+groups, the procedure is applied repeatedly: group 1 is the confidence set of all agents, group 2 is
+the confidence set of the remaining agents, and so on.
 
 Range statistic and elimination rule follow Hansen, Lunde and Nason. The distribution of the
 statistic comes from a studentised circular block bootstrap with blocks of n**(1/3) / 2 days, at
-least 2: each resample's differences are divided by their own standard errors (Götze and Künsch
-1996), as `sharpe_difference` does for two agents. `arch.bootstrap.MCS` divides all resamples by the
-sample's standard error, for which two-month windows are too short: among 20 equally good agents, it
-excludes some in half of all 43-day windows, where the nominal rate is 5 %; this implementation does
-so in 2 %. On long series the two agree.
+least 2. Each resample's differences are divided by their own standard errors (Götze and Künsch
+1996), as `sharpe_difference` does for two agents. In contrast, `arch.bootstrap.MCS` divides all
+resamples by the sample's standard error, which is too imprecise for two-month windows: among 20
+equally good agents, it excludes some in half of all 43-day windows, although the nominal rate is 5
+%. The rate of this implementation is 2 %. On long series, the two agree.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Array = npt.NDArray[np.float64]
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's (1979) step-down correction: controls the family-wise error rate under any dependence
-    between the tests.
+    """Holm's (1979) step-down correction. It controls the family-wise error rate under any
+    dependence between the tests.
     """
     return _correct_p_values(
         p_values, lambda ordered: np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1))
@@ -39,7 +39,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Benjamini and Hochberg's (1995) step-up correction: controls the false discovery rate for
+    """Benjamini and Hochberg's (1995) step-up correction. It controls the false discovery rate for
     positively dependent tests.
     """
     return _correct_p_values(p_values, _step_up)
@@ -67,18 +67,19 @@ def _correct_p_values(
     return [None if p is None else next(left) for p in p_values]
 
 
-MINIMUM_DAYS = 30  #: Minimum number of days for block resampling
-DRAWS = 1000  #: Bootstrap samples: a p-value near 0.05 has a standard error of 0.007
+MINIMUM_DAYS = 30  #: minimum number of days for block resampling
+#: number of bootstrap samples: with these, a p-value near 0.05 has a standard error of 0.007
+DRAWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class TieGroups:
     """Tie groups of agents."""
 
-    #: [k] number of each agent's group; 1 is the best agents' group, the model confidence set. None
-    #: if no groups were formed
+    #: [k] number of each agent's group; group 1 has the best agents and is the model confidence
+    #: set. None if no groups were formed
     group: tuple[int, ...] | None
-    #: [k] p-value of each agent in the set: the agent belongs to every set at a level below its
+    #: [k] p-value of each agent: the agent belongs to every confidence set at a level below its
     #: p-value
     p: tuple[float, ...] | None
     days: int  #: number of observations
@@ -91,21 +92,21 @@ class TieGroups:
 
 
 def block_length(days: int) -> int:
-    """Return the bootstrap's block length for a number of days."""
+    """Return the block length of the bootstrap for a number of days."""
     return max(2, round(math.cbrt(days) / 2))
 
 
 def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: int = 0) -> TieGroups:
-    """Return tie groups of agents from their [days, agents] returns; `level`: level of each model
-    confidence set.
+    """Return tie groups of agents. `returns`: daily returns, [days, agents]; `level`: level of each
+    model confidence set.
     """
     days, agents = returns.shape
     reason = _returns_problem(returns)
     if reason is not None:
         return TieGroups(None, None, days, reason)
 
-    # Agents with identical returns are treated as one agent: no test can divide by their zero
-    # difference.
+    # Agents with identical returns are treated as one agent, because no test can divide by their
+    # zero difference.
     distinct, twin = np.unique(returns, axis=1, return_inverse=True)
     columns = twin.reshape(-1).tolist()
     count = distinct.shape[1]
@@ -145,8 +146,8 @@ def _returns_problem(returns: Array) -> str | None:
 
 
 class _StudentisedDifferences:
-    """Studentised differences between mean returns: [agents, agents] as observed, and [pairs,
-    draws] resampled, in absolute value.
+    """Studentised differences between mean returns: the observed differences, [agents, agents], and
+    the absolute values of the resampled differences, [pairs, draws].
     """
 
     def __init__(self, returns: Array, draws: int, seed: int = 0) -> None:
@@ -159,11 +160,11 @@ class _StudentisedDifferences:
         centred = _block_means(returns - means, block)
         differences = centred[:, upper] - centred[:, lower]
         drawn, blocks = _resamples(days, block, draws, seed)
-        # A mean of n / b blocks; block means vary less about the sample mean than about the true
-        # mean, by a factor (n - b) / n.
+        # This is the standard error of a mean of n / b blocks. Block means vary less about the
+        # sample mean than about the true mean, by a factor (n - b) / n.
         errors = np.sqrt((differences**2).mean(axis=0) * block / (days - block))
         self.observed = np.zeros((agents, agents))
-        # by how much the second agent is better
+        # how much better the second agent is
         self.observed[upper, lower] = (means[lower] - means[upper]) / errors
         self.observed[lower, upper] = -self.observed[upper, lower]
         shift = drawn @ differences / blocks
@@ -175,9 +176,9 @@ class _StudentisedDifferences:
             self.resampled = np.where(shift == 0, 0.0, np.abs(shift) / np.sqrt(own)).T
 
     def p_values(self, agents: Sequence[int]) -> dict[int, float]:
-        """Agent -> p-value: the agent belongs to the set of these agents at every level below it.
-        The elimination order depends only on the observed means, so the largest resampled
-        differences over growing sets are running maxima.
+        """Return the p-value of each of these agents, whose confidence set contains the agent at
+        every level below its p-value. The elimination order depends only on the observed means, so
+        the largest resampled differences over growing sets are running maxima.
         """
         observed = self.observed[np.ix_(agents, agents)].copy()
         out: list[int] = []
@@ -210,8 +211,8 @@ class _StudentisedDifferences:
 
 
 def _block_means(values: Array, block: int) -> Array:
-    """[days, agents] mean of the block that begins on each day; the series wraps around from the
-    last day to the first.
+    """Return the mean of the block that begins on each day: [days, agents]. After the last day, the
+    series continues with the first.
     """
     around = np.concatenate(
         [
@@ -224,13 +225,13 @@ def _block_means(values: Array, block: int) -> Array:
 
 @functools.lru_cache(maxsize=16)
 def _resamples(days: int, block: int, draws: int, seed: int) -> tuple[Array, int]:
-    """[draws, days] how often the block that begins on each day is drawn, and the number of blocks
-    per resample.
+    """Return how often the block that begins on each day is drawn, [draws, days], and the number of
+    blocks per resample.
     """
     blocks = round(days / block)
     starts = np.random.default_rng(seed).integers(0, days, (draws, blocks))
     counts = np.zeros((draws, days))
     np.add.at(counts, (np.arange(draws)[:, None], starts), 1.0)
-    counts.setflags(write=False)  # kept for all tables with the same number of days
+    counts.setflags(write=False)  # shared by all tables with the same number of days
 
     return counts, blocks

@@ -1,8 +1,8 @@
 """Probabilities and quantiles of the normal, Student's t, beta and chi-square distributions, from
 scipy.
 
-scipy is imported on the first call: cards and plans import modules that use these functions, but
-reading a card does not need scipy.
+scipy is imported only on the first call, since cards and plans import modules that use these
+functions, but reading a card does not need scipy.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def normal_quantile(probability: float) -> float:
 
 
 def normal_effect(sd: float, count: float, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Return the mean of `count` values that a two-sided z test detects with probability `power`:
-    `(z_{1-alpha/2} + z_power) * sd / sqrt(count)`.
+    """Return the smallest mean that a two-sided z test of `count` values detects with probability
+    `power`: `(z_{1-alpha/2} + z_power) * sd / sqrt(count)`.
     """
     found = normal_quantile(power) - normal_quantile(alpha / 2.0)
     return found * sd / math.sqrt(count)
@@ -60,8 +60,8 @@ def beta_quantile(a: float, b: float, probability: float) -> float:
 
 
 def chi_square_above(freedom: float, value: float) -> float:
-    """Return the upper tail probability at `value` of chi-square with `freedom` degrees of
-    freedom.
+    """Return the upper tail probability at `value` of the chi-square distribution with `freedom`
+    degrees of freedom.
     """
     from scipy.special import chdtrc  # noqa: PLC0415 - heavy, see above
 

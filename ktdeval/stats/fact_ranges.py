@@ -1,4 +1,6 @@
-"""Ranges of stylised facts in real markets, with their sources: `fact_ranges.csv`."""
+"""Ranges of stylised facts in real markets, from `fact_ranges.csv`, which also has their
+sources.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,15 @@ from ktdeval.values.files import csv_rows
 
 @dataclass(frozen=True, slots=True)
 class FactRange:
-    """Range of a fact according to one source. `kind`: kind of asset, such as stock."""
+    """Range of a fact according to one source. `kind`: kind of asset, such as `stock`."""
 
     fact: str
     kind: str
     low: float
     high: float
-    most_days: int | None  #: for samples with fewer days than this; None: any number
-    basis: str  #: description of what the range spans
+    #: the range is for samples with fewer days than this; None: for any number of days
+    most_days: int | None
+    basis: str  #: description of what the range covers
     source: str
 
     @property

@@ -1,15 +1,16 @@
-"""Designs of masks and modes: effects of showing stock and date, and contributions of data and
-tools.
+"""Experimental designs over masks and modes: effects of showing stock and date, and contributions
+of data and tools.
 
 Masks form a 2×2 factorial experiment (Fisher 1935, Yates 1937). Contrasts are taken within each
-(window, seed), so everything common to the four cells cancels. Its contrasts are linear: means of
+(window, seed), so everything common to the four cells cancels. Since contrasts are linear, means of
 contrasts are contrasts of means, and the stock effect and the date effect add up to the memory
 premium.
 
-Contributions of pieces of information are averaged over the orders in which the pieces can be
-given: the Shapley value (Shapley 1953; as a decomposition, Shorrocks 2013), with precedence
-constraints if a piece can't come before another (Faigle and Kern 1992): tools work on market data,
-so no order starts with tools. Contributions add up to the total difference, except for rounding.
+The contribution of a piece of information is averaged over the orders in which the pieces can be
+given. This is the Shapley value (Shapley 1953; as a decomposition, Shorrocks 2013). If a piece
+can't come before another, there are precedence constraints (Faigle and Kern 1992): tools work on
+market data, so no order starts with tools. Contributions add up to the total difference, except for
+rounding.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import TRADING_DAYS, make_undefined
 from ktdeval.values.strict_json import JsonValue
 
-#: windows whose correlation from shared days is at most this (one common day in twenty) are treated
-#: as independent
+#: windows are treated as independent if their correlation from shared days is at most this (one
+#: common day in twenty)
 INDEPENDENT = 0.05
-LENGTH_RATIO = 2  #: Maximum ratio of the longest to the shortest window of a figure
-_MAX_WEEKDAYS = 262  # per year
+LENGTH_RATIO = 2  #: maximum ratio of the longest to the shortest window in a figure
+_MAX_WEEKDAYS = 262  # days per year
 _WEEKEND = (2, 3)  # Saturday and Sunday: 1970-01-01, day 0, was a Thursday
-Span = tuple[str, str]  #: First and last day, ISO, both inclusive
+Span = tuple[str, str]  #: first and last day, ISO, both inclusive
 
 
 def shared_days(one: Span, other: Span) -> int:
-    """Return the number of weekdays that two spans share. Public holidays count, since excluding
-    them would require a market's calendar.
+    """Return the number of weekdays that two spans share. Public holidays are included, since
+    excluding them would require a market calendar.
     """
     first = max(one[0], other[0])
     last = min(one[1], other[1])
@@ -50,12 +51,14 @@ def shared_days(one: Span, other: Span) -> int:
 
 
 def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS) -> dict[str, str]:
-    """Return the windows excluded from joint figures, and the reasons: such figures need windows of
-    similar length, each with some days that no other window has. Windows belong to the same length
-    class, in weekdays, up to `LENGTH_RATIO` times the shortest. The class with the most windows is
-    kept (ties: the longer windows). Within it, windows whose days are all in other windows are
-    excluded, shortest first. In a market with more `days_a_year` than weekdays in a year, lengths
-    include weekends.
+    """Return the windows excluded from joint figures, with the reasons. Joint figures need windows
+    of similar length, each with some days that no other window has.
+
+    Windows are divided into classes by length in weekdays; within a class, no window is longer than
+    `LENGTH_RATIO` times the shortest. The class with the most windows is kept (ties: the longer
+    windows). Within this class, windows whose days are all covered by other windows are excluded,
+    shortest first. If a market has more `days_a_year` than a year has weekdays, weekends count as
+    well.
     """
     unit = "weekdays" if days_a_year <= _MAX_WEEKDAYS else "days"
     days = {name: _days_of_span(span, unit) for name, span in spans.items()}
@@ -92,7 +95,9 @@ def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS)
 
 
 def _days_of_span(span: Span, unit: str) -> set[int]:
-    """Return the weekdays or days in a span; all days if the span lies within a weekend."""
+    """Return the weekdays or all days in a span, depending on `unit`. If the span lies within a
+    weekend, return all days.
+    """
     first, last = (int(np.datetime64(day, "D").astype(np.int64)) for day in span)
     every = set(range(first, last + 1))
     if unit == "days":
@@ -103,9 +108,9 @@ def _days_of_span(span: Span, unit: str) -> set[int]:
 
 
 def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
-    """[n, n] correlation of sums of independent daily terms over the spans, `shared days /
-    sqrt(days_i * days_j)`: positive semi-definite, and a close approximation for total returns of a
-    single policy.
+    """Return the correlation of sums of independent daily terms over the spans, `shared days /
+    sqrt(days_i * days_j)`: [n, n]. It is positive semi-definite and closely approximates the
+    correlation of a single policy's total returns.
     """
     lengths = [max(1, shared_days(span, span)) for span in spans]
     result = np.eye(len(spans))
@@ -119,8 +124,8 @@ def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
 
 
 def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """[n] block of each window: windows linked by a correlation above `INDEPENDENT`, directly or
-    through others, form one block.
+    """Return the block of each window: [n]. Windows linked by a correlation above `INDEPENDENT`,
+    directly or through other windows, form one block.
     """
     labels = np.arange(len(correlation))
     for i in range(len(correlation)):
@@ -130,8 +135,8 @@ def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 
 def effective_count(correlation: npt.NDArray[np.float64]) -> float:
-    """Number of independent windows whose mean would have the same variance: `n**2 / sum of the
-    correlation matrix`.
+    """Return the number of independent windows whose mean would have the same variance: `n**2 / sum
+    of the correlation matrix`.
     """
     n = len(correlation)
     if n == 0:
@@ -140,19 +145,19 @@ def effective_count(correlation: npt.NDArray[np.float64]) -> float:
 
 
 NO_VARIATION = "no variation: all values are the same"
-"""Why a mean of equal values has no interval."""
+"""The reason why a mean of equal values has no interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """Mean over windows with its t interval; `reason` explains a missing interval or mean."""
+    """A mean over windows with its t interval; `reason` explains a missing interval or mean."""
 
     value: float | None
     n: int  #: number of values
     low: float | None = None
     high: float | None = None
     se: float | None = None  #: standard error
-    t_p: float | None = None  #: two-sided p of the t test against zero
+    t_p: float | None = None  #: two-sided p-value of the t test against zero
     reason: str | None = None
 
 
@@ -161,11 +166,11 @@ def estimate_mean(
     correlation: npt.NDArray[np.float64] | None = None,
     confidence: float = 0.95,
 ) -> MeanEstimate:
-    """Mean over windows with correlation matrix R, with variance `s^2 * 1'R1 / n^2` (s^2 corrected
-    for R; n - 1 degrees of freedom).
+    """Estimate a mean over windows with correlation matrix R. Its variance is `s^2 * 1'R1 / n^2`,
+    with s^2 corrected for R and n - 1 degrees of freedom.
 
-    If all values are equal, the standard error is 0 and there is no interval: a fixed rule that
-    does not vary over these windows does not reveal how it varies over others.
+    If all values are equal, the standard error is 0 and there is no interval, because values that
+    do not vary over these windows do not reveal how they vary over others.
     """
     n = len(values)
     if n == 0:
@@ -205,8 +210,8 @@ def mean_with_interval(
     values: npt.NDArray[np.float64],
     correlation: npt.NDArray[np.float64] | None = None,
 ) -> MetricValue:
-    """Return `estimate_mean` as a metric's value. `detail` holds `low`, `high`, `se` and `t_p`,
-    null with a `reason` where undefined.
+    """Return `estimate_mean` as a metric value. `detail` holds `low`, `high`, `se` and `t_p`;
+    undefined figures are null, with a `reason`.
     """
     mean = estimate_mean(values, correlation)
     if mean.value is None:
@@ -225,31 +230,31 @@ def mean_with_interval(
 
 
 Values = npt.NDArray[np.float64]
-Variant = tuple[str, str]  #: Mask and mode
+Variant = tuple[str, str]  #: mask and mode
 VARIANT_FIELDS = frozenset({"name", "mask", "mode", "tools", "tool_texts", "prompts", "summary"})
-"""Fields in which task configs of one family may differ between masks and between modes."""
+"""Task config fields that, within one family, may differ between masks and between modes."""
 
 MASK_FACTORS: Mapping[str, frozenset[str]] = {
     "bright": frozenset({"stock", "date"}),
     "stock_blind": frozenset({"date"}),
     "date_blind": frozenset({"stock"}),
     "blinded": frozenset(),
-}  #: Mask -> identities that it leaves visible
+}  #: mask -> identities that it leaves visible
 
 
 MODE_PIECES: Mapping[str, frozenset[str]] = {
     "memory_only": frozenset(),
     "fixed_candidate": frozenset({"data"}),
     "open_research": frozenset({"data", "tools"}),
-}  #: Mode -> pieces of information that it gives in addition to the account and the handles
+}  #: mode -> pieces of information that it gives in addition to the account and the handles
 
-#: Piece -> pieces that must precede it
+#: piece -> pieces that must precede it
 MODE_PRECEDENCE: Mapping[str, frozenset[str]] = {"tools": frozenset({"data"})}
 
 
 def variant_order(variant: Variant) -> tuple[int, int]:
-    """Rank of a mask and mode in tables: modes from least to most information, and within each mode
-    masks from bright to blinded.
+    """Return the rank of a mask and mode in tables. Modes are ordered from least to most
+    information and, within each mode, masks from bright to blinded.
     """
     mask, mode = variant
     return list(MODE_PIECES).index(mode), list(MASK_FACTORS).index(mask)
@@ -258,14 +263,14 @@ def variant_order(variant: Variant) -> tuple[int, int]:
 def window_means(
     variants: Sequence[Variant], figures: Mapping[tuple[str, int], Sequence[float]]
 ) -> tuple[list[str], dict[Variant, Values]]:
-    """Return the windows, and the [windows] means over seeds of each variant, from (window, seed)
+    """Return the windows, and each variant's means over seeds, [windows]. `figures`: (window, seed)
     -> figure of each variant.
     """
     by_window: dict[str, list[Sequence[float]]] = {}
     for (window, _), row in figures.items():
         by_window.setdefault(window, []).append(row)
-    # Means over seeds, not medians: figures that are additive within each (window, seed) are then
-    # additive in the table.
+    # Means over seeds, not medians, so that figures that are additive within each (window, seed)
+    # are also additive in the table.
     means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(
         -1, len(variants)
     )
@@ -273,10 +278,11 @@ def window_means(
 
 
 def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
-    """Effects that the given masks can reveal, from mask -> paired values: `memory_premium` =
-    bright - blinded; with all four masks also `stock_effect` and `date_effect` (averaged over the
-    other identity being visible or not) and `interaction` = (bright - stock_blind) - (date_blind -
-    blinded).
+    """Return the effects that the given masks can reveal. `cells`: mask -> paired values.
+
+    `memory_premium` is bright - blinded. With all four masks, there are also `stock_effect` and
+    `date_effect`, each averaged over whether the other identity is visible, and `interaction`,
+    which is (bright - stock_blind) - (date_blind - blinded).
     """
     effects: dict[str, Values] = {}
     if {"bright", "blinded"} <= set(cells):
@@ -303,7 +309,7 @@ def orders(
     for order in itertools.permutations(names):
         given: set[str] = set()
         for name in order:
-            # A needed piece that is not among these pieces is present from the start.
+            # A needed piece that is not among the given pieces is present from the start.
             needed = precedence.get(name, frozenset()) & set(names)
             if not needed <= given:
                 break
@@ -316,9 +322,9 @@ def order_averaged(
     values: Mapping[frozenset[str], Values],
     precedence: Mapping[str, frozenset[str]] = MODE_PRECEDENCE,
 ) -> dict[str, Values]:
-    """Order-averaged contributions of the pieces, which add up to `values[full] - values[empty]`,
-    from set of given pieces -> results; `precedence`: piece -> pieces it needs. Raises ValueError
-    if a set along some order has no results.
+    """Return the order-averaged contributions of the pieces, which add up to `values[full] -
+    values[empty]`. `values`: set of given pieces -> results; `precedence`: piece -> pieces that it
+    needs. Raises ValueError if a set along some order has no results.
     """
     bottom = frozenset.intersection(*values)
     pieces = frozenset.union(*values) - bottom
@@ -337,12 +343,12 @@ def order_averaged(
             totals[piece] += values[richer] - values[given]
             given = richer
 
-    # Shapley (1953): all orders have equal weight.
+    # Shapley (1953): all orders have equal weight
     return {piece: total / len(ways) for piece, total in totals.items()}
 
 
 def ladder_contributions(values: Mapping[frozenset[str], Values]) -> dict[str, Values]:
-    """Order-averaged contributions and their `total`; pieces that always occur together are
+    """Return order-averaged contributions and their `total`. Pieces that always occur together are
     combined, such as `date and stock`.
     """
     names: dict[tuple[bool, ...], list[str]] = {}

@@ -1,5 +1,5 @@
-"""Intervals, proportions with exact bounds, and the distribution of successes when the success
-probability differs by trial.
+"""Intervals, exact bounds for proportions, and the distribution of the number of successes when the
+success probability differs by trial.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ktdeval.values.strict_json import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Two ends in the unit of the figure, or the reason why they are missing.
+    """Two ends, in the same unit as the figure, or the reason why they are missing.
 
     Example:
         Interval(0.31, 0.69, level=0.95, kind="Wilson score", n=25)
@@ -26,7 +26,7 @@ class Interval:
     low: float | None
     high: float | None
     level: float  #: nominal coverage, such as 0.95
-    kind: str  #: method by which it was computed
+    kind: str  #: method used to compute the interval
     n: int  #: number of observations
     block_days: float | None = None  #: mean block length of the resamples, if any
     draws: int | None = None  #: number of resamples, if any
@@ -34,8 +34,8 @@ class Interval:
     #: truth; the lowest over the simulated processes. None if not measured.
     coverage: float | None = None
     reason: str | None = None  #: why there is no interval
-    #: standard error of the less certain end due to the finite number of resamples, in the unit of
-    #: the figure
+    #: standard error of the less certain end that results from the finite number of resamples, in
+    #: the same unit as the figure
     monte_carlo_se: float | None = None
 
     def __post_init__(self) -> None:
@@ -63,7 +63,9 @@ class Interval:
         return replace(self, low=function(self.low), high=function(self.high), monte_carlo_se=noise)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the interval as a JSON object; without ends, it holds nulls and the reason."""
+        """Return the interval as a JSON object. Without ends, the object has nulls and the
+        reason.
+        """
         fields: dict[str, JsonValue] = {
             "low": self.low,
             "high": self.high,
@@ -89,8 +91,8 @@ def no_interval(reason: str, n: int, level: float = 0.95) -> Interval:
 def ends_of_difference(
     first: tuple[float, Interval], second: tuple[float, Interval]
 ) -> tuple[float, float] | None:
-    """Return the interval ends for the difference of two independent estimates, from each one's
-    interval (MOVER: Zou and Donner 2008; for proportions with Wilson intervals: Newcombe 1998);
+    """Return the interval ends for the difference of two independent estimates, from their own
+    intervals (MOVER: Zou and Donner 2008; for proportions with Wilson intervals: Newcombe 1998).
     None if either interval has no ends.
     """
     (left, of_left), (right, of_right) = first, second
@@ -104,7 +106,7 @@ def ends_of_difference(
 
 
 MIN_RESAMPLED = 5
-"""Independent values below which a studentised bootstrap gives no interval."""
+"""With fewer independent values than this, a studentised bootstrap gives no interval."""
 _DRAWS = 4999
 _VALUES_AT_ONCE = 1 << 20
 _ROUNDING = 1e-12  # relative to the largest value
@@ -117,12 +119,13 @@ def studentised_mean(
     level: float = 0.95,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval:
-    """Interval for the mean of [n] independent values by the studentised bootstrap (bootstrap-t:
-    Efron and Tibshirani 1993, section 12.5), which handles few and skewed values, such as many
-    zeros. `of`: description of the values, in the plural; `bounds`: range of possible values.
+    """Return an interval for the mean of [n] independent values by the studentised bootstrap
+    (bootstrap-t: Efron and Tibshirani 1993, section 12.5). This method can handle few or skewed
+    values, for example with many zeros. `of`: description of the values, in the plural; `bounds`:
+    range of possible values.
 
-    There is no interval if all values are equal, or if so many resamples have no spread that an end
-    without `bounds` is undetermined.
+    There is no interval if all values are equal. There is also none if an end has no bound and so
+    many resamples have no spread that this end can't be determined.
     """
     n = len(values)
     if n < MIN_RESAMPLED:
@@ -143,8 +146,8 @@ def studentised_mean(
 
 
 def _resampled_ratios(values: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """[draws] deviations of each resample's mean from the sample mean, in the resample's own
-    standard errors; infinite if the resample has no spread.
+    """Return, for each resample, the deviation of its mean from the sample mean in units of the
+    resample's own standard error: [draws]. Infinite if the resample has no spread.
     """
     n = len(values)
     mean = values.mean()
@@ -164,9 +167,9 @@ def _resampled_ratios(values: FloatArray, generator: np.random.Generator) -> Flo
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
-    """Wilson's (1927) score interval for a proportion, (p̂ + z²/2n ± z √(p̂(1 - p̂)/n + z²/4n²)) /
-    (1 + z²/n). Computed here because cards record its last bits (statsmodels differs by up to 3e-16
-    and takes 30 times as long). Raises ValueError unless 0 <= successes <= n.
+    """Return Wilson's (1927) score interval for a proportion, (p̂ + z²/2n ± z √(p̂(1 - p̂)/n +
+    z²/4n²)) / (1 + z²/n). It is computed here because cards record its last bits; statsmodels
+    differs by up to 3e-16 and takes 30 times as long. Raises ValueError unless 0 <= successes <= n.
     """
     _check_successes(successes, n, level)
     if n == 0:
@@ -177,7 +180,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     centre = share + z * z / (2.0 * n)
     reach = z * math.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2)
     whole = 1.0 + z * z / n
-    # At the ends, the difference is exactly 0 or 1 except for rounding.
+    # With no or only successes, an end is exactly 0 or 1 except for rounding.
     low = 0.0 if successes == 0 else (centre - reach) / whole
     high = 1.0 if successes == n else (centre + reach) / whole
 
@@ -185,9 +188,9 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
 
 
 def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
-    """Clopper and Pearson's (1934) exact one-sided upper bound for a proportion, a quantile of
-    Beta(successes + 1, n - successes); 1 if all succeeded. Raises ValueError unless 0 <= successes
-    <= n and 0 < level < 1.
+    """Return Clopper and Pearson's (1934) exact one-sided upper bound for a proportion. It is a
+    quantile of Beta(successes + 1, n - successes), or 1 if all trials succeeded. Raises ValueError
+    unless 0 <= successes <= n and 0 < level < 1.
     """
     _check_successes(successes, n, level)
     if successes == n:
@@ -196,8 +199,8 @@ def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
 
 
 def poisson_binomial(chances: Sequence[float]) -> FloatArray:
-    """[n + 1] probabilities of 0 … n successes in n independent trials with these success
-    probabilities, exact (by convolution). Raises ValueError if a probability is outside 0 … 1.
+    """Return the exact probabilities of 0 … n successes in n independent trials with these success
+    probabilities, by convolution: [n + 1]. Raises ValueError if a probability is outside 0 … 1.
     """
     probabilities: FloatArray = np.ones(1)
     for chance in chances:

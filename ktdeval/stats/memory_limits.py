@@ -1,6 +1,6 @@
-"""Smallest memory that is detected with a number of windows, bright against blinded: measured with
-`builtin/memory` on the embedded market (`benchmarks/detection_limit.py` generates the table,
-docs/detection.md explains it).
+"""Smallest memory that a number of windows can detect by comparing bright with blinded runs. The
+limits were measured with `builtin/memory` on the embedded market. `benchmarks/detection_limit.py`
+generates the table, and docs/detection.md explains it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class MemoryLimit:
     0.8 at significance level 0.05.
     """
 
-    family: str  #: family of tasks used in the measurement
+    family: str  #: task family used in the measurement
     days: int  #: length in days of the shortest window in the measurement
     windows: int
     effective: float  #: effective number of windows that share no days
-    limit: float | None  #: smallest detected fraction; None: not even a full memory is detected
-    low: float | None  #: 95 % interval
-    high: float | None  #: 95 % interval; None: may be beyond a full memory
+    limit: float | None  #: smallest detected fraction; None: even complete memory is not detected
+    low: float | None  #: low end of the 95 % interval
+    high: float | None  #: high end of the 95 % interval; None: may be beyond complete memory
 
 
 def memory_limits() -> list[MemoryLimit]:

@@ -1,13 +1,13 @@
-"""Pool cells that have different true values: the random-effects model of a meta-analysis, `y_i =
-mean + u_i + e_i`, with the variance of each e_i known and the variance of u_i estimated: tau² for a
-single window, and `share_i * tau²` for a cell that is a mean of several windows.
+"""Pool cells that have different true values, by the random-effects model of a meta-analysis: `y_i
+= mean + u_i + e_i`. The variance of each e_i is known, and the variance of u_i is estimated. It is
+tau² for a single window, and `share_i * tau²` for a cell that is a mean of several windows.
 
 tau² is estimated by the method of DerSimonian and Laird (1986). The interval for the mean follows
 Hartung and Knapp (2001) and Sidik and Jonkman (2002): with few cells, tau² is poorly estimated, and
-a normal interval based on it is too short. Heterogeneity is described by Q (Cochran 1954), I²
-(Higgins and Thompson 2002) and a prediction interval (Higgins, Thompson and Spiegelhalter 2009,
-with the variance of Hartung and Knapp: Partlett and Riley 2017). Cells are shrunk by empirical
-Bayes (Morris 1983).
+a normal interval based on the estimate is too short. Heterogeneity is described by Q (Cochran
+1954), I² (Higgins and Thompson 2002) and a prediction interval (Higgins, Thompson and Spiegelhalter
+2009, with the variance of Hartung and Knapp: Partlett and Riley 2017). Cells are shrunk by
+empirical Bayes (Morris 1983).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ktdeval.stats.distributions import (
 
 Values = npt.NDArray[np.float64]
 
-#: Spread of values, relative to their largest magnitude, below which they differ only by rounding
+#: spread of values, relative to the largest magnitude, below which they differ only by rounding
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class MomentEstimates:
-    """Moment estimates for many samples of cells at once."""
+    """Moment estimates for many samples of cells at once; […] is one figure per sample."""
 
     tau2: Values  #: […] variance between cells, at least 0
     q: Values  #: […] Cochran's Q
@@ -46,8 +46,8 @@ class MomentEstimates:
 def moment_estimates(
     values: Values, variances: Values, shares: Values | float = 1.0
 ) -> MomentEstimates:
-    """Estimate the model for […, k] values and their known variances, k at least 2. `shares`: […,
-    k] variance of a cell's true figure in units of tau², such as 1/4 for the mean of four
+    """Estimate the model for […, k] values and their known variances, with k at least 2. `shares`:
+    variance of each cell's true figure in units of tau², […, k], such as 1/4 for the mean of four
     independent windows.
 
     Raises ValueError if shapes differ, k is below 2, a value is not finite, or a variance is not a
@@ -56,14 +56,15 @@ def moment_estimates(
     _check(values, variances)
     k = values.shape[-1]
 
-    # Fixed weights relative to the largest keep small variances from overflowing.
+    # Fixed weights relative to the largest weight keep small variances from overflowing.
     least = variances.min(axis=-1, keepdims=True)
     fixed = least / variances
     total = fixed.sum(axis=-1)
     centre = (fixed * values).sum(axis=-1) / total
     q = (fixed * (values - centre[..., None]) ** 2).sum(axis=-1) / least[..., 0]
 
-    # DerSimonian and Laird (1986): Q minus its expectation without heterogeneity, over its slope
+    # DerSimonian and Laird (1986): Q minus its expectation without heterogeneity, over its slope in
+    # tau²
     slope = (fixed * shares).sum(axis=-1) - (fixed**2 * shares).sum(axis=-1) / total
     tau2 = np.maximum(0.0, (q - (k - 1)) * least[..., 0] / slope)
 
@@ -92,27 +93,27 @@ def _check(values: Values, variances: Values) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RandomEffects:
-    """A pooled estimate over cells; undefined figures are None, and `reason` explains why."""
+    """A pooled estimate over cells. Undefined figures are None, and `reason` explains why."""
 
     k: int  #: number of cells
     value: float | None = None  #: estimate of the mean
-    low: float | None = None  #: low end of Hartung and Knapp's interval for the mean
+    low: float | None = None  #: low end of the interval of Hartung and Knapp for the mean
     high: float | None = None
-    se: float | None = None  #: Hartung and Knapp's standard error
-    p: float | None = None  #: two-sided, from Student's t with k - 1 degrees of freedom
+    se: float | None = None  #: standard error of Hartung and Knapp
+    p: float | None = None  #: two-sided p-value from Student's t with k - 1 degrees of freedom
     plain_low: float | None = None  #: low end of the normal interval with tau² treated as known
     plain_high: float | None = None
-    #: Hartung and Knapp's variance factor; if below 1, their interval may be the shorter one
+    #: variance factor of Hartung and Knapp; if it is below 1, their interval may be the shorter one
     scale: float | None = None
     tau2: float | None = None  #: variance of the true figures between single windows
     q: float | None = None  #: Cochran's Q, with k - 1 degrees of freedom without heterogeneity
     q_p: float | None = None  #: probability of a larger Q without heterogeneity
-    i2: float | None = None  #: fraction of the spread not due to the cells' errors, 0 … 1
+    i2: float | None = None  #: fraction of the spread that is not due to the cells' errors, 0 … 1
     #: low end of the prediction interval for a further cell's true figure; None with fewer than
     #: three cells
     prediction_low: float | None = None
     prediction_high: float | None = None
-    weights: tuple[float, ...] = ()  #: weights of the cells in the mean; they sum to 1
+    weights: tuple[float, ...] = ()  #: weights of the cells in the mean, which sum to 1
     #: empirical-Bayes estimate of each cell, `mean + s tau² / (s tau² + variance) * (y - mean)`
     shrunk: tuple[float, ...] = ()
     reason: str | None = None
@@ -124,7 +125,7 @@ def random_effects(
     confidence: float = 0.95,
     shares: Values | float = 1.0,
 ) -> RandomEffects:
-    """Pool [k] independent values with these [k] known variances into one estimate; `shares` as in
+    """Pool [k] independent values with [k] known variances into one estimate. `shares`: as in
     `moment_estimates`.
 
     Raises ValueError if a value is not finite, or a variance is not a positive finite number.
@@ -194,14 +195,15 @@ def _with_intervals(
 @dataclass(frozen=True, slots=True)
 class GroupedEffects:
     """A pooled estimate over groups of cells, such as markets with several windows each. Cells in a
-    group share the group's effect, so that only groups are independent.
+    group share the group's effect, so only the groups are independent.
     """
 
     values: tuple[float, ...]  #: estimate of each group, in label order
     errors: tuple[float, ...]  #: standard error of each group's estimate
     counts: tuple[int, ...]  #: number of cells in each group
-    tau2_within: float  #: variance of the windows' true figures within groups, common to all
-    #: over groups: its tau² is the variance between groups, and its Q tests whether they differ
+    tau2_within: float  #: variance of the windows' true figures within groups, common to all groups
+    #: estimate over groups: its tau² is the variance between groups, and its Q tests whether they
+    #: differ
     over: RandomEffects
 
 
@@ -212,12 +214,12 @@ def grouped_effects(
     confidence: float = 0.95,
     shares: Values | None = None,
 ) -> GroupedEffects:
-    """Pool [k] values with known variances within groups, by [k] `labels`, then over the groups.
-    The variance within groups is a moment estimate from all of them (Borenstein et al. 2009,
-    chapter 19), so that a group with a single cell also has a standard error. `shares` as in
+    """Pool [k] values with known variances, first within groups given by `labels`, [k], then over
+    the groups. The variance within groups is a moment estimate from all groups (Borenstein et al.
+    2009, chapter 19), so that a group with a single cell also has a standard error. `shares`: as in
     `moment_estimates`.
 
-    Raises ValueError as `random_effects` does.
+    Raises the same errors as `random_effects`.
     """
     names, groups, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if shares is None:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from ktdeval.market.snapshots.snapshot import MarketSnapshot
     from ktdeval.trading.ledger import Ledger
 
-#: if a paper's rule differs from the correct rule, both exist; a card states which one it used
+#: if a paper's rule differs from the correct rule, both exist, and a card states which rule it used
 RuleSet = Literal["strict", "paper"]
-#: Direction in which a metric is better; `neither` for descriptions
+#: direction in which a metric is better; `neither` for descriptive metrics
 Better = Literal["higher", "lower", "neither"]
 
 
 NEVER = "never: "
-"""Prefix of the reason why a figure is never reached. Such a figure is not missing: in orders and
-medians it ranks after every number.
+"""Prefix of the reason why a figure is never reached. Such a figure is not missing: in rankings and
+medians, it comes after every number.
 """
 
 
@@ -38,8 +38,8 @@ def never_in(times: int, of: int) -> str:
 
 
 def is_never(reason: str | None) -> bool:
-    """Return whether a figure is undefined because it is never reached: in one episode, or in the
-    median of several.
+    """Return whether a figure is undefined because it is never reached, either in one episode or in
+    the median over several.
     """
     return reason is not None and reason.startswith((NEVER, "never in "))
 
@@ -52,7 +52,8 @@ class MetricValue:
         MetricValue(None, n=0, reason="no sells")
     """
 
-    #: finite, or None if the metric is undefined for this ledger or is `NEVER` reached
+    #: finite number; None if the metric is undefined for this ledger, or its value is `NEVER`
+    #: reached
     value: float | None
     n: int  #: number of observations (days, steps, orders)
     reason: str | None = None  #: why `value` is None; None if there is a value
@@ -66,7 +67,7 @@ class MetricValue:
 
 
 class Metric(Protocol):
-    """A metric plugin's object."""
+    """A metric, as provided by a plugin."""
 
     name: FilledText  #: name of the metric on the card
     formula: (
@@ -74,17 +75,19 @@ class Metric(Protocol):
     )
     unit: FilledText  #: `fraction`, `per year`, `probability`, `count`, …
     range: Range  #: range of possible values, such as `(0.0, 1.0)`
-    better: Better  #: which direction is better; `neither` for descriptions
+    better: Better  #: which direction is better; `neither` for descriptive metrics
     source: FilledText  #: source of the definition
-    headline: bool  #: True for the ten-metric panel
+    headline: bool  #: whether the metric belongs to the ten-metric panel
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        """Return the metric of one episode. Never raises on a legal ledger; never returns NaN."""
+        """Return the metric for one episode. Never raises on a legal ledger, and never
+        returns NaN.
+        """
 
 
 def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
-    """Return how a value violates its metric's range, or "". Deviations within rounding (1e-9 of a
-    bound, or 1e-12) are not violations.
+    """Return how a value violates its metric's range, or "". Deviations within rounding (1e-9
+    relative to a bound, or 1e-12) are not violations.
     """
     low, high = ends
     low = -math.inf if low is None else low
@@ -101,25 +104,26 @@ def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
 
 _ARGUMENTS = ("ledger", "market", "rules", "transcript")
 NO_TRANSCRIPT = "no transcript at hand"
-"""Reason of a metric that reads conversations if a card is made without them."""
+"""Reason for a metric that reads conversations, if a card is made without transcripts."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedTranscript:
-    """Transcript of one episode, for metrics with a parameter `transcript`. It is equal only to
-    itself, so that a metric can cache results computed from it.
+    """Transcript of one episode, for metrics with a parameter `transcript`. A transcript is equal
+    only to itself, so that a metric can cache results computed from it.
 
     Example:
         RecordedTranscript(lambda: entries).read()  # one TranscriptEntry a step
     """
 
-    read: Callable[[], Sequence[Any]]  #: reads the entries from storage each time, one per step
+    #: reads the entries from storage on each call, one entry per step
+    read: Callable[[], Sequence[Any]]
 
 
 @dataclass(slots=True)
 class FunctionMetric:
-    """A metric based on a function; see `Metric` for the fields. `summary` is the first line of the
-    function's docstring.
+    """A metric based on a function; for the fields, see `Metric`. `summary` is the first line of
+    the function's docstring.
     """
 
     name: str
@@ -139,7 +143,7 @@ class FunctionMetric:
         return replace(self, transcript=transcript)
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        """Return the metric of one episode."""
+        """Return the metric for one episode."""
         arguments: dict[str, Any] = {"ledger": ledger, "market": market, "rules": rules}
         if "transcript" in self.asks_for:
             if self.transcript is None:
@@ -165,11 +169,11 @@ class FunctionMetric:
 def metric(
     name: str, *, formula: str, unit: str, better: Better, source: str, range: Range = (None, None)
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Turn a function into a metric. Its parameters are any of `ledger`, `market`, `rules` and
-    `transcript` (a `RecordedTranscript`), by these names; it returns a number, a text that explains
-    why there is none, or a `MetricValue`. A plugin provides it with `return [function]` in its hook
-    `ktdeval_metrics`. Raises PluginError if a field is empty or of the wrong type, or the function
-    has any other parameter.
+    """Turn a function into a metric. The function may have the parameters `ledger`, `market`,
+    `rules` and `transcript` (a `RecordedTranscript`), in any selection. It returns a number, a
+    string that explains why there is no number, or a `MetricValue`. A plugin provides the metric
+    with `return [function]` in its hook `ktdeval_metrics`. Raises PluginError if a field is empty
+    or of the wrong type, or the function has any other parameter.
 
     Example:
         @metric("nav", formula="nav/1: NAV", unit="CNY", better="higher", source="mine")
@@ -208,13 +212,13 @@ def metric(
 
 
 def built_in(function: Callable[..., Any]) -> FunctionMetric:
-    """Turn a function into one of ktdeval's own metrics, using its row in `metrics.csv`."""
+    """Turn a function into a built-in metric, using its row in `metrics.csv`."""
     return describe_metric(metric_rows()[function.__name__], function)
 
 
 def describe_metric(row: Mapping[str, str], function: Callable[..., Any]) -> FunctionMetric:
-    """Turn a function into a metric, using its row in a table: name, formula, unit, better, low,
-    high, source, summary.
+    """Turn a function into a metric, using a table row with name, formula, unit, better, low, high,
+    source and summary.
     """
     bounds = tuple(float(row[end]) if row[end] else None for end in ("low", "high"))
     texts = {field: row[field] for field in ("formula", "unit", "better", "source")}
@@ -223,5 +227,5 @@ def describe_metric(row: Mapping[str, str], function: Callable[..., Any]) -> Fun
 
 @cache
 def metric_rows() -> dict[str, dict[str, str]]:
-    """Return the rows of `metrics.csv`, which describe the built-in metrics, by name."""
+    """Return the rows of `metrics.csv`, which describe the built-in metrics, keyed by name."""
     return {row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv"))}

@@ -1,9 +1,9 @@
-"""Tests and estimates for paired differences: Wilcoxon signed-rank, Hodges-Lehmann shift, sign-flip
-permutation.
+"""Tests and estimates for paired differences: Wilcoxon signed-rank test, Hodges-Lehmann shift,
+sign-flip permutation test.
 
 Sources: Wilcoxon (1945), Hodges and Lehmann (1963), Kerby (2014) for the matched-pairs
-rank-biserial correlation. The null distribution of the signed-rank statistic is exact, also with
-zeros and ties, up to `EXACT_UP_TO` pairs.
+rank-biserial correlation. Up to `EXACT_UP_TO` pairs, the null distribution of the signed-rank
+statistic is exact, even with zeros and ties.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ktdeval.stats.distributions import normal_probability, normal_quantile
 
 Vector = npt.NDArray[np.float64]
 EXACT_UP_TO = 300
-"""Number of non-zero pairs up to which the signed-rank distribution is enumerated. Beyond this, its
-normal approximation is accurate to 1e-4.
+"""Maximum number of non-zero pairs for which the signed-rank distribution is enumerated. Beyond
+this number, its normal approximation is accurate to 1e-4.
 """
 
-#: draws of the null distribution over windows that share days: a p of 0.05 then has a standard
-#: error of about 0.0005
+#: number of draws for the null distribution over windows that share days: with these, a p-value of
+#: 0.05 has a standard error of about 0.0005
 NULL_DRAWS = 100_000
-#: Maximum number of blocks for which a sign-flip test enumerates all 2**blocks sign patterns
+#: maximum number of blocks for which a sign-flip test enumerates all 2**blocks sign patterns
 ENUMERATE_UP_TO = 16
 _SIMULATION_CHUNK = 20_000
 _ROUNDING = 1e-10  # relative to the largest difference in a sample
@@ -34,25 +34,25 @@ _ROUNDING = 1e-10  # relative to the largest difference in a sample
 
 @dataclass(frozen=True, slots=True)
 class RankNull:
-    """Distribution of the signed-rank statistic if differences are symmetric about zero."""
+    """Distribution of the signed-rank statistic if the differences are symmetric about zero."""
 
     support: Vector  #: [m] ascending values of the sum of positive ranks
-    probabilities: Vector  #: [m] their probabilities
+    probabilities: Vector  #: [m] probabilities of these values
     kind: Literal["exact", "simulated"]  #: `exact`, or `simulated` if differences are correlated
-    #: smallest p-value that this number of draws can yield (Phipson and Smyth 2010); 0: exact
+    #: smallest p-value that this number of draws can yield (Phipson and Smyth 2010); 0 if exact
     resolution: float = 0.0
 
     @property
     def at_or_below(self) -> Vector:
-        """Return the [m] cumulative probabilities."""
+        """Cumulative probabilities: [m]."""
         return np.asarray(np.minimum(np.cumsum(self.probabilities), 1.0))
 
     def two_sided(self, statistic: float) -> float:
-        """Probability of a rank sum at least as far from the middle as `statistic`; the
-        distribution is symmetric.
+        """Return the probability of a rank sum at least as far from the middle of the symmetric
+        distribution as `statistic`.
         """
         middle = float(self.support[0] + self.support[-1]) / 2
-        # Sums of halves are exact in floating point; the tolerance is only for a simulated support.
+        # Sums of halves are exact in floating point. Only a simulated support needs the tolerance.
         far = np.abs(self.support - middle) >= abs(statistic - middle) - 1e-9
         return min(1.0, max(self.resolution, math.fsum(self.probabilities[far])))
 
@@ -67,29 +67,31 @@ class SignedRank:
     negative_ranks: float  #: sum of the ranks of negative differences
     #: `(positive - negative) / (positive + negative)`, -1 … 1; None if no pair differs
     rank_biserial: float | None
-    p: float | None  #: two-sided; None without pairs; 1 if no pair differs
-    smallest_p: float | None  #: smallest p possible with as many differing pairs, all of one sign
+    p: float | None  #: two-sided p-value; None without pairs; 1 if no pair differs
+    #: smallest possible p-value for this number of differing pairs, if all had the same sign
+    smallest_p: float | None
     method: Literal["exact", "normal", "simulated"]  #: method by which `p` was computed
     reason: str | None = None  #: why `p` is None
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A Hodges-Lehmann estimate of the shift; the ends are None if no interval at the requested
-    level exists.
+    """A Hodges-Lehmann estimate of the shift. The ends are None if there is no interval at the
+    requested level.
     """
 
     value: float | None  #: median of the Walsh averages; None without pairs
     low: float | None
     high: float | None
-    #: coverage of the interval under symmetry: at least the requested level, as it changes in steps
+    #: coverage of the interval under symmetry; at least the requested level, since possible levels
+    #: are discrete
     confidence: float | None
     reason: str | None = None  #: why a figure is None
 
 
 def rank_null(ranks: Vector) -> RankNull:
-    """Exact distribution of a sum in which each rank (a multiple of 1/2) is included independently
-    with probability 1/2.
+    """Return the exact distribution of a sum in which each rank (a multiple of 1/2) is included
+    independently with probability 1/2.
     """
     doubled = np.rint(2.0 * ranks).astype(np.int64)
     step = 2 if bool(np.all(doubled % 2 == 0)) else 1
@@ -107,9 +109,9 @@ def rank_null(ranks: Vector) -> RankNull:
 
 
 def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
-    """Return the distribution of the signed-rank statistic for normal differences with this [n, n]
-    correlation (such as `overlap_correlation`). It is simulated symmetrically, so each of `draws`
-    counts twice.
+    """Return the distribution of the signed-rank statistic for normal differences with this
+    correlation, [n, n], such as `overlap_correlation`. The simulation is symmetric, so each of
+    `draws` counts twice.
     """
     n = len(correlation)
     generator = np.random.default_rng(seed)
@@ -125,15 +127,15 @@ def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
 
 
 def correlated_normals(correlation: Vector, draws: int, generator: np.random.Generator) -> Vector:
-    """Return [draws, n] standard normal values with this [n, n] correlation."""
+    """Return standard normal values, [draws, n], with this correlation, [n, n]."""
     values, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(generator.standard_normal((draws, len(correlation))) @ root.T)
 
 
 def overlap_null(correlation: Vector, seed: int = 0) -> RankNull | None:
-    """Return the distribution of the signed-rank statistic over windows with this [n, n]
-    correlation from shared days (`overlap_correlation`); None if no two windows share days, in
+    """Return the distribution of the signed-rank statistic over windows whose shared days cause
+    this correlation, [n, n] (see `overlap_correlation`). None if no two windows share days, in
     which case `rank_null` applies.
     """
     if not np.triu(correlation, 1).any():
@@ -143,11 +145,11 @@ def overlap_null(correlation: Vector, seed: int = 0) -> RankNull | None:
 
 
 def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
-    """[draws] sums of the ranks of positive differences of [draws, n] samples without zeros or
-    ties.
+    """Return the sum of the ranks of positive differences in each sample: [draws]. `samples`:
+    [draws, n], without zeros or ties.
     """
-    # The bits of a positive number increase with it, so sizes can be sorted as integers, with the
-    # signs carried in the last bit.
+    # The bits of a positive number increase with the number. So sizes can be sorted as integers
+    # that carry the sign in the last bit.
     bits = samples.view(np.uint64)
     keys = np.sort((bits << np.uint64(1)) | (bits >> np.uint64(63)), axis=1)
     positive = (keys & np.uint64(1)) == 0
@@ -156,9 +158,9 @@ def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
 
 
 def level_sizes(differences: Vector) -> Vector:
-    """Return [..., n] differences in which sizes that differ only by rounding, including from 0,
-    are equal; NaN stays. Otherwise 5/43 - 3/43 and 12/43 - 10/43, whose last bits differ, would get
-    different ranks.
+    """Return [..., n] differences in which sizes that differ only by rounding are made equal; sizes
+    that differ from 0 only by rounding become 0. NaN stays. Without this, 5/43 - 3/43 and 12/43 -
+    10/43, whose last bits differ, would get different ranks.
     """
     sizes = np.abs(differences)
     order = np.argsort(sizes, axis=-1)  # NaN last
@@ -179,9 +181,9 @@ def level_sizes(differences: Vector) -> Vector:
 
 def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank:
     """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. Zeros
-    are dropped before ranking; exact given zeros and ties, as determined by `level_sizes`. `null`:
-    an alternative null distribution, such as `correlated_null`. Raises ValueError if a difference
-    is not finite.
+    are dropped before ranking. The test is exact even with zeros and ties, which `level_sizes`
+    determines. `null`: an alternative null distribution, such as `correlated_null`. Raises
+    ValueError if a difference is not finite.
     """
     if not np.isfinite(differences).all():
         raise ValueError("differences must be finite; omit pairs whose difference is unknown")
@@ -218,13 +220,14 @@ def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank
 
 
 def _mean_ranks(sizes: Vector) -> Vector:
-    """[n] ranks from 1, the smallest first; equal sizes share the mean of their ranks."""
+    """Return ranks from 1, smallest first: [n]. Equal sizes share their mean rank."""
     _, groups, counts = np.unique(sizes, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[groups])
 
 
 def _normal_p(ranks: Vector, positive: float) -> float:
-    # Given the ranks, each sign is a fair coin: this variance already accounts for ties and zeros.
+    # Given the ranks, each sign is a fair coin, so this variance already accounts for ties and
+    # zeros.
     deviation = math.sqrt(float(ranks @ ranks) / 4.0)
     return 2.0 * normal_probability(-abs(positive - float(ranks.sum()) / 2.0) / deviation)
 
@@ -232,9 +235,9 @@ def _normal_p(ranks: Vector, positive: float) -> float:
 def hodges_lehmann(
     differences: Vector, confidence: float = 0.95, null: RankNull | None = None
 ) -> Shift:
-    """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the
-    signed-rank test. With too few pairs the confidence level can't be reached (five pairs reach at
-    most 93.75 %), and the ends are None.
+    """Return the median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that
+    inverts the signed-rank test. If there are too few pairs for the confidence level, the ends are
+    None; for example, five pairs reach at most 93.75 %.
     """
     n = len(differences)
     if n == 0:
@@ -275,9 +278,9 @@ def hodges_lehmann(
 class SignFlip:
     """A sign-flip permutation test of the mean."""
 
-    blocks: int  #: groups whose differences change sign together
-    p: float | None  #: two-sided; None without pairs
-    smallest_p: float | None  #: smallest p possible with as many blocks
+    blocks: int  #: number of groups whose differences change sign together
+    p: float | None  #: two-sided p-value; None without pairs
+    smallest_p: float | None  #: smallest possible p-value for this number of blocks
     method: Literal["exact", "sampled"]  #: `exact` over all patterns, or `sampled`
     reason: str | None = None  #: why `p` is None
 
@@ -288,8 +291,8 @@ def sign_flip(
     draws: int = 20_000,
     seed: int = 0,
 ) -> SignFlip:
-    """Two-sided test that the mean difference is zero, by flipping signs, jointly within each
-    block; if there are more than `2 ** ENUMERATE_UP_TO` patterns, `draws` of them are sampled.
+    """Two-sided sign-flip test that the mean difference is zero. The signs in a block are flipped
+    together. If there are more than `2 ** ENUMERATE_UP_TO` patterns, `draws` of them are sampled.
     """
     if len(differences) == 0:
         return SignFlip(0, None, None, "exact", "no pair")
@@ -304,7 +307,7 @@ def sign_flip(
         return SignFlip(count, 1.0, min(1.0, 2.0 ** (1 - count)), "exact")
 
     observed = abs(math.fsum(moving))
-    # sums of the same numbers in another order differ by rounding
+    # sums of the same numbers in different orders differ by rounding
     slack = 1e-12 * float(np.abs(moving).sum())
     if len(moving) <= ENUMERATE_UP_TO:
         reached = np.abs(_all_sign_sums(moving)) >= observed - slack
@@ -319,13 +322,13 @@ def sign_flip(
         )
         hits += int((np.abs(signs @ moving) >= observed - slack).sum())
 
-    # The observed pattern is included: a sampled p is then never zero, and valid (Phipson and Smyth
-    # 2010).
+    # The observed pattern is included, so that a sampled p-value is never zero and is valid
+    # (Phipson and Smyth 2010).
     return SignFlip(count, (hits + 1) / (draws + 1), 1 / (draws + 1), "sampled")
 
 
 def _all_sign_sums(values: Vector) -> Vector:
-    """[2**n] sums of the values under every sign pattern."""
+    """Return the sums of the values under every sign pattern: [2**n]."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums + value, sums - value])

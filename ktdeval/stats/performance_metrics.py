@@ -37,7 +37,7 @@ PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
     "behaviour": ("turnover", "hhi", "cash_ratio", "abstention_rate"),
     "reliability and calibration": ("parse_failure_rate", "ece"),
-}  #: The headline panel by family, in the paper's order
+}  #: the headline panel by family, in the paper's order
 
 DIAGNOSTICS: tuple[str, ...] = (
     "tool_validity_rate",
@@ -60,7 +60,7 @@ ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_r
 """Metrics whose formula contains the number of days a year, which depends on the market's
 venues.
 """
-_LARGEST_DIVIDEND = 0.1  #: maximum daily rise of an adjustment factor to count as a dividend
+_LARGEST_DIVIDEND = 0.1  #: maximum daily rise of an adjustment factor that counts as a dividend
 NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
 _NO_STEPS = "no steps"
 _NEVER_DECIDED = "the model decided no step"
@@ -132,12 +132,12 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
 
 def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> float | None:
     """Return the annualised growth from dividends over the days `rows`, which a price index does
-    not contain.
+    not include.
 
     It is estimated as the equal-weight mean of the rises in the members' adjustment factors. A rise
     of more than 10 % is a split or bonus issue and counts as 0. None if the market has no
-    adjustment factors, or no factor ever rises by a dividend-sized amount: the factors then contain
-    only splits, which does not prove that no dividend was paid.
+    adjustment factors, or no factor ever rises by a dividend-sized amount. In the latter case, the
+    factors contain only splits, which does not prove that no dividend was paid.
     """
     if not market.meta.has_factor:
         return None
@@ -153,7 +153,7 @@ def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> floa
 
 
 def _rises(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> Series:
-    """[rows, N] rises in the adjustment factors since the previous day, as fractions."""
+    """Return the rises in adjustment factors since the previous day, as fractions: [rows, N]."""
     return np.asarray(market.factor[rows] / market.factor[rows - 1] - 1.0)
 
 
@@ -162,8 +162,8 @@ def _is_dividend(rise: Series) -> npt.NDArray[np.bool_]:
 
 
 def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
-    """[steps + 1] benchmark closes from the first decision day on; NaN without an index. Raises
-    DataError on days unknown to `market`.
+    """Return benchmark closes from the first decision day on: [steps + 1]; NaN without an index.
+    Raises DataError if a day is unknown to `market`.
     """
     if not ledger.steps:
         return np.empty(0, dtype=np.float64)
@@ -172,15 +172,15 @@ def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
 
 
 def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
-    """Return why the benchmark has no return over `levels`, or None."""
+    """Return the reason why the benchmark has no return over `levels`, or None."""
     if not market.meta.benchmark:
         return "the market has no index"
     return level_problem(levels)
 
 
 def _behaviour_problem(ledger: Ledger) -> str | None:
-    """Return why a ledger does not show the behaviour of its model, or None. An account traded only
-    by the engine has figures, but they are not the model's.
+    """Return the reason why a ledger does not show its model's behaviour, or None. An account
+    traded only by the engine has figures, but these do not describe the model.
     """
     if not ledger.steps:
         return _NO_STEPS
@@ -240,7 +240,7 @@ def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
         if any(step.nav_minor <= 0 for step in ledger.steps):
             return make_undefined(_NO_NAV, n)
 
-        # KTD-Fin Appendix G: over current holding weights, averaged across steps
+        # KTD-Fin Appendix G: over current holding weights, averaged over steps
         bases = (max(step.nav_minor, _gross(step)) for step in ledger.steps)
         of_nav = [
             _sum_of_squares(step) / base**2 for step, base in zip(ledger.steps, bases, strict=True)
@@ -256,7 +256,7 @@ def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
 
 
 def _gross(step: StepRecord) -> int:
-    """Return the gross value of all positions in minor units, long and short."""
+    """Return the gross value of all positions, long and short, in minor units."""
     return sum(map(abs, map(_VALUE, step.positions)))
 
 
@@ -282,7 +282,7 @@ def cash_ratio(ledger: Ledger) -> float | str:
 
 
 def _share_metric(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
-    """Return `count / of`; if `of` is 0, undefined for the reason `none`."""
+    """Return `count / of`. If `of` is 0, the metric is undefined, with the reason `none`."""
     if of:
         return make_value(count / of, of)
     if not ledger.steps:
@@ -347,7 +347,7 @@ def unmask_attempts(ledger: Ledger) -> float:
 
 
 class _Masked(Struct):
-    """The part of an episode's spec that determines the kind of mask."""
+    """The part of an episode's spec that determines the mask kind."""
 
     mask: MaskKind
 
@@ -384,7 +384,9 @@ def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | 
 
 
 def _built_in_metrics() -> Mapping[str, FunctionMetric]:
-    """Return the metrics in this module, `calibration` and `luck`, by name."""
+    """Return the metrics defined in this module, `calibration` and `sharpe_significance`, keyed by
+    name.
+    """
     metrics: dict[str, FunctionMetric] = {}
     for namespace in (globals(), vars(calibration), vars(sharpe_significance)):
         for value in tuple(namespace.values()):
@@ -398,7 +400,9 @@ _METRICS = _built_in_metrics()
 
 
 def panel_metrics() -> list[Metric]:
-    """Return the ten headline metrics by family, then the diagnostics; new objects on each call."""
+    """Return the ten headline metrics by family, then the diagnostic metrics; new objects on each
+    call.
+    """
     headline: list[str] = []
     for names in PANEL_FAMILIES.values():
         headline += names
@@ -409,7 +413,9 @@ def panel_metrics() -> list[Metric]:
 
 
 def panel_metric(name: str) -> Metric:
-    """Return a metric of the panel or its diagnostics. Raises UsageError on an unknown name."""
+    """Return a metric of the panel or a diagnostic metric. Raises UsageError if the name
+    is unknown.
+    """
     for metric in panel_metrics():
         if metric.name == name:
             return metric

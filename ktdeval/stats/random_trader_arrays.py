@@ -1,7 +1,7 @@
-"""Execute all random traders of a day at once: the choices of `random_traders` as arrays.
+"""Execute all random traders on a day at once: the choices of `random_traders` as arrays.
 
 Each choice uses the same draw as for a single trader, and amounts are rounded by the same
-operations in the same order, so every order equals a single trader's order.
+operations in the same order. So every order equals the order of a single trader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.trading.account_arrays import (
 )
 from ktdeval.trading.wide_ratios import InexactArraysError, IntArray, product_ratio
 
-_MAX_LOTS = 1 << 53  #: floats represent integers exactly up to here
+_MAX_LOTS = 1 << 53  #: floats represent integers exactly up to this value
 _Kind = TypeVar("_Kind", np.int32, np.int64)
 
 
@@ -38,19 +38,20 @@ class StepMoves:
 
 @dataclass(frozen=True, slots=True)
 class DrawnMoves:
-    """A day's moves, and the draws of P traders for them."""
+    """A day's moves, and the random numbers of P traders for them."""
 
     moves: StepMoves
-    chances: FloatArray  #: [P, draws] in 0…1, in the order in which each trader uses them
-    tries: int  #: names drawn per entry before giving up
+    #: [P, draws] random numbers in 0…1, in the order in which each trader uses them
+    chances: FloatArray
+    tries: int  #: maximum number of names drawn per entry
     max_weight: float  #: maximum weight of a name
 
 
 def random_orders(
     accounts: AccountArrays, day: DayArrays, nav: IntArray, drawn: DrawnMoves
 ) -> tuple[SellArrays, BuyArrays]:
-    """Return random orders that match the agent's fills, for traders with these accounts and [P]
-    NAV at the opens. A trader without NAV places no order.
+    """Return random orders that match the agent's fills, for traders with these accounts. `nav`:
+    NAV at the opens, [P]. A trader without NAV places no order.
     """
     choices = _Choices(accounts, day, nav, drawn)
     choices.exit()
@@ -61,7 +62,7 @@ def random_orders(
 
 
 class _Choices:
-    """All traders' choices on one day, one after another in the order of the draws."""
+    """All traders' choices on one day, made one after another in the order of the draws."""
 
     def __init__(
         self, accounts: AccountArrays, day: DayArrays, nav: IntArray, drawn: DrawnMoves
@@ -78,12 +79,12 @@ class _Choices:
         self._sold: list[tuple[IntArray, IntArray]] = []
         self._bought: list[tuple[AssetArray, IntArray, IntArray]] = []
 
-        # The largest holding by weight, measured in steps times price
+        # The maximum value of a holding, from its maximum weight
         most = (drawn.max_weight * self._worth).astype(np.int64)
         self._max_minor = most
 
     def _draw(self, is_drawn: BoolArray) -> FloatArray:
-        """[P] next draw for each drawing trader, 0 for the others."""
+        """Return the next draw of each drawing trader, and 0 for the others: [P]."""
         taken = np.where(is_drawn, self._drawn.chances[self._columns, self._next], 0.0)
         self._next += is_drawn
         return taken
@@ -95,7 +96,7 @@ class _Choices:
     # ---- sells
 
     def exit(self) -> None:
-        """Sell names whole until the agent's number of names is left."""
+        """Sell whole names until the agent's number of names is left."""
         moves = self._drawn.moves
         surplus = self._accounts.names + len(moves.entries) - moves.names_after
         wanted = np.minimum(np.maximum(surplus, 0), self._can_sell.sizes)
@@ -106,7 +107,7 @@ class _Choices:
             self._sold.append((places, np.where(is_drawn, held, 0)))
 
     def trim(self) -> None:
-        """Reduce remaining names."""
+        """Reduce some of the remaining names."""
         sizes = self._can_sell.sizes.copy()
         for number, amount in enumerate(self._drawn.moves.trims):
             is_drawn = number < sizes
@@ -141,7 +142,9 @@ class _Choices:
             self._bought.append((assets, places, np.where(is_drawn, steps, 0)))
 
     def enter(self) -> None:
-        """Buy names that are not held; if no lot of a name fits, another name is drawn."""
+        """Buy names that are not held. If a name's lot does not fit the amount, another
+        name is drawn.
+        """
         buyable = np.flatnonzero(self._day.can_buy).astype(np.int32)
         if not len(buyable):
             return
@@ -167,7 +170,7 @@ class _Choices:
             steps[left[is_bought]] = bought[is_bought]
             left = left[~is_bought]
 
-        # All tries are drawn, used or not, so that later draws do not depend on them.
+        # All tries are drawn, whether used or not, so that later draws do not depend on them.
         self._next += tries
         self._bought.append((assets, np.full(len(self._nav), -1, dtype=np.int64), steps))
 
@@ -190,7 +193,7 @@ class _Choices:
         held: IntArray | int,
         traders: IntArray | None = None,
     ) -> IntArray:
-        """Return the steps to buy for this fraction of NAV, up to the maximum weight; 0 if that is
+        """Return the steps to buy for this fraction of NAV, up to the maximum weight; 0 if they are
         below the minimum order.
         """
         day = self._day
@@ -201,9 +204,7 @@ class _Choices:
         return np.where(steps < day.min_buy[assets], 0, steps)
 
     def _lots(self, assets: AssetArray, amount: float, traders: IntArray | None = None) -> IntArray:
-        """Return the steps worth about a fraction of NAV at the open, rounded to the nearest
-        lot.
-        """
+        """Return the steps worth this fraction of NAV at the open, rounded to the nearest lot."""
         day = self._day
         worth = self._worth if traders is None else self._worth[traders]
         lots = day.lots[assets]
@@ -239,17 +240,17 @@ class _Choices:
 
 
 class _Places:
-    """For each trader, a list of positions to choose from."""
+    """A list of positions for each trader to choose from."""
 
     def __init__(self, listed: npt.NDArray[np.int16], sizes: IntArray) -> None:
-        self.sizes = sizes  #: [P] remaining entries
+        self.sizes = sizes  #: [P] number of remaining entries
         self._listed = listed  #: [S, P]
         self._rows = np.arange(len(listed), dtype=np.int16)[:, None]
         self._columns = np.arange(len(sizes))
 
     @classmethod
     def of(cls, flags: BoolArray) -> _Places:
-        """List the flagged positions in [S, P], in order."""
+        """List the flagged positions of [S, P] `flags` in order."""
         listed = np.zeros(flags.shape, dtype=np.int16)
         rows, columns = np.nonzero(flags)
         index = np.cumsum(flags, axis=0)[rows, columns] - 1
@@ -257,12 +258,12 @@ class _Places:
         return cls(listed, np.count_nonzero(flags, axis=0))
 
     def take(self, chances: FloatArray, is_taken: BoolArray) -> IntArray:
-        """For each flagged trader, remove from the list the entry selected by a chance in 0…1.
-        Return the entries; for other traders they are arbitrary.
+        """For each trader in `is_taken`, remove one entry from the list, selected by a chance in
+        0…1. Return the entries; for other traders, they are arbitrary.
         """
         index = (chances * self.sizes).astype(np.int16)
         taken = self._listed[index, self._columns].astype(np.int64)
-        # Beyond the last row nothing moves up.
+        # An index beyond the last row, for traders that take nothing, moves nothing up.
         begin = np.where(is_taken, index, np.int16(len(self._rows)))
         moves_up = self._rows[:-1] >= begin
         self._listed[:-1] = np.where(moves_up, self._listed[1:], self._listed[:-1])
@@ -270,7 +271,7 @@ class _Places:
         return taken
 
     def where(self, flags: BoolArray) -> _Places:
-        """Return the lists without positions that are not flagged in [S, P]."""
+        """Return the lists without the positions that are not flagged in [S, P] `flags`."""
         rows = self._rows
         is_left = np.take_along_axis(flags, self._listed.astype(np.int64), axis=0)
         is_left &= rows < self.sizes
@@ -282,7 +283,7 @@ class _Places:
 def _stack_arrays(
     arrays: list[npt.NDArray[_Kind]], traders: int, kind: type[_Kind]
 ) -> npt.NDArray[_Kind]:
-    """Return [K, P] of K arrays of one type, also if K is 0."""
+    """Stack K arrays of one type as [K, P], even if K is 0."""
     if not arrays:
         return np.empty((0, traders), dtype=kind)
     return np.stack(arrays)

@@ -1,18 +1,18 @@
 """Compare an episode with random traders that trade on the same dates with the same turnover and
 number of names, but choose the names at random.
 
-A random trader starts with the same cash, and the executor applies the same rules. It trades only
-on days on which the agent had fills:
+A random trader starts with the same cash, and the executor applies the same rules to it. The trader
+trades only on days on which the agent had fills:
 
-* For each name that the agent entered, it enters a name drawn from the tradable members that it
-  does not hold, with the same fraction of NAV.
-* It exits names drawn from its sellable names, until it has the agent's number of names.
-* For each addition and reduction of the agent, it adds to or reduces a name drawn from its
-  holdings, by the same fraction of NAV.
+* For each name that the agent entered, the trader enters a name with the same fraction of NAV. The
+  name is drawn from the tradable members that the trader does not hold.
+* The trader exits names, drawn from its sellable names, until it holds as many names as the agent.
+* For each name to which the agent added or which it reduced, the trader adds to or reduces a name
+  drawn from its own holdings, by the same fraction of NAV.
 
-Amounts are rounded to the nearest lot and limited by the maximum weight; if no lot of a name fits,
-another name is drawn. Only the choice of names is random, so the agent's rank among these paths
-shows how unusual its selection was, given its activity and costs.
+Amounts are rounded to the nearest lot and limited by the maximum weight. If a name's lot does not
+fit the amount, another name is drawn. Only the choice of names is random, so the agent's rank among
+these paths shows how unusual its selection was, given its activity and costs.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from ktdeval.trading.wide_ratios import InexactArraysError, IntArray
 from ktdeval.values.progress_reports import Tell, tell_nobody
 from ktdeval.values.strict_json import JsonValue
 
-_TRIES = 8  #: Names drawn per entry before giving up
+_TRIES = 8  #: maximum number of names drawn per entry
 
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeSettings:
-    """Number of random traders, their seed, and which quantiles of their NAV to keep."""
+    """Number of random traders, seed, and quantile levels of their NAV to keep."""
 
     paths: int = 200
     seed: int = 0
@@ -59,7 +59,7 @@ class EnvelopeSettings:
 
 @dataclass(frozen=True, slots=True)
 class TradingActivity:
-    """Activity in which random traders match the agent: averages over steps."""
+    """Activity in which random traders match the agent, as averages over steps."""
 
     turnover: float  #: annualised two-way turnover, as in `turnover/2` strict
     names: float  #: names held at the close
@@ -68,17 +68,18 @@ class TradingActivity:
 
 @dataclass(frozen=True, slots=True)
 class TraderEnvelope:
-    """Random traders compared with one episode. `agent`, `random`: the agent's activity, and the
-    mean activity of the random traders.
+    """Random traders compared with one episode. `agent` and `random` are the activity of the agent
+    and the mean activity of the random traders.
     """
 
     levels: tuple[float, ...]  #: quantile levels of the bands
-    #: [levels, steps + 1] currency units: NAV of the random traders at each close, starting with
-    #: the initial cash
+    #: [levels, steps + 1] NAV quantiles of the random traders in currency units: the initial cash,
+    #: then at each close
     bands: npt.NDArray[np.float64]
     returns: Series  #: [paths] total return of each random trader
     agent_return: float  #: total return of the agent
-    #: fraction of random traders that the agent beats, with ties counting half; None with `reason`
+    #: fraction of random traders that the agent beats, with ties counting half; None with a
+    #: `reason`
     rank: float | None
     #: one-sided p-value for "no better than chance": (1 + number of random traders with at least
     #: the agent's return) / (1 + paths)
@@ -89,7 +90,7 @@ class TraderEnvelope:
     reason: str | None = None  #: why there is no rank
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the envelope as a JSON object, bands by level."""
+        """Return the envelope as a JSON object with bands by level."""
         fields: dict[str, JsonValue] = {
             "paths": len(self.returns),
             "seed": self.seed,
@@ -108,7 +109,7 @@ class TraderEnvelope:
 
 
 def moves_of(step: StepRecord, held_before: frozenset[str]) -> StepMoves | None:
-    """Return the moves in a step, given the codes held at the previous close; None if nothing was
+    """Return the moves in a step, given the codes held at the previous close. None if nothing was
     filled.
     """
     bought: dict[str, int] = {}
@@ -132,7 +133,7 @@ def moves_of(step: StepRecord, held_before: frozenset[str]) -> StepMoves | None:
 
 
 def envelope_problem(ledger: Ledger) -> str | None:
-    """Return why an episode can't be compared with random traders, or None."""
+    """Return the reason why an episode can't be compared with random traders, or None."""
     for step in ledger.steps:
         if any(position.shares < 0 for position in step.positions):
             return "the agent sold short, and random traders do not"
@@ -150,11 +151,11 @@ def random_envelope(
 ) -> TraderEnvelope:
     """Run random traders over the days of a ledger, on its snapshot and under its rules.
 
-    All traders of a day are executed as arrays. If that is not possible (`arrays_problem`, or
-    amounts too large for exact floats), they are executed one by one, with the same result, and
-    `tell` is called with the reason before each day. `tape`: the snapshot's tape under `config`, if
-    the caller already has it. Raises DataError if the ledger's days are not days of `market`, or
-    there is an `envelope_problem`.
+    All traders are executed at once as arrays, day by day. This is not possible if there is an
+    `arrays_problem` or amounts are too large for exact floats. Traders are then executed one by
+    one, with the same result, and `tell` is called with the reason before each day. `tape`: the
+    snapshot's tape under `config`, if already available. Raises DataError if the ledger's days are
+    not days of `market`, or there is an `envelope_problem`.
     """
     problem = envelope_problem(ledger)
     if problem is not None:
@@ -193,7 +194,7 @@ def random_envelope(
 def _played_days(
     ledger: Ledger, market: MarketSnapshot, tape: MarketTape
 ) -> Iterator[tuple[TradingDay, StepMoves | None]]:
-    """Yield each fill day in a ledger with the agent's moves on it."""
+    """Yield each fill day in a ledger with the agent's moves on that day."""
     held: frozenset[str] = frozenset()
     for step in ledger.steps:
         yield tape.day(market.day_index(step.filled_on)), moves_of(step, held)
@@ -207,22 +208,22 @@ class _DayFigures:
     turnover: FloatArray  #: notional of the fills over NAV at the open
     nav: FloatArray  #: NAV at the close, in minor units
     names: FloatArray  #: number of names held at the close
-    cash_ratio: FloatArray  #: cash over NAV at the close, 0 without NAV
+    cash_ratio: FloatArray  #: cash over NAV at the close; 0 without NAV
 
 
 class _Traders(Protocol):
-    """Random traders that progress through a ledger's days."""
+    """Random traders that go through a ledger's days."""
 
     def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
-        """Settle all traders up to the next day's close. `moves`: None if nobody trades."""
+        """Bring all traders to the close of the next day. `moves`: None if nobody trades."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Played:
-    """Random traders over D days."""
+    """Results of random traders over D days."""
 
     nav: FloatArray  #: [D, P] NAV at the closes, in minor units
-    turnover: float  #: sum over days and traders, like the next fields
+    turnover: float  #: sum over days and traders, like the next two fields
     names: float
     cash_ratio: float
 
@@ -244,9 +245,7 @@ def _play(
 
 
 def _add_in_order(total: float, values: FloatArray) -> float:
-    """Return a total with values added one by one. Pairwise summation would give different last
-    bits.
-    """
+    """Add values to a total one by one. Pairwise summation would give different last bits."""
     return float(np.add.accumulate(np.concatenate([[total], values]))[-1])
 
 
@@ -259,7 +258,7 @@ class _TraderArrays:
         self._accounts = AccountArrays.open(cash, settings.paths)
 
     def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
-        """Bring all traders to the next day's close."""
+        """Bring all traders to the close of the next day."""
         arrays = DayArrays(day)
         accounts = open_accounts(self._accounts, arrays)
         turnover = np.zeros(len(accounts.cash))
@@ -282,7 +281,7 @@ class _TraderArrays:
 
 
 def _shares_of_nav(amounts: IntArray, nav: IntArray) -> FloatArray:
-    """[P] amounts as fractions of NAV, 0 without NAV."""
+    """Return amounts as fractions of NAV: [P]; 0 without NAV."""
     return np.divide(amounts, nav, out=np.zeros(len(nav)), where=nav > 0)
 
 
@@ -295,7 +294,7 @@ class _SingleTraders:
         self._accounts = [Account(cash, {})] * settings.paths
 
     def trade(self, day: TradingDay, moves: StepMoves | None) -> _DayFigures:
-        """Bring all traders to the next day's close."""
+        """Bring all traders to the close of the next day."""
         paths = len(self._accounts)
         turnover, nav, names, cash_ratio = np.zeros((4, paths))
         trader = None
@@ -318,15 +317,15 @@ class _SingleTraders:
 
 
 def _max_draws(moves: StepMoves, config: TradingConfig) -> int:
-    """Return the maximum number of draws that a trader can need on a day."""
-    # A trader's number of names may differ from the agent's, so it may have more names to exit than
-    # the agent had.
+    """Return the maximum number of draws that a trader may need on a day."""
+    # A trader's number of names may differ from the agent's number, so it may have more names to
+    # exit than the agent had.
     exits = config.max_positions + len(moves.entries)
     return _TRIES * len(moves.entries) + exits + len(moves.adds) + len(moves.trims)
 
 
 class _RandomTrader:
-    """One day for random traders executed one by one."""
+    """A day for random traders that are executed one by one."""
 
     def __init__(
         self,
@@ -351,7 +350,7 @@ class _RandomTrader:
 
     def trade(self, path: int, account: Account) -> tuple[Account, float]:
         """Return one trader's account after its fills, and its turnover as a fraction of its NAV.
-        `account`: at the open.
+        `account`: the account at the open.
         """
         nav = nav_minor(account, self.day.open_ticks, self.day.rules.units)
         if nav <= 0:
@@ -395,7 +394,7 @@ class _RandomTrader:
 
         taken = set(held)
         for amount in moves.entries:
-            # All tries are drawn, used or not, so that later draws do not depend on them.
+            # All tries are drawn, whether used or not, so that later draws do not depend on them.
             tries = [next(chance) for _ in range(_TRIES)]
             orders += self._enter(amount, nav, taken, tries)
 
@@ -420,7 +419,7 @@ class _RandomTrader:
         return []
 
     def _buy(self, asset: int, amount: float, nav: int, held: int) -> list[Order]:
-        """Return a buy for this fraction of NAV, up to the maximum weight; no order if it would be
+        """Return a buy for this fraction of NAV, up to the maximum weight. No order if it would be
         below the minimum order.
         """
         terms = self.day.rules.terms[asset]
@@ -434,8 +433,8 @@ class _RandomTrader:
         return [_random_order(asset, "BUY", shares)]
 
     def _lots(self, asset: int, value_minor: float) -> int:
-        """Return the shares worth about `value_minor` at the open, to the nearest lot: rounding
-        down would lose turnover.
+        """Return the shares worth `value_minor` at the open, rounded to the nearest lot, because
+        rounding down would reduce the turnover.
         """
         rules = self.day.rules
         lot = rules.terms[asset].lot
@@ -448,11 +447,11 @@ def _random_order(asset: int, side: Side, shares: int) -> Order:
 
 
 def rank_among(own: float, others: FloatArray) -> tuple[float, float]:
-    """Return the fraction of [n] values that `own` exceeds, with ties counting half, and the
+    """Return the fraction of [n] values that `own` exceeds, with ties counting half, and a
     one-sided p-value: (1 + number of values at least as large) / (1 + n).
     """
     rank = float((others < own).mean() + 0.5 * (others == own).mean())
-    # One is added to both counts, so that a finite sample never gives 0.
+    # One is added to both counts, so that a finite sample never gives a p-value of 0.
     p_value = float((1 + (others >= own).sum()) / (1 + len(others)))
     return rank, p_value
 

@@ -1,5 +1,5 @@
-"""Tear-sheet figures that the metric panel lacks: annual growth, individual drawdowns, rolling
-ratios and monthly returns. Pure functions of levels and daily returns.
+"""Tear-sheet figures that are not in the metric panel: annual growth, individual drawdowns, rolling
+ratios and monthly returns. All are pure functions of levels and daily returns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _LEVEL = 0.95  #: nominal coverage of the bands around rolling figures
 
 
 def cagr(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
-    """Compound annual growth rate of [n + 1] levels: `(nav[-1] / nav[0]) ** (days a year / n) - 1`.
+    """Return the compound annual growth rate of [n + 1] levels, `(nav[-1] / nav[0]) ** (days a year
+    / n) - 1`.
 
     A year is counted in trading days, as in `sharpe`. Undefined if `level_problem` gives a reason,
     or if the rate overflows floating-point numbers.
@@ -51,10 +52,10 @@ def cagr(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
 
 
 def calmar(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
-    """Calmar ratio of [n + 1] levels: `cagr / max_drawdown` over the whole series (Young 1991 takes
-    36 months).
+    """Return the Calmar ratio of [n + 1] levels, `cagr / max_drawdown`, over the whole series.
+    Young (1991) uses 36 months.
 
-    Undefined without a drawdown, or if either figure is undefined.
+    Undefined if there is no drawdown, or if either figure is undefined.
 
     Example:
         calmar(np.array([100.0, 90.0, 99.0]), 2).value  # (0.99 - 1) / 0.1 = -0.1
@@ -70,7 +71,7 @@ def calmar(nav: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
 
 
 def hit_rate(returns: Series) -> MetricValue:
-    """Fraction of days with a gain among days with a non-zero return.
+    """Return the fraction of days with a gain among days with a non-zero return.
 
     Example:
         hit_rate(np.array([0.01, 0.0, -0.01, 0.02])).value  # 2 of 3
@@ -82,7 +83,8 @@ def hit_rate(returns: Series) -> MetricValue:
 
 
 def beta(returns: Series, market_returns: Series) -> MetricValue:
-    """Slope of [n] daily returns on a market's, by least squares with an intercept (`beta_to`).
+    """Return the slope of [n] daily returns on market returns, by least squares with an intercept
+    (`beta_to`).
 
     Example:
         beta(np.array([0.02, -0.02]), np.array([0.01, -0.01])).value  # 2.0
@@ -98,19 +100,21 @@ def beta(returns: Series, market_returns: Series) -> MetricValue:
 
 
 def underwater(levels: Series) -> Series:
-    """[n] declines of [n] levels from their running maximum, as fractions from -1 to 0."""
+    """Return the declines of [n] levels from their running maximum, as fractions from -1
+    to 0: [n].
+    """
     return np.asarray(levels / np.maximum.accumulate(levels) - 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Drawdown:
-    """A fall from a peak and the recovery. Days are indices into the levels; the first level is the
-    base.
+    """A fall from a peak and the recovery. Days are indices into the levels, of which the first is
+    the base.
     """
 
     start: int  #: last day at the peak
     trough: int  #: day of the lowest level
-    end: int | None  #: first day back at the peak; None if the series ends before that
+    end: int | None  #: first day back at the peak level; None if the series ends earlier
     depth: float  #: fall from peak to trough, as a positive fraction of the peak
     days: int  #: trading days from the peak to `end`, or to the last day
 
@@ -118,8 +122,8 @@ class Drawdown:
 def worst_drawdowns(levels: Series, most: int = 5) -> list[Drawdown]:
     """Return the deepest drawdowns of [n] levels, deepest first; ties in chronological order.
 
-    A drawdown begins at the last day at a peak and ends at the first day back at it, so drawdowns do
-    not overlap.
+    A drawdown begins on the last day at a peak and ends on the first day back at the peak level, so
+    drawdowns do not overlap.
 
     Example:
         worst_drawdowns(np.array([100.0, 90.0, 100.0]))  # one: start 0, trough 1, end 2, depth 0.1
@@ -148,10 +152,10 @@ def worst_drawdowns(levels: Series, most: int = 5) -> list[Drawdown]:
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """A figure for each window of days, with its 95 % band. NaN where undefined."""
+    """A figure for each window of days, with its 95 % band; NaN where undefined."""
 
     window: int  #: window length in days
-    values: Series  #: [n], at the last day of each window; NaN on the first `window - 1` days
+    values: Series  #: [n] figure at the last day of each window; NaN on the first `window - 1` days
     low: Series  #: [n]
     high: Series  #: [n]
 
@@ -165,11 +169,11 @@ class Rolling:
 def rolling_sharpe(
     returns: Series, window: int, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
 ) -> Rolling:
-    """Annualised Sharpe ratio (`sharpe`) of the last `window` days, at each of [n] days.
+    """Return the annualised Sharpe ratio (`sharpe`) of the last `window` days, at each of [n] days.
 
-    The band applies to a single window: the ratio ± 1.96 standard errors, `sqrt(error variance /
-    (window - 1))` (Mertens 2002; see `SharpeMoments`). Neighbouring windows share days, so bands of
-    different days are not independent.
+    The band applies to a single window. It is the ratio ± 1.96 standard errors of `sqrt(error
+    variance / (window - 1))` (Mertens 2002; see `SharpeMoments`). Neighbouring windows share days,
+    so bands of different days are not independent.
     """
     rolling = _empty(len(returns), window)
     reach = normal_quantile((1.0 + _LEVEL) / 2.0)
@@ -187,10 +191,11 @@ def rolling_sharpe(
 
 
 def rolling_beta(returns: Series, market_returns: Series, window: int) -> Rolling:
-    """Slope on the market's returns (`beta_to`) over the last `window` days, at each of [n] days.
+    """Return the slope on the market's returns (`beta_to`) over the last `window` days, at each of
+    [n] days.
 
-    The band is the slope's 95 % t interval of least squares in one window: it assumes independent
-    errors of equal variance.
+    The band is the 95 % least-squares t interval for the slope in one window. It assumes
+    independent errors of equal variance.
     """
     rolling = _empty(len(returns), window)
     if window < 3:
@@ -220,21 +225,22 @@ def _empty(days: int, window: int) -> Rolling:
 
 @dataclass(frozen=True, slots=True)
 class MonthReturn:
-    """Compounded return over the days of a month that the series contains."""
+    """Compounded return over those days of a month that are in the series."""
 
     year: int
     month: int  #: 1 to 12
     value: float  #: as a fraction
-    days: int  #: number of daily returns in it
+    days: int  #: number of daily returns in the month
 
 
 def monthly_returns(
     returns: Series, days: Sequence[np.datetime64] | npt.NDArray[np.datetime64]
 ) -> list[MonthReturn]:
-    """Return the compounded returns by calendar month of [n] daily returns at [n] days in order.
+    """Return compounded returns by calendar month, from [n] daily returns on [n] days in
+    chronological order.
 
-    A return belongs to the month of the day that earned it, so the first return of a month starts
-    at the last close of the month before.
+    A return belongs to the month of its day, so a month's first return starts at the last close of
+    the previous month.
 
     Example:
         monthly_returns(np.array([0.1, 0.1]), np.array(["2024-01-31", "2024-02-01"], "M8[D]"))

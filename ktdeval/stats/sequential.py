@@ -1,20 +1,21 @@
-"""Interim looks at a question as its windows arrive, with one error rate over all looks.
+"""Interim looks at a question as its windows arrive, with the type I error controlled over all
+looks.
 
-A spending function fixes in advance how much of alpha may be used up to each information fraction
-(Lan and DeMets 1983, Biometrika 70). Two kinds of boundary follow from it.
+A spending function fixes in advance how much of alpha may be spent up to each information fraction
+(Lan and DeMets 1983, Biometrika 70). There are two kinds of boundary.
 
-`normal_boundaries` is for statistics that are normal with independent increments: critical values
-by numerical integration of the density on the region in which no look has stopped (Armitage,
-McPherson and Rowe 1969, Journal of the Royal Statistical Society A 132). They are used to plan a
-design, and give its power and expected number of windows.
+`normal_boundaries` is for normal statistics with independent increments. Its critical values are
+found by numerical integration of the density over the region in which no look has stopped
+(Armitage, McPherson and Rowe 1969, Journal of the Royal Statistical Society A 132). They are used
+to plan a design, and give its power and expected number of windows.
 
-`sequential_signs` makes the actual decision on windows, of which there are few. Given the sizes of
-the differences, their signs are fair coins if each difference is symmetric about zero. So all sign
-patterns are equally likely, and a look may stop the fraction of patterns that its share of alpha
-allows. This is exact for any sizes, including ties and zeros; alpha left unused because the
-statistic is discrete passes to later looks. With many windows, a subgroup of all patterns is used:
-any subgroup keeps the rate exact, whereas a mere sample would not (Hemerik and Goeman 2018, TEST
-27).
+`sequential_signs` makes the actual decision from the windows, of which there are few. If each
+difference is symmetric about zero, then, given the sizes, the signs are fair coins. So all sign
+patterns are equally likely, and a look may stop as large a fraction of the patterns as its share of
+alpha allows. This is exact for any sizes, including ties and zeros. Alpha left unused because the
+statistic is discrete passes to later looks. With many windows, a subgroup of all patterns is used.
+Any subgroup keeps the error rate exact, whereas a mere sample would not (Hemerik and Goeman 2018,
+TEST 27).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SpendingFunction = Literal["obrien-fleming", "pocock"]
 SignStatistic = Literal["signed-rank", "sign-flip"]
 
 ENUMERATE_UP_TO = 14
-"""Number of windows up to which a design evaluates each of the 2**windows sign patterns."""
+"""Maximum number of windows for which a design evaluates all 2**windows sign patterns."""
 #: maximum number of patterns; with more windows, a subgroup of all patterns is used
 PATTERNS = 1 << ENUMERATE_UP_TO
 
@@ -48,18 +49,18 @@ _MIN_NODES = 48
 _LARGEST_Z = 37.0  # beyond this, normal tail probabilities are 0 in floating point
 _BISECTIONS = 100
 _SLACK = 1e-9  # tolerance for sums of the same numbers in another order
-_SEED = 20_831_983  # seed for choosing the subgroup; any will do, but always the same one
+_SEED = 20_831_983  # seed for choosing the subgroup; any seed works, but it must not change
 
 
 # ---- how much of alpha may be used
 
 
 def alpha_spent(spending: SpendingFunction, alpha: float, fractions: Sequence[float]) -> Vector:
-    """Return the two-sided error [k] that may be spent up to each information fraction.
+    """Return the two-sided error that may be spent up to each information fraction: [k].
 
     Each side spends alpha / 2 by the function of Lan and DeMets (1983), as in `ldbounds`: for
     `obrien-fleming` 2 - 2 Phi(z(1 - alpha / 4) / sqrt(t)), for `pocock` alpha / 2 log(1 + (e - 1)
-    t). Raises ValueError if alpha or a fraction is out of range, or fractions do not increase.
+    t). Raises ValueError if `alpha` or a fraction is out of range, or fractions do not increase.
     """
     shares = _checked_fractions(fractions)
     if not 0 < alpha < 1:
@@ -97,10 +98,12 @@ class NormalBoundaries:
 
 @dataclass(frozen=True, slots=True)
 class _Density:
-    """Density of the sum S of increments if no look has stopped, at quadrature nodes."""
+    """Density of the sum S of increments at quadrature nodes, restricted to the case that no look
+    has stopped.
+    """
 
     nodes: Vector  #: [n] values of S
-    mass: Vector  #: [n] density times weight, so that they sum to the probability of continuing
+    mass: Vector  #: [n] density times quadrature weight; the sum is the probability of continuing
 
 
 _START = _Density(np.zeros(1), np.ones(1))
@@ -109,7 +112,7 @@ _START = _Density(np.zeros(1), np.ones(1))
 def normal_boundaries(
     spending: SpendingFunction, alpha: float, fractions: Sequence[float]
 ) -> NormalBoundaries:
-    """Return the boundaries that spend alpha as a spending function allows; raises the same errors
+    """Return the boundaries that spend alpha as a spending function allows. Raises the same errors
     as `alpha_spent`.
     """
     shares = _checked_fractions(fractions)
@@ -127,8 +130,8 @@ def normal_boundaries(
 
 
 def stopping_probabilities(boundaries: NormalBoundaries, drift: float) -> Table:
-    """Return the probability [k, 2] that each look stops, below and above, if Z over all windows
-    has mean `drift` and variance 1.
+    """Return the probability that each look stops, below and above: [k, 2]. Z over all windows is
+    assumed to have mean `drift` and variance 1.
     """
     density = _START
     before = 0.0
@@ -147,7 +150,7 @@ def stopping_probabilities(boundaries: NormalBoundaries, drift: float) -> Table:
 
 
 def _bound_of(density: _Density, step: float, wanted: float, scale: float) -> float:
-    """Return the bound on S that is exceeded after an increment with the wanted probability, by
+    """Return the bound on S that is exceeded after an increment with the probability `wanted`, by
     bisection.
     """
     low = 0.0
@@ -208,7 +211,7 @@ class Look:
     windows: int  #: number of windows so far
     fraction: float  #: fraction of all planned windows
     may_spend: float  #: two-sided error that may be spent up to this look
-    #: error actually spent up to this look; below `may_spend`, because statistics are discrete
+    #: error actually spent up to this look; at most `may_spend`, because the statistic is discrete
     used: float
     statistic: float  #: sum of signed ranks, or of signed differences
     #: the look stops if |statistic| is at least this; None if no value can stop it
@@ -218,12 +221,16 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class SequentialTest:
-    """Looks up to the first that settles the question, or until the available windows run out."""
+    """Looks up to the first one that settles the question, or as many as the available
+    windows allow.
+    """
 
     looks: tuple[Look, ...]
-    settled_at: int | None  #: number of the look that settled it, from 1; None if none has
+    #: number of the look that settled the question, from 1; None if none has
+    settled_at: int | None
     sign: int  #: sign of the settled difference, 1 or -1; 0 if nothing is settled
-    method: Literal["all", "subgroup"]  #: sign patterns used: all, or a subgroup; both are exact
+    #: sign patterns used: all patterns or a subgroup; both are exact
+    method: Literal["all", "subgroup"]
 
 
 def sequential_signs(
@@ -233,12 +240,12 @@ def sequential_signs(
     alpha: float = 0.05,
     statistic: SignStatistic = "signed-rank",
 ) -> SequentialTest:
-    """Test at planned looks that finite differences [n] are symmetric about zero.
+    """Test at planned looks that [n] finite differences are symmetric about zero.
 
-    `looks`: number of windows at each look; the last is the planned number of windows, and patterns
-    depend on nothing else, so that a look never changes when later windows arrive. More differences
-    than planned are an error, fewer are not: looks without enough windows are not made. Raises
-    ValueError if values are not finite or too many, or if looks do not increase.
+    `looks` is the number of windows at each look; the last entry is the planned number of windows.
+    Patterns depend only on this number, so a look never changes when later windows arrive. There
+    may be fewer differences than planned; looks without enough windows are then not made. Raises
+    ValueError if values are not finite, there are more than planned, or `looks` do not increase.
     """
     values = np.asarray(differences, dtype=np.float64)
     counts = _checked_looks(looks)
@@ -271,8 +278,8 @@ def sequential_signs(
 def looks_that_can_stop(
     looks: Sequence[int], spending: SpendingFunction, alpha: float = 0.05
 ) -> list[bool]:
-    """Return for each look whether it can stop at all. With few windows, even equal signs in all
-    windows may be too likely for the error that a look may spend.
+    """Return, for each look, whether it can stop at all. With few windows, even equal signs in all
+    windows may be more likely than the error that a look may spend.
     """
     counts = _checked_looks(looks)
     rising = np.arange(1.0, counts[-1] + 1.0)  # without ties, as for continuous differences
@@ -299,12 +306,12 @@ def _checked_looks(looks: Sequence[int]) -> tuple[int, ...]:
 
 @cache
 def sign_patterns(windows: int) -> Table:
-    """Return sign patterns [p, windows]; the first is the observed pattern, all +1.
+    """Return sign patterns: [p, windows]. The first is the observed pattern, all +1.
 
-    Up to `ENUMERATE_UP_TO` windows these are all patterns. With more windows they are a subgroup:
-    all patterns of the first windows, with each later sign a fixed product of theirs. Signs are
-    relative to the observed ones, so that the set is the same whichever of its patterns was
-    observed.
+    With up to `ENUMERATE_UP_TO` windows, these are all patterns. With more windows, they are a
+    subgroup: all patterns of the first windows, where each later sign is a fixed product of the
+    first windows' signs. Signs are relative to the observed signs, so the set is the same whichever
+    of its patterns was observed.
     """
     free = min(windows, ENUMERATE_UP_TO)
     numbers = np.arange(1 << free)[:, None]
@@ -321,13 +328,13 @@ def sign_patterns(windows: int) -> Table:
 
 @dataclass
 class _Walk:
-    """All sign patterns on their way through the looks."""
+    """The state of all sign patterns as they pass through the looks."""
 
     patterns: Table  #: [p, planned windows]; row 0 is the observed pattern
-    goes_on: npt.NDArray[np.bool_]  #: [p] whether a pattern has not been stopped by any look
+    goes_on: npt.NDArray[np.bool_]  #: [p] whether no look has stopped the pattern yet
 
     def look(self, values: Vector, total: int, limit: float, statistic: SignStatistic) -> Look:
-        """Make the next look at these windows out of `total`, with cumulative error at most
+        """Make the next look, at these windows out of `total`, with a cumulative error of at most
         `limit`.
         """
         scores = _signed_scores(values, statistic)
@@ -364,7 +371,7 @@ def _boundary_of(sizes: Vector, room: int) -> float | None:
         smallest = float(ordered[-1])
         return smallest if smallest > 0 else None
 
-    # Sizes equal to the first excluded one must be excluded, too.
+    # Sizes equal to the first excluded size must be excluded as well.
     first_out = float(ordered[room])
     above = ordered[:room]
     above = above[above > first_out * (1.0 + _SLACK) + _SLACK * float(ordered[0])]
@@ -372,8 +379,8 @@ def _boundary_of(sizes: Vector, room: int) -> float | None:
 
 
 def _signed_scores(values: Vector, statistic: SignStatistic) -> Vector:
-    """Return each difference's contribution [n] to the statistic: its rank by size, or itself, with
-    the observed sign; 0 for a difference of 0.
+    """Return each difference's contribution to the statistic: [n]. It is the difference's rank by
+    size, or the difference itself, with the observed sign; 0 for a difference of 0.
     """
     level = level_sizes(values)
     if statistic == "sign-flip":

@@ -1,4 +1,4 @@
-"""Return and risk figures of one NAV series: the formulas, independent of where the series comes
+"""Return and risk figures of one NAV series. The formulas do not depend on where the series comes
 from.
 
 Sums use `math.fsum`, which rounds exactly, so a figure depends neither on the order of its terms
@@ -21,7 +21,9 @@ T = TypeVar("T")
 
 
 class Same(Generic[T]):
-    """A cache key equal only to itself. Ledgers and snapshots are too large to hash or compare."""
+    """A cache key that is equal only to itself. Ledgers and snapshots are too large to hash or
+    compare.
+    """
 
     __slots__ = ("value",)
 
@@ -36,8 +38,8 @@ class Same(Generic[T]):
 
 
 def day_rows(market: MarketSnapshot, days: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:
-    """Return the rows of trading days. Raises DataError if any is not a trading day of the
-    snapshot.
+    """Return the rows of trading days. Raises DataError if a day is not a trading day of
+    the snapshot.
     """
     rows: npt.NDArray[np.int64] = np.searchsorted(market.days, days)
     is_day = market.days[np.minimum(rows, len(market.days) - 1)] == days
@@ -47,24 +49,25 @@ def day_rows(market: MarketSnapshot, days: npt.NDArray[np.datetime64]) -> npt.ND
 
 
 class HacMean(NamedTuple):
-    """A mean and its standard error, both in the unit of the series."""
+    """A mean and its standard error, both in the same unit as the series."""
 
     mean: float
     se: float
 
 
 def automatic_lags(n: int) -> int:
-    """Lags of the Bartlett kernel for n observations: `floor(4 * (n / 100)**(2/9))`, at most n - 1
-    (Newey and West 1994).
+    """Return the number of lags of the Bartlett kernel for n observations: `floor(4 * (n /
+    100)**(2/9))`, at most n - 1 (Newey and West 1994).
     """
     return min(int(4 * (n / 100) ** (2 / 9)), max(n - 1, 0))
 
 
 def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
-    """Mean of a series in chronological order and its Newey-West standard error, `sqrt(S) / n *
-    sqrt(n / (n - 1))` with `S = g(0) + 2 * sum over l of (1 - l/(lags+1)) * g(l)`, `g(l) = sum of
-    e[t]*e[t-l]`; equal to statsmodels' HAC with `use_correction=True` except for the last bits,
-    which cards record. Raises ValueError unless there are two finite values and lags within 0…n-1.
+    """Return the mean of a series in chronological order, and its Newey-West standard error,
+    `sqrt(S) / n * sqrt(n / (n - 1))` with `S = g(0) + 2 * sum over l of (1 - l/(lags+1)) * g(l)`,
+    `g(l) = sum of e[t]*e[t-l]`. This equals the HAC error of statsmodels with
+    `use_correction=True`, except for the last bits, which cards record. Raises ValueError unless
+    there are at least two values, all finite, and `lags` is within 0…n-1.
     """
     series = np.asarray(values, dtype=np.float64)
     n = series.size
@@ -81,26 +84,27 @@ def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
     for lag in range(1, used + 1):
         total += 2.0 * (1.0 - lag / (used + 1)) * float(errors[lag:] @ errors[:-lag])
 
-    # The Bartlett kernel can't yield a negative variance except through rounding.
+    # Except for rounding, the Bartlett kernel can't yield a negative variance.
     return HacMean(mean, math.sqrt(max(total, 0.0) / (n * (n - 1))))
 
 
 Series = npt.NDArray[np.float64]
-#: Trading days per year for A-shares, following KTD-Fin Appendix G; other venues have their own
+#: trading days per year for A-shares, following KTD-Fin Appendix G; other venues have their own
+#: number
 TRADING_DAYS = 252
-#: A standard deviation below this is floating-point rounding. Returns of a NAV have a coarser
-#: resolution, `Ledger.return_resolution`: a cent in a NAV of 1,000,000 is 1e-8 of it
+#: A standard deviation below this is floating-point rounding. NAV returns have a coarser
+#: resolution, `Ledger.return_resolution`: a cent in a NAV of 1,000,000 is 1e-8 of it.
 NO_VARIANCE = 1e-12
 
 
 def mean(values: Iterable[float]) -> float:
-    """Arithmetic mean of at least one number, exactly rounded before the division."""
+    """Return the arithmetic mean of at least one number, from an exactly rounded sum."""
     terms = _floats(values)
     return math.fsum(terms) / len(terms)
 
 
 def standard_deviation(values: Iterable[float]) -> float:
-    """Sample standard deviation (ddof 1) of at least two numbers."""
+    """Return the sample standard deviation (ddof 1) of at least two numbers."""
     terms = _floats(values)
     centre = math.fsum(terms) / len(terms)
     return math.sqrt(
@@ -117,7 +121,7 @@ def _floats(values: Iterable[float]) -> list[float]:
 
 
 def make_value(value: float, n: int) -> MetricValue:
-    """Return a metric value; -0.0 becomes 0.0, so that equal values have equal text."""
+    """Return a metric value. -0.0 becomes 0.0, so that equal values have equal text."""
     return MetricValue(float(value) + 0.0, n)
 
 
@@ -127,13 +131,13 @@ def make_undefined(reason: str, n: int) -> MetricValue:
 
 
 def simple_returns(levels: Series) -> Series:
-    """[n - 1] simple returns of [n] positive levels."""
+    """Return the simple returns of [n] positive levels: [n - 1]."""
     return np.asarray(levels[1:] / levels[:-1] - 1.0)
 
 
 def total_return(nav: Series) -> MetricValue:
-    """Geometric return `nav[-1] / nav[0] - 1` of [n + 1] levels; undefined if `level_problem` gives
-    a reason.
+    """Return the geometric return of [n + 1] levels, `nav[-1] / nav[0] - 1`. Undefined if
+    `level_problem` gives a reason.
     """
     problem = level_problem(nav)
     # KTD-Fin Appendix G: geometric return from end-of-day NAV
@@ -145,8 +149,8 @@ def total_return(nav: Series) -> MetricValue:
 
 
 def max_drawdown(nav: Series) -> MetricValue:
-    """Maximum decline from a running peak, as a positive fraction of the peak: `max(1 - nav /
-    cummax(nav))`; the initial level is a peak, too.
+    """Return the maximum decline from a running peak, `max(1 - nav / cummax(nav))`, as a positive
+    fraction of the peak. The initial level counts as a peak.
     """
     problem = level_problem(nav)
     if problem:
@@ -156,8 +160,8 @@ def max_drawdown(nav: Series) -> MetricValue:
 
 
 def has_no_variance(spread: float, resolution: float = NO_VARIANCE) -> bool:
-    """Return whether a standard deviation is only rounding error, i.e. below the resolution of the
-    numbers from which it was computed.
+    """Return whether a standard deviation is only rounding error, that is, below the resolution of
+    the numbers from which it was computed.
     """
     return spread < max(resolution, NO_VARIANCE)
 
@@ -165,8 +169,8 @@ def has_no_variance(spread: float, resolution: float = NO_VARIANCE) -> bool:
 def sharpe(
     returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
 ) -> MetricValue:
-    """Annualised Sharpe ratio of [n] simple daily returns, risk-free rate 0: `mean(r) / std(r,
-    ddof=1) * sqrt(days a year)`.
+    """Return the annualised Sharpe ratio of [n] simple daily returns for a risk-free rate of 0:
+    `mean(r) / std(r, ddof=1) * sqrt(days a year)`.
 
     Undefined if the standard deviation is below `resolution`, the resolution of the returns
     (`Ledger.return_resolution`).
@@ -175,8 +179,8 @@ def sharpe(
 
 
 def volatility(returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
-    """Annualised standard deviation of [n] simple daily returns, `std(r, ddof=1) * sqrt(days a
-    year)`, as a fraction per year.
+    """Return the annualised standard deviation of [n] simple daily returns, `std(r, ddof=1) *
+    sqrt(days a year)`, as a fraction per year.
     """
     n = len(returns)
     if n < 2:
@@ -187,9 +191,9 @@ def volatility(returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
 def sortino(
     returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
 ) -> MetricValue:
-    """Annualised Sortino ratio of [n] simple daily returns, target 0: `mean(r) / d * sqrt(days a
-    year)`, with the downside deviation `d = sqrt(sum(min(r, 0)**2) / n)` over all n days, not only
-    those with a loss (Sortino and Price 1994).
+    """Return the annualised Sortino ratio of [n] simple daily returns for a target of 0: `mean(r) /
+    d * sqrt(days a year)`. The downside deviation `d = sqrt(sum(min(r, 0)**2) / n)` is over all n
+    days, not only those with a loss (Sortino and Price 1994).
 
     Undefined if no day has a loss, or `d` is below `resolution`, the resolution of the returns
     (`Ledger.return_resolution`).
@@ -212,11 +216,11 @@ def information_ratio(
     days_a_year: int = TRADING_DAYS,
     resolution: float = NO_VARIANCE,
 ) -> MetricValue:
-    """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(days a year)` of the daily
-    excess returns `e = r - b`.
+    """Return the annualised information ratio `mean(e) / std(e, ddof=1) * sqrt(days a year)`, where
+    `e = r - b` are the daily excess returns.
 
-    Undefined if the standard deviation of `e`, or of `r`, is below `resolution`, the resolution of
-    the returns: if returns do not vary, the ratio would describe only the benchmark.
+    Undefined if the standard deviation of `e` or of `r` is below `resolution`, the resolution of
+    the returns. If `r` does not vary, the ratio would describe only the benchmark.
     """
     if len(returns) > 1 and has_no_variance(standard_deviation(returns), resolution):
         return make_undefined("returns have no variance", len(returns))
@@ -241,8 +245,8 @@ def _annualised_ratio(
 
 
 def level_problem(levels: Series) -> str | None:
-    """Return why a series of levels has no returns (fewer than two levels, a missing or a
-    non-positive level), or None.
+    """Return the reason why a series of levels has no returns, or None. It may have fewer than two
+    levels, or a missing or non-positive level.
     """
     if len(levels) < 2:
         return "no steps"
@@ -255,8 +259,8 @@ def level_problem(levels: Series) -> str | None:
 
 
 def beta_to(market: Series, returns: Series) -> float | None:
-    """Slope of [n] returns on a market's returns, by least squares with an intercept; None if the
-    market does not vary.
+    """Return the slope of [n] returns on a market's returns, by least squares with an intercept.
+    None if the market does not vary.
     """
     deviations = market - mean(market)
     variance = math.fsum(deviations * deviations)
@@ -268,10 +272,10 @@ def beta_to(market: Series, returns: Series) -> float | None:
 def least_squares(
     x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], ridge: float = 0.0
 ) -> npt.NDArray[np.float64]:
-    """[K] coefficients `argmin |y - x b|^2 + ridge n |b|^2` of [n, K] observations, without an
-    intercept: ordinary least squares, or ridge regression (Hoerl and Kennard 1970) with the penalty
-    scaled by the number of observations. For linearly dependent columns it is the minimum-norm
-    solution.
+    """Return the coefficients `argmin |y - x b|^2 + ridge n |b|^2` for [n, K] observations, without
+    an intercept: [K]. This is ordinary least squares, or ridge regression (Hoerl and Kennard 1970)
+    with a penalty scaled by the number of observations. If columns are linearly dependent, it is
+    the minimum-norm solution.
     """
     if not ridge:
         return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], dtype=np.float64)

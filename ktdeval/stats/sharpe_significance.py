@@ -1,8 +1,8 @@
-"""Skill or luck: probabilistic and deflated Sharpe ratio, and minimum track record length.
+"""Skill or luck: probabilistic Sharpe ratio, deflated Sharpe ratio and minimum track record length.
 
 Bailey and López de Prado, *The Sharpe Ratio Efficient Frontier* (2012) and *The Deflated Sharpe
 Ratio* (2014); with autocorrelation, López de Prado, Lipton and Zoonekynd, *How to Use the Sharpe
-Ratio* (2025). Sharpe ratios here are daily, mean over standard deviation, not annualised. Skewness
+Ratio* (2025). Sharpe ratios here are daily (mean over standard deviation), not annualised. Skewness
 and kurtosis are sample moments (third and fourth standardised moments about the mean; 0 and 3 for a
 normal distribution).
 """
@@ -28,7 +28,7 @@ from ktdeval.stats.series import (
 from ktdeval.trading.ledger import Ledger
 
 EULER_GAMMA = 0.5772156649015329
-CONFIDENCE = 0.95  #: Confidence level of the minimum track record length
+CONFIDENCE = 0.95  #: confidence level of the minimum track record length
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,15 @@ class SharpeMoments:
     sharpe: float  #: daily Sharpe ratio
     skew: float = 0.0  #: third standardised moment
     kurtosis: float = 3.0  #: fourth standardised moment (3 for a normal distribution)
-    autocorrelation: float = 0.0  #: rho, if returns follow an AR(1), between -1 and 1
+    #: AR(1) coefficient rho, between -1 and 1, if returns follow an AR(1) process
+    autocorrelation: float = 0.0
 
     @property
     def error_variance(self) -> float:
         """Variance of sqrt(days - 1) times the estimate, `a - b * skew * SR + c * (kurtosis - 1) /
-        4 * SR^2`; never below 0 without autocorrelation, where a, b and c are 1.
+        4 * SR^2`. Without autocorrelation, a, b and c are 1, and the variance is never below 0.
         """
-        # Long-run (co)variances of an AR(1) x and its square, each relative to independent days:
+        # Long-run (co)variances of an AR(1) process x and its square, relative to independent days:
         # of x, of x with x^2, and of x^2. López de Prado, Lipton and Zoonekynd 2025.
         rho = self.autocorrelation
         of_mean = (1.0 + rho) / (1.0 - rho)
@@ -58,8 +59,8 @@ class SharpeMoments:
 
 
 def shape_of(returns: Series) -> SharpeMoments:
-    """Sharpe ratio (standard deviation with ddof 1, as in the panel) and moments of at least two
-    returns that vary.
+    """Return the Sharpe ratio (standard deviation with ddof 1, as in the panel) and the moments of
+    at least two returns that vary.
     """
     scores = returns - math.fsum(returns) / len(returns)
     variance = float(np.mean(scores**2))
@@ -72,8 +73,8 @@ def shape_of(returns: Series) -> SharpeMoments:
 
 
 def probabilistic_sharpe(shape: SharpeMoments, benchmark: float = 0.0) -> float:
-    """PSR: probability that the true ratio exceeds `benchmark`, `Phi((SR - SR*) * sqrt(days - 1) /
-    sqrt(error variance))`.
+    """Return the probabilistic Sharpe ratio (PSR), the probability that the true ratio exceeds
+    `benchmark`: `Phi((SR - SR*) * sqrt(days - 1) / sqrt(error variance))`.
     """
     spread = math.sqrt(max(shape.error_variance, 0.0))
     if not spread:
@@ -85,9 +86,9 @@ def probabilistic_sharpe(shape: SharpeMoments, benchmark: float = 0.0) -> float:
 def minimum_track_record(
     shape: SharpeMoments, benchmark: float = 0.0, confidence: float = CONFIDENCE
 ) -> float | None:
-    """MinTRL: number of days after which such a ratio would exceed `benchmark` with this
-    `confidence`, `1 + error variance * (z / (SR - SR*))^2`. None if it does not exceed the
-    benchmark by more than rounding.
+    """Return the minimum track record length (MinTRL), the number of days after which this ratio
+    would exceed `benchmark` with this `confidence`: `1 + error variance * (z / (SR - SR*))^2`. None
+    if the ratio does not exceed the benchmark by more than rounding.
     """
     if shape.sharpe - benchmark < NO_VARIANCE:
         return None
@@ -98,9 +99,9 @@ def minimum_track_record(
 
 
 def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
-    """Sharpe ratio expected of the best among `trials` worthless trials: `sqrt(V) * ((1 - gamma) *
-    Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`, with V the variance of their daily ratios; 0
-    for a single trial.
+    """Return the expected Sharpe ratio of the best among `trials` trials without skill: `sqrt(V) *
+    ((1 - gamma) * Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`, where V is the variance of their
+    daily ratios. 0 for a single trial.
     """
     if trials < 2:
         return 0.0
@@ -116,10 +117,10 @@ def deflated_sharpe_ratio(
     trials: int | None = None,
     resolution: float = NO_VARIANCE,
 ) -> MetricValue:
-    """Return the deflated Sharpe ratio of [n] daily returns among several trials.
+    """Return the deflated Sharpe ratio of [n] daily returns, given multiple trials.
 
-    `trial_sharpes`: daily Sharpe ratios of the trials, including this one. `trials`: number of
-    trials, if some ratios are unknown. `detail` has `trials`, `sharpe_variance` and
+    `trial_sharpes`: daily Sharpe ratios of the trials, including this trial. `trials`: number of
+    trials, if some of their ratios are unknown. `detail` has `trials`, `sharpe_variance` and
     `expected_best`, the ratio to beat. Undefined if the returns vary by less than their
     `resolution`.
     """
@@ -140,7 +141,9 @@ def deflated_sharpe_ratio(
 
 
 def sharpe_shape(ledger: Ledger) -> SharpeMoments | None:
-    """Return Sharpe ratio and moments of an episode's daily returns; None if they are undefined."""
+    """Return the Sharpe ratio and the moments of an episode's daily returns; None if they are
+    undefined.
+    """
     if _ledger_problem(ledger):
         return None
     return shape_of(ledger.returns)
@@ -176,7 +179,7 @@ def min_track_record(ledger: Ledger) -> float | str:
 
 
 def _ledger_problem(ledger: Ledger) -> str | None:
-    """Return why an episode's NAV has no Sharpe ratio with a standard error, or None."""
+    """Return the reason why an episode's NAV has no Sharpe ratio with a standard error, or None."""
     return level_problem(ledger.nav) or _series_problem(ledger.returns, ledger.return_resolution)
 
 

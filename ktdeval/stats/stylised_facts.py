@@ -1,12 +1,12 @@
 """Stylised facts of a market of daily bars, compared with their ranges in real markets.
 
-The facts are those of Cont (2001), with breadth, gaps, momentum and reversal added.
-`stylised_facts.csv` defines each one, `fact_ranges.csv` has the ranges with their sources.
+The facts are those of Cont (2001), plus breadth, gaps, momentum and reversal. `stylised_facts.csv`
+defines each fact, and `fact_ranges.csv` has the ranges with their sources.
 
-A fact based on days is a function of sums over days. A resample of days gives each day a weight
-(how often it was drawn), so all resamples of a sum are one product of matrices. Days are resampled
-by the stationary block bootstrap, with block lengths chosen for the market's absolute return; a
-pair of days at a lag is one observation, on its first day.
+A fact based on days is a function of sums over days. A resample gives each day a weight (how often
+the day was drawn), so a single matrix product computes all resamples of a sum. Days are resampled
+by the stationary block bootstrap, with block lengths chosen for the market's absolute return. A
+pair of days at a lag is one observation, assigned to its first day.
 """
 
 from __future__ import annotations
@@ -33,37 +33,42 @@ from ktdeval.values.seeds import derive_seed
 
 Verdict = Literal["inside", "outside", "unclear", "undefined"]
 
-DRAWS = 399  #: Number of resamples; with 399 the 2.5 % and 97.5 % points are order statistics
-LEVEL = 0.95  #: Nominal coverage of the intervals
-MIN_RETURNS = 100  #: Minimum returns, or pairs of returns, for an asset to count
-MIN_ASSETS = 10  #: Minimum assets for a cross-sectional figure
-MIN_ASSETS_OF_TENTHS = 20  #: Minimum assets for deciles: two in each
-SHORT_DAYS = 500  #: A sample with fewer days is also compared with real samples of fewer days
-MIN_MONTHS = 12  #: Minimum months for momentum and reversal
-TAIL_SHARE = 0.05  #: Fraction of absolute returns used by Hill's estimate
-LEVERAGE_DAYS = 5  #: Days after a return whose mean absolute return the leverage effect uses
-NEARLY_ALL = 0.9  #: Minimum fraction of days with a return for an asset to enter correlations
-_SEED_DIGITS = 9  # digits of the monthly figures that seed the draws for their interval
-_ITERATIONS = 12  # iterations of the power method, from the sample's eigenvector
+DRAWS = 399  #: number of resamples; with 399, the 2.5 % and 97.5 % points are order statistics
+LEVEL = 0.95  #: nominal coverage of the intervals
+MIN_RETURNS = 100  #: minimum returns, or pairs of returns, for an asset to be included
+MIN_ASSETS = 10  #: minimum assets for a cross-sectional figure
+MIN_ASSETS_OF_TENTHS = 20  #: minimum assets for deciles: two in each
+#: a sample with fewer days is also compared with real samples of similarly few days
+SHORT_DAYS = 500
+MIN_MONTHS = 12  #: minimum months for momentum and reversal
+TAIL_SHARE = 0.05  #: fraction of absolute returns that Hill's estimate uses
+#: number of days after a return over which the leverage effect averages absolute returns
+LEVERAGE_DAYS = 5
+#: minimum fraction of days with a return for an asset to be included in correlations
+NEARLY_ALL = 0.9
+_SEED_DIGITS = 9  # digits to which the monthly figures that seed their interval's draws are rounded
+_ITERATIONS = 12  # iterations of the power method, starting from the sample's eigenvector
 
 _FACTS = csv_rows(Path(__file__).with_name("stylised_facts.csv"))
 
 
 @dataclass(frozen=True, slots=True)
 class DailyPanel:
-    """Daily bars of one kind of asset, [T, N] on its own sessions; NaN on days without a bar."""
+    """Daily bars of one kind of asset, [T, N] over the assets' own sessions; NaN on days without a
+    bar.
+    """
 
-    kind: str  #: stock, crypto …
+    kind: str  #: `stock`, `crypto` …
     open: FloatArray  #: adjusted for splits and dividends, like `close`
     close: FloatArray
     turnover: FloatArray  #: traded value
     days_a_year: int = 252
-    calendar: str = ""  #: calendar of its sessions, if assets of this kind have several calendars
+    calendar: str = ""  #: calendar of the sessions, if assets of this kind have several calendars
 
 
 @dataclass(frozen=True, slots=True)
 class StylisedFact:
-    """One fact about a market, and whether its figure lies in the range of real markets."""
+    """One fact about a market, and whether its figure is within the range of real markets."""
 
     fact: str
     kind: str
@@ -93,7 +98,7 @@ class _Measured:
 
 
 def panels_of(market: MarketSnapshot) -> tuple[DailyPanel, ...]:
-    """Return the panels of a market, one per kind of asset and calendar, on its trading days."""
+    """Return the panels of a market on its trading days, one per kind of asset and calendar."""
     columns: dict[tuple[str, str], list[int]] = {}
     for column, pair in enumerate(zip(market.kinds, market.calendars, strict=True)):
         columns.setdefault(pair, []).append(column)
@@ -116,10 +121,10 @@ def panels_of(market: MarketSnapshot) -> tuple[DailyPanel, ...]:
     return tuple(panels)
 
 
-# Division warnings are off: anything without a value or variance is NaN, and is reported as such.
+# Division warnings are off: figures without a value or variance are NaN, and are reported as such.
 @np.errstate(divide="ignore", invalid="ignore")
 def stylised_facts(panel: DailyPanel) -> tuple[StylisedFact, ...]:
-    """Return all facts of a panel in the order of `stylised_facts.csv`. Equal panels give equal
+    """Return all facts about a panel, in the order of `stylised_facts.csv`. Equal panels give equal
     facts. Raises DataError if a price is not positive.
     """
     if (panel.close <= 0).any() or (panel.open <= 0).any():
@@ -184,8 +189,8 @@ def _judge_fact(
 
 
 def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
-    """Return the ranges for comparison with a sample of `days` days: autocorrelations over few days
-    vary widely, and are too low on average.
+    """Return the ranges for comparison with a sample of `days` days. Short samples have their own
+    ranges, because autocorrelations over few days vary widely and are too low on average.
     """
     of_fact = (one for one in RANGES if (one.fact, one.kind) == (fact, kind))
     return [one for one in of_fact if one.most_days is None or days < one.most_days]
@@ -194,8 +199,8 @@ def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
 def _verdict(
     value: float, interval: Interval, low: float, high: float
 ) -> tuple[Verdict, str | None]:
-    """Return the verdict on a figure and its reason. A figure is outside the range only if its
-    entire interval is.
+    """Return the verdict on a figure, and the reason for it. A figure is outside the range only if
+    its entire interval is.
     """
     if low <= value <= high:
         return "inside", None
@@ -218,14 +223,14 @@ class _Sample:
         counts = known.sum(axis=1)
         market = np.full(len(sums), np.nan)
         np.divide(sums, counts, out=market, where=counts > 0)
-        #: [T, 1] equal-weight mean of the assets
+        #: [T, 1] equal-weight mean return of the assets
         self.market: FloatArray = market[:, None]
         self._weights: FloatArray | None = None
         self.block = 0.0
 
     @property
     def weights(self) -> FloatArray:
-        """[1 + draws, T] how often each day is in the sample (once) and in each resample."""
+        """How often each day is in the sample (once) and in each resample: [1 + draws, T]."""
         if self._weights is None:
             self._weights = self._draw()
         return self._weights
@@ -248,8 +253,8 @@ class _Sample:
         return np.vstack([np.ones(days), counts])
 
     def make_figure(self, figures: FloatArray, assets: int) -> _Measured:
-        """Return a figure of the sample, the first of [1 + draws], with its percentile interval.
-        Raises _UndefinedError if it is NaN.
+        """Return a sample's figure with its percentile interval. `figures`: figure of the sample,
+        then of each resample, [1 + draws]. Raises _UndefinedError if the sample's figure is NaN.
         """
         days = len(self.returns)
         value = float(figures[0])
@@ -264,7 +269,8 @@ class _Sample:
 
         tail = (1 - LEVEL) / 2
         quantiles = np.quantile(drawn, [tail, 0.5, 1 - tail], method="weibull")
-        # Resamples have fewer distinct days, so their kurtosis is lower: only their spread is used.
+        # Resamples have fewer distinct days, so their kurtosis is lower. Therefore only their
+        # spread is used.
         low, high = (value + quantiles[[0, 2]] - quantiles[1]).tolist()
         method = "stationary bootstrap, percentiles centred on the figure"
         interval = Interval(low, high, LEVEL, method, days, self.block, len(drawn))
@@ -272,8 +278,8 @@ class _Sample:
         return _Measured(value, interval, days, assets)
 
     def median(self, figures: FloatArray) -> _Measured:
-        """Return the median over assets of [1 + draws, n] figures; assets without a figure in the
-        sample do not count. Raises _UndefinedError if no asset has one.
+        """Return the median over assets. `figures`: [1 + draws, n]; assets without a figure in the
+        sample are ignored. Raises _UndefinedError if no asset has a figure.
         """
         known = np.isfinite(figures[0])
         if not known.any():
@@ -286,7 +292,7 @@ class _Sample:
 
 def _centre_values(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return which of [T, n] values are known (1, else 0), the values minus their column mean (0
-    where unknown), and the means [n]. Columns with fewer than `MIN_RETURNS` values are NaN.
+    where unknown), and the column means, [n]. Columns with fewer than `MIN_RETURNS` values are NaN.
     """
     known = np.isfinite(values)
     counts = known.sum(axis=0)
@@ -298,8 +304,8 @@ def _centre_values(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def _variances(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """[D, n] variances (ddof 0) of the columns of [T, n] values under [D, T] weights; NaN if only
-    rounding.
+    """Return variances (ddof 0) of the columns of [T, n] values under [D, T] weights: [D, n]. NaN
+    if a variance is only rounding.
     """
     known, centred, _ = _centre_values(values)
     total = weights @ known
@@ -307,14 +313,14 @@ def _variances(weights: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _find_variances(mean: FloatArray, square: FloatArray) -> FloatArray:
-    """Return variances from means and mean squares; NaN if only rounding."""
+    """Return variances from means and mean squares; NaN if a variance is only rounding."""
     variances = square - mean**2
     return np.asarray(np.where(variances > NO_VARIANCE**2, variances, np.nan))
 
 
 def _correlations(weights: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return the [D, n] correlations between columns of two [T, n] grids under [D, T] weights, over
-    the days known in both; with equal weights, the same as `pandas.Series.corr`.
+    """Return the correlations between the columns of two [T, n] grids under [D, T] weights, over
+    the days known in both: [D, n]. With equal weights, they equal `pandas.Series.corr`.
     """
     both = np.isfinite(first) & np.isfinite(second)
     known, one, _ = _centre_values(np.where(both, first, np.nan))
@@ -348,16 +354,17 @@ def _tail_index(sample: _Sample) -> _Measured:
 
 
 def _hill(weights: FloatArray, sizes: FloatArray) -> FloatArray:
-    """[D] Hill's estimates of the tail index of [T] absolute returns under [D, T] weights: `1 /
-    mean(log(x[i] / x[k + 1]))` over the k largest, with k the integer part of `TAIL_SHARE` times
-    their number.
+    """Return Hill's estimates of the tail index of [T] absolute returns under [D, T] weights: [D].
+    The estimate is `1 / mean(log(x[i] / x[k + 1]))` over the k largest returns, where k is the
+    integer part of `TAIL_SHARE` times the number of returns.
     """
     known = np.flatnonzero(sizes > 0)
     if len(known) < MIN_RETURNS:
         return np.full(len(weights), np.nan)
 
     counts = np.floor(TAIL_SHARE * weights[:, known].sum(axis=1))
-    # A resample's largest days are among four times as many of the sample's largest.
+    # A resample's largest days are among the sample's largest days, if four times as many are
+    # taken.
     most = math.ceil(4 * TAIL_SHARE * len(known))
     order = known[np.argsort(-sizes[known], kind="stable")][:most]
     logs = np.log(sizes[order])
@@ -375,8 +382,8 @@ def _hill(weights: FloatArray, sizes: FloatArray) -> FloatArray:
 def _autocorrelation(
     sample: _Sample, *, lag: int, of_sizes: bool = False, of_market: bool = False
 ) -> _Measured:
-    """Autocorrelation of returns or of their sizes (absolute returns), for assets or for the
-    market.
+    """Return the autocorrelation of returns or of their sizes (absolute returns), for assets or for
+    the market.
     """
     series = sample.market if of_market else sample.returns
     if of_sizes:
@@ -386,7 +393,9 @@ def _autocorrelation(
 
 
 def _correlate_lagged(sample: _Sample, first: FloatArray, later: FloatArray) -> _Measured:
-    """Return the median correlation of two [t, n] grids whose rows are the first t days."""
+    """Return the median correlation between two [t, n] grids whose rows refer to the first
+    t days.
+    """
     return sample.median(_correlations(sample.weights[:, : len(first)], first, later))
 
 
@@ -426,8 +435,8 @@ def _volume_volatility(sample: _Sample) -> _Measured:
 
 
 def _standardisable(sample: _Sample) -> FloatArray:
-    """[T, n] returns of the assets with nearly all days. Raises _UndefinedError if there are too
-    few.
+    """Return the returns of assets that have a return on nearly all days: [T, n]. Raises
+    _UndefinedError if there are too few such assets.
     """
     returns = sample.returns
     counts = np.isfinite(returns).sum(axis=0)
@@ -445,9 +454,9 @@ def _standardisable(sample: _Sample) -> FloatArray:
 def _standardised_product(
     weights: FloatArray, returns: FloatArray, vectors: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return each resample's correlation matrix times its vector in `vectors` [D, n], and the
-    variance of the standardised returns' sum along it, [D]. A missing return is replaced by the
-    asset's mean.
+    """Return each resample's correlation matrix times the resample's vector in `vectors`, [D, n],
+    and the variance of the standardised returns weighted by this vector and summed, [D]. A missing
+    return is replaced by the asset's mean.
     """
     _, centred, _ = _centre_values(returns)
     total = weights.sum(axis=1, keepdims=True)
@@ -462,8 +471,8 @@ def _standardised_product(
 
 
 def _correlation(sample: _Sample) -> _Measured:
-    """Return the average correlation: the variance of the sum of standardised returns is the sum of
-    all correlations.
+    """Return the average correlation. It follows from the variance of the sum of standardised
+    returns, which is the sum of all correlations.
     """
     weights = sample.weights
     returns = _standardisable(sample)
@@ -473,8 +482,8 @@ def _correlation(sample: _Sample) -> _Measured:
 
 
 def _first_eigenvalue(sample: _Sample) -> _Measured:
-    """Return the first eigenvalue by the power method, starting from the sample's eigenvector,
-    which is close to every resample's.
+    """Return the largest eigenvalue by the power method. It starts from the sample's eigenvector,
+    which is close to every resample's eigenvector.
     """
     weights = sample.weights
     returns = _standardisable(sample)
@@ -492,8 +501,8 @@ def _first_eigenvalue(sample: _Sample) -> _Measured:
 
 
 def _advancing(sample: _Sample) -> FloatArray:
-    """[T, 1] fraction of assets that rose among assets that moved. Raises _UndefinedError if the
-    market has too few assets.
+    """Return the fraction of rising assets among assets that moved: [T, 1]. Raises _UndefinedError
+    if the market has too few assets.
     """
     returns = sample.returns
     if returns.shape[1] < MIN_ASSETS:
@@ -519,9 +528,9 @@ def _breadth_spread(sample: _Sample) -> _Measured:
 
 
 def _months_after(sample: _Sample, *, months: int, of_tenths: bool) -> _Measured:
-    """Rank correlation, or decile difference in percent, between a past return and the next month's
-    return, averaged over non-overlapping months. `months`: 12 looks back a year and skips the last
-    month, 1 looks back a month.
+    """Return the rank correlation, or the difference between deciles in percent, between a past
+    return and the next month's return, averaged over non-overlapping months. With `months` = 12,
+    the past return is over a year without the last month; with 1, it is over a month.
     """
     month = round(sample.panel.days_a_year / 12)
     skipped = month if months > 1 else 0

@@ -54,7 +54,7 @@ Scheme = Literal["strict", "paper", "coarse", "fine"]
 """
 
 MINIMUM: Mapping[Scheme, int] = {"strict": 5, "coarse": 15, "fine": 1}
-"""Minimum number of names in a day's regression for an industry to have a return of its own."""
+"""Minimum number of names in a day's regression for an industry to have its own return."""
 OTHER = "other"
 _UNKNOWN = "unknown"
 

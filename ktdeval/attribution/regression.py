@@ -22,8 +22,8 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 
 RANK_TOLERANCE = 1e-9
-"""Minimum share of a column that the preceding columns must leave unexplained (a variance inflation
-of 10^9).
+"""Minimum fraction of a column that the preceding columns must leave unexplained; it corresponds to
+a variance inflation factor of 10^9.
 """
 _REFINE_BELOW = 1e-2
 #: days whose columns are weighted at a time, so that the product is still in the cache when it is

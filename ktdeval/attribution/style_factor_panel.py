@@ -45,8 +45,8 @@ FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
 _BLOCK = 256
 _BLOCK_ASSETS = 320
 _CANCELLATION = 1e-3
-"""Share of the raw second moment below which a central moment is left to the kernel. Above it,
-one-pass sums keep thirteen digits.
+"""Fraction of the raw second moment below which the kernel computes a central moment. Above this
+fraction, one-pass sums keep thirteen digits.
 """
 _GATHERED = 1024  #: maximum number of windows passed to the kernel at a time
 
@@ -431,4 +431,4 @@ _BATCHED: tuple[Callable[[_DayBlock], FloatArray], ...] = (
     _year_high,
     _amount_variation,
 )
-"""Functions for `FACTORS`, in the same order."""
+"""Batched kernels of `FACTORS`, in the same order."""

@@ -140,8 +140,8 @@ Part = Literal["open", "high", "low", "close"]  #: which of a bar's four prices
 FIGURE_DIGITS = 4
 _HALF_NORMAL = math.sqrt(2.0 / math.pi)
 WICK_SHIFT = math.sqrt(1.0 / math.pi) + _HALF_NORMAL / 2.0
-"""Mean of the noise of a high (a low's is the negative), in units of the noise: E max(z1, z2) +
-E|z3| / 2.
+"""Mean noise of a high, in units of the noise: E max(z1, z2) + E|z3| / 2. The mean noise of a low
+is the negative of this.
 """
 WICK_SD = math.sqrt(1.0 - 1.0 / math.pi + (1.0 - 2.0 / math.pi) / 4.0)
 """Standard deviation of the noise of a high or low, in units of the noise."""

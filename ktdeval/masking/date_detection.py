@@ -101,7 +101,7 @@ _HOLIDAYS = _holiday_patterns()
 _PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
 _DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
 WORD_HINTS = frozenset(_DATE_WORDS | _HOLIDAYS.keys() | _PERIOD_HINTS)
-"""Lower-case words: a text without any of them has no date in words."""
+"""Lower-case words of dates. A text without any of these words has no date in words."""
 
 _NUMBER = rf"{_DAY}(?:st|nd|rd|th)?"
 _TO = r"(?: ?[-/] ?| (?:and|to|through|until) )"

@@ -84,13 +84,15 @@ class Lens:
         self._alias = AliasMap(seed, len(snapshot.codes), snapshot.industries)
         self._documents = DocumentAlias(seed)
         self.order: tuple[int, ...] = self._alias.order
-        """Asset columns in a seeded order that says nothing about their codes; the same under all
-        masks.
+        """Asset columns in a seeded order that reveals nothing about their codes; the same under
+        all masks.
         """
         self.indices: tuple[str, ...] = tuple(
             sorted(snapshot.indices, key=lambda code: derive_seed(seed, "index_order", code))
         )
-        """Index codes in a seeded order that says nothing about them; the same under all masks."""
+        """Index codes in a seeded order that reveals nothing about them; the same
+        under all masks.
+        """
         self._handles: dict[int, str] = {}  # asset -> handle, only for assets shown so far
         self._assets: dict[str, int] = {}  # handle -> asset
         #: whether a code is accepted only if it was shown; accepting other codes would reveal the

@@ -295,7 +295,7 @@ FieldValue: TypeAlias = (
     | SectorRef
     | Shares
 )
-"""Values that a mask translates, each by its field type."""
+"""Values that a mask translates according to their field types."""
 
 
 class RefusedTypeError(TypeError):

@@ -13,8 +13,8 @@ from ktdeval.trading.types import Account, Action, Order, TradingConfig
 from ktdeval.trading.venue_terms import PPB, Terms, limits_of
 
 HALF_STEP_PPB = PPB // 20_000
-"""Half of the last digit of a holding's weight as tasks show it (four decimals), in parts per
-billion of NAV.
+"""Half a unit in the last digit of a holding's weight as tasks show it (with four decimals), in
+parts per billion of NAV.
 """
 
 

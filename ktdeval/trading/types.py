@@ -26,8 +26,8 @@ Side = Literal["BUY", "SELL"]
 BoardRuleSet = Literal["paper", "exchange"]
 """Rules of the A-share boards. `paper` (KTD-Fin, Appendix H): a constant limit by board, with
 trading stopped `limit_buffer_pct` before it, one lot size, and flat costs. `exchange`: the limits,
-listings and order sizes in force on each day (`ktdeval.market.rules.board_rules`), and its stamp
-duty and transfer fee (`ktdeval.market.rules.fees`) in addition to the commission.
+listings and order sizes in force on each day (`ktdeval.market.rules.board_rules`). The day's stamp
+duty and transfer fee (`ktdeval.market.rules.fees`) are charged in addition to the commission.
 """
 
 EXECUTION_HELP = (
@@ -352,9 +352,9 @@ BOOK_NAV = 1_000_000_000
 Action = tuple[Order, ...]
 Provenance = Literal["model", "model_after_retry", "elected", "fallback", "error"]
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
-"""Source of a step's decision: the model at its first submission, the model after retries with
-feedback, the majority of several voters, the engine because every submission was invalid (hold),
-the engine because the model call failed (hold).
+"""Source of a step's decision: the model at its first submission; the model after retries with
+feedback; the majority of several voters; the engine, which holds because every submission was
+invalid; or the engine, which holds because the model call failed.
 """
 DECIDED: tuple[Provenance, ...] = ("model", "model_after_retry", "elected")
 """Provenances of steps decided by the model or a majority of voters."""

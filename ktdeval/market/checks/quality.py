@@ -74,8 +74,8 @@ _COARSE = 1e-3  # maximum fraction by which rounding to a tick may change a pric
 _NO_CODES = {
     "unknown_symbols": "no option helps: correct the code column in the file",
 }
-"""Fixes by kind of fault for a source without any known code: dropping the codes would leave no
-data.
+"""Fixes, keyed by kind of fault, for a source in which no code is known, so that dropping unknown
+codes would leave no data.
 """
 _NO_BARS = "no option helps: correct the prices in the file; without these rows no bar is left"
 

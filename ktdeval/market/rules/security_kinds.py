@@ -18,7 +18,7 @@ _KINDS = (
     ("bond", r"0[12][0-9]{4}|1[0-3][0-9]{4}"),
     ("Hong Kong share", r"[0-9]{1,5}\.HK|[0-9]{1,5} HK(?: Equity)?|0[0-9]{4}"),
 )
-"""Kinds of securities on the exchanges of A-shares, by the first digits of a code."""
+"""Kinds of securities on the A-share exchanges, keyed by the first digits of a code."""
 
 
 def kind_of_security(code: str) -> str:

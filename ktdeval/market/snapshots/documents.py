@@ -33,7 +33,7 @@ _BATCH = 50_000
 TEXT_FIELDS = ("source", "kind", "assets", "title", "text", "sentiment")
 _ORDER = ("known_at", "published_at", *TEXT_FIELDS, "utc_offset")
 DOCUMENT_COLUMNS = ("known_at", "published_at", "utc_offset", *TEXT_FIELDS)
-"""Columns of a stored table of documents."""
+"""Columns of a stored documents table."""
 
 
 # a tuple: a table row, sortable

@@ -41,7 +41,7 @@ FORMAT = "ktdeval-snapshot"
 FORMAT_VERSION = format_version("market")
 
 GRID_FIELDS: Mapping[str, type] = {**dict.fromkeys(BAR_FIELDS, float), "member": bool}
-"""Arrays [days, assets] of a snapshot, with the type of their values."""
+"""[days, assets] arrays of a snapshot, with the types of their values."""
 
 _CHECKSUM_DIGITS = 8
 _VENUE_LABELS = ("summary",)  #: fields of `Venue` that only describe it

@@ -11,7 +11,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 QUOTE_COLUMNS = ("bid", "ask")
-"""Columns of bars, both optional: the last quotes of the day, unadjusted, in units of the price."""
+"""Optional columns of bars: the day's last quotes, unadjusted, in the currency units of prices."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,9 +66,7 @@ _BY_DIGITS = (
     (("00",), Board.MAIN, "SZ"),
     (("8", "4", "92"), Board.BSE, "BJ"),
 )
-"""First digits of a code, the board that it belongs to, and its exchange; the first row that
-matches is used.
-"""
+"""The first digits of a code, with its board and exchange. The first matching row is used."""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -54,23 +54,23 @@ _NO_MEMBERS = "no membership file: "
 #: without a membership file, an asset stays a member for this many market days without a bar
 SILENT_DAYS = 60
 EVERY_ASSET = f"{_NO_MEMBERS}an asset belongs to the universe from its first bar to its last"
-"""Note of a market whose universe is not an index's, and whose assets all have bars until its last
+"""Note for a market whose universe is not an index's, and whose assets all have bars until its last
 day.
 """
 UNTIL_SILENT = (
     f"{_NO_MEMBERS}an asset belongs to the universe from its first bar until {SILENT_DAYS} trading"
     " days after its last"
 )
-"""Note of a market whose universe is that of `members_by_bars`."""
+"""Note for a market whose universe comes from `members_by_bars`."""
 NO_INDEX = (
     "no index: figures against a benchmark are null, and tasks about an index refuse the market"
 )
-"""Note of a market that was imported without index levels."""
+"""Note for a market that was imported without index levels."""
 LIMIT_COLUMNS = ("special", "limit_up", "limit_down")
-"""Columns of bars, each optional, that refine the price limits of the board."""
+"""Optional columns of bars that refine the board's price limits."""
 _PART = 2**19  # approximate number of rows in a part
 PRICE_TOLERANCE = 1e-6
-"""Relative tolerance: adjusted prices in single precision differ by up to this much."""
+"""Relative tolerance for the rounding of adjusted prices in single precision."""
 _DAYS_WANTED = "give the days on which bars end"
 _COLUMNS = {
     "bars": ("date", "code", *BAR_FIELDS),

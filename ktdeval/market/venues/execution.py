@@ -28,7 +28,9 @@ from ktdeval.values.config_options import build, option
 ExecutionName = Literal["none", "spread", "sqrt"]
 """Names of the presets."""
 MIN_DAYS = 5
-"""Minimum days with a bar for a volatility and a mean volume, and with quotes for a spread."""
+"""Minimum number of days: with a bar for a volatility and a mean volume, with quotes
+for a spread.
+"""
 LEFT_OUT: Mapping[str, str] = MappingProxyType(
     {
         "spread": (

@@ -1,8 +1,9 @@
-"""Draws from an episode's mask seed: aliases of assets and industries, and deterministic noise.
+"""Values derived from an episode's mask seed: aliases for assets and industries, and deterministic
+noise.
 
-The noise on a number is drawn from a hash of the seed and of what the number is (asset, day, name),
-so a value shown twice is shown identically, and averaging over repeated questions does not remove
-the noise.
+The noise on a number is derived from a hash of the seed and of the number's asset, day and name. So
+a value shown twice is shown identically, and averaging over repeated questions does not remove the
+noise.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from ktdeval.values.seeds import derive_seed
 
 
 def _shuffle_positions(count: int, seed: int, stream: str) -> list[int]:
-    """Return a permutation of 0..count-1 by sorting on hashes: identical on every machine and with
-    every NumPy version.
+    """Return a permutation of 0..count-1 by sorting hashes. It is identical on every machine and
+    with every NumPy version.
     """
     return sorted(range(count), key=lambda number: derive_seed(seed, stream, number))
 
@@ -34,7 +35,7 @@ def asset_order(seed: int, count: int) -> tuple[int, ...]:
 
 
 def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
-    """Return distinct numbers from 1..most in random order. The largest one does not reveal how
+    """Return distinct numbers from 1..most in random order. The largest number does not reveal how
     many assets the market has or will have.
     """
     numbers: dict[int, None] = {}
@@ -45,7 +46,7 @@ def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
 
 
 class AliasMap:
-    """Secret names of assets and industries, drawn once per episode from its mask seed. The three
+    """Secret names for assets and industries, drawn once per episode from its mask seed. The three
     draws (asset numbers, sector numbers, listing order) are independent, so neither a number nor a
     position in a list reveals a code.
     """
@@ -69,7 +70,8 @@ class AliasMap:
         return f"asset_{self._numbers[asset]:0{self._asset_width}d}"
 
 
-_LETTERS = "bcdfghjkmnpqrstvwxyz"  # no vowels, so no words; no digits, so no codes
+# no vowels, so that no words can result; no digits, so that no codes can
+_LETTERS = "bcdfghjkmnpqrstvwxyz"
 _HALF_BITS = 15
 _HANDLE_LETTERS = 7
 _ROUNDS = 6
@@ -77,7 +79,7 @@ _HALF = (1 << _HALF_BITS) - 1
 
 
 class DocumentAlias:
-    """Secret names of documents: a keyed permutation (Feistel) of row numbers, drawn from a mask
+    """Secret names for documents: a keyed permutation (Feistel) of row numbers, derived from a mask
     seed. It needs no stored state, and a name reveals neither row nor day.
     """
 
@@ -85,8 +87,8 @@ class DocumentAlias:
         self._seed = seed
 
     def handle(self, row: int) -> str:
-        """Return `doc_bcdfghj` for a row. Raises IndexError for a row below zero, or of 2^30 or
-        more.
+        """Return a handle such as `doc_bcdfghj` for a row. Raises IndexError if the row is below
+        zero, or 2^30 or more.
         """
         if not 0 <= row < 1 << 2 * _HALF_BITS:
             raise IndexError(f"document row {row} has no name")
@@ -105,8 +107,8 @@ class DocumentAlias:
         return "doc_" + "".join(letters)
 
     def row(self, handle: str) -> int | None:
-        """Return the row of a handle, None if the handle is invalid. The market may have no such
-        row.
+        """Return the row for a handle; None if the handle is invalid. The row need not exist in the
+        market.
         """
         letters = handle.removeprefix("doc_")
         if (
@@ -135,8 +137,8 @@ class DocumentAlias:
 
 
 Part = Literal["open", "high", "low", "close"]  #: which of a bar's four prices
-#: Significant digits of a return, turnover or factor value with noise: more would carry no
-#: information and cost tokens
+#: significant digits of a return, turnover or factor value with noise: further digits would carry
+#: no information and cost tokens
 FIGURE_DIGITS = 4
 _HALF_NORMAL = math.sqrt(2.0 / math.pi)
 WICK_SHIFT = math.sqrt(1.0 / math.pi) + _HALF_NORMAL / 2.0
@@ -147,12 +149,12 @@ WICK_SD = math.sqrt(1.0 - 1.0 / math.pi + (1.0 - 2.0 / math.pi) / 4.0)
 """Standard deviation of the noise of a high or low, in units of the noise."""
 
 _REMEMBERED = 1 << 14
-_NEAR = 1e-7  # tolerance near a tie (in units of the last digit) or a power of ten
+_NEAR = 1e-7  # tolerance near a tie (in units of the last digit) or near a power of ten
 _NORMAL = NormalDist()
 _SEED_BITS = 63
 
 
-#: Format strings by number of significant digits; a float has at most 17
+#: format strings by number of significant digits; a float has at most 17
 _SIGNIFICANT = tuple(f".{digits}g" for digits in range(18))
 
 
@@ -162,7 +164,7 @@ def round_significant(value: float, digits: int) -> float:
 
 
 def round_each(values: FloatArray, digits: int) -> FloatArray:
-    """Return `round_significant` of each number; NaN for numbers that are not finite."""
+    """Apply `round_significant` to each number; NaN for numbers that are not finite."""
     with np.errstate(all="ignore"):
         exponent = np.log10(np.abs(values))
         shift = digits - 1 - np.floor(exponent)
@@ -184,8 +186,8 @@ def round_each(values: FloatArray, digits: int) -> FloatArray:
 
 
 def cut_significant(value: float, digits: int) -> float:
-    """Cut a finite number towards zero to `digits` significant digits of its decimal form: 0.05
-    stays 0.05.
+    """Truncate a finite number towards zero to `digits` significant digits of its decimal form, so
+    that 0.05 stays 0.05.
     """
     number = Decimal(repr(value))
     step = Decimal(1).scaleb(number.adjusted() - digits + 1)
@@ -193,29 +195,30 @@ def cut_significant(value: float, digits: int) -> float:
 
 
 class Noise:
-    """Noise of one episode; `pct`: standard deviation of a price's logarithm, times 100."""
+    """Noise for one episode. `pct`: standard deviation of the logarithm of a price, times 100."""
 
     def __init__(self, seed: int, pct: float) -> None:
         self._seed = seed
         self._size = pct / 100.0
-        # The same bars are shown repeatedly as a look-back window slides over them.
+        # The same bars are shown repeatedly while a look-back window slides over them.
         self._bar = lru_cache(maxsize=_REMEMBERED)(self._draw_bar)
 
     def price(self, asset: int, day: int, part: Part = "close") -> float:
-        """Return the log-normal factor on one price of a bar. The noise keeps high ≥ open, close ≥
-        low (see `WICK_SHIFT`, `WICK_SD`).
+        """Return the log-normal noise factor for one price of a bar. With this noise, the high
+        stays at or above the open and close, and the low at or below them (see `WICK_SHIFT`,
+        `WICK_SD`).
         """
         return self._bar(asset, day)[part]
 
     def change(self, asset: int, day: int, since: int) -> float:
-        """Return the factor on a price's growth between two closes, implied by the noise on both
-        prices.
+        """Return the noise factor for a price's growth between two closes, which follows from the
+        noise on the two prices.
         """
         return self._bar(asset, day)["close"] / self._bar(asset, since)["close"]
 
     def figure(self, asset: int, day: int, name: str) -> float:
-        """Return the log-normal factor on another figure of an asset and day, such as a volume or a
-        factor value.
+        """Return the log-normal noise factor for another figure of an asset on a day, such as a
+        volume or a factor value.
         """
         return math.exp(self._size * self._normal(asset, day, name))
 
@@ -229,16 +232,16 @@ class Noise:
         return {part: math.exp(self._size * draw) for part, draw in drawn.items()}
 
     def _normal(self, asset: int, day: int, name: str) -> float:
-        """Return a standard normal number by inversion: the same on every machine and with every
-        NumPy version.
+        """Return a standard normal number by inversion. It is the same on every machine and with
+        every NumPy version.
         """
         uniform = (derive_seed(self._seed, "noise", asset, day, name) + 0.5) / (1 << _SEED_BITS)
-        # The largest seeds round up to 1 in floating point.
+        # Numbers from the largest seeds round up to 1 in floating point.
         return _NORMAL.inv_cdf(min(uniform, math.nextafter(1.0, 0.0)))
 
 
 def known_level(level: float, asset: int, day: int, mask: tuple[Noise | None, int | None]) -> float:
-    """Return the price that a mask shows as 100, after the mask's noise and rounding. The noise is
+    """Return the price that a mask shows as 100, with the mask's noise and rounding. The noise is
     drawn once per episode.
     """
     noise, digits = mask
@@ -255,8 +258,8 @@ def last_finite(values: FloatArray) -> float:
 
 
 def first_levels(closes: FloatArray, base_row: int) -> FloatArray:
-    """Return the close of each asset that a rebased mask shows as 100, [N]: the last close up to
-    `base_row`, or the first close of an asset listed later; NaN without a close. `closes`:
+    """Return the close of each asset that a rebased mask shows as 100: [N]. It is the last close up
+    to `base_row` or, for an asset listed later, its first close; NaN without a close. `closes`:
     [T, N].
     """
     newest_first = np.concatenate([closes[base_row::-1], closes[base_row + 1 :]])

@@ -1,11 +1,12 @@
-"""Find calendar dates in normalised text, as people and programs write them in English and Chinese.
+"""Find calendar dates in normalised text, in the formats that people and programs use in English
+and Chinese.
 
-Dates are: separate years 1990…2039, ISO, slashed, dotted, compact and Chinese dates, epoch seconds,
-names of months and weekdays, and holidays. The following are not dates: numbers in the format of
-`render_number`, amounts with a unit, handles such as `day_+12`, and ordinary words (`may`, `march`,
-`sat`, `sun`) without a day or year next to them.
+The following are dates: standalone years 1990…2039; ISO, slashed, dotted, compact and Chinese
+dates; epoch seconds; names of months and weekdays; and holidays. The following are not dates:
+numbers in the format of `render_number`, amounts with a unit, handles such as `day_+12`, and
+ordinary words (`may`, `march`, `sat`, `sun`) without a day or year next to them.
 
-Most texts contain no date. Therefore substring searches in the text's shape find candidates first,
+Most texts contain no date. Therefore, substring searches in the text's shape first find candidates,
 and regular expressions are matched only there.
 """
 
@@ -47,7 +48,8 @@ _PERIOD_BEFORE_YEAR = re.compile(
     r"(?<![A-Za-z0-9])(?:FY|CY|[QH][1-4]|[1-4][QH])[ '-]?\Z", re.IGNORECASE
 )
 _STICKS_TO_YEAR = re.compile(r"[0-9A-Za-z_+$¥£€]\Z")
-# --- without a year: each needs a shape (digits as 0, slashes as hyphens) that occurs in the text
+# --- without a year: each format needs a shape (digits as 0, slashes as hyphens) that occurs in the
+# text
 _BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
     (
         b"00-00-00",
@@ -82,7 +84,7 @@ def _words_of_kind(kind: str) -> frozenset[str]:
 
 
 def _holiday_patterns() -> dict[str, re.Pattern[str]]:
-    """Return the pattern of the holidays that begin with a word, keyed by this word."""
+    """Return the pattern for all holidays that begin with the same word, keyed by this word."""
     spellings: dict[str, list[str]] = {}
     for row in _WORDS:
         if row["kind"] == "holiday":
@@ -119,7 +121,7 @@ _TIME_WORD_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _MONTH_STARTS = "|".join(sorted(_MONTHS_SHORT | {"may"}))
-# Case matters: `the sun may rise` contains no date.
+# Case matters, since `the sun may rise` contains no date.
 _MONTH_NAME = f"(?:{_MONTH_STARTS.title()}|{_MONTH_STARTS.upper()})"
 _MONTH_AFTER = re.compile(rf"[.,]? {_MONTH_NAME}")
 _BESIDE_WEEKDAY = re.compile(rf"[.,]? ?[0-9]|[-/](?:Sun|Mon)|{_MONTH_AFTER.pattern}")
@@ -139,14 +141,14 @@ def _chinese_patterns(kind: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     )
 
 
-#: spellings that are dates anywhere; in texts by other authors; in documents only
+#: spellings that are dates in any text; in texts by other authors; in documents only
 CHINESE_KINDS = {
     kind: _chinese_patterns(kind) for kind in ("Chinese", "Chinese text", "Chinese document")
 }
 
 # --- numbers that are amounts
 _EPOCH = re.compile(r"(1[0-9]{9})(?:000)?")
-_QUARTER_OF_AN_HOUR = 900  # seconds; in every time zone, midnight falls on a multiple of it
+_QUARTER_OF_AN_HOUR = 900  # in seconds; in every time zone, midnight falls on a multiple of it
 _CURRENCY = "cny|rmb|yuan|usd|fen|jpy|yen|eur|euros?|gbp|hkd|krw|won|dollars?"
 _UNIT_AFTER = re.compile(
     rf" ?(?:shares?|lots?|{_CURRENCY}|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?"
@@ -167,16 +169,18 @@ _HANDLES = ("day_+", "day_-", "asset_", "sector_")
 
 
 def is_money(text: str, start: int, end: int) -> bool:
-    """Return whether the number at [start, end) is marked as money: `CNY 600519`, `600519 yuan`."""
+    """Return whether the number at [start, end) is marked as money, as in `CNY 600519` or `600519
+    yuan`.
+    """
     if _MONEY_AFTER.match(text, end):
         return True
     return _MONEY_BEFORE.search(text, max(0, start - _NEAR), start) is not None
 
 
 def names_no_day(digits: str) -> bool:
-    """Return whether digits that could be epoch seconds or milliseconds are not a multiple of 15
-    minutes. Then they are not a midnight, open or close anywhere, but a count or an id
-    (1234567890).
+    """Return whether digits that look like epoch seconds or milliseconds are not a multiple of 15
+    minutes. In that case, they are not a midnight, open or close in any time zone, but a count or
+    an id (1234567890).
     """
     if len(digits) not in (10, 13) or not digits.isdigit():
         return False
@@ -187,7 +191,7 @@ def names_no_day(digits: str) -> bool:
 def find_dates(text: str, shape: TextViews, words: Iterable[str]) -> Iterator[Span]:
     """Yield the spans of all calendar dates in a normalised text; spans may overlap.
 
-    `shape`: the text's shape. `words`: the words of `WORD_HINTS` that occur in the text.
+    `shape`: the text's shape. `words`: the words from `WORD_HINTS` that occur in the text.
     """
     yield from _years(text, shape)
 
@@ -211,8 +215,8 @@ def find_dates(text: str, shape: TextViews, words: Iterable[str]) -> Iterator[Sp
 def _years(text: str, shape: TextViews) -> Iterator[Span]:
     digits = shape.digits
 
-    # A year follows a dot only in a date such as 31.12.2024. Elsewhere its digits are the
-    # decimals of a number, and most texts have far more of these than of years.
+    # A year follows a dot only in a date such as 31.12.2024. Elsewhere, digits after a dot are the
+    # decimals of a number, and most texts have far more of these numbers than years.
     before = b"xe"
     if b".0.0000" in shape.runs or b".00.0000" in shape.runs:
         before = b"xe."
@@ -228,7 +232,9 @@ def _years(text: str, shape: TextViews) -> Iterator[Span]:
 
 
 def _year_at(text: str, start: int) -> Span | None:
-    """Return the date around a year that may begin at `start`; None without a date."""
+    """Return the span of the date around a year that may begin at `start`; None if there
+    is no date.
+    """
     if _YEAR_HERE.match(text, start) is None:
         return None
 
@@ -256,8 +262,8 @@ def _year_at(text: str, start: int) -> Span | None:
     digits = match[0]
     if digits.isdigit() and len(digits) <= 6 and is_amount(text, start, match.end()):
         return None
-    # 2000 is the only round lot among the years, so only this year needs a word that marks it as
-    # one.
+    # Among the years, 2000 is the only round lot, so only this year needs a word that marks it as a
+    # year.
     if digits == "2000" and not _YEAR_WORD_BEFORE.search(text, back, start):
         return None
 
@@ -265,8 +271,9 @@ def _year_at(text: str, start: int) -> Span | None:
 
 
 def _with_month(text: str, start: int, sticks: bool) -> re.Match[str] | None:
-    """Match a date of year, month and optional day that begins at `start`. `sticks`: whether the
-    year is joined to a word or number before it; then six digits are not a year and month.
+    """Match a date that begins at `start` and has a year, a month and an optional day. `sticks`:
+    whether the year is joined to a preceding word or number; in that case, six digits are not a
+    year and month.
     """
     match = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
     if match is None and not sticks:
@@ -310,7 +317,7 @@ def _in_words(text: str, words: frozenset[str]) -> Iterator[Span]:
 
 
 def _with_numbers(text: str, start: int, end: int) -> Span:
-    """Extend the name at [start, end) by the day or year before it and after it."""
+    """Extend the name at [start, end) by a day or year before it and after it."""
     before = _NUMBER_BEFORE.search(text, max(0, start - _NEAR), start)
     after = _NUMBER_AFTER.match(text, end)
     if before is not None:
@@ -322,7 +329,7 @@ def _with_numbers(text: str, start: int, end: int) -> Span:
 
 
 def _is_date_word(text: str, word: str, start: int, end: int) -> bool:
-    """Return whether a word spelled like a month or weekday is one here."""
+    """Return whether a word spelled like a month or weekday denotes a month or weekday here."""
     if word in _PLAIN:
         return True
 
@@ -344,7 +351,9 @@ def _is_date_word(text: str, word: str, start: int, end: int) -> bool:
 
 
 def _is_doubtful_weekday(text: str, start: int, end: int) -> bool:
-    """Return whether `Sat` or `Sun`, which may be a verb, a star or a ticker, is part of a date."""
+    """Return whether `Sat` or `Sun`, which may also be a verb, a star or a ticker, is part of a
+    date here.
+    """
     spelled = text[start:end]
     if spelled.isupper():
         return _MONTH_AFTER.match(text, end) is not None

@@ -1,8 +1,7 @@
-"""Type of the rules in `ktdeval.masking.free_dates`, and parts of patterns that several rules
-share.
+"""Type of the rules in `ktdeval.masking.free_dates`, and parts of patterns shared by several rules.
 
-A rule is a pattern with features without which no text can match. Most texts lack the features of
-most rules, so most patterns are never tried.
+Each rule is a pattern with features that a text must have for the pattern to match. Most texts lack
+the features of most rules, so most patterns are never tried.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ktdeval.masking.text_normalisation import TextViews
 
 YEAR = r"(?:199[0-9]|20[0-3][0-9])"
 SHORT = r"(?:9[0-9]|[0-3][0-9])"
-# two-digit years that are recognised without another sign of a year
+# two-digit years that are recognised without any other sign of a year
 LATE = "(?:1[5-9]|2[0-9]|3[0-9])"
 ANY_YEAR = rf"(?:{YEAR}|{SHORT})"
 MONTH = r"(?:1[0-2]|0?[1-9])"
@@ -32,7 +31,7 @@ SHORT_NAMES = (*(name[:3] for name in LONG_NAMES), "sept")
 NAME = f"(?:{'|'.join(reversed(SHORT_NAMES))})"
 LONG_NAME = f"(?:{'|'.join((*LONG_NAMES, 'sept'))})"
 
-# Estimated, actual, forecast, projected: FY25E, 2024A, 2025 (e)
+# estimated, actual, forecast, projected: FY25E, 2024A, 2025 (e)
 LETTER = r"(?:est\.?|[EAFPeafp])"
 MARK = rf"(?:{LETTER}| ?\({LETTER}\)| E(?![A-Za-z-]))"
 YEARS = rf"\(?'?{ANY_YEAR}{MARK}?(?:[/&~-]'?{ANY_YEAR}{MARK}?)*"
@@ -40,21 +39,22 @@ YEARS = rf"\(?'?{ANY_YEAR}{MARK}?(?:[/&~-]'?{ANY_YEAR}{MARK}?)*"
 UNITS = "one|two|three|four|five|six|seven|eight|nine"
 TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 TENS = rf"(?:(?:twenty|thirty)(?:[ -]?(?:{UNITS}))?|{TEENS})"
-#: not a year: the `25` of `Q2 of 25 companies`
+#: not a year, such as `25` in `Q2 of 25 companies`
 PLURAL = "(?!was |is |has |as |this |plus )(?:[A-Za-z]+ )?[a-z]+s(?![a-z])"
 
 
 @dataclass(frozen=True, slots=True)
 class PatternHints:
-    """Features that an ASCII text must have for a pattern to match in it; all features given must
-    hold.
+    """Features that an ASCII text must have for a pattern to match. If several features are given,
+    the text must have all of them.
 
-    A word is a maximal run of letters; a digit ends it, too.
+    A word is a maximal run of letters; a digit also ends it.
     """
 
     words: frozenset[bytes] = frozenset()  #: any of these words
-    begins: frozenset[bytes] = frozenset()  #: a word that begins with any of these
-    #: one of these in the text with digits as `0` and slashes as hyphens (`TextViews.dashed`)
+    begins: frozenset[bytes] = frozenset()  #: a word that begins with any of these letters
+    #: one of these shapes in the text with digits as `0` and slashes as hyphens
+    #: (`TextViews.dashed`)
     shapes: tuple[bytes, ...] = ()
 
     def allow(
@@ -81,37 +81,37 @@ def first_letters(words: Iterable[bytes]) -> set[bytes]:
 
 
 def has_words(words: str) -> PatternHints:
-    """Return the hint that one of these words is in the text."""
+    """Return a hint that the text has one of these words."""
     return PatternHints(words=frozenset(words.encode().split()))
 
 
 def has_marked_words(words: str) -> PatternHints:
-    """Return the hint that one of these words occurs, with or without letters that mark an
-    estimate: the letters of `24Q1E` are `qe`.
+    """Return a hint that the text has one of these words, with or without letters that mark an
+    estimate. For example, the letters of `24Q1E` are `qe`.
     """
     marks = ("", "e", "a", "f", "p", "est")
     return has_words(" ".join(word + mark for word in words.split() for mark in marks))
 
 
 def has_beginnings(beginnings: str) -> PatternHints:
-    """Return the hint that a word begins with the first three letters of one of these."""
+    """Return a hint that a word begins with the first three letters of one of these words."""
     begins = (word[:_FIRST_LETTERS] for word in beginnings.encode().split())
     return PatternHints(begins=frozenset(begins))
 
 
 def has_shapes(*shapes: bytes) -> PatternHints:
-    """Return the hint that one of these shapes is in `TextViews.dashed` of the text."""
+    """Return a hint that `TextViews.dashed` of the text contains one of these shapes."""
     return PatternHints(shapes=shapes)
 
 
 @dataclass(frozen=True, slots=True)
 class DateRule:
-    """Rule that matches one spelling of dates."""
+    """A rule that matches one spelling of dates."""
 
     hints: PatternHints
     pattern: re.Pattern[str]
-    in_answers: bool = True  #: whether it also applies to text that a model wrote
-    is_slashed: bool = False  #: whether it may be a ratio
+    in_answers: bool = True  #: whether the rule also applies to text that a model wrote
+    is_slashed: bool = False  #: whether a match may be a ratio
 
 
 def date_rule(hints: PatternHints, pattern: str, flags: int = re.IGNORECASE) -> DateRule:

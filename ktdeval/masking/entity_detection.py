@@ -1,4 +1,4 @@
-"""Find names of assets, companies and persons in a text in one pass, for any number of names.
+"""Find names of assets, companies and persons in a text, in a single pass for any number of names.
 
 Rules of spelling:
 
@@ -11,9 +11,9 @@ Rules of spelling:
   must have the listed case, and tickers of one or two letters must be next to `$`, `:` or a
   bracket.
 * A possessive stays (`asset_0042's`); a legal form (`Corporation`) is part of the name.
-* Latin names must be separate words. Exceptions: long names (`bitcoiners`), and tickers without
-  vowels, because a title may run into the text: tickers of four letters or more (`dataxdgc`), in
-  texts without capitals of three letters or more (`databtc`).
+* Latin names must be separate words. The exceptions are long names (`bitcoiners`), and tickers
+  without vowels, because a title may run into the text. Such tickers need at least four letters
+  (`dataxdgc`), or three in texts without capitals (`databtc`).
 * A person's last name counts if the full name is in the same text, or in the title of the text.
 * `ktdeval.masking.respelled` finds other spellings (`N-vidia`, `Micr0soft`, `TeslaBot`).
 """
@@ -54,10 +54,10 @@ _BEHIND_TICKER = re.compile(
     r"\.(?:OQ?|[NKAP]|US)(?![0-9A-Za-z])| U[NQWRAP](?![0-9A-Za-z])"
     r"| US(?=[),;:/]|\Z|\.?\Z|\. | (?:[Ee]quity|shares|stock|at)(?![a-z]))"
 )
-_GLUED = 7  # minimum letters of a name that is found in the middle of a word
-_GRAM = 3  # first letters that are looked up for such a name
+_GLUED = 7  # minimum letters of a name for finding it inside a word
+_GRAM = 3  # number of first letters by which such a name is looked up
 _SHORT_TICKER = 2  # maximum letters of a ticker that needs a mark such as `$`
-_RARE = 4  # minimum letters of a name that is found in any case
+_RARE = 4  # minimum letters of a name for finding it in any case
 _TAG = re.compile(r"[@#][A-Za-z]\w+")
 _PADDING = re.compile(r"[ _·•・‧*.-]+")
 _VOWELS = frozenset("aeiouy")
@@ -75,22 +75,22 @@ LastName = tuple[str, frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class EntityMention:
-    """Mention of an entity in a text."""
+    """A mention of an entity in a text."""
 
     start: int
     end: int
-    #: columns of the assets that the name may refer to; ambiguous if more than one
+    #: columns of the assets to which the name may refer; ambiguous if there are several
     assets: frozenset[int]
     kind: AliasKind
 
     @property
     def is_derived(self) -> bool:
-        """Return whether the words are a short name that was derived, not listed."""
+        """Whether the mention is a derived short name, not a listed name."""
         return self.kind == "short"
 
 
 class _EntityAlias:
-    """One spelling of a name, compiled when it first is a candidate."""
+    """One spelling of a name, compiled when it first becomes a candidate."""
 
     def __init__(self, text: str, kind: AliasKind) -> None:
         self.text = normalise(text).strip()
@@ -99,7 +99,8 @@ class _EntityAlias:
         self.tokens: list[str] = _TOKEN.findall(self.text.lower())
         self.is_latin = self.text.isascii()
 
-        # Only single words that are unlikely to be part of another word are searched inside words.
+        # Only single words that are unlikely to be part of another word are searched for inside
+        # words.
         is_word = len(self.tokens) == 1 and self.is_latin and self.text.isalpha()
         is_long = kind in ("name", "former") and len(self.text) >= _GLUED
         is_rare = (
@@ -115,7 +116,7 @@ class _EntityAlias:
 
     @cached_property
     def is_rare(self) -> bool:
-        """Return whether the letters have no other meaning, so that any case is a match."""
+        """Whether the letters have no other meaning, so that they match in any case."""
         if not self.is_latin or self.kind == "person":
             return False
         if self.is_symbol and not self.text.isalpha():
@@ -126,8 +127,9 @@ class _EntityAlias:
         )
 
     def by_letters(self) -> Iterator[KnownName[_EntityAlias]]:
-        """Yield the alias by its letters, to find other spellings, and also without a possessive's
-        `s`. Omits persons and aliases that need more than letters to match.
+        """Yield the alias as letters, for finding other spellings, and also without the `s` of a
+        possessive. Yields nothing for persons and for aliases that can't be matched by their
+        letters alone.
         """
         parts = [part for part in self.tokens if part != "&"]
         letters = self.letters
@@ -145,7 +147,7 @@ class _EntityAlias:
 
     @property
     def is_full_name(self) -> bool:
-        """Return whether the alias is a person's first and last name."""
+        """Whether the alias is a person's first and last name."""
         return self.kind == "person" and len(self.tokens) > 1
 
     @property
@@ -154,8 +156,8 @@ class _EntityAlias:
 
     @cached_property
     def has_optional_and(self) -> bool:
-        """Return whether the name is capital letters joined by `&`, which may be omitted
-        (`ATT`).
+        """Whether the name consists of capital letters joined by an optional `&` (`AT&T`,
+        `ATT`).
         """
         return "&" in self.tokens and len(self.letters) > _SHORT_TICKER and self.text.isupper()
 
@@ -184,8 +186,8 @@ class _EntityAlias:
         return re.compile(spelled, re.IGNORECASE)
 
     def keys(self) -> Iterator[str]:
-        """Yield the words under which the alias is looked up: its first tokens, joined, since a
-        text may write them without a space.
+        """Yield the words under which the alias is looked up: its first tokens, also joined, since
+        a text may omit the space between them.
         """
         joined = ""
         for token in self.tokens:
@@ -214,7 +216,7 @@ class _EntityAlias:
         return not first_word.islower()
 
     def mention_at(self, text: str, start: int, end: int) -> EntityMention:
-        """Return the mention of an occurrence, with the legal form that follows a name."""
+        """Return the mention for an occurrence, including the legal form that follows the name."""
         if self.kind in ("name", "former", "short"):
             form = _FORM_AFTER.match(text, end)
             if form is not None:
@@ -245,8 +247,8 @@ class _EntityAlias:
 
 
 class EntityIndex:
-    """Index of the names of a market's assets. `named`: column, kind and text of each name; the
-    kinds are those of `Entity`.
+    """Index of the names of a market's assets. `named`: column, kind and text of each name; kinds
+    are those of `Entity`.
     """
 
     def __init__(self, named: Iterable[tuple[int, AliasKind, str]]) -> None:
@@ -283,9 +285,9 @@ class EntityIndex:
     ) -> list[EntityMention]:
         """Return every mention in a normalised text; mentions may overlap.
 
-        `no_case`: whether to ignore case; by default `is_caseless(normalised)`. For part of a
+        `no_case`: whether to ignore case; by default `is_caseless(normalised)`. For a part of a
         longer text, pass `is_caseless` of the whole text. `last_names`: last names of persons whose
-        full names appear elsewhere, such as in the title of the text.
+        full names appear elsewhere, for example in the text's title.
         """
         lower = lower_text(normalised)
         if no_case is None:
@@ -327,7 +329,7 @@ class EntityIndex:
         return frozenset(names)
 
     def _candidates(self, lower: str, words: Iterable[str]) -> Collection[_EntityAlias]:
-        """Return the names for which a word, or the first letters, occurs in the text."""
+        """Return the names of which a word, or the first letters, occur in the text."""
         chosen: dict[int, _EntityAlias] = {}
         for word in self._by_word.keys() & set(words):
             chosen.update((id(alias), alias) for alias in self._by_word[word])
@@ -335,7 +337,8 @@ class EntityIndex:
         if self._by_gram:
             pairs = list(map(add, lower, lower[1:]))
             grams = set(map(add, pairs, lower[2:]))
-            if not lower.isascii():  # in other scripts, two characters begin a name
+            # in other scripts, names are looked up by their first two characters
+            if not lower.isascii():
                 squashed = _PADDING.sub("", lower)
                 grams.update(pairs, map(add, squashed, squashed[1:]))
 
@@ -353,7 +356,7 @@ def _addresses(normalised: str, no_case: bool) -> list[tuple[int, int]]:
 def _places(
     alias: _EntityAlias, normalised: str, no_case: bool, addresses: Iterable[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a name in a text, with the text's own case."""
+    """Yield the spans of a name where its case in the text fits."""
     for match in alias.pattern.finditer(normalised):
         start, end = match.span()
         in_address = any(first <= start < last for first, last in addresses)
@@ -362,7 +365,7 @@ def _places(
 
 
 def _join_last_names(persons: Iterable[LastName]) -> dict[str, frozenset[int]]:
-    """Return each last name with the assets of all persons that have it."""
+    """Map each last name to the assets of all persons who have it."""
     joined: dict[str, frozenset[int]] = {}
     for name, assets in persons:
         joined[name] = joined.get(name, frozenset()) | assets
@@ -396,7 +399,7 @@ def is_caseless(text: str) -> bool:
 
 
 def _spellings(text: str, kind: AliasKind) -> set[str]:
-    """Return the text and, for a name, also the text without its legal form."""
+    """Return the text and, if it is a name, also the text without its legal form."""
     text = text.strip()
     bare = text
     if kind in ("name", "former"):

@@ -1,6 +1,6 @@
 """Find names of months and weekdays in languages other than English, in normalised text.
 
-The names are those of the Unicode CLDR (`date_names.csv`, written by `benchmarks/date_names.py`).
+The names are from the Unicode CLDR (`date_names.csv`, written by `benchmarks/date_names.py`).
 
 * A full name of six letters or more is always a date.
 * A shorter full name is a date in lower case, or after a word such as `en`, `im` or `di`.
@@ -34,9 +34,9 @@ def _words_of_kind(kind: str) -> frozenset[str]:
     return frozenset(row["word"] for row in _LISTED if row["kind"] == kind)
 
 
-# English words and names of persons and places that mean a month or weekday in another language
+# English words and names of persons or places that mean a month or weekday in another language
 _DOUBTFUL = _words_of_kind("name elsewhere")
-# words that are abbreviations of a month or weekday in another language
+# words that abbreviate a month or weekday in another language
 _CLASHES = _words_of_kind("abbreviation elsewhere")
 _BEFORE = re.compile(
     rf"(?<![0-9.,])(?:{_DAY}\.?(?: ?[-/] ?| (?:y|a|e|et|au|und|bis|en|tot|i|do) )(?:el )?)?"
@@ -69,13 +69,15 @@ _THAI = "\u0e00-\u0e7f"
 
 @dataclass(frozen=True, slots=True)
 class DateName:
-    """One name of a month (`number` from 1) or weekday (0), and whether it is written out."""
+    """One name of a month (`number` from 1) or weekday (`number` 0), and whether it is a
+    full name.
+    """
 
     number: int
     is_full: bool
 
 
-# Many episodes begin at once: without the lock, each thread would read the table.
+# Many episodes begin at once. Without the lock, each thread would read the table.
 _READING = threading.Lock()
 
 
@@ -103,20 +105,20 @@ def _listed_names() -> dict[str, DateName]:
 
 @cache
 def latin_names() -> dict[str, DateName]:
-    """Return the names that are ASCII after normalisation; hyphens in a name become spaces."""
+    """Return the names that are ASCII after normalisation. Hyphens in names become spaces."""
     return {name: value for name, value in _date_names().items() if name.isascii()}
 
 
 @cache
 def name_hints() -> frozenset[str]:
-    """Return the first words of these names: an ASCII text without any of them contains no such
-    name.
+    """Return the first words of these names. An ASCII text without any of these words contains no
+    such name.
     """
     return frozenset(name.partition(" ")[0] for name in latin_names())
 
 
 def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int]]:
-    """Yield start, end and month (0: weekday) of dates in other languages. `words`: the words of
+    """Yield start, end and month (0: weekday) of dates in other languages. `words`: the words from
     `name_hints` that occur in the text.
     """
     lower = lower_text(text)
@@ -140,8 +142,8 @@ def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int
 
 @cache
 def _names_from(word: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the names that begin with a word, each with its pattern in lower case. Words of a
-    longer name are joined by a space or a hyphen.
+    """Return the names that begin with a word, each with its lower-case pattern. Words in a longer
+    name are joined by a space or a hyphen.
     """
     patterns = []
     for name in latin_names():
@@ -154,7 +156,7 @@ def _names_from(word: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 @cache
 def _other_pattern() -> re.Pattern[str]:
-    """Return a pattern of the names in other scripts, the longest first."""
+    """Return a pattern for the names in other scripts, longest first."""
     names = [name for name in _date_names() if not name.isascii() and len(name) > 2]
     names.sort(key=len, reverse=True)
     alone = []
@@ -170,8 +172,8 @@ def _other_pattern() -> re.Pattern[str]:
 
 
 def _latin_span(text: str, start: int, end: int, word: str) -> tuple[int, int, int] | None:
-    """Return start, end and month of the date around a name at [start, end); None if the name does
-    not mean a date there.
+    """Return start, end and month of the date around a name at [start, end). None if the name is
+    not part of a date there.
     """
     name = latin_names()[word]
     first, last = _with_numbers(text, start, end)

@@ -1,5 +1,5 @@
-"""Rules of `ktdeval.masking.free_dates` for days, weeks, months and years in the spellings of
-documents.
+"""Rules of `ktdeval.masking.free_dates` for days, weeks, months and years, in the spellings found
+in documents.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Date formats that people use in documents and answers, in addition to the formats that the
-suite's own prompts could contain (`ktdeval.masking.date_detection`).
+suite's own prompts may contain (`ktdeval.masking.date_detection`).
 
-These rules recognise a date by the form of a number only: `240924`, `24.09.24`, `week 39`, `on
-9/24`. In prompts of the suite such numbers have other meanings, so the rules (`free_date_rules`)
-are applied only to text by other authors: documents and the model's own text.
+These rules recognise a date only by the form of its numbers: `240924`, `24.09.24`, `week 39`, `on
+9/24`. In the suite's prompts, such numbers have other meanings. Therefore the rules
+(`free_date_rules`) are applied only to text by other authors: documents and text by the model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval.masking.ordinary_words import listed_words
 from ktdeval.masking.reporting_periods import BEFORE_EVENT, EVENT_NAME, EVENT_YEAR
 from ktdeval.masking.text_normalisation import TextViews, around_digits
 
-_REACH = 32  # maximum characters that a date can extend on either side of a number
+_REACH = 32  # maximum characters by which a date can extend a number on either side
 _HINTS = tuple(dict.fromkeys(rule.hints for rule in RULES))
 _KINDS = tuple(_HINTS.index(rule.hints) for rule in RULES)
 
@@ -27,9 +27,9 @@ _KINDS = tuple(_HINTS.index(rule.hints) for rule in RULES)
 def find_free_dates(
     text: str, shape: TextViews, is_code: Callable[[str], bool], in_document: bool
 ) -> Iterator[Span]:
-    """Return spans (which may overlap) of dates that the rules for free text find in a normalised
-    text of this shape. `is_code`: whether six digits are a security code instead; `in_document`:
-    whether to include quarters and halves without a year, and events.
+    """Return the spans of dates that the rules for free text find in a normalised text of this
+    shape; spans may overlap. `is_code`: returns whether six digits are a security code instead.
+    `in_document`: whether to include events, and quarters and halves without a year.
     """
     found = set(shape.words)
     yield from _by_rules(text, shape, found, in_document)
@@ -70,8 +70,8 @@ def _by_rules(
 
 
 def _events(text: str) -> Iterator[Span]:
-    """Yield words with the last two digits of a year (`WWDC25`), unless they are names with a number
-    (`COVID19`, `DAX30`).
+    """Yield words that end in the last two digits of a year (`WWDC25`), unless they are names with
+    a number (`COVID19`, `DAX30`).
     """
     for match in EVENT_YEAR.finditer(text):
         name = EVENT_NAME.search(text, max(0, match.start() - _REACH), match.start())
@@ -98,7 +98,7 @@ def _chinese(text: str, in_document: bool) -> Iterator[Span]:
 
 def _possible(text: str, shape: TextViews, words: Collection[bytes]) -> Sequence[DateRule]:
     """Return the rules whose patterns may match in a text with these words."""
-    if not text.isascii():  # other letters may normalise to these
+    if not text.isascii():  # other letters may be normalised to these words
         return RULES
 
     beginnings = first_letters(words)
@@ -107,12 +107,14 @@ def _possible(text: str, shape: TextViews, words: Collection[bytes]) -> Sequence
 
 
 def _is_ratio(text: str, start: int) -> bool:
-    """Return whether a word before two numbers with a slash shows that they are not a day."""
+    """Return whether a word before two numbers separated by a slash shows that they are
+    not a day.
+    """
     return BEFORE_RATIO.search(text, max(0, start - len("version ") - 1), start) is not None
 
 
 def _last_number(match: re.Match[str]) -> Span:
-    """Return the number at the end of a match. It is an amount if a unit follows (`Q1 20
+    """Return the number at the end of a match. The number is an amount if a unit follows it (`Q1 20
     shares`).
     """
     start = match.end()

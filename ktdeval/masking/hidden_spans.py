@@ -12,20 +12,20 @@ PERSON = "[person]"
 PRODUCT = "[product]"
 
 
-# a tuple: sortable, and created for each word of each document
+# a tuple, because it is sortable and created for each word in each document
 class Hidden(NamedTuple):
-    """Span of a text that a mask hides. It refers to assets, an industry or a day, or has no
-    handle.
+    """A span of a text that a mask hides. It refers to assets, to an industry or to a day, or has
+    no handle.
     """
 
     start: int
     end: int
     kind: str  #: `asset`, `industry` or `date`
-    assets: frozenset[int] = frozenset()  #: columns of the assets that it may mean
+    assets: frozenset[int] = frozenset()  #: columns of the assets to which the span may refer
     industry: str = ""
-    is_derived: bool = False  #: whether a derived short name refers to the assets
-    day: date | None = None  #: the date, if it has day, month and year
-    noun: str = COMPANY  #: replacement for a missing handle; persons never have one
+    is_derived: bool = False  #: whether the span is a derived short name of the assets
+    day: date | None = None  #: the date, if day, month and year are all known
+    noun: str = COMPANY  #: noun shown if there is no handle; persons never have a handle
 
 
 def bounds(span: Hidden) -> tuple[int, int, bool, bool, list[int]]:
@@ -35,8 +35,8 @@ def bounds(span: Hidden) -> tuple[int, int, bool, bool, list[int]]:
 
 
 def longest(spans: Iterable[Hidden]) -> list[Hidden]:
-    """Return non-overlapping spans. Of overlapping spans, the longest is kept, then the first;
-    overlapping spans for the same asset are merged.
+    """Return non-overlapping spans. Of several overlapping spans, the longest is kept (ties: the
+    first). Overlapping spans for the same asset are merged.
     """
     joined: list[Hidden] = []
     for span in sorted(spans, key=bounds):
@@ -60,15 +60,15 @@ def longest(spans: Iterable[Hidden]) -> list[Hidden]:
 
 
 def _join_spans(first: Hidden, second: Hidden) -> Hidden:
-    """Return both spans as one, with the meaning of the longer one; on a tie, that of the
-    company.
+    """Join two spans. The result has the meaning of the longer span; on a tie, the meaning of the
+    span for a company.
     """
     longer = max(first, second, key=lambda span: (span.end - span.start, span.noun == COMPANY))
     return longer._replace(start=first.start, end=max(first.end, second.end))
 
 
 def disjoint(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
-    """Return the spans that do not overlap `others`, which are sorted and disjoint."""
+    """Return the spans that do not overlap any of `others`, which must be sorted and disjoint."""
     return [span for span in spans if _overlaps_none(span, others)]
 
 

@@ -1,12 +1,11 @@
-"""Identifiers of securities, issuers and filings, found by their form and check digit in a
-normalised text.
+"""Identifiers of securities, issuers and filings in a normalised text, recognised by their form and
+check digit.
 
 ISIN, CUSIP, SEDOL, LEI and FIGI have check digits: a number is accepted if its check digit is
-correct. One in ten numbers of digits only passes by accident, so it must also not be an amount.
-CIK, file and accession numbers of the SEC, the tax number of a US company, the German WKN and the
-Chinese credit code are accepted by their form or by an adjacent word. Vendors' spellings of a
-ticker with an exchange (`AMZN.O`, `AMZN US Equity`, `NASDAQ: AMZN`, `0700.HK`) are accepted for any
-ticker.
+correct. One in ten purely numeric strings passes by chance, so such a number must also not be an
+amount. CIK, SEC file numbers and accession numbers, US tax numbers, the German WKN and the Chinese
+credit code are accepted by their form or an adjacent word. Vendors' spellings of a ticker with an
+exchange (`AMZN.O`, `AMZN US Equity`, `NASDAQ: AMZN`, `0700.HK`) are accepted for any ticker.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from ktdeval.masking.date_detection import is_amount
 
 _LONG_NUMBER = re.compile("[0-9]{5}")
 _BY_FORM = re.compile(
-    # an accession number, also in an address
+    # an accession number, also in a URL
     r"(?<![0-9])(?:[0-9]{10}-[0-9]{2}-[0-9]{6}|000[0-9]{15})(?![0-9])"
     r"|(?<![0-9A-Za-z.])000[0-9]{7}(?![0-9A-Za-z]|[.-][0-9A-Za-z])"  # a CIK alone
     r"|(?<![0-9A-Za-z-])(?:001|000|333|814)-[0-9]{5,6}(?![0-9-])"  # a file number
-    r"|(?<![0-9-])[0-9]{2}-[0-9]{7}(?![0-9-])"  # tax number of a US company
+    r"|(?<![0-9-])[0-9]{2}-[0-9]{7}(?![0-9-])"  # US tax number of a company
 )
 _BY_WORD = (
     (
@@ -61,7 +60,7 @@ _BY_WORD = (
     ),
 )
 _BY_WORD_IN_EITHER_CASE = tuple((word, word.lower(), pattern) for word, pattern in _BY_WORD)
-# Words of letters and digits that may be an ISIN, LEI, FIGI, CUSIP, SEDOL or credit code; the parts
+# Words of letters and digits that may be an ISIN, LEI, FIGI, CUSIP, SEDOL or credit code. The parts
 # of an ISIN may be separated.
 _WORD = re.compile(
     r"(?<![0-9A-Za-z.,])(?=[A-Za-z*@#]{0,19}[0-9])[0-9A-Za-z*@#]{7,20}(?![0-9A-Za-z]|[.,][0-9])"
@@ -84,7 +83,7 @@ _COLON_CODE = re.compile(r": ?(?P<code>[A-Z0-9][A-Z0-9.-]{0,6})(?<![.-])(?![0-9A
 _EXCHANGE_BEFORE = re.compile(rf"(?<![0-9A-Za-z])(?:{_EXCHANGES}) ?\Z", re.IGNORECASE)
 _SUFFIX = re.compile(rf"\.(?:(?P<long>{_SUFFIXES})|[ONKAPLT])(?![0-9A-Za-z]|\.[0-9A-Za-z])")
 _CODE_BEFORE_SUFFIX = re.compile(r"(?<![0-9A-Za-z.])(?:[A-Z]{1,6}|[0-9]{4,6})\Z")
-# Characters that must occur in the text, and the pattern with the ticker or code.
+# characters that a text must contain, and the pattern that finds the ticker or code
 _VENDOR = (
     (
         "quity",
@@ -105,7 +104,7 @@ _VENDOR = (
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """Identifier in a text, with the ticker or code in it, if it has one."""
+    """An identifier in a text, with the ticker or code that it contains, if any."""
 
     start: int
     end: int
@@ -113,7 +112,7 @@ class Identifier:
 
 
 def find_identifiers(text: str) -> Iterator[Identifier]:
-    """Yield every identifier in a normalised text; they may overlap."""
+    """Yield every identifier in a normalised text; identifiers may overlap."""
     yield from _with_exchange(text)
     for needed, pattern in _VENDOR:
         if needed in text:
@@ -134,12 +133,12 @@ def find_identifiers(text: str) -> Iterator[Identifier]:
 
 
 def _with_exchange(text: str) -> Iterator[Identifier]:
-    """Yield tickers and numbers after an exchange's name and a colon, or with its suffix. A ticker
-    before a one-letter suffix must have three letters.
+    """Yield tickers and numbers that follow an exchange's name and a colon, or that have an
+    exchange's suffix. A ticker before a one-letter suffix must have three letters.
     """
     for after in _COLON_CODE.finditer(text):
-        # An exchange ends with a letter, and JSON has a quotation mark there: testing this
-        # character is faster than the search.
+        # An exchange's name ends with a letter, whereas in JSON a quotation mark precedes the
+        # colon. Testing this character is faster than the search.
         if not text[max(0, after.start() - 2) : after.start()].removesuffix(" ")[-1:].isalpha():
             continue
 
@@ -175,8 +174,8 @@ def _is_isin_or_figi(characters: str) -> bool:
 
 
 def _luhn(digits: str) -> int:
-    """Return the sum of the digits with every second digit from the right doubled, except the check
-    digit.
+    """Return the sum of the digits without the check digit, with every second digit from the right
+    doubled.
     """
     total = 0
     for index, digit in enumerate(reversed(digits)):

@@ -1,15 +1,15 @@
-"""Index of the real identities that a mask hides. It searches a text for any number of names in one
-pass.
+"""Index of the real identities that a mask hides. It searches a text for any number of names in a
+single pass.
 
 Codes are found as the digits of a known code, whole or split (`600-519`), and as any six digits
-with an exchange next to them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their
-rarest part: Latin names by one of their words, Chinese names by their first two characters. Dates
-are found by `ktdeval.masking.date_detection`.
+next to an exchange (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their rarest part:
+Latin names by one of their words, Chinese names by their first two characters. Dates are found by
+`ktdeval.masking.date_detection`.
 
-In a model's answer, short and respelled names, products, persons, identifiers (ISIN, …) and spelled-out
-codes are also found. Nicknames, translations, and encodings of a whole text (base64, reversed)
-are not found. A model that writes them learns nothing new, but another role of its team may read
-them (`docs/masks.md`).
+In a model's answer, short and respelled names, products, persons, identifiers (ISIN, …) and
+spelled-out codes are also found. Nicknames, translations, and encodings of a whole text (base64,
+reversed) are not found. A model that writes such text learns nothing new, but another role in its
+team may read the text (`docs/masks.md`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple  # tuples: sorted, or kept by the thousand
+from typing import Literal, NamedTuple  # tuples, because they are sorted or kept by the thousand
 
 from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, parse_code
@@ -49,8 +49,8 @@ from ktdeval.masking.text_normalisation import (
     squash,
 )
 
-#: Replaces an identity in a text. As a tool argument, the
-#: replacement is treated as an identity, too.
+#: Replaces an identity in a text. As a tool argument, this replacement is itself treated as an
+#: identity.
 WITHHELD = "[withheld]"
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 Scope = Literal["prompt", "document", "answer"]
@@ -93,7 +93,7 @@ _ROUNDS = 4  # a replacement can separate digits, which may then form a code on 
 
 
 class IdentityHit(NamedTuple):
-    """A hidden identity in a text: its kind, and its bounds in the original text."""
+    """A hidden identity in a text: its kind and its bounds in the original text."""
 
     kind: IdentityKind
     start: int
@@ -101,21 +101,21 @@ class IdentityHit(NamedTuple):
 
 
 class IdentifyingNames(NamedTuple):
-    """Codes and names of a snapshot that may identify it."""
+    """Codes and names in a snapshot that may identify an asset."""
 
     codes: tuple[str, ...]
     indices: tuple[str, ...]
     names: tuple[str, ...]
     industries: tuple[str, ...]
-    #: from its documents: products, persons, other names
+    #: names from its documents: products, persons, other names
     entities: tuple[Entity, ...] = ()
 
 
 def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
     """Return the index of a snapshot's hidden identities.
 
-    `assets`: whether codes, names and industries are hidden; `dates`: whether calendar dates are.
-    Snapshots with equal names share an index.
+    `assets`: whether codes, names and industries are hidden; `dates`: whether calendar dates are
+    hidden. Snapshots with equal names share an index.
     """
     codes = (*snapshot.codes, *snapshot.former_codes)
     former_names = [spell.name for spell in snapshot.spells]
@@ -127,18 +127,19 @@ def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> Ide
 
 
 class IdentityIndex:
-    """Hidden identities of a snapshot: codes, names and industries (`assets`), calendar dates
-    (`dates`). Immutable.
+    """Hidden identities of a snapshot: codes, names and industries (if `assets`), and calendar
+    dates (if `dates`). Immutable.
     """
 
     def __init__(self, snapshot: IdentifyingNames, *, assets: bool, dates: bool) -> None:
         self._assets = assets
         self._dates = dates
-        #: names by word, spelled in any case
+        #: names by word, matched in any case
         self._latin: dict[str, list[tuple[str, ...]]] = {}
         #: names by their first two characters
         self._chinese: dict[str, set[str]] = {}
-        #: symbols and names that are common words (`COST`, `Target`), found only in their own case
+        #: symbols and names that are common words (`COST`, `Target`), matched only in their own
+        #: case
         self._common: dict[str, set[str]] = {}
         self._names: tuple[str, ...] = ()
         self._symbols: tuple[str, ...] = ()
@@ -209,8 +210,8 @@ class IdentityIndex:
         return next(self._scan(normalise(text), "prompt"), None) is not None
 
     def names_identity(self, text: str) -> bool:
-        """Return whether a tool's argument is a hidden identity. Any well-formed code counts, known
-        or not.
+        """Return whether a tool's argument is a hidden identity. Any well-formed code counts,
+        whether known or not.
         """
         if not (self._assets or self._dates):
             return False
@@ -222,20 +223,21 @@ class IdentityIndex:
 
     def is_code(self, text: str) -> bool:
         """Return whether codes are hidden and the whole text is a code, in any vendor's style,
-        known or not.
+        whether known or not.
         """
         if not self._assets or len(text) > _LONGEST_ARGUMENT:
             return False
         return parse_code(normalise(text)) is not None
 
     def is_common(self, text: str) -> bool:
-        """Return whether the text is a common word (`COST`) that is also a code or name of the
-        market.
+        """Return whether the text is a common word (`COST`) that is also a code or name in
+        the market.
         """
         return text in self._common.get(text.lower(), ())
 
     def withhold(self, text: str) -> str:
-        """Return a model's text with each hidden identity (any code) replaced by `[withheld]`.
+        """Return a model's text with each hidden identity (including any code) replaced by
+        `[withheld]`.
 
         `has_any` is False for the result.
         """
@@ -266,7 +268,7 @@ class IdentityIndex:
         return next(find_dates(name, shape, words), None) is not None
 
     def _add_name(self, name: str) -> None:
-        """Index a name by the parts that identify a text containing it."""
+        """Index a name by the parts that identify it in a text."""
         normalised = normalise(name).strip().lower()
         if normalised in _NO_IDENTITY:
             return
@@ -283,7 +285,7 @@ class IdentityIndex:
         if sum(map(len, words)) < _MIN_LATIN_LETTERS:
             return
 
-        # The words of `Lunthra Veskol 12` identify it without the number.
+        # `Lunthra Veskol 12` is identified even without its number.
         while len(words) >= 2 and parts[-1].isdigit():
             parts = parts[:-1]
 
@@ -295,10 +297,10 @@ class IdentityIndex:
     # --- searching
 
     def _scan(self, normalised: str, scope: Scope) -> Iterator[IdentityHit]:
-        """Yield the hidden identities of a text, in no particular order; they may overlap.
+        """Yield the hidden identities in a text, in no particular order; they may overlap.
 
-        The search is lazy, so `has_any` stops at the first hit. The shape of the text and the keys
-        in it rule out most patterns before any is tried.
+        The search is lazy, so `has_any` stops at the first hit. The text's shape, and the keys that
+        occur in it, rule out most patterns before any pattern is tried.
         """
         shape = TextViews(normalised)
         matched = [key.decode() for key in self._keys.intersection(shape.words)]
@@ -316,7 +318,7 @@ class IdentityIndex:
             yield from _hits("calendar date", self._dates_in(normalised, shape, matched, scope))
 
     def _names_in(self, normalised: str, matched: Iterable[str]) -> Iterator[Span]:
-        """Yield names in Latin letters that have a key in the text."""
+        """Yield names in Latin letters of which a key occurs in the text."""
         names: set[tuple[str, ...]] = set()
         for key in matched:
             names.update(self._latin.get(key, ()))
@@ -330,7 +332,7 @@ class IdentityIndex:
     def _dates_in(
         self, normalised: str, shape: TextViews, matched: Iterable[str], scope: Scope
     ) -> Iterator[Span]:
-        """Yield calendar dates, outside of visible names."""
+        """Yield calendar dates outside visible names."""
         text = normalised
         for name in self._dated_names:
             text = text.replace(name, "*" * len(name))
@@ -348,8 +350,8 @@ class IdentityIndex:
             )
 
     def _in_answer(self, normalised: str, shape: TextViews) -> Iterator[IdentityHit]:
-        """Yield identities that occur only in text by a model: arbitrary codes, identifiers, short
-        names.
+        """Yield identities that are searched for only in text by a model: arbitrary codes,
+        identifiers and short names.
         """
         yield from _hits("security code", _codes_of_any_asset(normalised, shape))
         for start, end, digits in find_spelled_codes(normalised, shape):
@@ -363,7 +365,7 @@ class IdentityIndex:
             yield IdentityHit("company or industry name", entity.start, entity.end)
 
     @cached_property
-    def _spoken(self) -> EntityIndex:  # built with the first answer
+    def _spoken(self) -> EntityIndex:  # built for the first answer
         return spoken_names(self._names, self._symbols, self._entities)
 
     def _may_be_code(self, digits: str, scope: Scope) -> bool:
@@ -396,7 +398,7 @@ class IdentityIndex:
             yield from _vendor_codes_in(text, exchanges)
 
     def _known_in_run(self, text: str, start: int, end: int) -> Iterator[Span]:
-        """Yield known codes whose digits are split into neighbouring groups."""
+        """Yield known codes whose digits are split into adjacent groups."""
         groups = [match.span() for match in _GROUPS.finditer(text, start, end)]
         for first, (begin, _) in enumerate(groups):
             digits = ""
@@ -405,14 +407,14 @@ class IdentityIndex:
                 if len(digits) < 6:
                     continue
 
-                is_split = count > 1  # a single group was already found as unsplit digits
+                is_split = count > 1  # a single group has already been found as unsplit digits
                 if is_split and digits in self._digits and _is_one_code(text, begin, right, count):
                     yield begin, right
 
                 break
 
     def _chinese_in(self, normalised: str) -> Iterator[IdentityHit]:
-        """Yield codes in Chinese digits, and Chinese names, also with padding between
+        """Yield codes in Chinese digits, and Chinese names, even with padding between their
         characters.
         """
         for match in _CHINESE_CODE.finditer(normalised):
@@ -435,7 +437,7 @@ class IdentityIndex:
 
 
 _index_of = lru_cache(maxsize=16)(IdentityIndex)
-# Many episodes start at once: without the lock, each thread would build its own index.
+# Many episodes start at once. Without the lock, each thread would build its own index.
 _BUILDING = threading.Lock()
 
 
@@ -445,9 +447,7 @@ def _hits(kind: IdentityKind, spans: Iterable[Span]) -> Iterator[IdentityHit]:
 
 
 def _six_digits(shape: TextViews) -> Iterator[int]:
-    """Yield the offsets at which runs of six or more digits begin, unless they follow a decimal
-    point.
-    """
+    """Yield the offsets of runs of six or more digits, unless they follow a decimal point."""
     if b"000000" not in shape.runs:
         return
 
@@ -457,7 +457,9 @@ def _six_digits(shape: TextViews) -> Iterator[int]:
 
 
 def _codes_of_any_asset(text: str, shape: TextViews) -> Iterator[Span]:
-    """Yield six digits of the A-share numbering, whether the market has the asset or not."""
+    """Yield spans of six digits in the A-share numbering, whether or not the market has
+    the asset.
+    """
     for start in _six_digits(shape):
         end = start + 6
         if not _A_SHARE.match(text, start) or is_amount(text, start, end):
@@ -468,8 +470,8 @@ def _codes_of_any_asset(text: str, shape: TextViews) -> Iterator[Span]:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Return whether six digits are a code here, and not part of a decimal number or an amount of
-    money.
+    """Return whether six digits are a code here, not part of a decimal number or an amount
+    of money.
     """
     if follows_point(text, start):
         return False
@@ -478,14 +480,14 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
     if after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit()):
         return False
 
-    # 600000 is both a code and a round number: `600000 shares` marks it as an amount. Other codes
-    # are an amount only with a currency.
+    # 600000 is both a code and a round number, so `600000 shares` marks it as an amount. Other
+    # codes are an amount only with a currency.
     is_number = is_amount if text[start:end].endswith("000") else is_money
     return not is_number(text, start, end)
 
 
 def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
-    """Yield any six digits with an exchange's name before or after them."""
+    """Yield any six digits that have an exchange's name before or after them."""
     lower = text.lower()
     for exchange in sorted(exchanges):
         for start in places_of(lower, exchange):
@@ -504,7 +506,8 @@ def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
 def _is_one_code(text: str, start: int, end: int, groups: int) -> bool:
     """Return whether groups of digits form one number.
 
-    `asset_0025 55` does not. Spaces may only separate two groups of three, or single digits.
+    Those in `asset_0025 55` do not. Spaces may separate only two groups of three digits, or single
+    digits.
     """
     if re.search(r"[A-Za-z]_[+-]?\Z", text[max(0, start - 3) : start]):
         return False
@@ -519,7 +522,7 @@ def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Spa
     """Yield names in any case, with up to three other characters between their parts."""
     for parts in names:
         spelled = r"[\W_]{0,3}".join(parts)
-        # `Veskol` is not in `Veskols`, but it is in `Veskol12`.
+        # `Veskol` is not found in `Veskols`, but it is found in `Veskol12`.
         before = "[A-Za-z]" if parts[0].isalpha() else "[0-9]"
         after = "[A-Za-z]" if parts[-1].isalpha() else "[0-9]"
         for match in re.finditer(rf"(?<!{before}){spelled}(?!{after})", text, re.IGNORECASE):
@@ -527,7 +530,7 @@ def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Spa
 
 
 def name_variants(name: str) -> tuple[str, str]:
-    """Return a name in lower case without spaces and punctuation, and the same without a
+    """Return a name in lower case without spaces and punctuation, and the same string without a
     share-class suffix.
     """
     normalised = normalise(name).strip().lower()

@@ -1,4 +1,4 @@
-"""Leak guard: scans every text that goes to a model."""
+"""Leak guard: scans all text that is sent to a model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ktdeval.values.strict_json import JsonValue, loads_strict
 class LeakGuard:
     """Scanner of text that is sent to the model.
 
-    `check` is for text of the suite, where a hidden identity is a defect. `redact` is for the
-    model's own text, which is sent back to it.
+    `check` is for text by the suite, where a hidden identity is a defect. `redact` is for text by
+    the model that is sent back to it.
     """
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
@@ -34,7 +34,8 @@ class LeakGuard:
     def check(self, text: str, what: str = "text for the model") -> None:
         """Raise LeakError if `text` contains a hidden identity.
 
-        The message gives its kind and offset, and quotes it only if it is a common word.
+        The message gives the kind and offset of the identity, and quotes it only if it is a common
+        word.
         """
         if not self._has_any(text):
             return
@@ -60,18 +61,19 @@ class LeakGuard:
         raise LeakError(f"leak guard: {what} holds {found} {where}, which the mask hides; {fix}")
 
     def redact(self, text: str) -> str:
-        """Return a text with hidden identities replaced by `[withheld]`; it then passes `check`.
+        """Return a text with hidden identities replaced by `[withheld]`. The result passes `check`.
 
         Codes that are not in the snapshot are also replaced.
         """
         return self._withhold(text)
 
     def redact_json(self, text: str, fields: frozenset[str] = frozenset()) -> str:
-        """Redact the JSON text of a tool call, which stays JSON.
+        """Redact the JSON text of a tool call; the result is also JSON.
 
-        A string or bare number that is an identity as a whole (`{"stock_id": 600519}`) becomes the
-        string `[withheld]`. `fields`: argument names defined by the suite. They are kept:
-        `target_weight` without its first word would reveal that the market has Target Corp.
+        If a whole string or bare number is an identity (`{"stock_id": 600519}`), it becomes the
+        string `[withheld]`. `fields`: argument names defined by the suite, which are kept. Without
+        this exception, `target_weight` would lose its first word, which would reveal that the
+        market has Target Corp.
         """
         return self._withhold_in_json(text, fields)
 
@@ -90,7 +92,7 @@ class LeakGuard:
         return cleaned
 
     def _holds_identity(self, text: str, fields: frozenset[str]) -> bool:
-        """Return whether JSON contains an identity outside these field names."""
+        """Return whether JSON contains an identity, apart from these field names."""
         hits = self._index.find(text, "answer")
         names = _spans_of_names(text, fields) if hits else []
         return not all(_is_within(hit, names) for hit in hits)
@@ -122,8 +124,8 @@ def _is_within(hit: IdentityHit, spans: Iterable[Span]) -> bool:
 
 
 def _spans_of_names(text: str, fields: frozenset[str]) -> list[Span]:
-    """Return the spans at which one of these names is a whole JSON string. Inside a longer string,
-    a name has no quotation marks or escaped ones, so it does not match.
+    """Return the spans at which one of these names is a whole JSON string. A name inside a longer
+    string does not match, because it has no quotation marks or escaped ones.
     """
     spans = []
     for name in fields:

@@ -1,8 +1,8 @@
-"""Mask of one episode: render payloads for the model, and parse the model's handles.
+"""The mask of one episode, which renders payloads for the model and parses the model's handles.
 
 A lens translates by field type, never by text. It reads only static facts (codes, names,
 industries, the calendar) and prices known at the close of day_+0, so it cannot leak a later price.
-One exception: an asset listed after day_+0 is rebased to its first close.
+There is one exception: an asset listed after day_+0 is rebased to its first close.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ _SHORT = 64
 
 
 class Lens:
-    """Mask of one episode. Equal seeds give equal handles and order under every mask.
+    """The mask of one episode. Equal seeds give equal handles and an equal order under every mask.
 
     `base_row` is the row of `day_+0`. The lens reads static facts, rows up to `base_row`, the first
     close of assets listed later, and the maximum number of members. It parses only handles that it
-    has shown. Raises DataError if the snapshot has no row `base_row`.
+    has shown. Raises DataError if the snapshot does not have the row `base_row`.
 
     Example:
         lens = Lens(MaskConfig("blinded"), spec.mask_seed, snapshot, base_row=1)
@@ -95,8 +95,8 @@ class Lens:
         """
         self._handles: dict[int, str] = {}  # asset -> handle, only for assets shown so far
         self._assets: dict[str, int] = {}  # handle -> asset
-        #: whether a code is accepted only if it was shown; accepting other codes would reveal the
-        #: day
+        #: whether a code is accepted only after it was shown; accepting other codes would reveal
+        #: the day
         self.only_shown = False
         self._today = base_row
         self._latest = base_row  # the latest day shown so far
@@ -112,17 +112,17 @@ class Lens:
 
     @property
     def shares_prepared_texts(self) -> bool:
-        """Return whether payloads without identities have the same text under all masks of this
-        kind (`prepare_payload`).
+        """Whether payloads without identities have the same text under all masks of this kind (see
+        `prepare_payload`).
         """
         return self.figures.are_as_in_data and self._change is None
 
     def show_changed(self, change: PayloadChange) -> None:
-        """Show payloads as modified by `change` from now on."""
+        """From now on, show payloads as modified by `change`."""
         self._change = change
 
     def relabel(self, seed: int) -> None:
-        """Show assets and industries under newly drawn handles from now on."""
+        """From now on, show assets and industries under newly drawn handles."""
         shown = list(self._assets.values())
         self._alias = AliasMap(seed, len(self._columns), self._snapshot.industries)
         self._handles.clear()
@@ -152,11 +152,11 @@ class Lens:
         return renderers
 
     def move_to(self, row: int) -> None:
-        """Move to day `row`: show codes and names of that day, accept codes in use by then, and
-        rebase assets listed since.
+        """Move to day `row`: show codes and names as of that day, accept codes in use by then, and
+        rebase assets that have been listed since.
         """
         if self._snapshot.spells and not self.hides_assets:
-            # Codes and names change with the day, so cached handles may be outdated.
+            # Codes and names change over time, so cached handles may be outdated.
             self._handles.clear()
 
         self._today = row
@@ -168,15 +168,15 @@ class Lens:
     def render(self, payload: Payload) -> JsonValue:
         """Return a payload as plain JSON under this mask; NaN and infinity become null.
 
-        Raises PluginError, with the path, if a value has no payload type; DataError if the snapshot
-        lacks an asset, day, industry or index.
+        Raises PluginError if a value has no payload type; the message gives its path. Raises
+        DataError if an asset, day, industry or index is not in the snapshot.
         """
         return self._show_payload(payload, self._renderer.value)
 
     def render_text(self, payload: Payload) -> str:
         """Return `render` as compact JSON; an `Exact` payload is returned unmasked.
 
-        Raises the errors of `render`, and PluginError for an `Exact` payload if the mask hides
+        Raises the same errors as `render`, and PluginError for an `Exact` payload if the mask hides
         identities.
         """
         if not isinstance(payload, Exact):
@@ -189,14 +189,16 @@ class Lens:
         return payload.text()
 
     def render_fields(self, payload: Mapping[str, Payload]) -> dict[str, str]:
-        """Return the text of each field of a payload, by name. Raises the errors of `render`."""
+        """Return the text of each field in a payload, keyed by name. Raises the same errors as
+        `render`.
+        """
         return self._show_payload(payload, self._field_texts)
 
     def _field_texts(self, payload: Mapping[str, Payload]) -> dict[str, str]:
         return {name: self._renderer.text(value) for name, value in payload.items()}
 
     def _show_payload(self, payload: Any, render: Callable[[Any], Shown]) -> Shown:
-        """Render a payload; if a value is refused, report its path."""
+        """Render a payload. If a value is refused, report the path to it."""
         if self._change is not None:
             payload = self._change(payload)
         try:
@@ -208,8 +210,8 @@ class Lens:
             ) from None
 
     def asset_handle(self, asset: int) -> str:
-        """Return `asset_0042` if assets are hidden, else the code. Raises DataError if the asset
-        does not exist.
+        """Return a handle such as `asset_0042` if assets are hidden, else the code. Raises
+        DataError if the asset does not exist.
         """
         handle = self._handles.get(asset)
         if handle is None:
@@ -229,8 +231,8 @@ class Lens:
         return handle
 
     def day_handle(self, row: int) -> str:
-        """Return `day_+12` if dates are hidden, else the ISO date. Raises DataError if the row does
-        not exist.
+        """Return a handle such as `day_+12` if dates are hidden, else the ISO date. Raises
+        DataError if the row does not exist.
         """
         if not 0 <= row < len(self._day_texts):
             raise DataError(
@@ -242,8 +244,8 @@ class Lens:
         return self._day_texts[row]
 
     def sector_handle(self, industry: str) -> str:
-        """Return `sector_07` if assets are hidden, else the industry's name. Raises DataError if
-        the industry is unknown.
+        """Return a handle such as `sector_07` if assets are hidden, else the industry's name.
+        Raises DataError if the industry is unknown.
         """
         handle = self._alias.sectors.get(industry)
         if handle is None:
@@ -257,9 +259,10 @@ class Lens:
     def parse_asset(self, text: str) -> int | None:
         """Return the asset column of a handle that this mask has shown, or None.
 
-        If codes are visible, any vendor's spelling is accepted, also for assets not shown yet, but
-        only if they joined the universe by the latest day shown: an answer must not reveal which
-        assets will join later. With `only_shown`, only assets already shown are accepted.
+        If codes are visible, any vendor's spelling is accepted, even for assets not shown yet.
+        However, such an asset must have joined the universe by the latest day shown, since an
+        answer must not reveal which assets will join later. With `only_shown`, only assets already
+        shown are accepted.
         """
         normalised = normalise(text).strip()
         if self.hides_assets:
@@ -279,7 +282,7 @@ class Lens:
         return column
 
     def parse_day(self, text: str) -> int | None:
-        """Return the row of a day handle; None for days after the latest day shown, because
+        """Return the row for a day handle. None for days after the latest day shown, because
         accepting a later day would reveal where the data end.
         """
         normalised = normalise(text).strip()
@@ -294,10 +297,10 @@ class Lens:
         return row if 0 <= row <= self._latest else None
 
     def in_turn(self, documents: DocumentsView, rows: Sequence[int]) -> Iterator[int]:
-        """Yield rows of documents in the order in which they are chosen if not all can be shown.
+        """Yield rows of documents in order of priority, for the case that not all can be shown.
 
-        The newest come first. Documents that became known at the same moment are ordered by a hash
-        of their content, which does not depend on the mask or on codes.
+        The newest come first. Documents that became known at the same time are ordered by a hash of
+        their content, which does not depend on the mask or on codes.
         """
         for _, group in groupby(rows, key=documents.known_at):
             same = list(group)
@@ -308,13 +311,13 @@ class Lens:
     def sort_documents(self, documents: DocumentsView, rows: Iterable[int]) -> list[int]:
         """Return rows of documents in display order, newest first.
 
-        Documents that became known at the same moment are ordered by handle, which is drawn from
-        the mask key. The stored order depends on their content, and so on their codes.
+        Documents that became known at the same time are ordered by handle, which is derived from
+        the mask key. The stored order would depend on the content and thus on the codes.
         """
         return sorted(rows, key=lambda row: (-documents.known_at(row), self._documents.handle(row)))
 
     def newest(self, documents: DocumentsView, rows: Sequence[int], most: int) -> list[int]:
-        """Choose at most `most` documents by `in_turn`; return their rows in the order of
+        """Choose at most `most` documents by `in_turn`, and return their rows in the order of
         `sort_documents`.
         """
         chosen = rows if len(rows) <= most else islice(self.in_turn(documents, rows), most)
@@ -322,7 +325,7 @@ class Lens:
 
     def parse_document(self, text: str) -> int | None:
         """Return the row for a document handle, or None for any other text. The documents view
-        checks whether the document is known yet.
+        checks whether the document is already known.
         """
         return self._documents.row(normalise(text).strip().lower())
 
@@ -331,12 +334,12 @@ class Lens:
         return listed_assets(self.order, self._snapshot.member, self.mask.kind, self.base_row)
 
     def has_joined(self, asset: int, row: int) -> bool:
-        """Return whether the asset was in the universe by day `row`, and may be shown."""
+        """Return whether an asset has been in the universe by day `row`, and so may be shown."""
         return self._joined[asset] <= row
 
     def is_hidden_identity(self, text: str) -> bool:
         """Return whether a text is a real code (in any vendor's spelling), company, industry or
-        date that the mask hides. The model's use of one counts as an unmask attempt.
+        date that the mask hides. If a model uses such a text, this counts as an unmask attempt.
         """
         if len(text) <= _SHORT:
             return self._names_identity(text)
@@ -348,7 +351,7 @@ class Lens:
         return tuple(self._assets)
 
     def recall(self, shown: Collection[str]) -> None:
-        """Mark handles shown by an earlier lens of this episode as shown."""
+        """Treat handles that an earlier lens of this episode has shown as shown."""
         handles = frozenset(shown)
         if self.hides_assets:
             for asset in range(len(self._columns)):
@@ -364,13 +367,13 @@ class Lens:
 
     @cached_property
     def rank(self) -> tuple[int, ...]:
-        """[N] rank of each asset in `order`, used for ties and unordered lists."""
+        """Rank of each asset in `order`, used for ties and unordered lists: [N]."""
         return tuple(np.argsort(self.order).tolist())
 
     @cached_property
     def _joined(self) -> list[int]:
-        """Return the row on which each asset first is in the universe, [N]; the number of rows if
-        it never joins.
+        """Row on which each asset is first in the universe, or the number of rows if it
+        never is: [N].
         """
         member = self._snapshot.member
         never = len(member)
@@ -399,13 +402,13 @@ class Lens:
         return "".join(str(self._renderer.value(part)) for part in prose.parts)
 
 
-#: Hides nothing: for texts that concern no market
+#: A mask that hides nothing, for texts that do not involve a market
 UNMASKED = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)
 
 
 def prepare_payload(payload: Payload) -> Prepared:
     """Return the text of a payload with placeholders for identities, which each mask fills in. All
-    masks that show figures unchanged share it. Raises PluginError if the payload contains an
+    masks that show figures unchanged share this text. Raises PluginError if the payload contains an
     account figure or a text.
     """
     return UNMASKED._show_payload(payload, UNMASKED._renderer.prepare_payload)

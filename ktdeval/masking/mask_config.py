@@ -1,4 +1,4 @@
-"""Options of a mask, and the assets that a list without figures names under each mask."""
+"""Options of a mask, and the assets that each mask names in a list without figures."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class MaskConfig:
 
     @property
     def is_coarse(self) -> bool:
-        """True if market figures are rounded or have noise."""
+        """Return whether market figures are rounded or have noise."""
         return self.round_digits is not None or self.noise_pct > 0.0
 
     @property
     def leaves_out_whole_market(self) -> bool:
-        """Return whether figures of the whole market (indices, breadth, sectors) are omitted. This
-        is necessary if days are hidden and other figures are coarse: the market has one such figure
-        a day, so even a coarse one reveals the day.
+        """Return whether figures for the whole market (indices, breadth, sectors) are omitted. This
+        is necessary if days are hidden and other figures are coarse. The market has one such figure
+        a day, so even a coarse figure would reveal the day.
         """
         return self.is_coarse and self.hides_dates
 
@@ -63,13 +63,13 @@ class MaskConfig:
 
 
 def listed_assets(order: Sequence[int], member: BoolArray, kind: str, row: int) -> list[int]:
-    """Return the assets that a list without figures names in an episode that begins at row `row`,
-    in `order`: the members of the universe. `member`: [T, N].
+    """Return, in `order`, the assets named by a list without figures, in an episode that begins at
+    `row`. These are the members of the universe. `member`: [T, N].
 
-    If days are hidden, the list must not reveal the day. Under `date_blind` the codes of the
-    members would reveal it, so the list has every asset of the market, including later members.
-    Under `blinded` the number of members would reveal it, so other assets fill the list up to the
-    largest number of any day.
+    If days are hidden, the list must not reveal the day. Under `date_blind`, the members' codes
+    would reveal it, so the list has every asset of the market, including later members. Under
+    `blinded`, the number of members would reveal it. Therefore, other assets fill the list up to
+    the largest number of members on any day.
     """
     if kind == "date_blind":
         return list(order)

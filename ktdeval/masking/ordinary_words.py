@@ -1,5 +1,5 @@
-"""Words that are not names on their own: words of prompts, of common company names, and of general
-English.
+"""Words that are not names on their own: words from prompts, from common company names, and from
+general English.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ktdeval.values.files import csv_rows
 _FOLDER = Path(__file__).parent
 ENTITY_WORDS = csv_rows(_FOLDER / "entity_words.csv")
 COMMON_WORDS = frozenset(row["word"] for row in ENTITY_WORDS if row["kind"] == "common")
-NOT_NAMES = COMMON_WORDS - {"meta"}  # "meta" is a word of prompts, but a company if capitalised
+NOT_NAMES = COMMON_WORDS - {"meta"}  # "meta" is a word in prompts, but a company if capitalised
 
 
 @cache
@@ -27,21 +27,21 @@ def listed_words(kind: str) -> frozenset[str]:
 
 
 def is_listed(word: str) -> bool:
-    """Return whether a word in lower case is listed as an ordinary word, a person's name, a place,
-    or a line of business.
+    """Return whether a lower-case word is listed as an ordinary word, a person's name, a place or a
+    line of business.
     """
     return word in _ordinary_words()
 
 
 def is_ordinary(word: str) -> bool:
-    """Return whether a word in lower case, or the word without a plural `s`, has a meaning other
-    than a company.
+    """Return whether a lower-case word, with or without a plural `s`, has a meaning other than a
+    company.
     """
     return word in _english() or word.removesuffix("s") in _english()
 
 
 def needs_capital(word: str) -> bool:
-    """Return whether a word means a company if capitalised and something else in lower case."""
+    """Return whether a word denotes a company if capitalised, and something else in lower case."""
     return word in listed_words("small letters")
 
 
@@ -51,8 +51,8 @@ def is_chinese_word(pair: str) -> bool:
 
 
 def is_word_boundary(text: str, start: int, end: int) -> bool:
-    """Return whether Chinese characters at [start, end) are a separate word there, not the end of
-    one word and the start of the next: `中芯` in `其中芯片`, `工行` in `加工行业`.
+    """Return whether Chinese characters at [start, end) are a separate word there, rather than the
+    end of one word and the start of the next, such as `中芯` in `其中芯片` or `工行` in `加工行业`.
     """
     begins_inside = is_chinese_word(text[max(0, start - 1) : start + 1])
     ends_inside = is_chinese_word(text[end - 1 : end + 1])
@@ -72,14 +72,14 @@ def is_word_boundary(text: str, start: int, end: int) -> bool:
 
 @cache
 def _second_characters() -> dict[str, frozenset[str]]:
-    """Return, for each first character, the second characters that form a word with it (jieba's
-    dictionary; its licence is in the file).
+    """Return, for each first character, the second characters that form a word with it (from
+    jieba's dictionary, whose licence is in the file).
     """
     lines = (_FOLDER / "chinese_words.txt").read_text(encoding="utf-8").splitlines()
     return {line[0]: frozenset(line[1:]) for line in lines if not line.startswith("#")}
 
 
-# Characters that are words by themselves after a name
+# characters that are words by themselves after a name
 _ALONE = frozenset(
     "的了在是和与及将也又已再被把为对从向以于至到就都还仅较约有无未不可能会要让使令给由因但或若如更最"
     "称说表拟获跌涨降升"
@@ -96,8 +96,8 @@ def _ordinary_words() -> frozenset[str]:
 
 @cache
 def _english() -> frozenset[str]:
-    """Return English words of four letters or more (SCOWL, size 35; its licence is in the file),
-    and the listed words.
+    """Return English words of four letters or more (from SCOWL, size 35, whose licence is in the
+    file), and the listed words.
     """
     lines = (_FOLDER / "english_words.txt").read_text(encoding="ascii").splitlines()
     words = (line for line in lines if not line.startswith("#"))

@@ -4,7 +4,7 @@ A payload is a tree of dicts (string keys), lists, tuples, plain scalars and the
 It is built from the true market; only `Lens.render` converts it to the form that a model may see.
 
 No number is written in a form that could be mistaken for a code or a date. Six digits can be a
-security code, eight digits a date, and `2024` a year. Therefore numbers from 100,000 on and prices
+security code, eight digits a date, and `2024` a year. Therefore, numbers from 100,000 on and prices
 below 0.001 are written with an exponent, fractions have at most five digits, and whole numbers in
 the range of years end with `.0`. The leak guard can then treat every standalone run of six or eight
 digits as a code or a date, and every bare year as a year.
@@ -32,8 +32,8 @@ else:
 
 
 def figure(value: Any, digits: int = 4) -> float | None:
-    """Return a number for a payload, at few significant digits so that tables stay short; None
-    if it is not defined.
+    """Return a number for a payload, with few significant digits so that tables stay short. None if
+    the number is not defined.
     """
     number = float(value)
     if not math.isfinite(number):
@@ -42,7 +42,7 @@ def figure(value: Any, digits: int = 4) -> float | None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> dict[str, Payload]:
-    """Return a table payload, in which column names are given once."""
+    """Return a table payload, in which column names are given only once."""
     return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
 
@@ -51,8 +51,8 @@ def filled_table(
     rows: Iterable[Sequence[Payload]],
     optional: Container[str] | None = None,
 ) -> dict[str, Payload]:
-    """Return a table payload without the columns that are empty in every row; a table without rows
-    keeps all columns. `optional`: the columns that may be omitted (default: all).
+    """Return a table payload without columns that are empty in every row. A table without rows
+    keeps all columns. `optional`: columns that may be omitted (default: all).
     """
     listed = list(rows)
     if not listed:
@@ -75,11 +75,11 @@ def _is_missing(cell: Payload) -> bool:
     return cell is None or (isinstance(cell, float) and cell != cell)
 
 
-# tuples: table cells, of which a prompt has thousands
+# tuples, because they are table cells, of which a prompt has thousands
 
 
 class Exact(NamedTuple):
-    """Plain JSON of a service, shown in full precision; only masks that hide nothing accept it."""
+    """A service's plain JSON, shown in full precision. Only masks that hide nothing accept it."""
 
     value: JsonValue
 
@@ -89,19 +89,19 @@ class Exact(NamedTuple):
 
 
 class MarketFigure(NamedTuple):
-    """A number from market data that may reveal its asset or day (a return, a factor value). It is
-    rounded under `round_digits`; if it describes an asset, it gets noise under `noise_pct`. Create
-    it with `AssetRef.figure`, `AssetRef.change_pct` or `DayRef.figure`.
+    """A number from market data that may reveal its asset or day, such as a return or a factor
+    value. It is rounded under `round_digits`. If it describes an asset, it gets noise under
+    `noise_pct`. Create it with `AssetRef.figure`, `AssetRef.change_pct` or `DayRef.figure`.
     """
 
     value: float  #: the number
-    #: column of the asset that it describes; None for the whole market, which gets no noise
+    #: column of the asset that the number describes; None for the whole market, which gets no noise
     asset: int | None = None
-    #: row of the day that it describes; None for no day, in which case it gets no noise
+    #: row of the day that the number describes; None for no day, in which case it gets no noise
     day: int | None = None
-    #: name of the figure, so that figures of one asset and day have independent noise
+    #: name of the figure, so that different figures of an asset on a day have independent noise
     name: str = ""
-    #: for a price change in per cent: row of the day from which it is measured
+    #: for a price change in per cent, row of the day from which it is measured
     since: int | None = None
 
 
@@ -115,20 +115,20 @@ class AssetRef(NamedTuple):
     asset: int
 
     def figure(self, value: float, name: str, day: int) -> MarketFigure:
-        """Return a figure of this asset on a day, such as a turnover or a factor value; its noise
-        is proportional to it.
+        """Return a figure of this asset on a day, such as a turnover or a factor value. Its noise
+        is proportional to the figure.
         """
         return MarketFigure(value, self.asset, day, name)
 
     def change_pct(self, value: float, day: int, since: int) -> MarketFigure:
-        """Return the price change between two closes in per cent; its noise is consistent with that
-        of the two prices.
+        """Return the price change between two closes, in per cent. Its noise is consistent with the
+        noise on the two prices.
         """
         return MarketFigure(value, self.asset, day, "change_pct", since)
 
 
 class AssetName(NamedTuple):
-    """Company name of an asset: shown if assets are visible, null if they are hidden."""
+    """Company name of an asset: shown if assets are visible, null if assets are hidden."""
 
     asset: int
 
@@ -154,36 +154,36 @@ class SectorRef(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Price of one asset, rescaled under `rebase_prices`, rounded under `round_digits`.
+    """Price of one asset, rescaled under `rebase_prices` and rounded under `round_digits`.
 
     Example:
         bright.render({"close": Price(0, 10.5, day=1)})  # {'close': 10.5}
     """
 
     asset: int  #: column of the asset
-    value: float  #: units of currency a share
-    #: row of the bar that has the price or from which it follows; None if no bar is involved, in
+    value: float  #: currency units per share
+    #: row of the bar that has the price or from which it is derived; None if no bar is involved, in
     #: which case it gets no noise
     day: int | None = None
     part: Part = "close"  #: which of the bar's prices
-    #: for a multiple of another price: the factor. It is applied to that price as shown, so the
-    #: product reveals no further digits of it
+    #: for a multiple of another price, the factor. It is applied to the other price as shown, so
+    #: that the product reveals no further digits of this price.
     times: float = 1.0
 
 
 class AccountSum(float):
-    """Amount of an account, written in full under a mask: `900110.0`, not `9.0011e5`."""
+    """An amount in an account, written in full under a mask: `900110.0`, not `9.0011e5`."""
 
 
 class TinyNumber(float):
-    """A price or a number of shares below `TINY`, which some coins have. It is written with six
-    significant digits, so that a holding is never shown as 0.
+    """A price or a number of shares below `TINY`, as some crypto assets have. It is written with
+    six significant digits, so that a holding is never shown as 0.
     """
 
 
 def small_number(value: float) -> float:
     """Return a price or a number of shares in a type that is written with its significant digits,
-    however small.
+    however small the number is.
     """
     if value and abs(value) < TINY:
         return TinyNumber(value)
@@ -192,7 +192,7 @@ def small_number(value: float) -> float:
 
 class Shares(NamedTuple):
     """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or
-    ordered are rescaled by the level that the mask reveals (`ShownFigures.known_price`): otherwise
+    ordered are rescaled by the level that the mask reveals (`ShownFigures.known_price`). Otherwise,
     whole lots of several sizes would reveal further digits of the true level.
 
     Example:
@@ -201,14 +201,14 @@ class Shares(NamedTuple):
 
     asset: int  #: column of the asset
     value: float  #: number of shares
-    #: for a volume: row of its bar; it has four digits or those of the mask, and gets noise. None
-    #: for shares held or ordered, which are exact unless prices are rebased and rounded
+    #: for a volume: row of its bar; a volume has four digits or those of the mask, and gets noise.
+    #: None for shares held or ordered, which are exact unless prices are rebased and rounded
     day: int | None = None
 
 
 class Prose(NamedTuple):
-    """A text from which everything that a mask hides is removed (`TextMask`): plain pieces and
-    field types, to be shown in sequence.
+    """A text from which everything that a mask hides has been removed (`TextMask`). It consists of
+    plain pieces and field types, to be shown in sequence.
     """
 
     parts: tuple[str | AssetRef | DayRef | SectorRef, ...]
@@ -220,7 +220,7 @@ class Prose(NamedTuple):
 
     def shorten(self, most: int) -> tuple[Prose, bool]:
         """Return the text, shortened to `most` characters by the rules of `masking.shorten`, and
-        whether it was cut.
+        whether it was shortened.
         """
         cut = cut_of(self.plain, most)
         if cut is None:
@@ -247,7 +247,7 @@ class Prose(NamedTuple):
         return Prose(tuple(part for part in parts if part)), True
 
 
-# The number 12 is the worst case for the leak guard: it can be a month, a day and a short year.
+# For the leak guard, the number 12 is the worst case: it can be a month, a day and a short year.
 _PLAIN_HANDLES = {AssetRef: "asset_0012", DayRef: "day_+12", SectorRef: "sector_12"}
 
 
@@ -264,16 +264,16 @@ class DocumentRef(NamedTuple):
 
 
 class OwnFigure(NamedTuple):
-    """A figure of the account, such as cash, rounded if prices are rebased and rounded. In a
-    scene's account, which is computed from prices as shown
-    (`ktdeval.runner.episodes.shown_account`), it reveals no more than these prices do.
+    """An account figure, such as cash, which is rounded if prices are rebased and rounded. In a
+    scene's account, it reveals no more than the prices as shown, since it is computed from these
+    (`ktdeval.runner.episodes.shown_account`).
     """
 
     value: float
 
 
 class IndexLevel(NamedTuple):
-    """A level of an index, rebased to 100 at the episode's start if dates are hidden, rounded under
+    """An index level, rebased to 100 at the episode's start if dates are hidden, and rounded under
     `round_digits`.
     """
 
@@ -299,7 +299,7 @@ FieldValue: TypeAlias = (
 
 
 class RefusedTypeError(TypeError):
-    """A value in a payload has a type that payloads do not allow."""
+    """A value in a payload has a type that is not allowed in payloads."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(type(value).__name__)
@@ -310,8 +310,8 @@ def path_of(target: Any, payload: Payload) -> str:
     """Return the path to a value in a payload, such as ` at orders[3].price`; empty for the payload
     itself.
 
-    The value is found by identity (`is`). The path contains only text keys and indices: other keys
-    are handles, which could reveal an identity.
+    The value is found by identity (`is`). The path contains only text keys and indices, since other
+    keys are handles, which could reveal an identity.
     """
     stack: list[tuple[Any, str]] = [(payload, "")]
     while stack:
@@ -333,7 +333,7 @@ def path_of(target: Any, payload: Payload) -> str:
 
 SIGNIFICANT_DIGITS = 6
 DECIMALS = 5
-TINY = 1e-3  #: prices below it have fewer than three significant digits within `DECIMALS`
+TINY = 1e-3  #: a price below this has fewer than three significant digits within `DECIMALS`
 FIRST_YEAR = 1990
 LAST_YEAR = 2039
 
@@ -351,8 +351,9 @@ _JSON_BASES: tuple[type[Any], ...] = (str, int, float, list, tuple)
 def render_number(value: int | float) -> str:
     """Return a number as JSON text.
 
-    Integers are whole; floats have 5 decimals and 6 significant digits; both have an exponent from
-    100,000 on (`6.0312e5`). Years become `2024.0`, negative zero `0`, NaN and infinity `null`.
+    Integers have no decimals; floats have at most 5 decimals and 6 significant digits. From 100,000
+    on, both have an exponent (`6.0312e5`). Years become `2024.0`, negative zero becomes `0`, and
+    NaN and infinity become `null`.
     """
     if isinstance(value, int):
         return render_integer(value)
@@ -363,7 +364,7 @@ def render_integer(value: int) -> str:
     """Return `render_number` of an integer."""
     text = str(value)
     if -_EXPONENT_FROM < value < _EXPONENT_FROM:
-        # The comparison is faster than the look-up of the text, which few numbers reach.
+        # The comparison is faster than the look-up of the text, which few numbers need.
         if FIRST_YEAR <= abs(value) <= LAST_YEAR:
             return f"{text}.0"
         return text
@@ -386,7 +387,7 @@ def render_float(value: float) -> str:
 
     if -_PLAIN_BELOW < value < _PLAIN_BELOW:
         text = format(value, _SIGNIFICANT)
-        # The comparison is faster than the look-up of the text, which few numbers reach.
+        # The comparison is faster than the look-up of the text, which few numbers need.
         if FIRST_YEAR - 1 < abs(value) < LAST_YEAR + 1 and text in _YEARS:
             return f"{text}.0"
         return text
@@ -403,7 +404,7 @@ def _scientific(value: float) -> str:
 
 def _in_full(value: float) -> str:
     """Return a number with 6 significant digits and no exponent. The `.0` of a large number
-    distinguishes it from a code, and its trailing zeros from a date.
+    distinguishes it from a code, and its trailing zeros distinguish it from a date.
     """
     if not math.isfinite(value) or -_PLAIN_BELOW < value < _PLAIN_BELOW:
         return render_number(float(value))
@@ -411,8 +412,8 @@ def _in_full(value: float) -> str:
 
 
 def render_json(value: JsonValue) -> str:
-    """Return compact JSON, with keys in the given order and numbers formatted by `render_number`.
-    Raises PluginError on any other type; the message names the type.
+    """Return compact JSON with keys in the given order and numbers formatted by `render_number`.
+    Raises PluginError if a value has any other type; the message names the type.
     """
     return _render_value(value)
 
@@ -429,7 +430,7 @@ def _render_value(value: Any) -> str:
         return encode_basestring(value)
 
     if kind is list or kind is tuple:
-        # A shortcut for the list of all assets, which every step contains.
+        # A shortcut for the list of all assets, which occurs in every step.
         if _TEXT.issuperset(map(type, value)):
             return dumps_compact(value)
 
@@ -458,9 +459,7 @@ def _key(key: object) -> str:
 
 
 def _render_rare(value: Any) -> str:
-    """Render tiny prices, subclasses of the JSON types and other mappings; refuse all other
-    values.
-    """
+    """Render tiny prices, subclasses of JSON types, and other mappings. Refuse all other values."""
     if isinstance(value, TinyNumber):
         return _scientific(value)
     if isinstance(value, AccountSum):

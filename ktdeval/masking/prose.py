@@ -1,10 +1,11 @@
-"""Mask texts: replace words that identify an asset or a day by their handles, or drop the text.
+"""Mask texts: replace words that identify an asset or a day by handles, or drop the text.
 
-The mask hides the entities of the market's documents, codes, names and industries of the snapshot,
-and every date that the leak guard finds. An asset that is in the universe by the day of the
+The mask hides the entities in the market's documents, the snapshot's codes, names and industries,
+and every date that the leak guard finds. An asset that has joined the universe by the day of the
 decision becomes its handle; any other asset becomes `[company]`. A person becomes `[person]` and a
-product `[product]`, for any company. A full date up to that day becomes `day_-12` (the last trading
-day up to it); any other date, a year or a weekday becomes `[date]`.
+product becomes `[product]`, whatever the company. A full date up to the day of the decision becomes
+the handle of the last trading day up to this date, such as `day_-12`. Any other date, year or
+weekday becomes `[date]`.
 
 A text can't be masked safely if a word may mean several assets and the document is not filed under
 exactly one of them, or if the leak guard still finds an identity afterwards. Such a text is
@@ -102,31 +103,32 @@ _COMPACT_DATE = re.compile(r"((?:19|20)[0-9]{2})([0-9]{2})([0-9]{2})(?![0-9])")
 _FOUR_DIGITS = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])")
 _TWO_DIGITS = re.compile(r"(?<![0-9])[0-9]{1,2}(?![0-9])")
 _NOUNS: dict[AliasKind, str] = {"person": PERSON, "product": PRODUCT}
-_SEVERAL = frozenset({-1, -2})  # means any asset
+_SEVERAL = frozenset({-1, -2})  # may mean any asset
 _DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """A document as a mask shows it."""
+    """A document, as shown under a mask."""
 
-    #: assets that it is filed under and that are in the universe, in an order independent of codes
+    #: assets under which the document is filed and that are in the universe, in an order
+    #: independent of codes
     assets: tuple[AssetRef, ...]
     source: Prose
     kind: Prose
     title: Prose
     text: Prose
-    sentiment: Prose  #: empty without one in the source
-    is_cut: bool = False  #: whether the document's text is longer
+    sentiment: Prose  #: empty if the source gives no sentiment
+    is_cut: bool = False  #: whether the document's whole text is longer
 
     @property
     def shown_sentiment(self) -> Prose | None:
-        """Return the sentiment as a table cell; None without a sentiment."""
+        """Return the sentiment as a table cell; None if there is no sentiment."""
         return self.sentiment if self.sentiment.plain else None
 
 
 class TextMask:
-    """Masks texts, as a lens masks numbers. Equal texts give equal results, and the results do not
+    """Masks texts, as a lens masks numbers. Equal texts give equal results, and results do not
     depend on anything after the requested day.
     """
 
@@ -137,7 +139,7 @@ class TextMask:
 
     @cached_property
     def _finder(self) -> _HiddenSpanFinder:
-        # Built for the first text: most tasks show none.
+        # Built for the first text, since most tasks show no texts.
         hides_assets = self._lens.hides_assets
         hides_dates = self._lens.hides_dates
         guard = identities_of(self._snapshot, assets=hides_assets, dates=hides_dates)
@@ -157,10 +159,11 @@ class TextMask:
         """Return a text masked for display at the close of row `day`, or None if it can't be shown
         safely.
 
-        `assets`: columns of the assets that it is filed under. They decide the meaning of an
+        `assets`: columns of the assets under which the text is filed. They decide the meaning of an
         ambiguous word, and their codes are masked wherever they are in capitals. `unlisted`: codes
-        that it is filed under and that are not in the market. `beside`: text shown with it; persons
-        named there are recognised by their last names. Without a mask the text is unchanged.
+        under which the text is filed and that are not in the market. `beside`: text shown next to
+        this text; persons named there are recognised by their last names. If the mask hides
+        nothing, the text is unchanged.
         """
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
@@ -178,7 +181,7 @@ class TextMask:
             if target is None:
                 return None
 
-            # Adjacent parts of one date, such as a weekday and a year, become one `[date]`.
+            # Adjacent parts of one date, such as a weekday and a year, become a single `[date]`.
             between = text[done : hidden.start]
             follows_date = target == DATE and bool(parts) and parts[-1] == DATE
             if not (follows_date and _DATES_TOGETHER.match(between)):
@@ -195,11 +198,11 @@ class TextMask:
         return prose
 
     def show(self, document: Document, day: int, most: int | None = None) -> ShownDocument | None:
-        """Return a document as it may be shown at the close of row `day`, or None if that is not
-        safe.
+        """Return a document as it may be shown at the close of row `day`, or None if it can't be
+        shown safely.
 
         `most`: maximum characters of the text. The whole text is masked, then shortened by the
-        rules of `masking.shorten`, then searched again.
+        rules of `masking.shorten`, and then searched again.
         """
         asset_index = self._snapshot.asset_index
         codes = dict.fromkeys(map(self._snapshot.canonical, document.assets))
@@ -231,7 +234,7 @@ class TextMask:
         return ShownDocument(shown, source, kind, title, text, sentiment, is_cut)
 
     def _is_safe(self, prose: Prose) -> bool:
-        """Return whether the leak guard finds nothing in the text as a prompt contains it, in
+        """Return whether the leak guard finds nothing in the text as it appears in a prompt, in
         quotes.
         """
         if not (self._lens.hides_assets or self._lens.hides_dates):
@@ -245,7 +248,8 @@ class TextMask:
         unlisted: Collection[str] = (),
         beside: str = "",
     ) -> tuple[Hidden, ...] | None:
-        """Return the spans of a text that the mask hides, by offset; arguments are those of `mask`.
+        """Return the spans of a text that the mask hides, sorted by offset; arguments are those of
+        `mask`.
 
         None if the leak guard still has hits after the last round.
         """
@@ -266,7 +270,7 @@ class TextMask:
         if hidden.noun != COMPANY:
             return hidden.noun
 
-        # A word that may mean several assets means the one that the document is filed under.
+        # A word that may mean several assets means the one under which the document is filed.
         meant = hidden.assets
         if len(meant) > 1:
             meant = meant.intersection(assets)
@@ -280,7 +284,9 @@ class TextMask:
         return COMPANY
 
     def _day(self, day: date | None, cursor: int) -> DayRef | str:
-        """Return the last trading day up to a date, if the date is not after row `cursor`."""
+        """Return the last trading day up to a date, or `[date]` if the date is not full or is after
+        row `cursor`.
+        """
         if day is None:
             return DATE
 
@@ -291,11 +297,11 @@ class TextMask:
         return DayRef(row)
 
 
-Name = tuple[int, AliasKind, str]  #: Column (-1: not an asset of the market), kind and text
+Name = tuple[int, AliasKind, str]  #: column (-1: not an asset in the market), kind and text
 
 
 def _asset_names(snapshot: MarketSnapshot) -> tuple[Name, ...]:
-    """Return all names of assets, as entities: names, codes, former names and codes, and listed
+    """Return all names of assets as entities: names, codes, former names and codes, and listed
     entities.
     """
     column = snapshot.asset_index
@@ -332,9 +338,9 @@ def _derive_names(names: Iterable[Name]) -> Iterator[Name]:
 
 
 class _HiddenSpanFinder:
-    """Finds the spans that one kind of mask hides in the texts of a market.
+    """Finds the spans that one mask kind hides in a market's texts.
 
-    Episodes share it and its cached results.
+    Episodes share this finder and its cached results.
     """
 
     def __init__(
@@ -358,7 +364,7 @@ class _HiddenSpanFinder:
         self.has_any = lru_cache(maxsize=_REMEMBERED)(guard.has_any)
 
     def _last_names(self, text: str) -> frozenset[LastName]:
-        """Return the last names of the persons whose full names are in a text."""
+        """Return the last names of persons whose full names are in a text."""
         if self._entities is None or not text:
             return frozenset()
         return self._entities.last_names(normalise(text))
@@ -366,9 +372,10 @@ class _HiddenSpanFinder:
     def _find(
         self, text: str, subjects: tuple[int | str, ...], last_names: frozenset[LastName]
     ) -> tuple[Hidden, ...] | None:
-        """Return all spans, by offset: first entities and dates, then what the guard still finds
-        between them. `subjects`: assets that the text is filed under, by column, or by code if the
-        market lacks it; `last_names`: last names of persons named in the text shown with it.
+        """Return all spans, sorted by offset: first entities and dates, then what the guard still
+        finds between them. `subjects`: assets under which the text is filed, by column, or by code
+        if they are not in the market. `last_names`: last names of persons named in the text shown
+        next to it.
         """
         spans: list[Hidden] = []
         no_case = is_caseless(text)
@@ -394,7 +401,7 @@ class _HiddenSpanFinder:
         last_names: frozenset[LastName],
         first: bool,
     ) -> list[Hidden]:
-        """Return non-overlapping spans; of overlapping spans, the longest."""
+        """Return non-overlapping spans. Of several overlapping spans, the longest is kept."""
         normalised, offsets = normalise_with_places(text)
         spans: list[Hidden] = []
         if self._entities is not None:
@@ -426,7 +433,7 @@ class _HiddenSpanFinder:
         return sorted([*chosen, *disjoint(rest, chosen)], key=bounds)
 
     def _of_subject(self, subject: int | str, normalised: str, no_case: bool) -> Iterator[Hidden]:
-        """Yield the words that denote the asset that the text is filed under."""
+        """Yield the words that denote the asset under which the text is filed."""
         assets: frozenset[int] = frozenset()
         if isinstance(subject, str):
             words = subject_of_code(subject)
@@ -447,7 +454,7 @@ class _HiddenSpanFinder:
         return self._subjects[column]
 
     def _identify_asset(self, found: Identifier, normalised: str) -> Hidden:
-        """Return the asset of an identifier if its ticker is one of the market, else a company."""
+        """Return the asset of an identifier if its ticker is in the market, else a company."""
         for spelled in (normalised[found.start : found.end], found.code):
             if not spelled:
                 continue
@@ -458,7 +465,7 @@ class _HiddenSpanFinder:
         return Hidden(found.start, found.end, "asset")
 
     def _read(self, hit: IdentityHit, text: str) -> Hidden:
-        """Return the meaning of a hit of the guard. A code that belongs to no asset of the market
+        """Return the meaning of a hit by the guard. A code that belongs to no asset in the market
         still denotes a company.
         """
         if hit.kind == "calendar date":
@@ -486,7 +493,7 @@ _finder_of = lru_cache(maxsize=4)(_HiddenSpanFinder)
 
 
 def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
-    """Return the columns of the assets that a name may mean, by the digits of a code, or by the
+    """Return the columns of the assets that a name may mean. Keys are the digits of a code, or the
     name without spaces and case.
     """
     assets: dict[str, set[int]] = {}
@@ -505,8 +512,8 @@ def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
 
 
 def _nouns(named: tuple[Name, ...]) -> dict[str, str]:
-    """Return the noun that replaces a person or a product, by name without spaces and case; names
-    that a company or a code shares are omitted.
+    """Return the noun that replaces a person or a product, keyed by name without spaces and case.
+    Names shared with a company or a code get the noun for a company.
     """
     nouns: dict[str, str] = {}
     for _, kind, text in sorted(named, key=lambda name: name[1] in _NOUNS):
@@ -545,7 +552,7 @@ def _full_dates(normalised: str) -> Iterator[Hidden]:
 
 
 def _only_day(normalised: str) -> date | None:
-    """Return the day of a date with day, month and year; None for no such date, or several."""
+    """Return the date in a text if it has exactly one date with day, month and year, else None."""
     compact = _COMPACT_DATE.match(normalised)
     if compact is not None:
         year, month, day = map(int, compact.groups())
@@ -568,8 +575,8 @@ def _only_day(normalised: str) -> date | None:
 
 
 def _mark_spans(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:
-    """Return the text with a mark for each span, and the offset of each piece in it and in the
-    text.
+    """Return the text with a mark in place of each span, and the offset of each piece in the marked
+    and in the original text.
     """
     pieces = []
     starts = []
@@ -587,6 +594,6 @@ def _mark_spans(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, in
 
 
 def _origin(offset: int, starts: list[tuple[int, int]]) -> int:
-    """Return the offset in the original text for an offset in the marked text."""
+    """Convert an offset in the marked text to an offset in the original text."""
     begin, start = starts[bisect_right(starts, (offset, len(starts) + (1 << 60))) - 1]
     return start + offset - begin

@@ -1,7 +1,7 @@
 """Rendering of payloads: as plain JSON values, or directly as JSON text in a single pass.
 
 A lens determines how each field type is shown (`renderers`); plain JSON stays as it is. Both forms
-agree: `text` is `render_json` of `value`.
+agree, since `text` equals `render_json` of `value`.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ from ktdeval.values.strict_json import JsonValue, dumps_compact, loads_strict
 
 _REFS = frozenset({AssetRef})
 _ASSET_OF = itemgetter(0)
-#: Returns the JSON text of a value
+#: returns the JSON text of a value
 Writer = Callable[[Any], str]
 _KEY_TYPES = (AssetRef, DayRef, SectorRef)
 
-#: Field types that each mask shows in its own way
+#: field types that each mask shows in its own way
 Identity = AssetRef | AssetName | DayRef | SectorRef | IndexLevel
 _IDENTITIES = frozenset({AssetRef, AssetName, DayRef, SectorRef, IndexLevel})
-#: Types of values that are identical under all masks that share a text
+#: types of values that are identical under all masks that share a text
 _PLAIN = frozenset({str, int, float, type(None), MarketFigure, Price})
-#: Field types of an account and of texts, which prepared (shared) payloads must not contain
+#: field types of an account and of texts, which prepared (shared) payloads must not contain
 _NEVER_SHARED = frozenset({OwnFigure, Prose, DocumentRef, Exact})
 
 
-# a tuple: payload values are tuples, and this is one of them
+# a tuple, like all payload values
 class Prepared(NamedTuple):
-    """JSON text of a payload of market data, with each identity left to the mask.
+    """The JSON text of a market data payload, in which each identity is left to the mask.
 
-    Episodes share it under all masks that show figures unchanged; a lens that rescales, rounds or
-    adds noise refuses it. `PayloadRenderer.prepare_payload` creates it.
+    Episodes share this text under all masks that show figures unchanged. A lens that rescales,
+    rounds or adds noise refuses it. It is created by `PayloadRenderer.prepare_payload`.
     """
 
     parts: tuple[str | Identity, ...]
 
 
 class _Writers(dict[type, Writer]):
-    """Writer of each type of a payload's values; `rare` writes values of all other types."""
+    """Writer for each type of value in a payload; `rare` writes values of all other types."""
 
     def __init__(self, rare: Writer) -> None:
         super().__init__()
@@ -78,8 +78,9 @@ class _Writers(dict[type, Writer]):
 class PayloadRenderer:
     """Renderer of payloads by the rules of a lens.
 
-    `renderers`: function that shows a value of each field type; a MarketFigure without one is shown
-    unchanged. `handles`: handles of the assets shown so far, by column; the lens may change them.
+    `renderers`: for each field type, the function that shows its values; without a function for
+    MarketFigure, figures are shown unchanged. `handles`: handles of the assets shown so far, by
+    column; the lens may change them.
     """
 
     def __init__(
@@ -109,7 +110,9 @@ class PayloadRenderer:
             self._writers[Prepared] = self.join_text
 
     def value(self, value: Any) -> JsonValue:
-        """Return a payload as plain JSON; NaN and infinity become null. Raises RefusedTypeError."""
+        """Return a payload as plain JSON; NaN and infinity become null. Raises RefusedTypeError if
+        a value has another type.
+        """
         # Dispatch on the exact type is faster than `isinstance`. Plugins may pass any value; other
         # types are checked last.
         kind = type(value)
@@ -140,7 +143,9 @@ class PayloadRenderer:
         return self._rare(value)
 
     def text(self, value: Any) -> str:
-        """Return `render_json` of `value(payload)`. Raises RefusedTypeError."""
+        """Return `render_json` of `value(payload)`. Raises RefusedTypeError if a value has another
+        type.
+        """
         return self._writers[type(value)](value)
 
     def join_text(self, prepared: Prepared) -> str:
@@ -152,8 +157,8 @@ class PayloadRenderer:
 
     def prepare_payload(self, payload: Payload) -> Prepared:
         """Return a text that, except for identities, is the same under all masks that show figures
-        unchanged; this renderer must do so, too. Raises PluginError if the payload contains an
-        account figure or a text; RefusedTypeError.
+        unchanged. This renderer must also show them unchanged. Raises PluginError if the payload
+        contains an account figure or a text, RefusedTypeError if a value has another type.
         """
         parts: list[str | Identity] = []
         pieces: list[str] = []
@@ -199,7 +204,7 @@ class PayloadRenderer:
         for item in values:
             pieces.append(separator)
             kind = type(item)
-            if kind in _PLAIN:  # most table cells, without a function call for each
+            if kind in _PLAIN:  # most table cells, without a function call for each cell
                 pieces.append(writers[kind](item))
             else:
                 self._collect(item, parts, pieces)
@@ -218,7 +223,7 @@ class PayloadRenderer:
 
     def _write_dict(self, values: Mapping[Any, Any]) -> str:
         writers = self._writers
-        # A dict, because two handles used as keys may be shown as the same text.
+        # A dict, because two handles that are keys may be shown as the same text.
         fields = {
             key if type(key) is str else self._key(key): writers[type(item)](item)
             for key, item in values.items()
@@ -236,19 +241,19 @@ class PayloadRenderer:
         return render_json(self._rare(value))
 
     def _handles_of(self, values: Sequence[Any]) -> list[JsonValue] | None:
-        """Return the handles of a list of assets that were all shown before; None for any other
-        list. A shortcut for the list of all assets, which every step contains.
+        """Return the handles of a list of assets, all of which have been shown before; None for any
+        other list. A shortcut for the list of all assets, which occurs in every step.
         """
         if not _REFS.issuperset(map(type, values)):
             return None
 
-        with suppress(KeyError):  # an asset without a handle: handles are then created one by one
+        with suppress(KeyError):  # an asset has no handle yet, so handles are created one by one
             return list(map(self._handles.__getitem__, map(_ASSET_OF, values)))
         return None
 
     def _rare(self, value: Any) -> JsonValue:
-        """Render NumPy scalars and subclasses such as StrEnum. Refuse all else, so that dates and
-        data frames are never shown as text.
+        """Render NumPy scalars and subclasses such as StrEnum. Refuse all other types, so that
+        dates and data frames are never shown as text.
         """
         if isinstance(value, (np.integer, np.floating, np.bool_)):
             return self.value(value.item())
@@ -263,7 +268,7 @@ class PayloadRenderer:
         raise RefusedTypeError(value)
 
     def _key(self, key: Any) -> str:
-        """Render a key of a dict: text, or a handle in a table keyed by asset."""
+        """Render a dict key, which is text or, in a table keyed by asset, a handle."""
         if type(key) in _KEY_TYPES:
             return str(self._renderers[type(key)](key))
         if isinstance(key, str):
@@ -288,5 +293,5 @@ def _write_null(_: None) -> str:
 
 
 def parse_payload(text: str) -> JsonValue:
-    """Return the plain value of a text returned by `PayloadRenderer.join_text`."""
+    """Parse a text returned by `PayloadRenderer.join_text` to its plain value."""
     return loads_strict(text)

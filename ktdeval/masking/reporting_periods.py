@@ -1,8 +1,8 @@
-"""Rules of `ktdeval.masking.free_dates` for reporting periods: brokers' years (`FY25E`), quarters
-and halves, and seasonal events.
+"""Rules of `ktdeval.masking.free_dates` for reporting periods: years in brokers' notation
+(`FY25E`), quarters, halves and seasonal events.
 
-Rules for documents only find a period without a year, such as `third quarter`. They are not applied
-to answers, because the model's market data do not contain such periods.
+Only the rules for documents find a period without a year, such as `third quarter`. These rules are
+not applied to answers, because the model's market data do not contain such periods.
 """
 
 from __future__ import annotations

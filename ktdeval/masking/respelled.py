@@ -14,8 +14,8 @@ For `Quillmark` and its ticker `QLMK`, the following are found:
 * as a part of a word in mixed case (`QuillmarkBot`, `longQLMK`), and at either end of a hashtag,
   handle or address (`@quillmarknews`).
 
-Spellings that are ordinary English words are excluded, and so are words derived from a name that is
-an ordinary word (`Apples`). Misspelled names (`Qilulmark`) are not found.
+Spellings that are ordinary English words are excluded. So are words derived from a name that is an
+ordinary word (`Apples`). Misspelled names (`Qilulmark`) are not found.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ktdeval.masking.ordinary_words import COMMON_WORDS, NOT_NAMES, is_ordinary,
 
 T = TypeVar("T")
 
-_RARE = 4  # minimum letters of a name that is recognised in any case
-_SPLIT = 5  # minimum letters of a name that is found in two parts
-_TAGGED = 5  # minimum letters of a name at an end of a handle, next to a word
-_SURE = 7  # the same, next to any letters
-_MASKED = 5  # minimum letters of a name in which asterisks replace some letters
+_RARE = 4  # minimum letters of a name for recognising it in any case
+_SPLIT = 5  # minimum letters of a name for finding it in two parts
+_TAGGED = 5  # minimum letters of a name at an end of a tag, if the rest is a word
+_SURE = 7  # minimum letters of a name at an end of a tag, whatever the rest is
+_MASKED = 5  # minimum letters of a name for finding it with asterisks in place of letters
 _MAX_PARTS = 4  # maximum parts of a mixed-case word that form one name
 _SYMBOL = 3  # minimum letters of a ticker
 _SUFFIXES = (
@@ -44,7 +44,7 @@ _SUFFIXES = (
     " ize ized izing ization ise ised ising isation"
 )
 _QUOTES = "usd usdt usdc busd usdperp usdtperp perp eur gbp jpy krw inr btc eth"
-_BEGINS = 5  # letters of a ticker that begins a word
+_BEGINS = 5  # number of letters of a ticker that may begin a word
 _MIN_SYMBOL_FORMS = ("s", "er", "ers")
 _DRAWN_OUT = re.compile(r"([A-Za-z])\1{2,}")
 _INITIALS = re.compile(r"(?<![A-Za-z])([A-Z])\. ?([A-Z])\.? ([A-Z][a-z]+)(?![a-z])")
@@ -59,8 +59,8 @@ _CAPITALS = re.compile("[A-Z]{4,}(?=[a-z])")
 _SIGNS = str.maketrans("0134578$@!|€+", "oleastbsaiiet")
 _OTHER_SIGNS = str.maketrans("1|!", "ill")
 _SIGN = "0134578$@!|€+"
-# A sign between letters, before three letters or after three. Every match begins with a sign, so
-# the search can skip all other text quickly.
+# A sign between letters, with three letters after it or before it. Every match begins with a sign,
+# so the search can skip all other text quickly.
 _ODD = re.compile(
     rf"[{_SIGN}*](?:(?<=[A-Za-z].)[{_SIGN}*]{{0,2}}(?=[A-Za-z])"
     r"|(?<![A-Za-z0-9@#].)(?=[A-Za-z]{3})|(?<=[A-Za-z]{3}.)(?![A-Za-z0-9]))"
@@ -70,42 +70,44 @@ _BACK_TO_WORD = re.compile(r"[A-Za-z0-9]*\Z")
 _OF_ODD = re.compile(rf"[A-Za-z{_SIGN}*]*")
 _BACK_TO_ODD = re.compile(rf"[A-Za-z{_SIGN}*]*\Z")
 _LETTERS = re.compile("[A-Za-z]+")
-_REACH = 40  # maximum characters examined on either side of a word
+_REACH = 40  # maximum characters examined on either side of a match
 
 
 @dataclass(frozen=True, slots=True)
 class KnownName(Generic[T]):
-    """A name reduced to its letters."""
+    """A name, reduced to its letters."""
 
     letters: str  #: in lower case
-    is_symbol: bool  #: whether it is a ticker or an abbreviation, which is written in capitals
+    #: whether the name is a ticker or an abbreviation, which is written in capitals
+    is_symbol: bool
     is_one_word: bool
     owner: T
 
     @property
     def is_rare(self) -> bool:
-        """Return whether the letters have no other meaning, in any case."""
+        """Return whether the letters have no other meaning in any case."""
         return len(self.letters) >= _RARE and not is_ordinary(self.letters)
 
 
-Found = tuple[int, int, KnownName[T]]  #: start, end and the name that is meant
+Found = tuple[int, int, KnownName[T]]  #: start, end, and the name that is meant
 
 
 class RespelledIndex(Generic[T]):
-    """Index of names for the spellings above."""
+    """Index of names for the spellings listed above."""
 
     def __init__(self, names: Iterable[KnownName[T]]) -> None:
         self._known: dict[str, list[KnownName[T]]] = defaultdict(list)
         for known in names:
             self._known[known.letters].append(known)
 
-        #: names by their forms
+        #: names by their derived forms
         self._derived: dict[str, list[KnownName[T]]] = defaultdict(list)
-        #: by their forms, for names that must be in capitals with an ending in lower case
+        #: names by their derived forms, if the name must be in capitals and its ending in lower
+        #: case
         self._in_capitals: dict[str, list[KnownName[T]]] = defaultdict(list)
         #: rare tickers by their first letters
         self._begins: dict[str, list[KnownName[T]]] = defaultdict(list)
-        #: rare names of one word
+        #: rare names that consist of one word
         self._rare: dict[str, list[KnownName[T]]] = {}
         for letters, alike in self._known.items():
             rare = [known for known in alike if known.is_rare]
@@ -126,7 +128,7 @@ class RespelledIndex(Generic[T]):
     def find(
         self, text: str, words: Sequence[str], no_case: bool, tags: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, int, T]]:
-        """Yield start, end and owner of every respelled name; they may overlap.
+        """Yield start, end and owner of every respelled name; spans may overlap.
 
         `words`: words and numbers of the text in lower case, in order. `no_case`: whether case
         carries no information. `tags`: spans of addresses, handles and hashtags.
@@ -288,8 +290,8 @@ class RespelledIndex(Generic[T]):
 
 
 def _forms(known: KnownName[T]) -> Iterator[str]:
-    """Yield words derived from a name: for a symbol with a quote currency; more forms for a rare
-    name.
+    """Yield words derived from a name: a symbol with a quote currency, and further forms if the
+    name is rare.
     """
     if known.is_symbol:
         yield from (known.letters + quote for quote in _QUOTES.split())
@@ -322,7 +324,7 @@ def _whole_words(word: str, text: str) -> Iterator[re.Match[str]]:
 def _are_parts(
     match: re.Match[str], head: str, tail: str, known: KnownName[T], no_case: bool
 ) -> bool:
-    """Return whether two adjacent words are the parts of one name."""
+    """Return whether two adjacent words are the two parts of one name."""
     spelled = match[0]
     if known.is_symbol:
         return spelled.isupper() and not no_case
@@ -339,19 +341,19 @@ def _are_parts(
 
 
 def _is_tagged(known: KnownName[T], rest: str) -> bool:
-    """Return whether the letters joined to the rest of a tag are the name."""
+    """Return whether the name's letters, which are joined to the rest of a tag, denote the name."""
     if len(known.letters) >= _SURE:
         return True
     return _is_usual(rest) and (known.is_symbol or len(known.letters) >= _TAGGED)
 
 
 def _is_usual(part: str) -> bool:
-    """Return whether a part of a word may be a word itself: an English word, or a few letters."""
+    """Return whether a part of a word may be a word itself: an English word or a few letters."""
     return len(part) < _RARE or is_ordinary(part)
 
 
 def _is_part(text: str, start: int, end: int, word: int, known: KnownName[T]) -> bool:
-    """Return whether [start, end) of a mixed-case word that begins at `word` is the name."""
+    """Return whether [start, end), in a mixed-case word that begins at `word`, is the name."""
     part = text[start:end]
     if known.is_symbol:
         is_first = start == word and text[end : end + 1].isupper()
@@ -369,8 +371,8 @@ def _is_plain(known: KnownName[T]) -> bool:
 
 
 def _continues(text: str, end: int) -> bool:
-    """Return whether a dot at `end` belongs to initials, that is, whether the sentence
-    continues.
+    """Return whether a dot at `end` belongs to initials, that is, whether the sentence continues
+    after it.
     """
     return re.match(r"\.(?:[,;:)'’]| [a-z])", text[end : end + 3]) is not None
 

@@ -4,27 +4,26 @@ The rule, for a name in Latin letters:
 
 1. Remove `The` at the start, domains such as `.com`, a share class (`Class A`, `Common Stock`,
    `ADR`), legal forms at the end, and brackets with their content.
-2. Remove words of a line of business at the end (`Platforms`, `Wholesale`, `International`): the
+2. Remove words for a line of business at the end (`Platforms`, `Wholesale`, `International`). The
    rest is a short name.
-3. The first word of the rest is also a short name, if it has five letters and no hyphen. 4. The
-initials of a name of three or more words (`AMD`), or of two words joined by `and` (`J&J`), are
-short names.
+3. The first word of the rest is also a short name, if it has at least five letters and no hyphen.
+4. The initials of a name of three or more words (`AMD`), or of two words joined by `and` (`J&J`),
+   are short names.
+5. If the name begins with a common first name, the last name is a short name (`Lilly` for `Eli
+   Lilly`).
 
 A single word is refused if it is an ordinary word, a common first or family name, or a place
-(`Target`, `Applied`, `Texas`); so is an abbreviation in common use (`CEO`). `name_words.csv` lists
-them.
+(`Target`, `Applied`, `Texas`), and so is a common abbreviation (`CEO`). These words are listed in
+`name_words.csv`.
 
-5. If the name begins with a common first name, the last name is a short name (`Lilly` of `Eli
-Lilly`).
+From a Chinese name, the legal form, the line of business and a place at the start are removed. The
+rest must have at least two characters and must not be an ordinary word (`茅台`, not `平安`). An
+ordinary word needs 集团 or 股份 after it, or 中 before it (`平安集团`, `中石油`). If four characters remain,
+the first two and the last two are short names unless they are words (`宁德`, `讯飞`). The first
+character of a bank and 行 (`招行`) are also a short name.
 
-From a Chinese name the legal form, the line of business and a place at the start are removed. The
-rest must have two characters and must not be an ordinary word (`茅台`, not `平安`); an ordinary word
-needs 集团 or 股份 after it, or 中 before it (`平安集团`, `中石油`). If four characters remain, the first two
-and the last two are short names unless they are words (`宁德`, `讯飞`). The first character of a bank
-and 行 (`招行`) are also a short name.
-
-In a text with capitals, a derived name must begin with one. A short name that several assets share
-identifies none of them; masks show it as a company.
+In a text with capitals, a derived name must begin with a capital. A short name shared by several
+assets identifies none of them; masks show it as a company.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _CLASS = re.compile(
     r"voting|non-voting|[a-z] shares?).*\Z",
     re.IGNORECASE,
 )
-_MEMORY_ID = re.compile(r"M[0-9]+")  # how prompts number memories
+_MEMORY_ID = re.compile(r"M[0-9]+")  # form in which prompts number memories
 _BRACKET = re.compile(r"[(\[][^)\]]*[)\]]")
 _DOMAIN = re.compile(r"\.(?:com|net|org|io|ai|co)(?![A-Za-z])", re.IGNORECASE)
 _ARTICLE = re.compile(r"\Athe (?=\S)", re.IGNORECASE)
@@ -74,8 +73,8 @@ _SHARE_MARK = re.compile(
 
 
 def short_names(name: str) -> set[str]:
-    """Return the short names of an official name that are not ordinary words; empty if there are
-    none.
+    """Return the short names of an official name, without ordinary words; empty if there
+    are none.
     """
     plain = normalise(name).strip()
     if _HAN.search(plain) is not None:
@@ -89,9 +88,9 @@ def spoken_names(
     names: Iterable[str], symbols: Iterable[str], entities: Iterable[Entity]
 ) -> EntityIndex:
     """Return an index of official names that are not common words, of their short names, of
-    symbols, and of the entities of documents; it does not distinguish assets. An entity spelled
-    like the id of a memory (the fund M12) is omitted, because a model repeats the ids that it is
-    shown.
+    symbols, and of the entities in documents. The index does not distinguish between assets. An
+    entity spelled like a memory's id (the fund M12) is omitted, because a model repeats ids that it
+    was shown.
     """
     spoken: list[tuple[int, AliasKind, str]] = []
     for name in names:
@@ -137,8 +136,8 @@ def _latin(name: str) -> Iterator[str]:
 
 
 def first_word(name: str) -> str:
-    """Return the first word of an official name in Latin letters that is an ordinary word or a
-    place (`Delta`); empty if no such word could mean the company.
+    """Return the first word of an official name in Latin letters if it is an ordinary word or a
+    place (`Delta`). Empty if the first word is not such a word or could not mean the company.
     """
     words = _ARTICLE.sub("", normalise(name).strip()).split()
     first = words[0].strip(",.") if words else ""
@@ -150,7 +149,9 @@ def first_word(name: str) -> str:
 
 
 def _without_end(words: list[str], is_dropped: Callable[[str], bool]) -> list[str]:
-    """Drop short words and words that `is_dropped` accepts from the end; the first word is kept."""
+    """Drop short words, and words that `is_dropped` accepts, from the end. The first word
+    is kept.
+    """
     shorter = list(words)
     while len(shorter) > 1 and (is_dropped(shorter[-1]) or _is_small(shorter[-1])):
         shorter.pop()
@@ -174,8 +175,8 @@ def _is_rare(word: str) -> bool:
 
 
 def _initials(words: list[str], official: list[str]) -> Iterator[str]:
-    """Yield `J&J` of a name such as `Johnson & Johnson`, and acronyms of three letters or more,
-    with and without the C of `Company`.
+    """Yield `J&J` for a name such as `Johnson & Johnson`, and acronyms of three letters or more,
+    with and without a C for `Company`.
     """
     joined = [word for word in words if _bare(word) not in _SMALL]
     letters = "".join(word[0] for word in joined).upper()
@@ -197,7 +198,9 @@ def _initials(words: list[str], official: list[str]) -> Iterator[str]:
 
 
 def _acronym(words: list[str]) -> str:
-    """Return the first letters of the words; each part of a hyphenated word has its own letter."""
+    """Return the first letters of the words. Each part of a hyphenated word contributes a
+    letter.
+    """
     letters = ""
     for word in words:
         letters += "".join(part[0] for part in word.split("-") if part)
@@ -222,12 +225,12 @@ def _chinese(name: str) -> Iterator[str]:
     for short in (bare, *_shorter(core)):
         yield from _usable(short, name)
 
-    # 宁德时代 is called 宁德; 科大讯飞, 讯飞; 中国石油, 中石油.
+    # 宁德时代 is called 宁德, 科大讯飞 is called 讯飞, and 中国石油 is called 中石油.
     if len(core) == len("宁德时代"):
         halves = list(_halves(core, name))
         yield from halves[:1]
-    # An ordinary word is a name only with an addition that companies have: 中石油 for 中国石油, 平安集团 for
-    # 中国平安.
+    # An ordinary word is a name only with an addition that companies have, such as 中石油 for 中国石油 and
+    # 平安集团 for 中国平安.
     is_word = len(core) == len("平安") and core != name and not any(_usable(core, name))
     if is_word and place == "中国":
         yield f"中{core}"
@@ -244,7 +247,7 @@ def _halves(core: str, name: str) -> Iterator[str]:
 
 def subject_cores(name: str) -> Iterator[str]:
     """Yield a Chinese name without its legal form, line of business and place, even if the rest is
-    an ordinary word; and its first and third character. For documents about the company.
+    an ordinary word. Also yield its first and third characters. For documents about the company.
     """
     plain = normalise(name).strip()
     if _HAN.search(plain) is None:
@@ -267,8 +270,8 @@ def subject_cores(name: str) -> Iterator[str]:
 
 
 def _chinese_core(name: str) -> tuple[str, str, str]:
-    """Return a name without its place, legal form and marks; without only the marks and legal form;
-    and its place.
+    """Return three parts of a name: the name without place, legal form and marks; the name without
+    only marks and legal form; and the place.
     """
     without_brackets = re.sub(r"\s|\(.*?\)", "", name)
     bare = _SHARE_MARK.sub("", without_brackets)
@@ -279,8 +282,8 @@ def _chinese_core(name: str) -> tuple[str, str, str]:
 
 
 def _shorter(core: str) -> Iterator[str]:
-    """Yield a name, and the shorter names obtained by dropping generic words from its end one by
-    one.
+    """Yield a name, and the shorter names obtained by dropping generic words from its end one at a
+    time.
     """
     yield core
     while len(core) > len("茅台") and core[-2:] in listed_words("Chinese generic"):
@@ -289,7 +292,7 @@ def _shorter(core: str) -> Iterator[str]:
 
 
 def _usable(short: str, name: str) -> Iterator[str]:
-    """Yield a short name unless it is too short, the whole name or an ordinary word."""
+    """Yield a short name, unless it is too short, the whole name or an ordinary word."""
     if len(short) < len("茅台") or short == name or _HAN.fullmatch(short) is None:
         return
     if is_chinese_word(short):

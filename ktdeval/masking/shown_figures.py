@@ -1,4 +1,4 @@
-"""Figures of one episode as a mask shows them: rebased, noisy, rounded."""
+"""Figures in one episode as a mask shows them: rebased, noisy, rounded."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ REBASE_LEVEL = 100.0
 
 
 class ShownFigures:
-    """Figures of one episode as its mask shows them, with only the precision that a model can know.
+    """Figures in one episode as its mask shows them, with only the precision that a model can know.
 
-    It reads rows up to `base_row`, and the first close of assets listed later.
+    Only rows up to `base_row`, and the first close of assets listed later, are read.
     """
 
     def __init__(
@@ -60,16 +60,18 @@ class ShownFigures:
         self._scale: list[float] | None = None
         if mask.rebase_prices:
             self._scale = [1.0] * len(snapshot.codes)
-        # The scale uses levels as shown: shares and known prices must not reveal the true levels.
+        # The scale uses levels as shown, because shares and known prices must not reveal the true
+        # levels.
         self._known_scale = list(self._scale or ())
-        # assets that have no price for rebasing yet
+        # assets that do not have a price for rebasing yet
         self._unlisted: Sequence[int] = range(len(self._scale or ()))
-        # Newest first: an asset without a bar on day_+0 is rebased to its last close before it.
+        # Newest first, so that an asset without a bar on day_+0 is rebased to its last close before
+        # it.
         self._rebase(snapshot.close[base_row::-1])
 
     @property
     def are_as_in_data(self) -> bool:
-        """Return whether prices, volumes and other figures are shown unchanged."""
+        """Whether prices, volumes and other figures are shown unchanged."""
         return self._scale is None and not self.mask.is_coarse
 
     def move_to(self, row: int) -> None:
@@ -77,23 +79,25 @@ class ShownFigures:
         self._rebase(self._snapshot.close[self.base_row + 1 : row + 1])
 
     def shares_in(self, asset: int, shown: float) -> float:
-        """Return the true shares for shares as shown; they differ only under `rebase_prices`."""
+        """Return the true number of shares for a shown number. They differ only under
+        `rebase_prices`.
+        """
         if self._scale is None:
             return shown
         return shown * self._known_scale[asset]
 
     def price_in(self, asset: int, shown: float) -> float:
-        """Return the true price for a shown price; they differ only under `rebase_prices`."""
+        """Return the true price for a shown price. They differ only under `rebase_prices`."""
         if self._scale is None:
             return shown
         return shown / self._known_scale[asset]
 
     def known_price(self, asset: int, value: float, day: int | None, part: Part = "close") -> float:
-        """Return a price with the precision that the mask reveals: the shown price, in units of
-        currency.
+        """Return a price with the precision that the mask reveals: the shown price, converted to
+        currency units.
 
-        All answers to a model's questions must be computed from it: a series of answers computed
-        from true prices could reveal these to the last digit.
+        All answers to a model's questions must be computed from this price. Otherwise, a series of
+        answers could reveal the true price to the last digit.
         """
         if not self.mask.is_coarse or not math.isfinite(value):
             return value
@@ -102,15 +106,16 @@ class ShownFigures:
         return self.price_in(asset, float(shown))
 
     def known_weight(self, weight: float) -> float:
-        """Return the weight used for a decision: truncated towards zero to the mask's digits."""
+        """Return the weight to use for a decision: truncated towards zero to the mask's digits."""
         if self._digits is None:
             return weight
         return cut_significant(weight, self._digits)
 
     def as_shown(self, view: MarketView) -> MarketView:
-        """Return a market whose prices, volumes and amounts have the digits that this mask shows.
-        Figures computed from unrounded values would reveal further digits. Returns the view itself
-        without `round_digits`, and under `noise_pct`, where each figure has independent noise.
+        """Return a market whose prices, volumes and amounts have the digits that this mask shows,
+        because figures computed from unrounded values would reveal further digits. Returns the view
+        itself without `round_digits`, and also under `noise_pct`, where each figure has independent
+        noise.
         """
         if self._digits is None or self._noise is not None:
             return view
@@ -125,7 +130,7 @@ class ShownFigures:
         if self._scale is not None:
             scale = REBASE_LEVEL / first_levels(market.close, self.base_row)
 
-        # Tools round an amount to four digits before they round it to the digits of the mask.
+        # Tools round an amount to four digits before they round it to the mask's digits.
         few = min(digits, FIGURE_DIGITS)
         return replace(
             market,
@@ -147,8 +152,8 @@ class ShownFigures:
             value *= self._noise.price(price.asset, price.day, price.part)
 
         shown = self._round_value(value)
-        # Multiply the rounded price: a multiple of the true price would reveal further digits of
-        # it.
+        # Multiply the rounded price, because a multiple of the true price would reveal further
+        # digits of it.
         if price.times != 1.0 and shown is not None:
             shown = self._round_value(shown * price.times)
 
@@ -160,12 +165,12 @@ class ShownFigures:
         if not math.isfinite(number):
             return None
 
-        if shares.day is None:  # shares held or ordered, exact unless prices are rebased
+        if shares.day is None:  # shares held or ordered, which are exact unless prices are rebased
             digits = None if self._scale is None else self._digits
             scale = self._known_scale
-        else:  # volume of a day
-            # A volume is shown next to its amount in currency. If it were scaled by the levels as
-            # shown, the ratio of the two would reveal the digits rounded off the level.
+        else:  # a day's volume
+            # A volume is shown next to its amount in currency. If the volume were scaled by the
+            # levels as shown, the ratio of the two would reveal the digits rounded off the level.
             digits = min(self._digits or FIGURE_DIGITS, FIGURE_DIGITS)
             scale = self._scale or []
             if self._noise is not None:
@@ -174,7 +179,7 @@ class ShownFigures:
         if self._scale is not None:
             number /= scale[shares.asset]
 
-        # Round last: rounding before rescaling would reveal the scale.
+        # Round last, because rounding before rescaling would reveal the scale.
         if digits is not None:
             number = round_significant(number, digits)
 
@@ -183,7 +188,7 @@ class ShownFigures:
         return small_number(number)
 
     def render_figure(self, figure: MarketFigure) -> JsonValue:
-        """Return a figure of the market as shown."""
+        """Return a market figure as shown."""
         value = float(figure.value)
         if (
             self._noise is None
@@ -196,8 +201,8 @@ class ShownFigures:
         if figure.since is None:
             value *= self._noise.figure(figure.asset, figure.day, figure.name)
         else:
-            # Noise is applied to the ratio of the two prices, not to the percentage, so the change
-            # is consistent with the prices as shown.
+            # Noise is applied to the ratio of the two prices, not to the percentage, so that the
+            # change is consistent with the prices as shown.
             noise = self._noise.change(figure.asset, figure.day, figure.since)
             growth = (1.0 + value / 100.0) * noise
             value = (growth - 1.0) * 100.0
@@ -205,14 +210,16 @@ class ShownFigures:
         return round_significant(value, self._digits or FIGURE_DIGITS)
 
     def render_own_figure(self, own: OwnFigure) -> float | None:
-        """Return a figure of the account as shown."""
+        """Return an account figure as shown."""
         if self._scale is None:
             return AccountSum(own.value)
         rounded = self._round_value(own.value)
         return None if rounded is None else AccountSum(rounded)
 
     def render_level(self, level: IndexLevel) -> float | None:
-        """Return an index level as shown. Raises DataError if the snapshot lacks the index."""
+        """Return an index level as shown. Raises DataError if the snapshot does not have
+        the index.
+        """
         if level.code not in self._index_scale:
             raise DataError("a payload names an index that the snapshot lacks")
         value = float(level.value)
@@ -221,7 +228,7 @@ class ShownFigures:
         return self._round_value(value)
 
     def _round_value(self, value: float) -> float | None:
-        """Round to the mask's digits; NaN and infinite numbers become null."""
+        """Round a number to the mask's digits; NaN and infinity become null."""
         if not math.isfinite(value):
             return None
         if self._digits is None:
@@ -229,8 +236,8 @@ class ShownFigures:
         return round_significant(value, self._digits)
 
     def _rebase(self, closes: FloatArray) -> None:
-        """Rebase each asset that has no reference price yet: its first finite close in `closes`,
-        [rows, N], is shown as 100.
+        """Rebase each asset that has no reference price yet, so that its first finite close in
+        `closes`, [rows, N], is shown as 100.
         """
         if self._scale is None or not self._unlisted or not len(closes):
             return
@@ -241,7 +248,7 @@ class ShownFigures:
 
         for asset in self._unlisted:
             close = first[asset]
-            if not close > 0.0:  # also NaN
+            if not close > 0.0:  # also if it is NaN
                 still_unlisted.append(asset)
                 continue
 

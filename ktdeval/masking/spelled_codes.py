@@ -1,10 +1,10 @@
-"""Find six digits of a security code that are not written as digits, in a normalised text. A model
-could use such spellings to pass a code to itself.
+"""Find six-digit security codes that are not written as digits, in a normalised text. A model could
+use such spellings to pass a code to itself.
 
-It finds Chinese numerals and capital numerals (`陆零零伍壹玖`), English and Pinyin digit words (`six zero
-zero five one nine`, `double zero`) and letters that look like a digit (`6OO519`). It does not find
-encodings of a whole text: base64, hexadecimal, reversed digits, Roman numerals, ciphers
-(`docs/masks.md`).
+Found are Chinese numerals, including financial ones (`陆零零伍壹玖`), English and Pinyin digit words
+(`six zero zero five one nine`, `double zero`), and letters that look like digits (`6OO519`).
+Encodings of a whole text (base64, hexadecimal, reversed digits, Roman numerals, ciphers) are not
+found (`docs/masks.md`).
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _SPELLED_WORDS = frozenset(word.encode() for word in (*_WORDS, *_REPEATED))
 
 
 def find_spelled_codes(text: str, shape: TextViews | None = None) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and digits of every run of exactly six digits in which at least one is not
-    written as a digit. `shape`: the text's shape, if it is known.
+    """Yield start, end and digits of every run of exactly six digits, at least one of which is not
+    written as a digit. `shape`: the text's shape, if known.
     """
     for match in _LOOKALIKE_CODE.finditer(text):
         if not match[0].isdecimal():

@@ -1,16 +1,16 @@
 """Words that denote an asset only in documents filed under it.
 
 In most texts, a code of one or two letters (`KO`, `V`) is an English word, an abbreviation or part
-of a name. In a document filed under the asset, it is the code wherever it is in capitals: `sees KO
-at twice its price`. In such a document, the following are also found:
+of a name. In a document filed under the asset, such letters are the code wherever they are in
+capitals: `sees KO at twice its price`. In such a document, the following are also found:
 
 * the code without its exchange, quote currency or share class: `0700`, `BTC`, `BRK`;
 * in a text without capitals, a code of two or more letters that is not a word;
 * the first word of the official name, if capitalised (`Delta` of `Delta Air Lines`);
 * short Chinese names that are ordinary words (`平安`), and the first and third character (`东财`).
 
-An article at the beginning of a sentence (`A strong quarter` under `A`) is not found, nor is a
-letter that is part of another word (`C-suite`, `Class A`, `P/E`).
+An article at the beginning of a sentence is not found (`A strong quarter`, filed under `A`), and
+neither is a letter that is part of another word (`C-suite`, `Class A`, `P/E`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COIN = re.compile(r"([0-9A-Z]{2,10}?)(?:USD[TC]?|BUSD|EUR|GBP|JPY|KRW|BTC|ETH)"
 _MIN_DIGITS = 4  # minimum digits of a numeric code, such as `7203`
 _NUMBER = r"(?<![0-9A-Za-z.,$€£¥%+-]){}(?![0-9A-Za-z%-]|[.,][0-9])"
 _WORD = r"(?<![A-Za-z]){}(?:[-/_.:]?(?:USD[TC]?|EUR|GBP|PERP)|s)?(?![A-Za-z])"
-# A single letter that is not part of `U.S.`, `R&D`, `P/E`, `T+1`, `C-suite` or `V8`.
+# a single letter that is not part of `U.S.`, `R&D`, `P/E`, `T+1`, `C-suite` or `V8`
 _LETTER = (
     r"(?<![A-Za-z0-9&$])(?<![A-Za-z]\.)(?<![A-Za-z0-9]-)(?<![A-Za-z]/){}"
     r"(?![A-Za-z0-9&+%])(?!/[A-Za-z](?![A-Za-z]))(?!\.[A-Z]\.)"
@@ -59,11 +59,13 @@ _PLACE_BEFORE = re.compile(
 _CAPITAL_BEFORE = re.compile(r"([A-Z][A-Za-z'-]*) \Z")
 _CAPITAL_AFTER = re.compile(r" [A-Z][a-z]")
 _NO_NAMES = frozenset(("the", "a", "an", "and", "but", "or", "in", "on", "at", "as", "for", "why"))
-_REACH = 24  # characters examined before a word
+_REACH = 24  # number of characters examined before a word
 
 
 class SubjectNames:
-    """Words that denote one asset. `codes`: its codes and tickers; `names`: its official names."""
+    """Words that denote one asset. `codes`: the asset's codes and tickers; `names`: its official
+    names.
+    """
 
     def __init__(self, codes: Iterable[str], names: Iterable[str] = ()) -> None:
         forms = dict.fromkeys(form for code in codes for form in _forms(code))
@@ -115,7 +117,9 @@ def subject_of_code(code: str) -> SubjectNames:
 
 
 def _forms(code: str) -> Iterator[str]:
-    """Yield the forms of a code in a text: whole, and without exchange, class or quote currency."""
+    """Yield the forms of a code in a text: the whole code, and the code without exchange, class or
+    quote currency.
+    """
     plain = normalise(code).strip().upper()
     base = _BASE.match(plain) or _COIN.fullmatch(plain)
     forms = [plain, base[1]] if base is not None else [plain]
@@ -143,7 +147,9 @@ def _first_word_pattern(word: str) -> re.Pattern[str]:
 
 
 def _is_code(match: re.Match[str], form: str, no_case: bool) -> bool:
-    """Return whether a match is the code, and not a number, a letter of a label or an article."""
+    """Return whether a match is the code, rather than a number, a letter in a label or an
+    article.
+    """
     text = match.string
     start, end = match.span()
     if form.isdigit():
@@ -158,13 +164,13 @@ def _is_code(match: re.Match[str], form: str, no_case: bool) -> bool:
 
 
 def _is_word(letters: str) -> bool:
-    """Return whether letters are a word, or an abbreviation of something else."""
+    """Return whether letters are a word or an abbreviation of something else."""
     return letters in COMMON_WORDS or letters in listed_words("short word") or is_ordinary(letters)
 
 
 def _is_company(match: re.Match[str], word: str) -> bool:
-    """Return whether the first word of a name means the company here, and not part of another name
-    (`Mississippi Delta`) or a place (`in Texas`).
+    """Return whether the first word of a name denotes the company here, rather than being part of
+    another name (`Mississippi Delta`) or a place (`in Texas`).
     """
     text = match.string
     start, end = match.span()

@@ -1,13 +1,14 @@
 """Normalise text for the guards, and reduce it to a shape for fast searches.
 
 Without normalisation, look-alike characters could carry an identity past a guard. Full-width and
-other digits become 0-9, every dash a hyphen, every space a space; zero-width characters, accents
-and strokes are removed; letters of other scripts that look Latin become Latin; traditional Chinese
-characters become simplified; escapes of JSON and HTML are decoded. Case does not change.
+other digits become 0-9, every dash becomes a hyphen, and every kind of space becomes a plain space.
+Zero-width characters, accents and strokes are removed. Letters of other scripts that look Latin
+become Latin, and traditional Chinese characters become simplified. JSON and HTML escapes are
+decoded. Case does not change.
 
-Texts for a model are mostly numbers. A regular expression needs half a millisecond to find a
-separate group of six digits in 10 kB of such text. A substring search in the shape, with one byte a
-character, needs a few microseconds.
+Texts for a model consist mostly of numbers. A regular expression needs half a millisecond to find a
+separate group of six digits in 10 kB of such text. A substring search in the shape, with one byte
+per character, needs only a few microseconds.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ _ESCAPE = re.compile(
 )
 _UNIT = re.compile(rf"{_ESCAPE.pattern}|[^\x00-\x7f]")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
-# Invisible characters outside the Unicode category Cf: fillers of the Hangul and Khmer blocks, a
-# Braille blank. Also trademark signs (™, ℠), whose letters would otherwise join a name.
+# Invisible characters outside the Unicode category Cf: Hangul and Khmer fillers and the Braille
+# blank. Also includes trademark signs (™, ℠), whose letters would otherwise join a name.
 _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800\u2122\u2120")
 _MARKS = dict(
     zip("‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571", "''''-----///", strict=True)
 )
-# Separators, like a comma and a space: `240124，240125` are two numbers.
+# Separators like a comma and a space: `240124，240125` are two numbers.
 _WIDE_COMMAS = frozenset("，﹐")
-# A comma after a Chinese character is one, too: `涨停,240124`.
+# A comma after a Chinese character is also a separator: `涨停,240124`.
 _COMMA_BEFORE_NUMBER = re.compile(r"(?<=[^\x00-\x7f]),(?=[0-9])")
 # Recognised by their Unicode names: `ı`, `ł`, `ʟ`, `🅰`.
 _LATIN_LETTER = re.compile(
@@ -46,7 +47,9 @@ _LATIN_LETTER = re.compile(
 
 
 def _normalise_character(character: str) -> str:
-    """Return the plain characters that a character looks like; empty if it is invisible."""
+    """Return the plain characters that a character looks like; empty if the character is
+    invisible.
+    """
     category = unicodedata.category(character)
     if category in ("Cf", "Mn", "Me", "Cs") or character in _UNSEEN:
         return ""
@@ -75,7 +78,9 @@ def _normalise_character(character: str) -> str:
 
 
 def _latin_letter(character: str) -> str:
-    """Return the letter A-Z or a-z of which a Latin letter is a variant; empty if it is not one."""
+    """Return the letter A-Z or a-z of which a Latin letter is a variant; empty if it is
+    not a variant.
+    """
     named = _LATIN_LETTER.search(unicodedata.name(character, ""))
     if named is None:
         return ""
@@ -86,20 +91,22 @@ def _latin_letter(character: str) -> str:
 
 @cache
 def _lookalikes() -> dict[str, str]:
-    """Return the Latin letter that each letter of another script looks like (from the confusables
-    of Unicode Technical Standard 39).
+    """Return the Latin letters that letters of other scripts look like (from the confusables of
+    Unicode Technical Standard 39).
     """
     return _pairs("lookalikes.csv", "letter", "plain")
 
 
 @cache
 def _load_simplified_characters() -> dict[str, str]:
-    """Simplified Chinese character of each traditional one (from OpenCC, Apache License 2.0)."""
+    """Return the simplified form of each traditional Chinese character (from OpenCC, Apache License
+    2.0).
+    """
     return _pairs("traditional.csv", "traditional", "simplified")
 
 
 def _pairs(name: str, key: str, value: str) -> dict[str, str]:
-    """Return two columns of a table of this package as a mapping."""
+    """Return two columns of a table in this package as a mapping."""
     return {row[key]: row[value] for row in csv_rows(Path(__file__).with_name(name))}
 
 
@@ -143,8 +150,8 @@ def normalise(text: str) -> str:
 
 
 def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
-    """Return the normalised form, and for each of its characters the offset in `text` that it comes
-    from, followed by one offset for the end.
+    """Return the normalised form of a text. For each of its characters, also return the offset of
+    its origin in `text`, followed by one offset for the end.
     """
     if text.isascii() and "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
@@ -179,14 +186,15 @@ def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
 _REST_OF_WORD = re.compile("[0-9A-Za-z]*")
 Text = TypeVar("Text", str, bytes)
 
-#: Characters that may separate the digits of one code. None of them separates numbers in JSON.
+#: Characters that may separate the digits of one code. None of these characters separates numbers
+#: in JSON.
 SPLITTERS = "-_/|~*·•"
 _DASHES = b"-_/|~*?"  # the ASCII separators; `?` represents all others
 
 
 def _bytes_table(rule: dict[str, str], other: str) -> bytes:
-    """Return a table for `bytes.translate`. Characters without a rule become `other`, or stay if
-    `other` is empty.
+    """Return a table for `bytes.translate`. Characters without a rule become `other`, or stay
+    unchanged if `other` is empty.
     """
     table = bytearray()
     for code in range(256):
@@ -210,8 +218,8 @@ _WORDS = _bytes_table(
 
 class TextViews:
     """Views of one normalised text, computed on first use. `digits` and `runs` are padded with an
-    `x`, so a match of `x…` at offset p means that the rest of the match begins at offset p of the
-    text.
+    `x`, so that a match of `x…` at offset p means that the rest of the match begins at offset p of
+    the text.
     """
 
     def __init__(self, normalised: str) -> None:
@@ -219,7 +227,7 @@ class TextViews:
 
     @cached_property
     def digits(self) -> bytes:
-        """Digits and dots unchanged, e and E as `e`, all else `x`."""
+        """Digits and dots unchanged, e and E as `e`, all other characters as `x`."""
         return b"x%bx" % self._data.translate(_DIGITS)
 
     @cached_property
@@ -229,8 +237,8 @@ class TextViews:
 
     @cached_property
     def joined(self) -> bytes:
-        """Digits as `0`, dots unchanged, separators removed, all else `x`: numbers with separated
-        digits become whole.
+        """Digits as `0`, dots unchanged, separators removed, all other characters as `x`, so that
+        numbers with separated digits become whole.
         """
         return b"x%bx" % self._data.translate(_JOINED, _DASHES)
 
@@ -241,7 +249,7 @@ class TextViews:
 
     @cached_property
     def dashed(self) -> bytes:
-        """Digits as `0`, slashes as hyphens, all else unchanged."""
+        """Digits as `0`, slashes as hyphens, all other characters unchanged."""
         return self._data.translate(_DASHED)
 
     @cached_property
@@ -251,7 +259,7 @@ class TextViews:
 
 
 def lower_text(text: str) -> str:
-    """Return a text in lower case, except letters whose lower case is longer (such as a Turkish
+    """Return a text in lower case, except for letters whose lower case is longer (such as a Turkish
     dotted I), so that offsets do not shift.
     """
     lower = text.lower()
@@ -275,15 +283,16 @@ def places_of(text: Text, part: Text) -> Iterator[int]:
 
 
 def follows_point(text: str, start: int) -> bool:
-    """Return whether digits at `start` are the decimals of a number."""
+    """Return whether the digits at `start` are the decimals of a number."""
     return text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit()
 
 
 def squash(
     text: str, padding: re.Pattern[str], begins: Set[str]
 ) -> tuple[str, Set[str], list[int]]:
-    """Return a text without padding between its characters; which of `begins`, two characters each,
-    it contains; and the offset in `text` of each of its characters, empty if it contains none.
+    """Return a text without padding between its characters. Also return which of `begins`, strings
+    of two characters, the text contains. Finally, return the offset in `text` of each of its
+    characters; empty if the text contains none of `begins`.
     """
     squashed = padding.sub("", text)
     present = begins & set(map(add, squashed, squashed[1:]))
@@ -292,7 +301,7 @@ def squash(
 
 
 def around_digits(text: str, reach: int) -> list[tuple[int, int]]:
-    """Return disjoint spans that cover every digit of a normalised text, with `reach` characters on
+    """Return disjoint spans that cover every digit in a normalised text, with `reach` characters on
     both sides. A span always ends after a whole word.
     """
     spans = []

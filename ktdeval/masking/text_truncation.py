@@ -1,10 +1,10 @@
-"""Shorten text. All text for a model or a reader is shortened by this module.
+"""Text truncation. All text for a model or a reader is shortened by this module.
 
 A cut can create an identity: `Investment Decisions` cut inside a word may end in `Dec`, and `2024
-shares` cut before its unit ends in a year. So text is cut only between words (in Chinese and
-Japanese: between characters that are not numerals), never next to a number, and never where the
-leak guard would find a date that is not in the whole text. A mark shows how much text is missing.
-Handles of a mask and such marks are never split.
+shares` cut before its unit ends in a year. Therefore text is cut only between words (in Chinese and
+Japanese: between characters that are not numerals), and never next to a number. Nor is it cut where
+the leak guard would then find a date that is not in the whole text. A mark shows how much text is
+missing. Marks and handles are never split.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNSPACED = (
     "\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20"
 )
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-# Characters of numbers, dates and their units; text is never cut next to them.
+# Characters in numbers, dates and their units. Text is never cut next to these characters.
 _COUNTING = frozenset(
     "〇零一二三四五六七八九十廿卅百千万萬亿億两兩壹贰貳叁參肆伍陆陸柒捌玖拾年月日号號时時分秒周週星期礼禮拜季半初上下旬元圆圓角股手点點第"
 )
@@ -39,14 +39,14 @@ _LAST_TOKEN = re.compile(rf"{_TOKEN}\Z")
 _HANDLE = re.compile(
     r"\W*(?:asset|sector|index)_[0-9]+(?:'s)?\W*|\W*day_[+-]?[0-9]+\W*|\W*doc_\w+\W*", re.ASCII
 )
-# The guard's rules for dates can depend on this many characters on either side of a cut.
+# Up to this many characters on either side of a cut can matter to the guard's date rules.
 _KEPT = 120
 _CUT = 60
 
 
 @dataclass(frozen=True, slots=True)
 class TextCut:
-    """A range removed from a text: `text[start:end]`, replaced by the mark."""
+    """A range that is removed from a text: `text[start:end]`, replaced by the mark."""
 
     start: int
     end: int
@@ -58,18 +58,17 @@ class TextCut:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text of at most `most` characters unchanged. Shorten a longer text to its beginning
-    and end, cut between words, with a mark between them that counts the characters removed; the
-    result has at most `most` characters. With `most` below 120, only the beginning is kept
-    (`beginning`).
+    """Shorten a text to at most `most` characters. A longer text keeps its beginning and its end,
+    cut between words, with a mark between them that counts the characters removed. If `most` is
+    below 120, only the beginning is kept (`beginning`).
     """
     cut = cut_of(text, most)
     return text if cut is None else cut.apply(text)
 
 
 def beginning(text: str, most: int) -> str:
-    """Return a text of at most `most` characters unchanged. Shorten a longer text to its beginning,
-    cut between words, followed by `…`; the result has at most `most` characters.
+    """Shorten a text to at most `most` characters. Of a longer text, the beginning is kept, cut
+    between words and followed by `…`.
     """
     if len(text) <= most:
         return text
@@ -89,8 +88,8 @@ def cut_of(text: str, most: int) -> TextCut | None:
     start = _last_cut(text, kept)
     end = _first_cut(text, len(text) - (room - kept))
 
-    # The mark of an earlier cut is removed as a whole, and the characters that it counts are added
-    # to the new count.
+    # The mark of an earlier cut is removed as a whole, and the number of characters that it reports
+    # is added to the new count.
     for mark in marks:
         if mark.start() < start < mark.end():
             start = _last_cut(text, mark.start())
@@ -112,7 +111,7 @@ def _counted_mark(count: int) -> str:
 
 
 def _characters_cut(mark: re.Match[str]) -> int:
-    """Return the number of characters that a mark reports as cut."""
+    """Return the number of characters that a mark reports as removed."""
     return int(mark[1].replace(",", "") or 0)
 
 
@@ -122,7 +121,7 @@ def _cut_of_end(text: str, most: int) -> TextCut:
 
 
 def _end_mark(kept: str) -> str:
-    """Return the mark for a missing end: with a space before it, except after scripts without
+    """Return the mark for a missing end. It has a space before it, except after scripts without
     spaces.
     """
     if kept and not _is_unspaced(kept[-1]):
@@ -135,9 +134,7 @@ def _is_unspaced(character: str) -> bool:
 
 
 def _last_cut(text: str, most: int) -> int:
-    """Return the last offset, up to `most`, at which a text may be cut; 0 if it has no such
-    offset.
-    """
+    """Return the last offset, up to `most`, at which a text may be cut; 0 if there is none."""
     for index in _ends(text, most):
         if _is_safe_end(text, index):
             return index
@@ -146,8 +143,8 @@ def _last_cut(text: str, most: int) -> int:
 
 
 def _first_cut(text: str, least: int) -> int:
-    """Return the first offset, from `least` on, from which the text may be kept; the length of the
-    text if it has no such offset.
+    """Return the first offset, from `least` on, from which the text may be kept. If there is none,
+    return the length of the text.
     """
     for index in _starts(text, least):
         if _is_safe_start(text, index):
@@ -157,14 +154,14 @@ def _first_cut(text: str, least: int) -> int:
 
 
 def _ends(text: str, most: int) -> Iterator[int]:
-    """Yield offsets after a word, from last to first."""
+    """Yield offsets after words, from last to first."""
     for index in range(min(most, len(text) - 1), 0, -1):
         if not text[index - 1].isspace() and _is_break(text[index - 1], text[index]):
             yield index
 
 
 def _starts(text: str, least: int) -> Iterator[int]:
-    """Yield offsets before a word, from first to last."""
+    """Yield offsets before words, from first to last."""
     for index in range(max(least, 1), len(text)):
         if not text[index].isspace() and _is_break(text[index - 1], text[index]):
             yield index
@@ -182,8 +179,8 @@ def _is_break(before: str, after: str) -> bool:
 
 
 def _is_safe_end(text: str, index: int) -> bool:
-    """Return whether the text up to `index` does not end in a number, and has no date there that
-    the whole text does not have.
+    """Return whether the text up to `index` may be kept. It must not end in a number, and must have
+    no date that the whole text does not have.
     """
     kept = text[max(0, index - _KEPT) : index]
     if kept[-1] in _COUNTING or _is_number(_LAST_TOKEN.search(kept)):
@@ -196,8 +193,8 @@ def _is_safe_end(text: str, index: int) -> bool:
 
 
 def _is_safe_start(text: str, index: int) -> bool:
-    """Return whether the text from `index` on does not start with a number, and has no date there
-    that the whole text does not have.
+    """Return whether the text from `index` on may be kept. It must not start with a number, and
+    must have no date that the whole text does not have.
     """
     kept = text[index : index + _KEPT]
     if kept[0] in _COUNTING or _is_number(_FIRST_TOKEN.match(kept)):
@@ -212,8 +209,8 @@ def _is_safe_start(text: str, index: int) -> bool:
 
 
 def _is_number(token: re.Match[str] | None) -> bool:
-    """Return whether a token may be part of a number that lost its unit or of a code. A handle is
-    complete.
+    """Return whether a token may be part of a code or of a number that lost its unit. A handle is
+    complete, so it is neither.
     """
     if token is None or not any(map(str.isnumeric, token[0])):
         return False

@@ -313,8 +313,8 @@ def check_step(settlement: Settlement, day: TradingDay, decided_row: int) -> Non
     * A factor change leaves value unchanged: before = after at the ex-price + cash in lieu, to the
       minor unit.
 
-    Raises: InvariantError: If one of these does not hold; the message gives it and the fill day's
-    row.
+    Raises InvariantError if one of these conditions does not hold; the message names the condition
+    and the fill day's row.
     """
     if decided_row >= day.row:
         _fail(day, f"decided on row {decided_row}, not before the fill")

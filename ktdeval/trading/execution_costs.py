@@ -303,9 +303,9 @@ def liquidity_tape(
     """Return the market data that execution uses, for all days; None if no fill's cost depends on
     size.
 
-    Args: snapshot: The market. terms: [N] terms of each asset. steps: [N] steps per share or coin.
-    traded_shares: [T, N] volume of the bar in which fills occur, NaN where unknown. bars: Lowest
-    and highest price of that bar, [T, N] ticks each.
+    `terms`: terms of each asset, [N]. `steps`: steps per share or coin, [N]. `traded_shares`: volume
+    of the bar in which fills occur, [T, N]; NaN where unknown. `bars`: lowest and highest price of
+    this bar in ticks, each [T, N].
     """
     windows = [each.execution.window_days if each.execution else 0 for each in terms]
     if not any(windows):

@@ -245,8 +245,8 @@ def _annualised_ratio(
 
 
 def level_problem(levels: Series) -> str | None:
-    """Return the reason why a series of levels has no returns, or None. It may have fewer than two
-    levels, or a missing or non-positive level.
+    """Return the reason why a series of levels has no returns, or None. The series may have fewer
+    than two levels, or a missing or non-positive level.
     """
     if len(levels) < 2:
         return "no steps"

@@ -10,49 +10,53 @@ are checked in this order:
             schema, universe, suspended, price_limit, position_limit, target, weight_limit, lot,
             minimum, margin
 
-The first rule that an order breaks rejects it. Details:
+An order is rejected under the first rule that it breaks. Details:
 
-* **target** A target weight is worth `weight * NAV` at the opens before any fill (weight in parts
-  per billion). The target holding is that value in shares, rounded towards zero to whole lots. A
+* **target** A target weight is worth `weight * NAV` at the opens, before any fill (weight in parts
+  per billion). The target holding is this value in shares, rounded towards zero to whole lots. A
   sell leaves the target holding; a buy adds the whole lots that don't exceed it. The order is
   rejected if the target is already reached or needs a trade in the other direction. A target below
-  zero is a short sale; if short sales are not allowed, it is rejected under `schema`. An order with
+  zero is a short sale, and is rejected under `schema` if short sales are not allowed. An order with
   both a target weight and shares was sized at the decision: it trades these shares, and 0 shares
   mean that the target was already reached.
-* **holding, t_plus_1** A sell of more than the sellable shares sells only these. It is partially
-  filled under `t_plus_1` if shares bought today are one of the reasons, else under `holding`. A
-  sell of a name that is not held is rejected under `holding`; if the whole holding is locked, under
-  `t_plus_1`. If short sales are allowed, a sell beyond the holding is a short sale.
-* **lot** Buys are whole lots, on the STAR board at least its minimum. Under `board_rules: exchange`
-  STAR and Beijing trade single shares above their smallest order; a smaller sell must sell all
-  sellable shares. On other boards odd lots come only from factor changes: a sell is valid if it is
-  whole lots, or if it includes the whole odd remainder of the sellable shares. A buy by target
-  whose difference is below one lot (STAR: below the minimum) is rejected under this rule.
+* **holding, t_plus_1** A sell of more than the sellable shares sells only the sellable shares. It
+  is partially filled under `t_plus_1` if shares bought today are one of the reasons, else under
+  `holding`. A sell of a name that is not held is rejected under `holding`. If the whole holding is
+  locked, a sell is rejected under `t_plus_1`. If short sales are allowed, a sell beyond the holding
+  is a short sale.
+* **lot** Buys are in whole lots, and on the STAR board at least the board's minimum. Under
+  `board_rules: exchange`, STAR and Beijing trade single shares above their smallest order, and a
+  smaller sell must sell all sellable shares. On other boards, odd lots result only from factor
+  changes: a sell is valid if it is in whole lots, or if it includes the whole odd remainder of the
+  sellable shares. If the difference to a buy's target is below one lot (STAR: below the minimum),
+  the buy is rejected under this rule.
 * **minimum** A buy or short sale must be worth at least the venue's smallest order. Holdings can be
   sold, and shorts bought back, whatever their value.
-* **weight_limit** applies to the whole ordered quantity at the fill price against the same NAV,
-  before cash cuts it; equality is allowed. A short counts with its absolute value. An order sized
-  at the decision is judged by its target weight. A holding with more steps than a ledger's integers
-  can hold also breaks this rule; coins in steps of 1e-8 could reach that.
+* **weight_limit** The limit applies to the whole ordered quantity, before cash cuts it, at the fill
+  price and against the same NAV; equality is allowed. A short counts with its absolute value. An
+  order sized at the decision is judged by its target weight. A holding with more steps than a
+  ledger's integers can store also breaks this rule; crypto assets in steps of 1e-8 could reach this
+  number.
 * **cash** If cash is insufficient, a buy is cut to the largest number of whole lots that cash
-  covers including the fee (partially filled), or rejected if cash does not cover a lot. The value
-  of shorts and their initial margin can be spent only on buying back. A buy that turns a short into
-  a holding is filled completely or rejected. A sell whose fee exceeds its proceeds plus the cash is
-  rejected.
-* **volume** If execution is on (`ktdeval.trading.execution_costs`), all orders of a day in one
-  asset together trade at most their share of its volume. An order beyond that is cut to whole lots
-  (partially filled). It is rejected if no lot is left, or if its price depends on the volatility
-  and volume of earlier days and these are unknown. Under `rest: carry` the remainder stays in force
-  on the next days, until it is filled, another rule rejects it, a new order in its asset replaces
-  it, or a factor change or margin call of its asset ends it. Sizes and weights are judged at the
-  reference price; cash and the smallest order at the fill price.
+  covers including the fee (partially filled). It is rejected if cash does not cover one lot. The
+  value of shorts and their initial margin can be spent only on buying back. A buy that turns a
+  short into a holding is filled completely or rejected. A sell is rejected if its fee exceeds its
+  proceeds plus the cash.
+* **volume** If execution is on (`ktdeval.trading.execution_costs`), a day's orders in one asset
+  together trade at most their permitted fraction of its volume. An order beyond this is cut to
+  whole lots (partially filled). It is rejected if no lot is left, or if its price depends on the
+  volatility and volume of earlier days and these are unknown. Under `rest: carry`, the remainder
+  stays in force on the next days. It ends when it is filled, when another rule rejects it, when a
+  new order in its asset replaces it, or when its asset has a factor change or margin call. Sizes
+  and weights are judged at the reference price; cash and the smallest order are judged at the fill
+  price.
 * **limit** An order with a limit (`ktdeval.trading.limit_orders`) fills at the open if the open is
-  within the limit; otherwise at the limit, if the day's bar trades through it; otherwise it is
+  within the limit, or else at the limit if the day's bar trades through it. Otherwise, the order is
   rejected. With execution on, the price after spread and impact must also be within the limit: the
-  order is cut to the largest number of whole lots for which that is true. Target weights and weight
-  limits are judged at the open. Buys after the open follow those at the open. The proceeds of a
-  sell after the open, and the name that it frees, are not available to the day's buys, because it
-  is unknown which came first.
+  order is cut to the largest number of whole lots for which this is true. Target weights and weight
+  limits are judged at the open. Buys that fill after the open follow those that fill at the open.
+  If a sell fills after the open, its proceeds, and the name that it frees, are not available to the
+  day's buys, because it is unknown which came first.
 * **margin** After a short sale, cash must cover the value of all shorts and their initial margin; a
   larger short sale is rejected, not cut.
 

@@ -30,10 +30,10 @@ _KNOWN = 2  # minimum days with an unchanged factor for estimating the usual mov
 _SPIKE = 5  # maximum duration of a temporary factor jump, in bars
 _SAME = 1e-6  # tolerance, in logs, for a factor that has returned to its old value
 _SOME = 3.0  # a code is counted above this log-likelihood ratio
-_CODES = 5  # minimum codes with an inverse factor for judging the whole market inverse
+_CODES = 5  # minimum codes with an inverse factor to judge the whole market inverse
 _SPLIT = 0.25  # |log| of the smallest jump that may be a split: 3-for-2 is 0.41
 _STEP_SLACK = 0.1  # tolerance, in logs, for the price step that matches a split
-_NEAR_BARS = 20  # bars on each side of a jump in which its price step is searched
+_NEAR_BARS = 20  # number of bars on each side of a jump that are searched for its price step
 _ENOUGH = 12.0  # log-likelihood ratio from which a factor counts as inverse
 
 

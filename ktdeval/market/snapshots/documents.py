@@ -55,7 +55,7 @@ class Document(NamedTuple):
     known_at: datetime
     source: str  #: publisher
     kind: str  #: such as `news`, `filing`, `macro`
-    #: codes of the assets it is filed under; empty for the whole market
+    #: codes of the assets under which it is filed; empty for the whole market
     assets: tuple[str, ...]
     title: str
     text: str

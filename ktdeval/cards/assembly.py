@@ -1,7 +1,7 @@
-"""Cards assembled from their fields: built, recomputed, checked and shown as rows, field by field.
+"""Build, recompute, check and display cards, one field at a time.
 
-Building a card derives fields from its facts, and checking it does so again, so a reader can trust
-a headline without the records.
+A card's derived fields are computed from its facts when it is built, and again when it is checked.
+A reader can therefore trust a headline figure without access to the run's records.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ def assemble_card(
     sources: CardSources,
     definitions: Mapping[str, Definition] | None = None,
 ) -> C:
-    """Return a card: its facts are gathered from the records of a run, and its other fields are
-    derived from these facts. `definitions`: definitions of the metrics. Raises as `build_card`
-    does.
+    """Return a card: gather its facts from the records of a run, then derive its other fields from
+    the facts. `definitions` are the metric definitions. Raises the same errors as `build_card`.
     """
     fields = fields_of(sources.KIND)
     gathered: dict[str, Any] = {}
@@ -55,9 +54,7 @@ def assemble_card(
 
 
 def derive_fields(card: C) -> C:
-    """Recompute the fields of a card that are derived from its facts, the definitions of its
-    metrics and its price.
-    """
+    """Recompute a card's derived fields from its facts, its price and its metric definitions."""
     definitions: Mapping[str, Definition] = {}
     if isinstance(card, TradingCard):
         definitions = card.metrics
@@ -71,15 +68,15 @@ def _derive_fields(fields: list[CardField], basis: DerivationBasis[Any]) -> dict
 
 
 def card_problems(card: AnyCard) -> Iterator[Problem]:
-    """Yield internal contradictions of a card, in the order in which the fields depend on each
-    other.
+    """Yield contradictions within a card. Each field is checked after the fields on which it
+    depends.
     """
     for field in fields_of(card.kind):
         yield from field.problems(getattr(card, field.name), card)
 
 
 def card_rows(card: AnyCard, table: Literal["run", "activity"]) -> Iterator[Row]:
-    """Yield the rows of one table of a printed card."""
+    """Yield the rows of one table on a printed card."""
     for field in fields_of(card.kind):
         if field.table != table:
             continue
@@ -93,15 +90,16 @@ def card_rows(card: AnyCard, table: Literal["run", "activity"]) -> Iterator[Row]
 
 
 def build_card(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingCard:
-    """Build the result card of one evaluation (one task, model and agent over windows and seeds).
+    """Build the result card of one evaluation: one task, model and agent over windows and seeds.
     `tell` is called for each episode before its metrics are computed.
 
-    Two calls with equal inputs give equal cards, whatever the order of specs, ledgers, metrics and
-    missing episodes; only `provenance` is passed through unchanged. Raises CardError if the inputs
-    contradict each other (a spec for another task or snapshot, a planned episode that is neither
-    finished nor missing, a ledger that does not cover its window, two metrics with the same name, a
-    value that is not strict JSON); PluginError if a metric returned something other than a
-    `MetricValue`, or a value outside its range.
+    Equal inputs give equal cards, regardless of the order of specs, ledgers, metrics and missing
+    episodes; `provenance` is passed through unchanged.
+
+    Raises CardError if the inputs contradict each other: a spec belongs to another task or
+    snapshot, a planned episode is neither finished nor missing, a ledger does not cover its window,
+    two metrics have the same name, or a value is not strict JSON. Raises PluginError if a metric
+    returns something other than a `MetricValue`, or a value outside its range.
     """
     sources = trading_sources(inputs, tell)
     definitions = define_metrics(inputs.metrics, sources.years)
@@ -109,14 +107,15 @@ def build_card(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingCard:
 
 
 def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
-    """Build the result card of one evaluation on a scoring task (one task, model and agent over
-    windows and seeds).
+    """Build the result card of one evaluation on a scoring task: one task, model and agent over
+    windows and seeds.
 
-    Two calls with equal inputs give equal cards, whatever the order of specs, episodes and missing
-    episodes; only `provenance` is passed through unchanged. Raises CardError if the inputs
-    contradict each other (a spec for another task or snapshot, a planned episode that is neither
-    finished nor missing, an episode whose answers do not cover its samples, a value that is not
-    strict JSON); PluginError if the task's scores are not the ones that it defines, or are not
-    scores.
+    Equal inputs give equal cards, regardless of the order of specs, episodes and missing episodes;
+    `provenance` is passed through unchanged.
+
+    Raises CardError if the inputs contradict each other: a spec belongs to another task or
+    snapshot, a planned episode is neither finished nor missing, an episode's answers do not cover
+    its samples, or a value is not strict JSON. Raises PluginError if the task returns scores that
+    it does not define, omits one that it defines, or returns something that is not a score.
     """
     return assemble_card(ScoringCard, ScoringFacts, scoring_sources(inputs))

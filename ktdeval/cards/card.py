@@ -1,6 +1,6 @@
-"""Result cards as typed values, one class for each kind of evaluation: the facts recorded by a run
-(`ktdeval.cards.fields.recorded_facts`), and the fields derived from them. Their JSON Schemas are
-generated from these classes.
+"""Result cards as typed values, with one class for each kind of evaluation. A card contains the
+facts recorded by a run (`ktdeval.cards.fields.recorded_facts`) and the fields derived from those
+facts. Its JSON Schema is generated from its class.
 """
 
 from __future__ import annotations

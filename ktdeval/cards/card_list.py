@@ -1,4 +1,4 @@
-"""A run's cards as a value that prints itself, in colour in a notebook."""
+"""The cards of a run as one printable value, with colours in a notebook."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ktdeval.cards.show import card_lines, html_text, plain_text, summary_lines
 
 
 class Cards(tuple[TradingCard | ScoringCard, ...]):
-    """Cards in the order of their tasks: a tuple whose text form is the output of `ktdeval card
-    show`, in colour in a notebook.
+    """Tuple of cards, ordered by task. Its string form is the output of `ktdeval card show`; a
+    notebook shows it in colour.
     """
 
     __slots__ = ()
@@ -21,7 +21,7 @@ class Cards(tuple[TradingCard | ScoringCard, ...]):
         return plain_text(self._lines()).strip("\n")
 
     def _repr_html_(self) -> str:
-        """Return the same text as HTML for a notebook; all text from cards is escaped."""
+        """Return the same text as HTML for a notebook. All text from cards is escaped."""
         return html_text(self._lines())
 
     def _lines(self) -> Iterable[Text]:

@@ -1,5 +1,5 @@
-"""Kinds of cards and how to read them: strict JSON of the right type, with figures that follow from
-the card's own episodes.
+"""Kinds of cards, and how to read them. A valid card is strict JSON of the right type, and its
+figures follow from its own episodes.
 """
 
 from __future__ import annotations
@@ -51,22 +51,24 @@ SomeCard = TypeVar("SomeCard", bound=Card)
 class CardKind:
     """Functions that read, check and show one kind of card."""
 
-    name: str  #: value of `kind` in its cards
-    type: type[Card]  #: type of its cards
-    #: JSON Schema file generated from the type; used to locate the line of a value that can't be
+    name: str  #: value of a card's `kind` field
+    type: type[Card]  #: type of the cards
+    #: JSON Schema file generated from `type`, used to find the line of a value that can't be
     #: decoded
     schema: Path
-    problems: Callable[[Any], Iterator[Problem]]  #: contradictions in a card, in order
+    problems: Callable[[Any], Iterator[Problem]]  #: yields contradictions in a card, in order
     derive: Callable[[Any], Any]  #: recomputes all derived fields of a card
     report: Callable[[Any], Report]  #: turns a card into text and figures
-    content: Callable[[Any], str]  #: size of a card's content, such as `episodes: 1, metrics: 28`
-    #: for a kind that trading cards may carry: its card's statement about a trading task's
-    #: description and a snapshot id, as `{"value": …}`, or null with the reason
+    #: returns the size of a card's contents, such as `episodes: 1, metrics: 28`
+    content: Callable[[Any], str]
+    #: for a kind that can be attached to trading cards: returns what the attached card states about
+    #: a trading task's description and a snapshot id, as `{"value": …}`, or null with the reason
     attach: Callable[[Mapping[str, Any], str, Any], dict[str, Any]] | None = None
-    #: for such a kind: verifies a card, given its file, plugins, the location of the data (`data`,
-    #: `data_args`), and the runs that it depends on; returns the first line that differs, or None
+    #: for a kind that can be attached: verifies a card, given its file, the plugins, the location
+    #: of the data (`data`, `data_args`), and the runs on which the card depends; returns the first
+    #: line that differs, or None
     verify: Callable[[Path, Plugins, Mapping[str, Any], Sequence[Path]], str | None] | None = None
-    #: shows the attached block on a trading card
+    #: returns the rows that describe the attached card on a trading card
     attached_rows: Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]] | None = None
 
 
@@ -96,7 +98,7 @@ def attached_block(
     mask: str, task: Mapping[str, Any], snapshot_id: str, attached: Card | None, plugins: Plugins
 ) -> Attachment:
     """Return the `certificate` field of a trading card with this mask, task description and market.
-    `attached` is a valid card of the kind `ATTACHED`; None if no card was given.
+    `attached` is a valid card of kind `ATTACHED`, or None if no card was given.
     """
     if mask == "bright":
         return Attachment(value=None, reason=NOTHING_HIDDEN)
@@ -112,8 +114,8 @@ def attached_block(
 
 
 def card_kinds(kind: str | None = None, plugins: Plugins | None = None) -> dict[str, CardKind]:
-    """Return the kinds of cards by name; plugins (by default the installed ones) are consulted only
-    if `kind` is not built in.
+    """Return the card kinds, keyed by name. Plugins (by default the installed ones) are consulted
+    only if `kind` is not built in.
     """
     if kind in _BUILT_IN:
         return _BUILT_IN
@@ -123,7 +125,8 @@ def card_kinds(kind: str | None = None, plugins: Plugins | None = None) -> dict[
 
 # ---- reading
 
-_MAX_ERRORS = 50  #: Schema errors to collect before reporting the first by line
+#: maximum number of schema errors collected before the first one by line is reported
+_MAX_ERRORS = 50
 
 _TYPES: Mapping[type, str] = {
     dict: "object",
@@ -136,8 +139,8 @@ _TYPES: Mapping[type, str] = {
 
 
 def card_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the card files given directly or in run folders (`RUN/cards/*.json`), in order,
-    without duplicates. Raises UsageError for a folder without cards.
+    """Return the card files given directly or found in run folders (`RUN/cards/*.json`), in order
+    and without duplicates. Raises UsageError if a folder contains no cards.
     """
     files: dict[str, Path] = {}
     for path in paths:
@@ -155,8 +158,9 @@ def card_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def load_card(path: Path | str, kind: str | None = None) -> Card:
-    """Read and check a card file, of any kind by default. Raises CardError with the file, line and
-    field if it can't be read, is not valid, or is of another kind.
+    """Read and check a card file of the given kind, or of any kind if `kind` is None. Raises
+    CardError with the file, line and field if the card can't be read, is not valid, or is of
+    another kind.
     """
     advice = "give a run folder, or a card in its folder cards"
     with wrap_os_error(f"{path}: can't read the card", advice, CardError):
@@ -178,7 +182,7 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
 
 
 def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
-    """Read and check an evaluation's card. Raises as `load_card` does."""
+    """Read and check the card of an evaluation. Raises the same errors as `load_card`."""
     card = load_card(path)
     if not isinstance(card, TradingCard | ScoringCard):
         raise CardError(
@@ -188,7 +192,7 @@ def load_evaluation(path: Path | str) -> TradingCard | ScoringCard:
 
 
 def _refuse_other_kind(head: bytes, where: str) -> None:
-    """Raise CardError if a file's first bytes show a different file format."""
+    """Raise CardError if the first bytes of a file belong to a different file format."""
     other = other_kind(head, table=False)
     if other:
         raise CardError(f"{where}: by its first bytes it is {other}; give a result card (JSON)")
@@ -210,12 +214,14 @@ def parse_card(text: str, where: str) -> Card:
 
 def validate_card(card: JsonValue, where: str = "card", text: str | None = None) -> Card:
     """Decode a parsed card and check its consistency: ids, totals, medians and labels must follow
-    from its episodes. Error messages start with `where`; `text` is what the card was parsed from,
-    for line numbers, by default the form in which cards are written. Raises CardError with one
+    from its episodes.
+
+    Error messages start with `where`. `text` is the string from which the card was parsed, used for
+    line numbers; by default it is the form in which cards are written. Raises CardError with one
     line: file, line, field and fault.
     """
     try:
-        # Also ensures that the card can be hashed: no NaN, no lone surrogate, no foreign type.
+        # Also ensures that the card can be hashed: no NaN, lone surrogate or foreign type.
         dumps_canonical(card).encode()
     except (TypeError, ValueError) as error:
         raise CardError(f"{where}: is not strict JSON: {error}") from error
@@ -247,7 +253,7 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
 
         raise CardError(f"{where}: {problem}") from error
 
-    # Lazily, one after another, because a kind's checks rely on the identities.
+    # Checked lazily, one at a time, because later checks of a kind rely on the identities.
     contradiction = next(iter(kind.problems(typed)), None)
     if contradiction is not None:
         raise CardError(f"{where}: {at(*contradiction)}")
@@ -270,8 +276,8 @@ def _located_problem(text: str, path: JsonPath, problem: str) -> str:
 
 
 def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
-    """Return the first schema error by its line in the file; the schema provides line numbers and
-    similar names, which the type does not.
+    """Return the schema error that comes first in the file. The schema is used because, unlike the
+    type, it provides line numbers and similar names.
     """
     validator = Draft202012Validator(json.loads(kind.schema.read_text(encoding="utf-8")))
     errors = [
@@ -300,8 +306,8 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
 
 
 def _nearness(error: ValidationError) -> tuple[int, bool]:
-    """Return how close a value is to a branch of a union: how deep the error lies, and whether the
-    value has the type.
+    """Return how closely a value matches a branch of a union: the depth of the error, then whether
+    the value has the type required by the branch.
     """
     return len(error.absolute_path), error.validator not in ("enum", "const", "type")
 

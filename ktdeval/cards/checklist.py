@@ -1,7 +1,7 @@
 """Published checklists, filled in from the records of a run.
 
-An item is shown if the record contains one of its facts; nothing is filled in by hand. A
-fact that is shown is not necessarily sound.
+An item is shown if the record contains one of the facts that the item asks for; nothing is filled
+in by hand. A fact that is shown is not necessarily sound.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.yamlio import load_yaml
 
 _FOLDER = Path(__file__).with_name("checklists")
-_MAX_PARTS = 6  #: maximum number of parts of a list or object that are printed
-#: values that show nothing; a bright mask hides nothing
+_MAX_PARTS = 6  #: maximum number of elements printed for a list or object
+#: values that count as absent; a bright mask hides nothing
 _SHOWS_NOTHING = (None, "", "unknown", "bright")
 
 
 class ChecklistItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Item of a checklist."""
+    """Checklist item."""
 
     item: str
-    evidence: dict[str, str]  #: location of a fact in the record, by its label: `card.task.mask`
-    next: str = ""  #: command that would record such a fact
-    #: whether the facts are meaningless for decisions read from a file
+    evidence: dict[str, str]  #: paths of facts in the record, keyed by label: `card.task.mask`
+    next: str = ""  #: command that would record a missing fact
+    #: whether the facts are meaningless for decisions that were read from a file
     excludes_files: bool = False
 
 
 class Checklist(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Published checklist, as a file of `checklists/`."""
+    """Published checklist, loaded from a file in `checklists/`."""
 
     title: str
     source: str
@@ -45,7 +45,7 @@ class Checklist(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class FilledItem:
-    """Item with the facts that the record contains, by label."""
+    """Checklist item with the facts found in the record, keyed by label."""
 
     item: str
     facts: Mapping[str, str]
@@ -58,7 +58,7 @@ def checklist_names() -> list[str]:
 
 
 def load_checklist(name: str) -> Checklist:
-    """Return a checklist. Raises UsageError if no checklist has this name."""
+    """Return a checklist by name. Raises UsageError if no checklist has this name."""
     names = checklist_names()
     if name not in names:
         advice = near_matches(name, names) or f"; known: {', '.join(names)}"
@@ -68,8 +68,8 @@ def load_checklist(name: str) -> Checklist:
 
 
 def fill_checklist(checklist: Checklist, record: JsonValue) -> list[FilledItem]:
-    """Return the items of a checklist, filled in from a record. `record`: an object with `card` (a
-    card as JSON) and `judge` (a judgement document).
+    """Return the items of a checklist, filled in from a record: an object with `card` (a card as
+    JSON) and `judge` (a judgement document).
     """
     deciders = _value_at(record, "card.deciders") or []
     is_of_file = any(decider["kind"] == "file" for decider in deciders)
@@ -99,7 +99,7 @@ def _value_at(record: JsonValue, place: str) -> Any:
 
 
 def _fact_text(value: Any) -> str:
-    """Return a recorded value as text; empty if no value is recorded."""
+    """Return a recorded value as a string; empty if nothing is recorded."""
     if isinstance(value, Mapping):
         return _object_text(value)
     if isinstance(value, list):

@@ -1,5 +1,5 @@
-"""Sentences on a card: whether anything was decided or traded, and what its memory measurement
-shows.
+"""Sentences on a card that state whether anything was decided or traded, and what the memory
+measurement shows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _WHERE = "`ktdeval view RUN` shows each step."
 
 
 def silence_claim(card: TradingCard | ScoringCard) -> str:
-    """Return these sentences; empty if something was decided and traded."""
+    """Return the sentence stating that nothing was decided, or that nothing was traded; empty if
+    neither applies.
+    """
     coverage = card.coverage
     if coverage.is_undecided:
         failures: dict[str, int] = {}
@@ -56,7 +58,7 @@ _SAME = 0.05
 
 
 def memory_claim(card: TradingCard) -> str:
-    """Return the sentences on memory."""
+    """Return the sentences about memory."""
     hidden = _HIDDEN.get(card.task.mask)
     if hidden is None:
         opening = "codes and dates were shown, so memory and decisions can't be distinguished here"
@@ -67,8 +69,8 @@ def memory_claim(card: TradingCard) -> str:
 
 
 def _bound_words(card: TradingCard) -> str:
-    """Return what the certificate bounds. `card verify` recomputes its statement from the
-    certificate's run.
+    """Return what the certificate bounds. `card verify` recomputes the certificate's statement from
+    the run behind the certificate.
     """
     if not card.certificate.value:
         return "no certificate bounds what a model recovers from its prompts"
@@ -81,7 +83,7 @@ def _bound_words(card: TradingCard) -> str:
 
 
 def _upper(card: TradingCard, score: str) -> float | None:
-    """Return the upper bound of a score; None if no attacker measured it."""
+    """Return the upper bound of an attack score; None if no attacker measured it."""
     bounds = (card.certificate.value or {}).get("bound")
     entry = bounds.get(score) if isinstance(bounds, Mapping) else None
     upper = entry.get("upper") if isinstance(entry, Mapping) else None
@@ -89,9 +91,11 @@ def _upper(card: TradingCard, score: str) -> float | None:
 
 
 def _limit_words(card: TradingCard) -> str:
-    """Return the sentence on the smallest degree of memory that windows like these can detect;
-    empty if it was not measured. Memory shows only in a comparison of a pair of masks, so the card
-    needs its counterpart.
+    """Return the sentence on the smallest degree of memory that can be detected with windows like
+    the card's; empty if the limit was not measured.
+
+    Memory shows only when two cards with different masks are compared, so the card needs its
+    counterpart.
     """
     pair = _PAIRS.get(card.task.mask)
     family = card.task.config.get("family")
@@ -130,7 +134,7 @@ def _limit_words(card: TradingCard) -> str:
 
 
 def _long_windows(card: TradingCard, days: int) -> list[Span]:
-    """Return the first and last day of the windows that are long enough for the limits."""
+    """Return the first and last days of the windows that are long enough to detect memory."""
     of_window = {part.name: part.days for part in card.windows}
     long = {}
     for episode in card.pooled:

@@ -1,4 +1,4 @@
-"""Figures of a card: its panel of metrics, its claims, and several cards side by side."""
+"""Figures on a card: the metrics panel, the claims, and several cards side by side."""
 
 from __future__ import annotations
 
@@ -44,24 +44,25 @@ NEVER_SHOWN = "never"
 
 
 def nearest_to_median(values: Sequence[float]) -> int:
-    """Index of the value nearest to the median; values must not be empty. Of equally near values
-    the first, so that neither the higher nor the lower is preferred.
+    """Return the index of the value nearest to the median of a non-empty sequence. The first of
+    several equally near values is chosen, so that neither the higher nor the lower value is
+    preferred.
     """
     middle = median(values)
     distances = [abs(value - middle) for value in values]
     least = min(distances)
-    # In an even number of values, the middle two are equally near except for rounding.
+    # With an even number of values, the middle two are equally near except for rounding.
     room = 1e-12 * max(abs(middle), *map(abs, values))
 
     return next(index for index, distance in enumerate(distances) if distance <= least + room)
 
 
 def return_claim(card: TradingCard) -> str:
-    """Return the sentence on skill: the median return, and for one episode the components that add
-    up to its return and the benchmark's return.
+    """Return the sentence on skill: the median return, and for one episode the components of its
+    return and the benchmark's return.
 
-    Medians over episodes do not add up; the components of one episode do. The episode chosen is the
-    one whose return is nearest to the median.
+    Medians over episodes do not add up, but the components of one episode do. The episode chosen is
+    the one whose return is nearest to the median.
     """
     defined: list[TradingEpisode] = []
     total_returns: list[float] = []
@@ -125,8 +126,8 @@ def _benchmark_return(card: TradingCard, window: str) -> float | None:
 
 
 def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
-    """Return the excess return of an episode: its total return minus that of the buy-and-hold
-    benchmark over the same days. None if either is undefined.
+    """Return an episode's excess return: its total return minus the buy-and-hold benchmark's return
+    over the same days. None if either return is undefined.
     """
     gain = episode.metrics.get("total_return")
     held = _benchmark_return(card, episode.window)
@@ -136,8 +137,8 @@ def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
 
 
 def excess_return(card: TradingCard) -> float | None:
-    """Return the excess return of a card: the median over its episodes, as for any metric. None if
-    no episode has an excess return.
+    """Return a card's excess return: the median over its episodes, as for any metric. None if no
+    episode has an excess return.
     """
     excesses = [episode_excess(card, episode) for episode in card.pooled]
     known = [excess for excess in excesses if excess is not None]
@@ -145,8 +146,8 @@ def excess_return(card: TradingCard) -> float | None:
 
 
 def price_index(episodes: Sequence[TradingEpisode], days_a_year: int) -> str:
-    """Return a note on the dividend-like growth that a price index lacks; empty without the
-    information ratio's detail. `days_a_year`: days per year of the card's snapshot.
+    """Return a note on the dividend growth that a price index lacks; empty if the information ratio
+    has no such detail. `days_a_year` is the number of days per year in the card's snapshot.
     """
     rises: list[float] = []
     days: list[int] = []
@@ -174,14 +175,15 @@ def price_index(episodes: Sequence[TradingEpisode], days_a_year: int) -> str:
 
 
 def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
-    """Return selection for each industry scheme used in the regression: means over episodes, one
-    row per scheme; the column heads are `SCHEME_HEADS`.
+    """Return selection alpha for each industry scheme used in the regression, one row per scheme,
+    as means over episodes. The column heads are `SCHEME_HEADS`.
     """
     tables = selection_tables(card, "schemes")
     rows = []
     for scheme in ("strict", "paper", "coarse", "fine"):
         if scheme == "paper" and _PAPER_PARTS[-1] not in card.metrics:
-            continue  # the regression of the KTD-Fin paper, only on the cards of its tasks
+            # the regression used in the KTD-Fin paper appears only on cards for that paper's tasks
+            continue
 
         every = [table.get(scheme) for table in tables]
         entries = [entry for entry in every if isinstance(entry, Mapping)]
@@ -200,7 +202,9 @@ def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
 
 
 def selection_tables(card: TradingCard, part: str) -> list[Mapping[str, Any]]:
-    """Return a mapping from the detail of selection, for each episode that has it."""
+    """Return one mapping from the selection metric's detail, for each episode whose detail contains
+    it.
+    """
     tables = []
     for episode in card.pooled:
         line = episode.metrics.get("selection_alpha")
@@ -234,7 +238,7 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
 
 
 def _metric_grid(title: str, families: Mapping[str, Sequence[str]], card: TradingCard) -> Grid:
-    """Return the rows of metrics, each family under its name."""
+    """Return the metric rows, each family under its heading."""
     several = len(card.pooled) > 1
     rows: list[tuple[str, ...]] = []
     for family, names in families.items():
@@ -252,7 +256,7 @@ def _metric_grid(title: str, families: Mapping[str, Sequence[str]], card: Tradin
 
 
 def _excluded_words(card: TradingCard) -> str:
-    """Return which windows the figures cover, and which are excluded; empty if none is excluded."""
+    """Return which windows the figures cover and which are excluded; empty if none is excluded."""
     if not card.left_out:
         return ""
 
@@ -262,8 +266,9 @@ def _excluded_words(card: TradingCard) -> str:
 
 
 def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
-    """Return cards of one kind side by side: a row for each figure, a column for each card, named
-    by what differs (system, task); cards with the same name are numbered.
+    """Return cards of one kind side by side, with a row for each figure and a column for each card.
+    A column is named by what differs between the cards (system, task); cards with the same name are
+    numbered.
     """
     labels = system_labels(map(System.of, cards))
     systems = [clean(labels[System.of(card)]) for card in cards]
@@ -285,7 +290,7 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
 
 
 def _number_heads(names: Sequence[Sequence[str]]) -> list[str]:
-    """Return the head of each column, from its names; equal heads are numbered."""
+    """Return the head of each column, joined from its names. Equal heads are numbered."""
     heads = [" ".join(words) for words in zip(*names, strict=True)]
     numbered = []
     for index, head in enumerate(heads, 1):
@@ -295,7 +300,7 @@ def _number_heads(names: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _ordered_names(figures: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return the names of all figures: those of the panel in panel order, then the others."""
+    """Return the names of all figures: first the panel figures in panel order, then the others."""
     fixed: list[str] = []
     for family in (*_FAMILIES.values(), DIAGNOSTICS):
         fixed += family
@@ -315,8 +320,7 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
     unit = metric.unit
     spread = ""
 
-    # A median over several episodes with a single defined value has that episode's interval, not
-    # quartiles.
+    # A median over several episodes has quartiles; a figure from a single episode has an interval.
     ends = metric.quartiles if several else metric.interval
     if ends and ends.low is not None:
         spread = f"{number(name, unit, ends.low)} … {number(name, unit, ends.high)}"
@@ -331,5 +335,5 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
 
 
 def number(name: str, unit: str, value: float | None) -> str:
-    """Return a metric's value formatted for tables: fractions in per cent, returns with their sign."""
+    """Return a metric's value formatted for tables: fractions in per cent, returns with a sign."""
     return figure_text(unit, value, "+" if name in _SIGNED else "")

@@ -1,4 +1,6 @@
-"""Tables of cards made to fit a terminal: a wide table becomes several, one below the other."""
+"""Fit tables on cards to the width of a terminal: a wide table becomes several, one below the
+other.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,24 @@ _MIN_TEXT = 20  # columns: text is never wrapped narrower than this
 
 
 def indent_of(grid: Grid) -> str:
-    """Return the indent of a grid's rows, which is deeper under headings."""
+    """Return the indent of a grid's rows, which are indented further under headings."""
     has_headings = any(len(row) == 1 for row in grid.rows)
     return 2 * GAP if has_headings else GAP
 
 
 def column_widths(grid: Grid) -> list[int]:
-    """Return the width of each column: that of its longest cell. A head may span several lines."""
+    """Return the width of each column: the width of its longest cell. A head may span several
+    lines.
+    """
     full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
     return widths_of(full)
 
 
 def fit_grid(grid: Grid, width: int) -> list[Grid]:
-    """Split a grid into grids whose rows take at most `width` columns, if possible.
+    """Split a grid into grids whose rows take up at most `width` columns, if possible.
 
-    Columns that do not fit next to the others go to an additional grid, which repeats the first
-    `left` columns; columns without any figure are omitted. Texts and long heads are wrapped.
+    Columns that do not fit go to an additional grid, which repeats the first `left` columns.
+    Columns without any figure are omitted. Long text and long heads are wrapped.
     """
     room = width - len(indent_of(grid))
     if row_width(column_widths(grid)) <= room:
@@ -55,7 +59,9 @@ def fit_grid(grid: Grid, width: int) -> list[Grid]:
 
 
 def _short_heads(grid: Grid) -> Iterator[str]:
-    """Yield the column heads, wrapped to the width of their cells or of their longest word."""
+    """Yield the column heads, wrapped to the width of their cells or of the longest word in the
+    head.
+    """
     rows = [row for row in grid.rows if len(row) > 1]
     for column, head in enumerate(grid.columns):
         cells = [cell_len(row[column]) for row in rows]
@@ -65,8 +71,8 @@ def _short_heads(grid: Grid) -> Iterator[str]:
 
 
 def _rewrap_grid(grid: Grid, width: int) -> Grid:
-    """Return names with their texts, wrapped to a width. A row without a name continues the text
-    above.
+    """Return a table of names and texts, wrapped to a width. A row without a name continues the
+    text above it.
     """
     if len(grid.columns) != 2:
         return grid

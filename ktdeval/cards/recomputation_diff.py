@@ -1,4 +1,4 @@
-"""Comparison of recorded values with recomputed values; the first difference is given by line and
+"""Compare recorded values with recomputed values, and report the first difference by line and
 field.
 """
 
@@ -19,22 +19,22 @@ from ktdeval.values.typed_json import to_plain
 
 JsonPath = Sequence[str | int]
 
-#: Card fields that may differ between two equal runs; a comparison skips them
+#: Card fields that may differ between two equal runs, and that comparisons therefore skip
 UNVERIFIED = frozenset({"provenance"})
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 _ENCODER = msgspec.msgpack.Encoder(order="sorted")
 _ABSENT = object()
-# far above floating-point error in sums, far below any difference that matters on a card
+# far above the floating-point error in sums, far below any difference that matters on a card
 _RELATIVE = 1e-9
 _ABSOLUTE = 1e-12
 _Same = Callable[[object, object], bool]
 
 
 def path_text(path: JsonPath) -> str:
-    """Return a path as text, such as `metrics.sharpe.value` or `episodes[3].steps`. Keys that are
-    not plain words are quoted; the empty path is `card`.
+    """Return a path as a string, such as `metrics.sharpe.value` or `episodes[3].steps`. Keys that
+    are not plain words are quoted; the empty path becomes `card`.
     """
     text = ""
     for part in path:
@@ -49,8 +49,8 @@ def path_text(path: JsonPath) -> str:
 
 
 def line_of(text: str, path: JsonPath) -> int:
-    """Return the line (from 1) of the value at `path` in a valid JSON text; if it is missing, the
-    line of the nearest enclosing value.
+    """Return the line number (from 1) of the value at `path` in a valid JSON string. If the value
+    is missing, return the line of the nearest enclosing value.
     """
     position = _after_blank(text, 0)
     for part in path:
@@ -100,10 +100,12 @@ def _find(text: str, start: int, part: str | int) -> int | None:
 def first_difference(
     recorded: JsonValue, recomputed: JsonValue, text: str | None = None
 ) -> str | None:
-    """Return the first value, in file order, that differs, as `line 12: metrics.sharpe.value:
-    recorded 1.9, recomputed 0.9`. Values are equal if their JSON is: `1` and `1.0` differ, as do
-    `0.0` and `-0.0`. `text` is what `recorded` was read from; by default its `dumps_pretty` form,
-    which is how cards are written. None if all values are equal.
+    """Return the first differing value, in file order, as `line 12: metrics.sharpe.value: recorded
+    1.9, recomputed 0.9`; None if all values are equal.
+
+    Values are equal if their JSON is equal: `1` differs from `1.0`, and `0.0` from `-0.0`. `text`
+    is the string from which `recorded` was read; by default it is the `dumps_pretty` form in which
+    cards are written.
     """
     return _difference(recorded, recomputed, text, _is_same)
 
@@ -123,10 +125,12 @@ def _difference(
 def card_difference(
     recorded: Mapping[str, JsonValue], recomputed: Mapping[str, JsonValue], text: str | None = None
 ) -> str | None:
-    """Return the `first_difference` of two cards, ignoring the fields that can't be verified
-    (`UNVERIFIED`) and the last bits of figures, in which sums on another processor may differ. A
-    recorded card from before `deciders` must still match what follows from them: labels,
-    eligibility.
+    """Return the `first_difference` between two cards. The comparison ignores the fields that can't
+    be verified (`UNVERIFIED`), and the last bits of figures, since sums may differ there on another
+    processor.
+
+    A recorded card written before `deciders` existed must still match the labels and eligibility
+    that follow from its deciders.
     """
     comparable = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
     for name in UNVERIFIED & recorded.keys():
@@ -140,7 +144,7 @@ def card_difference(
 
 
 def _without_served(episodes: JsonValue) -> JsonValue:
-    """Return episodes in the form of cards from before `deciders`."""
+    """Return episodes in the form used on cards written before `deciders` existed."""
     before: list[JsonValue] = []
     for episode in cast("Sequence[Mapping[str, JsonValue]]", episodes):
         before.append({name: value for name, value in episode.items() if name != "served"})
@@ -149,7 +153,7 @@ def _without_served(episodes: JsonValue) -> JsonValue:
 
 
 def value_difference(recorded: object, recomputed: object) -> str | None:
-    """Return the first difference between two typed values or JSON values, without a line:
+    """Return the first difference between two typed values or JSON values, without a line number:
     `exchanges[0].sent[1].content: recorded "…", recomputed "…"`.
     """
     if is_same_json(recorded, recomputed):
@@ -166,9 +170,9 @@ def value_difference(recorded: object, recomputed: object) -> str | None:
 def steps_difference(
     recorded: Sequence[StepRecord], recomputed: Sequence[StepRecord]
 ) -> str | None:
-    """Return the first step record of a ledger that differs; step k is on line k + 1 of a JSONL
-    file and in row k of a table. The result is one line such as `line 18 (step 17, 2024-04-26):
-    orders[0].filled_shares: recorded 100, recomputed 200`.
+    """Return the first difference between the step records of two ledgers, on one line such as
+    `line 18 (step 17, 2024-04-26): orders[0].filled_shares: recorded 100, recomputed 200`. Step k
+    is on line k + 1 of a JSONL file, and in row k of a table.
     """
     for step, (old, new) in enumerate(zip(recorded, recomputed, strict=False)):
         if is_same_json(old, new):
@@ -192,7 +196,7 @@ def steps_difference(
 def _first_path(
     left: object, right: object, path: tuple[str | int, ...] = (), is_same: _Same | None = None
 ) -> tuple[JsonPath, str] | None:
-    """Return the path of the first difference, and `recorded …, recomputed …`."""
+    """Return the path of the first difference, and a text `recorded …, recomputed …`."""
     if not path and is_same_json(left, right):
         return None
 
@@ -211,8 +215,8 @@ def _first_path(
 
 
 def _paired_members(left: object, right: object) -> list[tuple[str | int, object, object]] | None:
-    """Return the paired members of two objects or two arrays, by key or index; None for other
-    values.
+    """Return the members of two objects paired by key, or of two arrays paired by index; None for
+    other values.
     """
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         # Files are written with sorted keys, so this is file order.
@@ -227,9 +231,9 @@ def _paired_members(left: object, right: object) -> list[tuple[str | int, object
 
 
 def is_same_json(left: object, right: object) -> bool:
-    """Return whether two values are the same JSON. Most are, and packing both is much faster than
-    walking through them. MessagePack makes the same distinctions as JSON (1 from 1.0, 0.0 from
-    -0.0) and supports NaN.
+    """Return whether two values are the same JSON. Most values are the same, and packing both of
+    them is much faster than walking through them. MessagePack makes the same distinctions as JSON
+    (1 from 1.0, 0.0 from -0.0) and supports NaN.
     """
     try:
         return _ENCODER.encode(left) == _ENCODER.encode(right)
@@ -240,15 +244,15 @@ def is_same_json(left: object, right: object) -> bool:
 def _is_same(left: object, right: object) -> bool:
     if left is _ABSENT or right is _ABSENT:
         return left is right
-    # As JSON: 1 differs from 1.0 and from true, and 0.0 from -0.0.
+    # As in JSON, 1 differs from 1.0 and from true, and 0.0 from -0.0.
     if type(left) is type(right):
         return repr(left) == repr(right) if isinstance(left, float) else left == right
     return json.dumps(left) == json.dumps(right)
 
 
 def is_close(left: object, right: object) -> bool:
-    """Return whether two values are the same JSON, except for the last bits of floats, which may
-    depend on the summation order or library.
+    """Return whether two values are the same JSON, ignoring the last bits of floats. These may
+    depend on the summation order or the library.
     """
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)

@@ -1,4 +1,4 @@
-"""Reports on evaluation cards as text and figures, the same in a terminal and on a web page."""
+"""Reports on evaluation cards as text and figures, identical in a terminal and on a web page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trading_report(card: TradingCard) -> Report:
 
 
 def scoring_report(card: ScoringCard) -> Report:
-    """Return the report on a scoring card."""
+    """Return the report on a valid scoring card."""
     sentences = (silence_claim(card), *score_bounds_notes(card))
     return assemble_report(card, (_scores_grid(card),), _scoring_notes(card), sentences)
 
@@ -58,7 +58,7 @@ def scoring_report(card: ScoringCard) -> Report:
 
 
 def _windows_grid(card: TradingCard) -> Grid:
-    """Return, for each window, the model's median over seeds, with the benchmark below it."""
+    """Return the model's median over seeds for each window, with the benchmark below it."""
     rows: list[tuple[str, ...]] = []
     for window in card.windows:
         episodes = [episode for episode in card.episodes if episode.window == window.name]
@@ -98,7 +98,7 @@ def _window_rows(
 
 
 def _policy_name(card: TradingCard) -> str:
-    """Return the model's name, shortened to leave room for figures: the full name is shown above."""
+    """Return the model's name, shortened to leave room for figures. The full name is shown above."""
     policy = clean(card.model.name)
     if len(policy) > _LONGEST_POLICY:
         policy = policy.rpartition("/")[2]
@@ -110,8 +110,8 @@ def _policy_name(card: TradingCard) -> str:
 
 
 def _least(lines: Iterable[Line | MetricLine], episodes: int) -> int:
-    """Return the smallest number of episodes behind any of these medians; `episodes` if there are
-    no medians.
+    """Return the smallest number of episodes behind any of the medians; `episodes` if there are no
+    medians.
     """
     return min((line.n for line in lines if line.n), default=episodes)
 
@@ -153,8 +153,8 @@ def _summary_row(card: TradingCard) -> tuple[str, ...]:
 
 
 def figures_differ_in(cards: Iterable[TradingCard]) -> str:
-    """Return what makes figures over episodes incomparable: windows (days covered), snapshots or
-    metric rules that differ between cards; empty if nothing differs.
+    """Return what makes the cards' figures over episodes incomparable: different windows (days
+    covered), snapshots or metric rules; empty if nothing differs.
     """
     windows = set()
     snapshots = set()
@@ -172,8 +172,8 @@ def figures_differ_in(cards: Iterable[TradingCard]) -> str:
 
 
 def figure_notes(card: TradingCard) -> Iterator[str]:
-    """Yield one line each on how to read medians of the return's components, on windows that are
-    excluded from figures over episodes, and on why metrics are undefined.
+    """Yield notes on how to read medians of the components of return, on windows excluded from
+    figures over episodes, and on why metrics are undefined.
     """
     pooled = card.pooled
     several = len(pooled) > 1
@@ -203,7 +203,7 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
 
 
 def pace_notes(cards: Iterable[TradingCard]) -> Iterator[str]:
-    """Yield how many days annualised figures cover, if some cover less than half a year."""
+    """Yield a note on how many days annualised figures cover, if some cover under half a year."""
     names: dict[str, None] = {}
     lengths: list[int] = []
     for card in cards:
@@ -229,7 +229,9 @@ def _trading_notes(card: TradingCard) -> Iterator[str]:
 
 
 def _resampling_notes(intervals: Iterable[Interval | UnsetType]) -> Iterator[str]:
-    """Yield the largest Monte Carlo error of interval ends, as a share of the interval width."""
+    """Yield a note on the largest Monte Carlo error of an interval end, as a share of the interval
+    width.
+    """
     shares: list[float] = []
     draws = 0
     for interval in intervals:
@@ -249,7 +251,7 @@ def _resampling_notes(intervals: Iterable[Interval | UnsetType]) -> Iterator[str
 
 
 def _collinearity_notes(card: TradingCard) -> Iterator[str]:
-    """Yield the largest variance inflation factor of a style factor."""
+    """Yield a note on the largest variance inflation factor among the style factors."""
     factors: list[tuple[float, str]] = []
     for table in selection_tables(card, "vif"):
         factors += [(value, name) for name, value in table.items() if isinstance(value, float)]
@@ -285,8 +287,8 @@ def scoring_summary(cards: Sequence[ScoringCard]) -> Grid:
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
-    """Return names without their common leading words, except for the first name: `a_probe,
-    a_probe_bright` becomes `a_probe, …bright`.
+    """Return names without the leading words that they share, except that the first name stays
+    whole: `a_probe, a_probe_bright` becomes `a_probe, …bright`.
     """
     words = [name.split("_") for name in names]
     shared = 0
@@ -302,7 +304,7 @@ def _short_names(names: Sequence[str]) -> list[str]:
 
 
 def _scores_grid(card: ScoringCard) -> Grid:
-    """Return a row for each score: headlines first, the others under their own heading."""
+    """Return a row for each score: headline scores first, the others under their own heading."""
     scores = card.scores
     headlines = [name for name in card.score_order if scores[name].headline]
     diagnostics = [name for name in card.score_order if name not in headlines]
@@ -319,8 +321,8 @@ def _scores_grid(card: ScoringCard) -> Grid:
 
 
 def _interval_head(card: ScoringCard) -> str:
-    """Return the head of the interval column, including the confidence level if all intervals share
-    it.
+    """Return the head of the interval column. It includes the confidence level if all intervals
+    share one.
     """
     intervals = [score.interval for score in card.scores.values() if score.interval]
     levels = {interval.level for interval in intervals if interval.level}
@@ -350,7 +352,7 @@ def _score_row(name: str, score: ScoreLine) -> tuple[str, ...]:
 
 
 def _short_unit(unit: str) -> str:
-    """Return the unit if it is short enough; longer units are given in a note."""
+    """Return the unit if it is short; a longer unit is given in a note instead."""
     if is_fraction(unit):
         return "%"
     return clean(unit) if len(unit) <= _LONGEST_UNIT else ""
@@ -363,7 +365,7 @@ def _score_number(unit: str, value: float | None) -> str:
 
 
 def score_bounds_notes(card: ScoringCard) -> Iterator[str]:
-    """Yield, for each headline score, what failed model calls leave undetermined."""
+    """Yield a note for each headline score on how much failed model calls leave undetermined."""
     for name in card.score_order:
         score = card.scores[name]
         bounds = score.detail.get(BOUNDS)
@@ -396,7 +398,7 @@ def _scoring_notes(card: ScoringCard) -> Iterator[str]:
 def assemble_report(
     card: AnyCard, grids: tuple[Grid, ...], notes: Iterable[str], sentences: Iterable[str]
 ) -> Report:
-    """Return the report on a card, with these tables of figures, notes and claims; empty claims are
+    """Return the report on a card with the given tables, notes and claims. Empty claims are
     omitted.
     """
     return Report(
@@ -412,19 +414,19 @@ def assemble_report(
 
 
 def uncounted_tokens(card: AnyCard) -> str:
-    """Return why a card's cost is an underestimate: the price is known but some tokens were not
-    counted; empty if all tokens were counted.
+    """Return why a card's cost is an underestimate if the price is known but some tokens were not
+    counted; otherwise empty.
     """
     return unpaid_words(card, card.cost)
 
 
 def absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:
-    """Yield a line for each planned episode that did not finish, and for each of these fields that
-    the card lacks.
+    """Yield a line for each planned episode that did not finish, and for each of the given fields
+    that is missing from the card.
     """
     yield from missing_notes(card.missing_episodes)
 
-    # A local model has no provider that could change it.
+    # A local model has no provider that could change it, so its drift is not measured.
     asked = () if card.provenance.calls is None else ("drift",)
     for name in (*fields, *asked):
         part = getattr(card, name)

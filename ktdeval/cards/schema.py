@@ -20,21 +20,22 @@ from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import json_schema
 
 SCHEMA_FOLDER = Path(__file__).with_name("schema")
-# Files under `schema/`: the type that each file describes, and its name in the schema id.
+# File names under `schema/`, each with the type that it describes and the type's name in the schema
+# id.
 SCHEMAS: dict[str, tuple[type[Card], str]] = {
     "result-card-v1.json": (TradingCard, "result-card"),
     "scoring-card-v1.json": (ScoringCard, "scoring-card"),
 }
 
-# Documentation of a field: `#:` on its line or on the lines above it, or a line `field: what it is`
-# below the first paragraph of the docstring.
+# Documentation of a field: a `#:` comment on its line or on the lines above it, or a line `field:
+# description` below the first paragraph of the docstring.
 _FIELD_COMMENT = re.compile(r"^((?: {4}#: .*\n)*) {4}(\w+): .*?(?: {2}#: (.*))?$", re.MULTILINE)
 _FIELD_TEXT = re.compile(r"^( {4}|)(\w+): (.*(?:\n\1 {4}\S.*)*)", re.MULTILINE)
 
 
 def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) for a card type, with descriptions from its source;
-    `name` is, for example, `result-card`.
+    """Return the JSON Schema (draft 2020-12) of a card type, with descriptions taken from its
+    source. `name` is, for example, `result-card`.
     """
     schema: dict[str, Any] = json_schema(
         card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1"
@@ -51,7 +52,7 @@ def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
 
 
 def struct_types(root: type) -> dict[str, type]:
-    """Return a type and the types of its fields, recursively, by name."""
+    """Return a type and the types of its fields, recursively, keyed by name."""
     types: dict[str, type] = {}
     pending = [root]
     while pending:
@@ -69,7 +70,9 @@ def struct_types(root: type) -> dict[str, type]:
 
 
 def _simple(schema: Any) -> Any:
-    """Return a schema with unions of plain types as one list of types, which gives shorter errors."""
+    """Return a schema in which each union of plain types is one list of types, which gives shorter
+    errors.
+    """
     if isinstance(schema, list):
         return [_simple(part) for part in schema]
     if not isinstance(schema, dict):

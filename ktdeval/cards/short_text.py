@@ -1,4 +1,4 @@
-"""Short text form of a card: what `repr(card)` gives in a Python session, about ten lines."""
+"""Short text form of a card: about ten lines, as returned by `repr(card)` in a Python session."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def card_text(
     figures: Mapping[str, MetricLine | ScoreLine],
 ) -> str:
     """Return a card as about ten lines: system, task, windows, labels, ranking, headline figures
-    with their intervals, who decided, and how to verify it. `ranking`: a sentence on whether it may
-    be ranked; `figures`: the headline figures, in order.
+    with intervals, who decided, and how to verify the card. `ranking` is a sentence on whether the
+    card may be ranked; `figures` are the headline figures, in order.
     """
     planned = count(coverage.steps_planned, facts.STEP)
     rows = [
@@ -63,7 +63,7 @@ def card_text(
 
 
 def _windows_text(facts: AnyFacts) -> str:
-    """Return the windows and market of a trading card; empty for any other card."""
+    """Return the windows and market of a trading card; empty for other cards."""
     if not isinstance(facts, TradingFacts):
         return ""
 
@@ -76,7 +76,7 @@ def _windows_text(facts: AnyFacts) -> str:
 
 
 def _figure(line: MetricLine | ScoreLine) -> str:
-    """Return a figure with its unit and any known spread."""
+    """Return a figure with its unit, and with its spread if that is known."""
     unit = unit_word(line.unit)
     text = f"{figure_text(line.unit, line.value)} {unit}".rstrip()
     if line.value is None and line.reason:

@@ -1,5 +1,5 @@
-"""Cards as tables for readers: in colour in a terminal, the same lines as plain text in a file or a
-pipe.
+"""Cards as tables for readers: in colour in a terminal, and with the same lines as plain text in a
+file or a pipe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summa
 from ktdeval.cards.table_types import UNDEFINED, Grid, Report, clean
 from ktdeval.cards.text_wrapping import GAP, pad_cell, wrap_words
 
-_CLAIM_WIDTH = 80  # columns: sentences are wrapped for reading
+_CLAIM_WIDTH = 80  # columns: sentences are wrapped to a readable width
 
 
 def make_report(card: Card) -> Report:
@@ -31,21 +31,23 @@ def make_report(card: Card) -> Report:
 
 
 def card_lines(card: Card, whole: bool = True, width: int | None = None) -> Iterable[Text]:
-    """Return the lines of a valid card; `whole`: all lines, else its first screen. `width`: maximum
-    line width in columns, None for no limit.
+    """Return the lines of a valid card: all lines if `whole`, otherwise only the first screen.
+    `width` is the maximum line width in columns; None for no limit.
     """
     return _report_lines(make_report(card), whole, width)
 
 
 def print_lines(lines: Iterable[Text], console: Console | None = None) -> None:
-    """Print lines: in colour in a terminal, plain text elsewhere; to standard output by default."""
+    """Print lines in colour in a terminal, and as plain text elsewhere. The default console is
+    standard output.
+    """
     console = Console() if console is None else console
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
 def plain_text(lines: Iterable[Text]) -> str:
-    """Return lines as aligned text, without colours or box characters."""
+    """Return lines as aligned text without colours or box characters."""
     return "".join(f"{line.plain.rstrip()}\n" for line in lines)
 
 
@@ -57,8 +59,8 @@ def html_text(lines: Iterable[Text]) -> str:
 
 
 def summary_lines(cards: Sequence[Card], width: int | None = None) -> Iterable[Text]:
-    """Yield the lines of summary tables, one per kind of card: a row for each trading card, a
-    column for each scoring card; below them, what the cards say about ranking. `width`: as in
+    """Yield the lines of summary tables, one table per kind of card, followed by what the cards say
+    about ranking. Trading cards are shown as rows, scoring cards as columns. `width`: as in
     `card_lines`.
     """
     trading = [card for card in cards if isinstance(card, TradingCard)]
@@ -78,8 +80,8 @@ def _ranking_notes(cards: Sequence[TradingCard | ScoringCard], width: int | None
 
 
 def side_by_side(cards: Sequence[Card], width: int | None = None) -> Iterable[Text]:
-    """Yield the lines of tables with a column for each card, covering every figure on any card, and
-    below them notes on each card. `width`: as in `card_lines`.
+    """Yield the lines of tables that compare cards: a column for each card, and a row for every
+    figure on any card. Notes on each card follow. `width`: as in `card_lines`.
     """
     for kind in (TradingCard, ScoringCard):
         several = [card for card in cards if isinstance(card, kind)]
@@ -94,8 +96,8 @@ def side_by_side(cards: Sequence[Card], width: int | None = None) -> Iterable[Te
 def _notes_with_cards(
     heads: Sequence[str], cards: Sequence[TradingCard | ScoringCard], *, with_figures: bool
 ) -> Iterable[str]:
-    """Yield labels, reasons against ranking and, if requested, notes on figures, each with the
-    cards that it applies to.
+    """Yield labels, reasons against ranking and, if requested, notes on figures. Each is followed
+    by the cards to which it applies.
     """
     columns_by_note: dict[str, list[str]] = {}
     for head, card in zip(heads, cards, strict=True):
@@ -134,7 +136,7 @@ def _card_notes(card: TradingCard | ScoringCard, with_figures: bool) -> Iterable
 
 
 def _report_lines(report: Report, whole: bool, width: int | None) -> Iterable[Text]:
-    """Yield the lines of a report; their plain text is complete without the styles."""
+    """Yield the lines of a report. Their plain text is complete without the styles."""
     for line in _wrap_text(report.title, width):
         yield Text(line, style="bold")
 
@@ -163,7 +165,7 @@ def _report_lines(report: Report, whole: bool, width: int | None) -> Iterable[Te
 
 
 def _wrap_text(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Return text as lines of at most `width` columns, each indented."""
+    """Return text as indented lines of at most `width` columns."""
     if width is None:
         return [f"{indent}{text}"]
 
@@ -171,7 +173,7 @@ def _wrap_text(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _label_lines(labels: Iterable[str], width: int | None) -> Iterable[Text]:
-    """Yield labels in brackets, as many per line as fit."""
+    """Yield labels in brackets, with as many on each line as fit."""
     line = Text()
     for label in labels:
         mark = Text(f"[{label}]", style="reverse yellow")
@@ -198,7 +200,7 @@ def _note_lines(notes: Iterable[str], width: int | None = None) -> Iterable[Text
 
 
 def _grid_lines(grid: Grid, width: int | None = None) -> Iterable[Text]:
-    """Yield a table's title, columns and rows; a table that is too wide becomes several."""
+    """Yield a table's title, column heads and rows. A table that is too wide becomes several."""
     grids = [grid] if width is None else fit_grid(grid, width)
     for each in grids:
         yield from _table_lines(each)
@@ -206,8 +208,7 @@ def _grid_lines(grid: Grid, width: int | None = None) -> Iterable[Text]:
 
 def _table_lines(grid: Grid) -> Iterable[Text]:
     yield Text(f"\n{grid.title}" if grid.title else "", style="bold")
-    # Not a rich Table, which would fold names in a narrow terminal, and in which a heading can't
-    # span columns.
+    # A rich Table would fold names in a narrow terminal, and does not let a heading span columns.
     widths = column_widths(grid)
     indent = indent_of(grid)
     if any(grid.columns):
@@ -230,7 +231,7 @@ def _row_line(
     *,
     is_head: bool = False,
 ) -> Text:
-    """Return an aligned row: the first `left` cells left-aligned, the others right-aligned."""
+    """Return a row with its first `left` cells left-aligned and the others right-aligned."""
     line = Text(indent)
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
         is_number = column >= left

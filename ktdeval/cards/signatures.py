@@ -1,9 +1,9 @@
 """Detached signatures for cards, verdicts and registrations: a DSSE envelope around an in-toto
 statement.
 
-The statement gives the SHA-256 of the signed file and what kind of file it is. A signature file has
-only one valid form, canonical JSON, so that any changed byte is detected. It has no timestamp: a
-signer's clock would prove nothing.
+The statement gives the SHA-256 of the signed file and says what kind of file it is. A signature
+file has only one valid form, canonical JSON, so any changed byte is detected. It has no timestamp,
+since a signer's clock would prove nothing.
 
 Sources: the DSSE protocol and envelope v1.0.2 (secure-systems-lab), in-toto Statement v1.
 """
@@ -24,7 +24,7 @@ from ktdeval.values.hashes import file_sha256
 from ktdeval.values.strict_json import loads_untrusted
 from ktdeval.values.typed_json import Value, encode_canonical, from_plain
 
-SUFFIX = ".sig"  #: suffix of signature files, after the full name of the signed file
+SUFFIX = ".sig"  #: suffix of signature files, appended to the full name of the signed file
 MAX_BYTES = 65_536  #: maximum size of a signature file
 MAX_SIGNATURES = 32
 
@@ -47,17 +47,17 @@ class Digest(Value, frozen=True, kw_only=True):
 
 
 class Subject(Value, frozen=True, kw_only=True):
-    """The signed file, identified by its hash only, because its name may change."""
+    """The signed file. Only its hash identifies it, because its name may change."""
 
     digest: Digest
 
 
 class NoFurtherClaim(Value, frozen=True, kw_only=True):
-    """Predicate without fields: its type says all that is claimed."""
+    """Predicate without fields, for which the predicate type alone makes the claim."""
 
 
 class Statement(Value, frozen=True, kw_only=True):
-    """What is signed: an in-toto statement about one file."""
+    """The signed content: an in-toto statement about one file."""
 
     type: Literal["https://in-toto.io/Statement/v1"] = field(
         name="_type", default="https://in-toto.io/Statement/v1"
@@ -75,7 +75,7 @@ class Signature(Value, frozen=True, kw_only=True):
 
 
 class Envelope(Value, frozen=True, kw_only=True):
-    """Content of a signature file."""
+    """Contents of a signature file."""
 
     payload: Data  #: The statement in canonical JSON
     payload_type: Literal["application/vnd.in-toto+json"] = field(
@@ -90,21 +90,21 @@ def signature_path(signed: Path) -> Path:
 
 
 def statement_bytes(sha256: str, predicate: Predicate) -> bytes:
-    """Return the unique byte form of a statement about a file."""
+    """Return the unique byte representation of a statement about a file."""
     subject = Subject(digest=Digest(sha256=sha256))
     return encode_canonical(Statement(predicate_type=predicate, subject=(subject,))).encode()
 
 
 def pre_authentication(payload: bytes) -> bytes:
-    """Return the bytes that a key signs: DSSE's encoding of the type and payload with their
-    lengths.
+    """Return the bytes that a key signs: the DSSE encoding of the payload type and payload, each
+    preceded by its length.
     """
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 def envelope_bytes(envelope: Envelope) -> bytes:
-    """Return the unique byte form of a signature file."""
+    """Return the unique byte representation of a signature file."""
     return (encode_canonical(envelope) + "\n").encode()
 
 
@@ -117,8 +117,8 @@ def sign(sha256: str, predicate: Predicate, key: PrivateKey) -> Signature:
 def parse_envelope(data: bytes, where: str) -> Envelope:
     """Decode a signature file.
 
-    Raises SignatureError if it is not JSON of this form, is not in canonical form, or has key ids
-    that are repeated or out of order.
+    Raises SignatureError if the file is not JSON of this form or not canonical, or if its key ids
+    are repeated or out of order.
     """
     if len(data) > MAX_BYTES:
         raise SignatureError(f"{where}: has more than {MAX_BYTES:,} bytes")
@@ -155,11 +155,13 @@ def check_envelope(
     trusted: Mapping[str, PublicKey],
     where: str,
 ) -> tuple[str, ...]:
-    """Return the ids of the trusted keys that signed a file with this SHA-256, at least one.
+    """Return the ids of the trusted keys that signed a file with this SHA-256. At least one is
+    returned.
 
-    A signature by a trusted key must verify; a signature by an unknown key is ignored. Raises
-    SignatureError if the signature file is malformed, is about another file, contains an invalid
-    signature, or has no signature by a trusted key. `where`: the signature file, for messages.
+    A signature by a trusted key must verify; a signature by an unknown key is ignored. `where`
+    names the signature file in messages. Raises SignatureError if the signature file is malformed,
+    is about another file, contains an invalid signature by a trusted key, or has no signature by a
+    trusted key.
     """
     envelope = parse_envelope(data, where)
     payload = envelope.payload
@@ -191,11 +193,11 @@ def check_envelope(
 
 
 def sign_file(path: Path, predicate: Predicate, key: PrivateKey) -> Path:
-    """Sign a file, and return the path of its signature file.
+    """Sign a file and return the path of its signature file.
 
     Other keys' signatures on the same bytes are kept; signatures on earlier bytes are replaced.
-    Raises SignatureError if the file or its signature file can't be read; StoreError if it can't be
-    written.
+    Raises SignatureError if the file or its signature file can't be read, and StoreError if the
+    signature file can't be written.
     """
     with wrap_os_error(f"{path}: can't read", kind=SignatureError):
         sha256 = file_sha256(path)
@@ -217,8 +219,8 @@ def sign_file(path: Path, predicate: Predicate, key: PrivateKey) -> Path:
 def check_signature(
     path: Path, predicate: Predicate, trusted: Mapping[str, PublicKey]
 ) -> tuple[str, ...]:
-    """Return the ids of the trusted keys that signed a file. Raises SignatureError as
-    `check_envelope` does, and if the signature file is missing.
+    """Return the ids of the trusted keys that signed a file. Raises SignatureError if the signature
+    file is missing, and in the same cases as `check_envelope`.
     """
     with wrap_os_error(f"{path}: can't read", kind=SignatureError):
         sha256 = file_sha256(path)
@@ -236,7 +238,7 @@ def _read_signature_file(path: Path) -> bytes:
 
 
 def _other_statement(payload: bytes, sha256: str, predicate: Predicate, where: str) -> str:
-    """Return a clause on how a signed statement differs from the expected one."""
+    """Return a clause that says how a signed statement differs from the expected statement."""
     try:
         stated = from_plain(loads_untrusted(payload, levels=8), Statement, where, SignatureError)
     except (ValueError, SignatureError):

@@ -1,8 +1,8 @@
-"""Ed25519 keys (RFC 8032) for signing cards and verdicts, and their files.
+"""Ed25519 keys (RFC 8032) for signing cards and verdicts, and the key files.
 
-A private key is stored as PKCS #8 in PEM, readable only by its owner; a public key as
-SubjectPublicKeyInfo in PEM. Both match what `openssl genpkey -algorithm ed25519` writes. The
-arithmetic is done by `cryptography`, which is imported when a key is used.
+A private key is stored as PKCS #8 in PEM, readable only by its owner; a public key is stored as
+SubjectPublicKeyInfo in PEM. `openssl genpkey -algorithm ed25519` writes the same formats. The
+arithmetic is done by `cryptography`, which is imported only when a key is used.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ _SMALL_ORDER = frozenset(
 signatures.
 """
 
-#: Called without arguments to obtain the passphrase of an encrypted key
+#: Called without arguments to get the passphrase of an encrypted key
 AskPassphrase = Callable[[], str]
 
 
 @dataclass(frozen=True)
 class PublicKey:
-    """Validated public key: canonical, and not of small order."""
+    """Validated public key: canonically encoded and not of small order."""
 
     raw: bytes  #: 32 bytes, as in RFC 8032
 
     @property
     def id(self) -> str:
-        """SHA-256 of the raw key, as 64 hexadecimal digits."""
+        """SHA-256 of the raw key as 64 hexadecimal digits."""
         return sha256_hex(self.raw)
 
     def has_signed(self, message: bytes, signature: bytes) -> bool:
-        """Return whether a signature was made by this key on exactly these bytes."""
+        """Return whether this key signed exactly these bytes."""
         crypto = _library()
         if len(signature) != SIGNATURE_BYTES:
             return False
@@ -71,7 +71,7 @@ class PublicKey:
         return True
 
     def to_pem(self) -> bytes:
-        """Return the content of the key file."""
+        """Return the contents of the key file."""
         crypto = _library()
         forms = crypto.serialization
         key = crypto.ed25519.Ed25519PublicKey.from_public_bytes(self.raw)
@@ -80,7 +80,7 @@ class PublicKey:
 
 
 class PrivateKey:
-    """Private key in memory. Its text form shows only its id."""
+    """Private key in memory. Its string form shows only its id."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -95,7 +95,7 @@ class PrivateKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> PrivateKey:
-        """Return the key for a 32-byte seed, the private key of RFC 8032."""
+        """Return the key for a 32-byte seed, which RFC 8032 calls the private key."""
         return cls(_library().ed25519.Ed25519PrivateKey.from_private_bytes(seed))
 
     @property
@@ -104,11 +104,11 @@ class PrivateKey:
         return PublicKey(self._key.public_key().public_bytes_raw())
 
     def sign(self, message: bytes) -> bytes:
-        """Return the 64-byte signature of a message; it is deterministic."""
+        """Return the 64-byte signature of a message. Signing is deterministic."""
         return self._key.sign(message)
 
     def to_pem(self, passphrase: str) -> bytes:
-        """Return the content of the key file, encrypted unless the passphrase is empty."""
+        """Return the contents of the key file, encrypted unless the passphrase is empty."""
         forms = _library().serialization
         encryption = forms.NoEncryption()
         if passphrase:
@@ -118,10 +118,10 @@ class PrivateKey:
 
 
 def public_key(raw: bytes, where: str) -> PublicKey:
-    """Return a public key from its 32 bytes.
+    """Return the public key with these 32 bytes.
 
-    Raises SignatureError for a different length, a coordinate that is not canonical, or a point of
-    small order, for which signatures on any message can be forged.
+    Raises SignatureError if the length is not 32, if a coordinate is not canonical, or if the point
+    has small order, in which case signatures on any message can be forged.
     """
     if len(raw) != KEY_BYTES:
         raise SignatureError(f"{where}: expected a key of {KEY_BYTES} bytes, got {len(raw)}")
@@ -139,8 +139,8 @@ def public_key(raw: bytes, where: str) -> PublicKey:
 
 
 def read_public_key(path: Path) -> PublicKey:
-    """Read a public key file. Raises SignatureError if it can't be read or is not an Ed25519 public
-    key.
+    """Read a public key file. Raises SignatureError if the file can't be read or is not an Ed25519
+    public key.
     """
     data = _read_key_file(path)
     if b"PRIVATE KEY" in data:
@@ -162,8 +162,8 @@ def read_public_key(path: Path) -> PublicKey:
 
 
 def read_public_keys(path: Path) -> dict[str, PublicKey]:
-    """Read one public key, or all `*.pub` files in a folder, by id. Raises SignatureError if a key
-    can't be read or the folder contains no key.
+    """Read one public key file, or all `*.pub` files in a folder, and return the keys by id. Raises
+    SignatureError if a key can't be read or the folder contains no keys.
     """
     files = [path]
     if path.is_dir():
@@ -176,10 +176,10 @@ def read_public_keys(path: Path) -> dict[str, PublicKey]:
 
 
 def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
-    """Read a private key file; `passphrase` is only called if it is encrypted.
+    """Read a private key file. `passphrase` is called only if the file is encrypted.
 
-    Raises SignatureError if others may read the file, it can't be read, it is not an Ed25519 key,
-    or the passphrase is wrong. No message contains any part of the key.
+    Raises SignatureError if other users may read the file, if the file can't be read or is not an
+    Ed25519 key, or if the passphrase is wrong. No message contains any part of the key.
     """
     data = _read_key_file(path)
     with wrap_os_error(f"{path}: can't read", kind=SignatureError):
@@ -200,7 +200,7 @@ def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
         if secret is not None:
             reason = "can't be decrypted: the passphrase is wrong, or the file is damaged"
 
-        # Without its cause, which could quote the file.
+        # The cause is suppressed because it could quote the file.
         raise SignatureError(f"{path}: {reason}") from None
 
     if not isinstance(key, crypto.ed25519.Ed25519PrivateKey):
@@ -210,10 +210,10 @@ def read_private_key(path: Path, passphrase: AskPassphrase) -> PrivateKey:
 
 
 def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
-    """Write a private key with mode 0600, and the public key next to it; return the public key's
-    path.
+    """Write a private key with mode 0600 and the public key next to it. Return the path of the
+    public key.
 
-    Raises UsageError if one of the files exists; StoreError if it can't be written.
+    Raises UsageError if either file exists, and StoreError if a file can't be written.
     """
     public_path = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
     for file in (path, public_path):
@@ -223,7 +223,7 @@ def write_key_pair(path: Path, key: PrivateKey, passphrase: str = "") -> Path:
             )
 
     with wrap_os_error(f"{path}: can't write the key", "choose another folder", StoreError):
-        # O_EXCL: the mode applies from the first byte, and no link is followed.
+        # With O_EXCL, the mode applies from the first byte and no link is followed.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(key.to_pem(passphrase))
@@ -240,7 +240,7 @@ def _read_key_file(path: Path) -> bytes:
 
 
 class _CryptographyParts:
-    """Parts of `cryptography` used here."""
+    """Parts of `cryptography` used in this module."""
 
     def __init__(self) -> None:
         from cryptography.exceptions import (  # noqa: PLC0415 - an extra

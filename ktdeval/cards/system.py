@@ -1,5 +1,5 @@
-"""System: what cards are grouped by, instead of a name: a model, an agent, the parameters of both,
-and the call settings.
+"""Systems: cards are grouped not by name but by model, agent, the parameters of both, and the call
+settings.
 """
 
 from __future__ import annotations
@@ -21,30 +21,33 @@ from ktdeval.values.config_options import near_matches
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import encode_canonical
 
-#: Setting names and their values as canonical JSON, sorted by name: a hashable mapping
+#: Setting names with their values as canonical JSON, sorted by name: a hashable mapping
 Settings = tuple[tuple[str, str], ...]
 
-_SENT = "sent."  #: prefix of settings that say how calls were sent to the provider
-_LONGEST_VALUE = 40  #: maximum number of characters of a value in a label
-_MAX_LISTED = 12  #: maximum number of systems that a message lists
+_SENT = "sent."  #: prefix of settings that record how calls were sent to the provider
+_LONGEST_VALUE = 40  #: maximum number of characters in a value shown in a label
+_MAX_LISTED = 12  #: maximum number of systems listed in a message
 _SEPARATORS = {"(": ")", "{": "}"}
-#: Text that would read as another type of value
+#: Text that would be read as a value of another type
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class System:
-    """System under evaluation. Two cards belong to the same system if all of its fields are equal;
-    the seeds of episodes are not part of it.
+    """System under evaluation. Two cards belong to the same system if all fields are equal; episode
+    seeds are not part of the system.
     """
 
     model: str  #: name of the model, such as openai/gpt-4.1
-    model_args: Settings  #: its parameters
+    model_args: Settings  #: parameters of the model
     agent: str  #: name of the agent
-    agent_args: Settings  #: its parameters
-    #: call settings and, prefixed with `sent.`, how calls were sent to the provider
+    agent_args: Settings  #: parameters of the agent
+    #: call settings, including settings with the prefix `sent.`, which record how calls were sent
+    #: to the provider
     call: Settings
-    further: Settings = ()  #: additional models that the agent calls: their facts by name
+    #: additional models that the agent calls: facts about each model, keyed by the agent's name for
+    #: it
+    further: Settings = ()
 
     @classmethod
     def of(cls, card: Evaluation) -> System:
@@ -55,8 +58,8 @@ class System:
     def of_spec(
         cls, spec: EpisodeSpec, request_settings: Mapping[str, JsonValue] | None = None
     ) -> System:
-        """Return the system of a planned episode; `request_settings`: the request settings of its
-        run.
+        """Return the system of a planned episode. `request_settings` are the request settings of
+        the episode's run.
         """
         call = _settings(spec.call) + _settings(request_settings or {}, _SENT)
         further = _settings({each.asked_as: _further(each) for each in spec.further_models})
@@ -64,37 +67,37 @@ class System:
         return cls(spec.model, _settings(spec.model_args), spec.agent, agent_args, call, further)
 
     def without_seed(self) -> System:
-        """Return the system without seeds in the model's parameters: systems that differ only in
-        seeds are repeats.
+        """Return the system without the seeds among the model's parameters. Systems that differ
+        only in seeds are repeats.
         """
         others = [(name, value) for name, value in self.model_args if not is_seed(name)]
         return replace(self, model_args=tuple(others))
 
     @property
     def model_name(self) -> str:
-        """Name of the model with its parameters."""
+        """The model's name and parameters."""
         return _with_args(self.model, self.model_args)
 
     @property
     def agent_name(self) -> str:
-        """Name of the agent with its parameters."""
+        """The agent's name and parameters."""
         return _with_args(self.agent, self.agent_args)
 
     @property
     def name(self) -> str:
-        """Everything except the call settings, as a pattern that matches the system:
+        """The system without its call settings, as a pattern that matches it:
         `builtin/momentum(positions=3)@react`.
         """
         return f"{self.model_name}@{self.agent_name}"
 
     @property
     def of_model(self) -> System:
-        """The model with its parameters and call settings, in whatever agent."""
+        """The model with its parameters and call settings, regardless of the agent."""
         return replace(self, agent="", agent_args=(), further=())
 
     def label(self, others: Collection[System]) -> str:
-        """Return a name that is unique among these systems: the model's name, with everything that
-        distinguishes it from other systems with the same model.
+        """Return a label that is unique among the given systems: the model's name, plus everything
+        that distinguishes the system from other systems with the same model.
         """
         alike = {other for other in others if other.model == self.model} | {self}
         text = _with_args(self.model, self._distinguishing(alike, "model_args"))
@@ -110,7 +113,7 @@ class System:
         return text
 
     def _distinguishing(self, alike: Collection[System], part: str) -> Settings:
-        """Return the settings that these systems do not all share."""
+        """Return this system's settings that are not common to all of the given systems."""
         every = [set(getattr(other, part)) for other in alike]
         shared = set.intersection(*every)
         return tuple(each for each in getattr(self, part) if each not in shared)
@@ -119,9 +122,9 @@ class System:
         """Return whether the system matches a pattern
         `MODEL(NAME=VALUE,…)@AGENT(NAME=VALUE,…){NAME=VALUE,…}`.
 
-        Every part except the model may be omitted, and then matches anything; models, agents and
-        values are globs. Named parameters must have the given values, whatever the other parameters
-        are; `()` matches a model or agent without parameters. Labels are ignored.
+        Every part except the model may be omitted; an omitted part matches anything. Models, agents
+        and values are globs. Named parameters must have the given values, whatever the other
+        parameters are; `()` matches a model or agent without parameters. Labels are ignored.
         """
         return any(self._fits(reading) for reading in _readings(pattern))
 
@@ -141,10 +144,10 @@ def is_seed(name: str) -> bool:
 
 
 def system_labels(systems: Iterable[System]) -> dict[System, str]:
-    """Return a unique name for each of these systems.
+    """Return a unique name for each of the given systems.
 
-    The name is the system's label; if a model's own name equals the label of another system, a
-    digest is appended to both.
+    The name is the system's label. If several systems have the same label, a digest is appended to
+    each of their names.
     """
     every = dict.fromkeys(systems)
     labels = {system: system.label(every) for system in every}
@@ -157,7 +160,9 @@ def system_labels(systems: Iterable[System]) -> dict[System, str]:
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list; commas inside parentheses and braces belong to a pattern."""
+    """Split a comma-separated list of patterns. Commas inside parentheses and braces belong to a
+    pattern.
+    """
     items = [""]
     depth = 0
     for letter in text:
@@ -176,7 +181,7 @@ def split_patterns(text: str) -> tuple[str, ...]:
 
 
 def check_match(item: str, systems: Iterable[System], where: str) -> None:
-    """Reject a pattern that matches none of these systems. Raises UsageError, which starts with
+    """Raise UsageError if a pattern matches none of the given systems. The message starts with
     `where` and lists the systems and near matches.
     """
     every = dict.fromkeys(systems)
@@ -185,7 +190,7 @@ def check_match(item: str, systems: Iterable[System], where: str) -> None:
 
 
 def no_match(item: str, systems: Iterable[System], where: str) -> str:
-    """Return the message for a pattern that matches none of these systems."""
+    """Return the message for a pattern that matches none of the given systems."""
     every = dict.fromkeys(systems)
     labels = sorted(system_labels(every).values())
     more = f" and {len(labels) - _MAX_LISTED} more" if len(labels) > _MAX_LISTED else ""
@@ -217,14 +222,15 @@ def _further(model: FurtherModel) -> dict[str, JsonValue]:
 
 
 def _bare(value: str) -> str:
-    """Return a value without the quotes around text."""
+    """Return a JSON value without the quotes if it is a string."""
     decoded = json.loads(value)
     return decoded if isinstance(decoded, str) else value
 
 
 def _shortened_value(value: str) -> str:
-    """Return a value as shown in labels: text without quotes unless it would read as a number, and
-    a long value as its beginning plus a digest of the whole, so that no two values look alike.
+    """Return a value as shown in labels. Strings are shown without quotes, unless they would read
+    as a number. A long value is shown as its beginning plus a digest of the whole, so that no two
+    values look alike.
     """
     word = _bare(value)
     if word != value and _NUMBER.fullmatch(word):
@@ -257,7 +263,7 @@ def _brace_call(call: Settings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _PatternReading:
-    """One way to read a pattern; None: matches anything."""
+    """One way to read a pattern. None matches anything."""
 
     model: str
     model_args: Settings | None
@@ -270,7 +276,7 @@ _ENDING = re.compile(r"(?s)(?P<rest>.*)(?P<open>[({])(?P<inside>[^(){}]*)(?P<clo
 
 
 def _readings(pattern: str) -> Iterator[_PatternReading]:
-    """Yield the ways to read a pattern: model names may themselves contain parentheses or an @."""
+    """Yield all ways to read a pattern: a model name may itself contain parentheses or an @."""
     yield _PatternReading(pattern.strip(), None, None, None, None)
     rest, call = _take(pattern.strip(), "{")
     at = [index for index, letter in enumerate(rest) if letter == "@"]
@@ -284,7 +290,9 @@ def _readings(pattern: str) -> Iterator[_PatternReading]:
 
 
 def _take(text: str, opening: str) -> tuple[str, Settings | None]:
-    """Split text from the list in parentheses or braces at its end; None without such a list."""
+    """Split off the list in parentheses or braces at the end of a string. The list is None if there
+    is none.
+    """
     found = _ENDING.fullmatch(text)
     if found is None or found["open"] != opening or found["close"] != _SEPARATORS[opening]:
         return text.strip(), None
@@ -293,9 +301,7 @@ def _take(text: str, opening: str) -> tuple[str, Settings | None]:
 
 
 def _have(settings: Settings, wanted: Sequence[tuple[str, str]] | None) -> bool:
-    """Return whether the settings include each of the wanted values; an empty list requires empty
-    settings.
-    """
+    """Return whether settings include all wanted values. An empty list requires empty settings."""
     if wanted is None:
         return True
     if not wanted:

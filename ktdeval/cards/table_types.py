@@ -1,4 +1,4 @@
-"""Tables of text and figures, before any layout."""
+"""Tables of text and figures, independent of layout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-Row = tuple[str, str]  #: name and text of a line
+Row = tuple[str, str]  #: name and text of a row
 
 UNDEFINED = "-"  #: placeholder for an undefined figure
 
@@ -17,8 +17,8 @@ _LONGEST_TEXT = 64  # characters; tables fit in 80 columns
 
 @dataclass(frozen=True)
 class Grid:
-    """Small table: the first `left` columns are text, the others numbers. A row with one cell is a
-    heading.
+    """Small table: the first `left` columns are text, the others are numbers. A row with one cell
+    is a heading.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Grid:
 
     @property
     def used_columns(self) -> list[int]:
-        """The first `left` columns, and those other columns that have a non-empty cell."""
+        """Indices of the first `left` columns and of other columns with a non-empty cell."""
         rows = [row for row in self.rows if len(row) > 1]
         used = []
         for column in range(len(self.columns)):
@@ -38,7 +38,7 @@ class Grid:
         return used
 
     def with_columns(self, columns: Sequence[int]) -> Grid:
-        """Return the table with only the chosen columns, by index."""
+        """Return the table with only the given columns, selected by index."""
         rows: list[tuple[str, ...]] = []
         for row in self.rows:
             if len(row) == 1:
@@ -52,9 +52,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Report:
-    """Printed card, before any layout. The first screen runs from the title to the first of the
-    grids.
-    """
+    """Printed card, independent of layout. The first screen runs from title to first grid."""
 
     title: str
     labels: tuple[str, ...]
@@ -63,11 +61,11 @@ class Report:
     grids: tuple[Grid, ...]
     activity: Grid
     notes: tuple[str, ...]
-    claims: tuple[str, ...] = ()  #: claims of the card, in sentences
+    claims: tuple[str, ...] = ()  #: the card's claims, as sentences
 
 
 def word_grid(title: str, rows: Iterable[Row]) -> Grid:
-    """Return names with their texts; long texts span several lines."""
+    """Return a grid of names and texts. Long texts span several lines."""
     lines: list[tuple[str, ...]] = []
     for name, value in rows:
         parts = textwrap.wrap(
@@ -80,7 +78,7 @@ def word_grid(title: str, rows: Iterable[Row]) -> Grid:
 
 
 def clean(text: object) -> str:
-    """Return text as one line without control characters: a card may be untrusted, and a terminal
+    """Return text on one line, without control characters. A card may be untrusted, and a terminal
     interprets what is printed.
     """
     return "".join(
@@ -90,36 +88,36 @@ def clean(text: object) -> str:
 
 
 def tally(counts: Mapping[str, int]) -> str:
-    """Return `schema 12, bad_json 4`, most frequent first; `none` if all counts are zero."""
+    """Return counts as `schema 12, bad_json 4`, most frequent first; `none` if all are zero."""
     present = [(name, number) for name, number in counts.items() if number]
     present.sort(key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{name} {number:,}" for name, number in present) or "none"
 
 
 def share_of(number: int, total: int) -> str:
-    """Return `4 of 6`, or `6` if it is all."""
+    """Return `4 of 6`, or `6` if the number equals the total."""
     return str(total) if number == total else f"{number} of {total}"
 
 
 def count(number: int, noun: str) -> str:
-    """Return `1 step`, `2 steps`, `3 replies`."""
+    """Return a number with its noun: `1 step`, `2 steps`, `3 replies`."""
     plural = re.sub("([^aeiou])y$", r"\1ie", noun) + "s"
     return f"{number:,} {noun if number == 1 else plural}"
 
 
 def percent(share: float, form: str = ".1f") -> str:
-    """Return a share in per cent, such as `12.5 %`. `form`: number format."""
+    """Return a share in per cent, such as `12.5 %`. `form` is the number format."""
     return f"{points(share, form)} %"
 
 
 def points(share: float | None, form: str = ".2f") -> str:
-    """Return a share in per cent without the sign, as in a column of a table; `-` for None."""
+    """Return a share in per cent without the sign, for table columns; `-` for None."""
     return UNDEFINED if share is None else f"{100 * share:{form}}"
 
 
 def dollars(value: float) -> str:
-    """Return an amount of money such as `1,234.57`; a small amount with enough decimals to show two
-    digits.
+    """Return an amount of money such as `1,234.57`. A small amount has enough decimals to show two
+    significant digits.
     """
     if value == 0 or value >= 1:
         return f"{value:,.2f}"

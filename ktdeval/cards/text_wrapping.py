@@ -1,6 +1,4 @@
-"""Fold tables and texts to the width of a terminal: no line is truncated, and every figure stays
-whole.
-"""
+"""Fold tables and text to the width of a terminal. No line is truncated, and no figure is split."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ Row = Sequence[str]
 
 
 def aligned_lines(table: Sequence[Row], left: Sequence[bool]) -> list[str]:
-    """Return rows as aligned lines. `table`: heads, then rows; `left`: whether each column is
-    left-aligned. Wide characters take two columns.
+    """Return rows as aligned lines. `table` contains the heads, then the rows; `left` says whether
+    each column is left-aligned. Wide characters take up two columns.
     """
     widths = column_widths(table)
     lines = []
@@ -30,9 +28,10 @@ def aligned_lines(table: Sequence[Row], left: Sequence[bool]) -> list[str]:
 
 
 def folded_lines(table: Sequence[Row], left: Sequence[bool], width: int) -> list[str]:
-    """Return rows as lines of at most `width` columns; other arguments are as in `aligned_lines`.
+    """Return rows as lines of at most `width` columns. The other arguments are as in
+    `aligned_lines`.
 
-    A table that is too wide becomes several, one below the other, each with the columns that
+    A table that is too wide becomes several, one below the other. Each repeats the columns that
     identify the rows: the leading left-aligned ones. If these leave no room for a figure, each row
     becomes a list of its cells.
     """
@@ -62,7 +61,7 @@ def folded_lines(table: Sequence[Row], left: Sequence[bool], width: int) -> list
 
 
 def folded_text(text: str, width: int) -> list[str]:
-    """Fold a line of text into lines of at most `width` columns; continuation lines are indented by
+    """Fold a line of text into lines of at most `width` columns. Continuation lines are indented by
     two more columns. A word that is longer than a line is split.
     """
     indent = text[: len(text) - len(text.lstrip())]
@@ -70,8 +69,8 @@ def folded_text(text: str, width: int) -> list[str]:
 
 
 def folded_texts(texts: Iterable[str], width: int | None) -> Iterator[str]:
-    """Fold lines of text into lines of at most `width` columns, or leave them as they are if
-    `width` is None.
+    """Fold lines of text into lines of at most `width` columns; if `width` is None, leave the lines
+    unchanged.
     """
     for text in texts:
         if width is None:
@@ -81,7 +80,9 @@ def folded_texts(texts: Iterable[str], width: int | None) -> Iterator[str]:
 
 
 def column_widths(table: Sequence[Row]) -> list[int]:
-    """Return the width of each column: that of its longest cell. A cell may span several lines."""
+    """Return the width of each column: the width of its longest cell. A cell may span several
+    lines.
+    """
     widths = []
     for cells in zip(*table, strict=True):
         lines = "\n".join(cells).split("\n")
@@ -91,12 +92,12 @@ def column_widths(table: Sequence[Row]) -> list[int]:
 
 
 def row_width(widths: Sequence[int]) -> int:
-    """Return the width of a row whose columns have these widths."""
+    """Return the total width of a row with columns of the given widths."""
     return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def pad_cell(cell: str, width: int, is_left: bool) -> str:
-    """Pad a cell to the width of its column: left-aligned or right-aligned."""
+    """Pad a cell to the width of its column, left-aligned or right-aligned."""
     padding = " " * (width - cell_len(cell))
     return cell + padding if is_left else padding + cell
 
@@ -104,8 +105,8 @@ def pad_cell(cell: str, width: int, is_left: bool) -> str:
 def bands(
     groups: Sequence[Sequence[int]], names: int, widths: Sequence[int], width: int
 ) -> Iterator[list[int]]:
-    """Yield the columns of each of the tables that a wide table is split into: the first `names`
-    columns, and as many groups as fit into `width`, at least one.
+    """Split a wide table into several, and yield the columns of each: the first `names` columns,
+    plus as many groups as fit into `width`, but at least one.
     """
     taken = list(range(names))
     for group in groups:
@@ -120,9 +121,9 @@ def bands(
 
 
 def wrap_words(words: Iterable[str], first: str, further: str, width: int) -> list[str]:
-    """Return words as lines of at most `width` columns, which begin with `first` and then
-    `further`. A word that is too wide gets its own line. (`textwrap` treats wide characters as
-    narrow ones.)
+    """Join words into lines of at most `width` columns. The first line begins with `first`, the
+    others with `further`. A word that is too wide gets its own line. `textwrap` is not used because
+    it treats wide characters as narrow ones.
     """
     lines: list[str] = []
     line = first
@@ -141,7 +142,7 @@ def wrap_words(words: Iterable[str], first: str, further: str, width: int) -> li
 
 
 def _leading(left: Sequence[bool]) -> int:
-    """Return how many of the leading columns are left-aligned."""
+    """Return the number of leading columns that are left-aligned."""
     for column, is_left in enumerate(left):
         if not is_left:
             return column
@@ -150,8 +151,8 @@ def _leading(left: Sequence[bool]) -> int:
 
 
 def _column_groups(heads: Row, names: int) -> list[list[int]]:
-    """Return the columns after the names; a column without a head, such as a unit, stays with the
-    one before it.
+    """Return the columns after the names, in groups. A column without a head, such as a unit, is
+    grouped with the column before it.
     """
     groups: list[list[int]] = []
     for column in range(names, len(heads)):
@@ -164,7 +165,9 @@ def _column_groups(heads: Row, names: int) -> list[list[int]]:
 
 
 def _record_lines(table: Sequence[Row], width: int) -> list[str]:
-    """Return each row as a list of its cells, one below another, labelled with their heads."""
+    """Return each row as a list of its cells, one below another, each labelled with its column
+    head.
+    """
     heads, *rows = table
     label_width = max(map(cell_len, heads))
     lines: list[str] = []
@@ -179,7 +182,7 @@ def _record_lines(table: Sequence[Row], width: int) -> list[str]:
 
 
 def _named_cells(heads: Row, row: Row) -> list[tuple[str, str]]:
-    """Return the non-empty cells of a row with their heads; a unit is joined to its figure."""
+    """Return the non-empty cells of a row with their heads. A unit is joined to its figure."""
     cells: list[tuple[str, str]] = []
     for head, cell in zip(heads, row, strict=True):
         if cells and not head.strip():
@@ -192,7 +195,9 @@ def _named_cells(heads: Row, row: Row) -> list[tuple[str, str]]:
 
 
 def _value_lines(label: str, value: str, width: int) -> list[str]:
-    """Return a value after its label, wrapped under itself; on the next line if the label is long."""
+    """Return a value after its label, with wrapped lines aligned under the value. A value with a
+    long label starts on the next line.
+    """
     indent = " " * cell_len(label)
     if len(indent) > width // 2:
         return [*folded_text(label.strip(), width), *folded_text(GAP + value, width)]
@@ -201,7 +206,7 @@ def _value_lines(label: str, value: str, width: int) -> list[str]:
 
 
 def _divide_words(text: str, first: str, further: str, width: int) -> list[str]:
-    """Wrap text like `wrap_words`; a word that is wider than a line is split."""
+    """Wrap text like `wrap_words`, but split words that are wider than a line."""
     room = max(width - max(cell_len(first), cell_len(further)), 1)
     pieces: list[str] = []
     for word in text.split():

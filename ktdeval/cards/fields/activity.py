@@ -28,7 +28,7 @@ def gather_decisions(provenances: Iterable[Provenance]) -> Decisions:
 
 
 def derive_decisions(basis: DerivationBasis[AnyFacts]) -> Decisions:
-    """Return the totals over the finished episodes."""
+    """Return the total decision counts over the finished episodes."""
     return add_up(Decisions, [episode.decisions for episode in basis.facts.episodes])
 
 
@@ -36,7 +36,7 @@ def derive_decisions(basis: DerivationBasis[AnyFacts]) -> Decisions:
 
 
 def derive_failures(basis: DerivationBasis[AnyFacts]) -> dict[str, int]:
-    """Return the totals over the finished episodes."""
+    """Return the total failure counts over the finished episodes."""
     return add_counts(episode.failures for episode in basis.facts.episodes)
 
 
@@ -59,20 +59,18 @@ def gather_orders(steps: Iterable[StepRecord]) -> Orders:
 
 
 def derive_orders(basis: DerivationBasis[TradingFacts]) -> Orders:
-    """Return the totals over the finished episodes."""
+    """Return the total order counts over the finished episodes."""
     orders = [episode.orders for episode in basis.facts.episodes]
     return add_up(Orders, orders, rules=add_counts(one.rules for one in orders))
 
 
 def is_untraded(orders: Sequence[Orders]) -> bool:
-    """Return whether there are finished episodes, and no order was filled in any of them, even in
-    part.
-    """
+    """Return whether episodes finished without a single order filled, even in part."""
     return bool(orders) and not any(one.is_any_filled for one in orders)
 
 
 def order_rows(orders: Orders, facts: TradingFacts) -> Iterator[Row]:
-    """Yield the rows of a card's orders."""
+    """Yield the rows on a card's orders."""
     statuses = {
         "filled": orders.filled,
         "partially_filled": orders.partially_filled,
@@ -87,7 +85,7 @@ def order_rows(orders: Orders, facts: TradingFacts) -> Iterator[Row]:
 
 
 def gather_calibration(sources: TradingSources) -> Calibration:
-    """Return the reliability table for the orders of all episodes included in the card's
+    """Return the reliability table for the orders of all episodes that count towards the card's
     figures.
     """
     snapshot = sources.inputs.snapshot
@@ -96,7 +94,7 @@ def gather_calibration(sources: TradingSources) -> Calibration:
 
 
 def calibration_text(calibration: Calibration, facts: TradingFacts) -> str:
-    """Return a description of the orders in a card's calibration."""
+    """Return a description of the orders behind a card's calibration."""
     excluded = {"no_fill": calibration.no_fill, "no_next_open": calibration.no_next_open}
     words = f"{count(calibration.n, 'order')} judged; left out: {tally(excluded)}"
     _, in_pooled = rests_on(facts)
@@ -107,7 +105,7 @@ def calibration_text(calibration: Calibration, facts: TradingFacts) -> str:
 
 
 def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
-    """Return the totals over the steps or samples of an episode."""
+    """Return the total usage over an episode's steps or samples."""
     sums = {}
     for name in UsageCounts.__struct_fields__:
         sums[name] = sum(getattr(record, name) for record in records)
@@ -115,8 +113,8 @@ def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
 
 
 def episode_tokens(episode: Finished) -> EpisodeMetric:
-    """Return the input and output tokens of an episode; null if the provider did not report them
-    for every reply.
+    """Return the input and output tokens of an episode; null if the provider did not report token
+    counts for every reply.
     """
     if episode.uncounted:
         return EpisodeMetric(value=None, n=0, reason=not_counted(episode.uncounted))
@@ -124,20 +122,20 @@ def episode_tokens(episode: Finished) -> EpisodeMetric:
 
 
 def not_counted(replies: int) -> str:
-    """Return the reason for a missing figure that needs the tokens of replies for which the
-    provider reported none.
+    """Return why a figure is missing: it depends on token counts, and the provider reported none
+    for some replies.
     """
     return f"the provider did not count the tokens of {count(replies, 'reply')}"
 
 
 def derive_usage(basis: DerivationBasis[AnyFacts]) -> UsageCounts:
-    """Return the totals over the finished episodes."""
+    """Return the total usage over the finished episodes."""
     return add_up(UsageCounts, [episode.usage for episode in basis.facts.episodes])
 
 
 def usage_rows(usage: UsageCounts, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the rows for research tool calls, or for submissions on a scoring card, and for
-    tokens.
+    """Yield the rows on research tool calls and tokens; on a scoring card, submissions replace the
+    tool calls.
     """
     if facts.kind == "trading":
         words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
@@ -174,7 +172,7 @@ def _parts_of(counts: Mapping[str, int]) -> str:
 
 
 def drift_text(drift: Drift, facts: AnyFacts) -> str:
-    """Return a description of a known drift; empty if it is unknown."""
+    """Return a description of the drift; empty if the drift is unknown."""
     if drift.value is None:
         return ""
 

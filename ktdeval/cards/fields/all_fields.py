@@ -82,22 +82,23 @@ def _no_text(value: object, facts: object) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CardField:
-    """One field of a card: a value that is either gathered from a run's records, or derived from
-    the card's own facts. Its type is declared in `ktdeval.cards.card`, its wording in `words.json`.
+    """One field of a card, which is either gathered from a run's records or derived from the card's
+    own facts. Its type is declared in `ktdeval.cards.card`, and its wording in `words.json`.
 
-    The functions take its value and the card's facts.
+    The functions below take the field's value and the card's facts.
     """
 
     name: str  #: name of the attribute in the card class
-    gather: Callable[[Any], Any] | None = None  #: computes its value from `CardSources`
-    derive: Callable[[Any], Any] | None = None  #: computes its value from a `DerivationBasis`
-    only: Kind | None = None  #: the only kind of card that has it; None: both kinds
-    text: Callable[[Any, Any], str] = _no_text  #: text of the row under its label; empty: no row
-    rows: Callable[[Any, Any], Iterable[Row]] = _nothing  #: its additional rows on a printed card
-    #: the table that contains these rows: what ran, or what happened
+    gather: Callable[[Any], Any] | None = None  #: computes the value from `CardSources`
+    derive: Callable[[Any], Any] | None = None  #: computes the value from a `DerivationBasis`
+    only: Kind | None = None  #: the only kind of card that has the field; None: both kinds
+    #: text shown next to the field's label; empty: no row
+    text: Callable[[Any, Any], str] = _no_text
+    rows: Callable[[Any, Any], Iterable[Row]] = _nothing  #: additional rows on a printed card
+    #: table that contains the rows: what ran, or what happened
     table: Literal["run", "activity"] = "run"
-    #: yields contradictions of its value with itself or the facts; may rely on earlier fields in
-    #: `FIELDS`
+    #: yields contradictions within the value, or between the value and the facts; may rely on
+    #: fields that come earlier in `FIELDS`
     problems: Callable[[Any, Any], Iterable[Problem]] = _nothing
 
 

@@ -30,8 +30,8 @@ class Attribution(Figure, Value, frozen=True, kw_only=True):
 
 
 def derive_attribution(basis: DerivationBasis[TradingFacts]) -> Attribution:
-    """Return medians of the linked components in the attribution metric's detail, over the episodes
-    included in the card's figures.
+    """Return the medians of the linked components recorded in the attribution metric's detail. The
+    medians are taken over the episodes that count towards the card's figures.
     """
     metrics = [episode.metrics for episode in basis.facts.pooled]
     entries = [own[METRIC] for own in metrics if METRIC in own]
@@ -66,7 +66,7 @@ def _line_names(entries: Sequence[EpisodeMetric]) -> list[str]:
 
 
 def _linked_line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
-    """Return one linked component of one episode, in the form of a metric."""
+    """Return one linked component of an episode in the same form as a metric."""
     if entry.value is None:
         return entry
 
@@ -88,7 +88,7 @@ def _link_contributions(entry: EpisodeMetric) -> dict[str, float]:
 
 
 def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
-    """Return a mapping in a metric's detail; empty if a third-party card has something else
+    """Return a mapping from a metric's detail; empty if a third-party card has a different type
     there.
     """
     if not isinstance(entry.detail, Mapping):

@@ -14,7 +14,7 @@ from ktdeval.errors import CardError
 from ktdeval.values.strict_json import dumps_canonical, plain
 from ktdeval.values.typed_json import Value, from_plain
 
-# Integers and floats are different in JSON: a card preserves the form that was written.
+# JSON distinguishes integers from floats, so a card preserves the form that was written.
 Number = int | float
 NonNegative = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
@@ -28,14 +28,14 @@ EpisodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
 Limit = Annotated[int, Meta(ge=1)]
 Range = Annotated[list[Number | None], Meta(min_length=2, max_length=2)]
 
-Problem = tuple[JsonPath, str]  #: location of a contradiction in a card, and its description
+Problem = tuple[JsonPath, str]  #: path and description of a contradiction in a card
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Value)
 
 
 class Figure:
-    """Base class of figures: each has a value, or null and the `reason`; checked on
+    """Base class of figures. A figure has a value, or null and a `reason`; this is checked on
     construction.
     """
 
@@ -66,7 +66,8 @@ class Figure:
 
 def strict_json(name: str, value: object) -> Any:
     """Return a third-party value after a round trip through strict JSON, so that a card in memory
-    equals the card in its file. `name` is its field. Raises CardError if it is not strict JSON.
+    equals the card in its file. `name` is the name of the card field. Raises CardError if the value
+    is not strict JSON.
     """
     try:
         return json.loads(dumps_canonical(plain(value)))
@@ -78,15 +79,15 @@ def strict_json(name: str, value: object) -> Any:
 
 
 def decode_part(name: str, value: object, type_: type[T]) -> T:
-    """Decode a third-party value as the card's field `name`. Raises CardError if it is not strict
-    JSON or does not have the field's type.
+    """Decode a third-party value as the card field `name`. Raises CardError if the value is not
+    strict JSON or does not have the field's type.
     """
     return from_plain(strict_json(name, value), type_, "card", CardError)
 
 
 def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
-    """Decode a part of a card after a round trip through strict JSON. Raises CardError if a value
-    is not strict JSON, or does not have its field's type.
+    """Decode part of a card after a round trip through strict JSON. Raises CardError if a value is
+    not strict JSON or does not have its field's type.
     """
     parts = {name: strict_json(name, value) for name, value in sorted(fields.items())}
     return from_plain(parts, type_, "card", CardError)
@@ -96,7 +97,7 @@ def decode_strict(fields: Mapping[str, Any], type_: type[T]) -> T:
 
 
 def add_up(kind: type[P], counts: Iterable[P], **others: Any) -> P:
-    """Return the totals of counts, field by field except for `others`."""
+    """Return the sums of counts, field by field; `others` gives the fields that are not summed."""
     records = list(counts)
     sums = {}
     for name in kind.__struct_fields__:
@@ -107,7 +108,7 @@ def add_up(kind: type[P], counts: Iterable[P], **others: Any) -> P:
 
 
 def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the totals by name, for every name that occurs."""
+    """Return the sum for every name that occurs in the counts."""
     totals: Counter[str] = Counter()
     for each in counts:
         totals.update(each)

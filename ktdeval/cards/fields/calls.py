@@ -1,4 +1,4 @@
-"""Calls to a remote model: their number, their cost, and checks that the counts agree with each
+"""Calls to a remote model: their number and cost, and whether the counts are consistent with each
 other, with the episodes, and with the tokens that the episodes report.
 """
 
@@ -119,7 +119,7 @@ class Calls(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def gather_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> Calls:
-    """Return the call figures of these episodes, over all sessions of the run."""
+    """Return the call figures for the given episodes, over all sessions of the run."""
     return decode_part("provenance", call_figures(records, episodes), Calls)
 
 
@@ -132,7 +132,7 @@ _CALLS = ("provenance", "calls")
 
 
 def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Problem]:
-    """Yield contradictions in a card's call counts; `usage`: usage of each finished episode."""
+    """Yield contradictions in a card's call counts. `usage` is keyed by finished episode."""
     for name in _SUMS:
         parts = [getattr(own, name) for own in calls.episodes.values()]
         if _summed_counts(parts) != _summed_counts([getattr(calls, name)]):
@@ -159,8 +159,8 @@ def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Pr
 def unpaid_problems(
     calls: Calls, own: str, prices: Mapping[str, PriceEntry | None]
 ) -> Iterator[str]:
-    """Yield calls that can't have been free. `own`: the card's model; `prices`: prices of all
-    models, by name.
+    """Yield a problem for each model whose calls are reported as free although the model has a
+    price. `own` is the card's model; `prices` holds the prices of all models, keyed by name.
     """
     parts: Mapping[str, Calls | ModelCalls] = calls.models or {own: calls}
     for model, counted in parts.items():
@@ -175,7 +175,7 @@ def unpaid_problems(
 
 def batch_problem(calls: Calls, price: PriceEntry | None) -> str | None:
     """Return how the number of batched replies contradicts a card's price. A batch price applies to
-    all replies or none.
+    either all replies or none.
     """
     if price is None:
         return None
@@ -187,8 +187,8 @@ def batch_problem(calls: Calls, price: PriceEntry | None) -> str | None:
 
 
 def several_models_problem(calls: Calls, asked: Collection[str]) -> str | None:
-    """Return why the calls can't all be to one model; `asked`: the additional models of an agent's
-    roles, and an empty name for the card's own model.
+    """Return why the calls can't all have been made to one model. `asked` contains the additional
+    models of an agent's roles, and an empty name for the card's own model.
     """
     if calls.models or len(asked) < 2:
         return None
@@ -196,8 +196,8 @@ def several_models_problem(calls: Calls, asked: Collection[str]) -> str | None:
 
 
 def uncounted_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[str]:
-    """Yield episodes that report model tokens but no calls to a provider. `usage`: usage of each
-    finished episode.
+    """Yield a problem for each episode that reports model tokens but no calls to a provider.
+    `usage` is the usage of each finished episode.
     """
     for id_, used in usage.items():
         if id_ not in calls.episodes and any(getattr(used, name) for name in USAGE_FIELDS):
@@ -208,7 +208,7 @@ def uncounted_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterat
 
 
 def _count_problems(calls: Calls) -> Iterator[Problem]:
-    """Yield impossible request counts and response times."""
+    """Yield a problem for each impossible request count or response time."""
     if calls.batched > calls.answered:
         yield (*_CALLS, "batched"), f"are more than the {calls.answered:,} that were answered"
 
@@ -234,7 +234,7 @@ def _count_problems(calls: Calls) -> Iterator[Problem]:
 
 
 def _model_problems(calls: Calls) -> Iterator[Problem]:
-    """Yield counts by model that do not add up to the card's counts."""
+    """Yield a problem for each count whose sum over models differs from the card's total."""
     if not calls.models:
         return
 
@@ -251,8 +251,8 @@ def _model_problems(calls: Calls) -> Iterator[Problem]:
 
 
 def _is_sum(stated: float | None, total: float | None) -> bool:
-    """Return whether an amount in dollars equals a total, up to rounding in the last bits. Null,
-    meaning an unknown amount, equals only null.
+    """Return whether an amount in dollars equals a total, up to rounding in the last bits. Null
+    means that the amount is unknown, and equals only null.
     """
     if stated is None or total is None:
         return stated is total
@@ -260,8 +260,8 @@ def _is_sum(stated: float | None, total: float | None) -> bool:
 
 
 def _summed_counts(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:
-    """Return the total of counts (under no name), or the totals by name; names without a count are
-    omitted.
+    """Return the sum of counts under an empty name, or one sum per name. Names with a sum of zero
+    are omitted.
     """
     total: Counter[str] = Counter()
     for each in counts:
@@ -270,8 +270,8 @@ def _summed_counts(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:
 
 
 def _token_problem(calls: EpisodeCalls, usage: UsageCounts) -> str | None:
-    """Return how an episode's tokens differ from the tokens that were paid for. They need not agree
-    if a reply came from the cache or was dropped.
+    """Return how the tokens that an episode reports differ from the tokens that were paid for. The
+    two need not agree if a reply came from the cache or was dropped.
     """
     if calls.cached or calls.unused:
         return None
@@ -292,8 +292,8 @@ def _token_problem(calls: EpisodeCalls, usage: UsageCounts) -> str | None:
 
 
 def call_count_rows(calls: Calls) -> Iterator[Row]:
-    """Yield rows on the number of calls, failures, response times, payments, and answering
-    models.
+    """Yield rows on the number of calls, failures, response times, payments and the models that
+    answered.
     """
     yield field_label("provenance.calls.requests"), _request_words(calls)
     if calls.unused:

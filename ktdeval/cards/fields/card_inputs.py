@@ -1,5 +1,5 @@
-"""Sources of a card, from which its fields are gathered. The inputs are the plan, the market and
-facts about the run; the sources are these inputs in order and checked against each other.
+"""Sources from which the fields of a card are gathered. The inputs are the plan, the market and
+facts about the run; the sources are the same inputs in a fixed order, checked against each other.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ WindowDays = Mapping[Window, DayArray]  #: trading days of each window
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationInputs:
-    """Inputs of every card, whatever its task. They include no clock, folder or run object, so
+    """Inputs of every card, whatever its task. They contain no clock, folder or run object, so
     equal inputs give equal cards.
     """
 
-    #: the task's `describe()`: its resolved config, with data card and sources
+    #: return value of the task's `describe()`: the resolved config, with data card and sources
     task: Mapping[str, JsonValue]
-    #: the market on which the episodes ran, with its id; None if the task needs no market
+    #: the market on which the episodes ran, with its snapshot id; None if the task needs no market
     snapshot: MarketSnapshot | None
-    #: every episode of the plan, finished or not, in any order; all share one task, model, agent
-    #: and set of call parameters
+    #: every planned episode, finished or not, in any order; all episodes share one task, model,
+    #: agent and set of call parameters
     specs: Sequence[EpisodeSpec]
     artefacts: Mapping[str, str]  #: path relative to the run folder -> SHA-256 of the file
-    missing_episodes: Mapping[str, str]  #: id of each spec without a record -> error
+    #: error of each planned episode without a record, by episode id
+    missing_episodes: Mapping[str, str]
     provenance: Provenance  #: the only part that may differ between two equal runs
     price: PriceEntry | None = None  #: token price; None if unknown or not applicable
     #: `RemoteModel.settings()`; None for a local model
@@ -63,17 +64,18 @@ class EvaluationInputs:
     knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
     #: id of the leaderboard registration of the run; None if the run drew its own key
     registration: str | None = None
-    drift: Drift = NOT_ASKED  #: shift of the model's answers during the run
+    drift: Drift = NOT_ASKED  #: shift in the model's answers during the run
     #: number of replies without token counts, by episode id
     uncounted: Mapping[str, int] = field(default_factory=dict)
-    #: models other than the run's own that its agent called
+    #: models other than the run's own model that the agent called
     further_models: Sequence[FurtherModelPart] = ()
     #: calls by role and model, by episode id
     roles: Mapping[str, Sequence[RoleUsage]] = field(default_factory=dict)
-    deciders: Sequence[Decider] = ()  #: who decided, and whether they could look up the market
-    #: replies by the model that was called and the model that answered, by episode id
+    #: who made the decisions, and whether they could look up the market
+    deciders: Sequence[Decider] = ()
+    #: number of replies by called model and answering model, by episode id
     served: Mapping[str, Sequence[Served]] = field(default_factory=dict)
-    #: the software that produced the steps of each episode, by episode id
+    #: software that ran the steps of each episode, by episode id
     makers: Mapping[str, Sequence[StepMaker]] = field(default_factory=dict)
 
 
@@ -83,14 +85,14 @@ class CardInputs(EvaluationInputs):
 
     snapshot: MarketSnapshot
     rules: RuleSet  #: rule set for the metrics
-    #: ledgers of the finished episodes, in any order; each is matched to one of `specs` by the id
-    #: of its `spec`
+    #: ledgers of the finished episodes, in any order; the id of a ledger's `spec` matches it to one
+    #: of `specs`
     ledgers: Sequence[Ledger]
-    metrics: Sequence[Metric]  #: metric objects to apply; names are unique
-    #: name of each metric's plugin, by metric name, for messages
+    metrics: Sequence[Metric]  #: metrics to compute; names are unique
+    #: plugin that provides each metric, by metric name; used in error messages
     plugins: Mapping[str, str] = field(default_factory=dict)
-    certificate: Attachment = NO_ATTACHMENT  #: statement of the attached card
-    #: transcripts by episode id, for metrics that need one
+    certificate: Attachment = NO_ATTACHMENT  #: what the attached card states
+    #: transcripts by episode id, for metrics that read conversations
     transcripts: Mapping[str, RecordedTranscript] = field(default_factory=dict)
 
 
@@ -98,14 +100,14 @@ class CardInputs(EvaluationInputs):
 class ScoringInputs(EvaluationInputs):
     """Inputs of a scoring task's card."""
 
-    #: the finished episodes, with all records in sample order
+    #: the finished episodes, each with all its records in sample order
     answers: Sequence[tuple[EpisodeSpec, Sequence[AnswerRecord]]]
-    #: spec.id -> number of samples in the episode (its sample set, or its limit if smaller), for
-    #: every spec
+    #: spec id -> number of samples in the episode, for every spec: the size of its sample set, or
+    #: the limit if smaller
     samples: Mapping[str, int]
-    #: result of the task's `summarise` over the records of all finished episodes together
+    #: output of the task's `summarise` for the records of all finished episodes together
     scores: Mapping[str, Score]
-    #: definition of each score (`ScoringTask.scores`), in the order shown
+    #: definition of each score (`ScoringTask.scores`), in display order
     definitions: Mapping[str, ScoreDefinition]
 
 
@@ -122,7 +124,7 @@ class CardSources:
     inputs: EvaluationInputs
     planned: Sequence[EpisodeSpec]  #: sorted by day, then seed
     days: WindowDays  #: trading days of each window
-    finished: Sequence[EpisodeSpec]  #: the planned episodes that finished
+    finished: Sequence[EpisodeSpec]  #: planned episodes that finished
     #: the planned episodes that did not finish, each with its error on one line
     missing: Sequence[tuple[EpisodeSpec, str]]
 
@@ -134,25 +136,25 @@ class TradingSources(CardSources):
     KIND = "trading"
 
     inputs: CardInputs
-    ledgers: Mapping[str, Ledger]  #: ledger of each finished episode, by its id
+    ledgers: Mapping[str, Ledger]  #: ledger of each finished episode, by episode id
     tell: Tell = tell_nobody  #: called for each episode before its metrics are computed
 
     @property
     def by_window(self) -> dict[str, Ledger]:
-        """One ledger for each window with a finished episode: all its ledgers cover the same
-        days.
+        """One ledger for each window with a finished episode. All ledgers of a window cover the
+        same days.
         """
         return {spec.span.name: self.ledgers[spec.id] for spec in self.finished}
 
     @property
     def years(self) -> list[int]:
-        """Days-per-year values used to annualise figures of the windows, ascending."""
+        """Numbers of days per year used to annualise figures for the windows, ascending."""
         units = [self.inputs.snapshot.units_of(own) for own in self.days.values()]
         return sorted({each["days_a_year"] for each in units})
 
     @property
     def pooled(self) -> list[Ledger]:
-        """Ledgers of the episodes that are included in figures over episodes."""
+        """Ledgers of the episodes that count towards figures over episodes."""
         spans = {}
         for window, ledger in self.by_window.items():
             spans[window] = (ledger.steps[0].filled_on, ledger.steps[-1].filled_on)
@@ -168,7 +170,8 @@ class ScoringSources(CardSources):
     KIND = "scoring"
 
     inputs: ScoringInputs
-    answers: Mapping[str, Sequence[AnswerRecord]]  #: answers of each finished episode, by its id
+    #: answers of each finished episode, by episode id
+    answers: Mapping[str, Sequence[AnswerRecord]]
 
 
 def trading_sources(inputs: CardInputs, tell: Tell = tell_nobody) -> TradingSources:
@@ -198,15 +201,15 @@ def scoring_sources(inputs: ScoringInputs) -> ScoringSources:
 def planned_days(
     planned: Sequence[EpisodeSpec], snapshot: MarketSnapshot | None, limit: int | None = None
 ) -> WindowDays:
-    """Return the trading days of each window in a plan, first and last day included, up to the
-    first `limit` days.
+    """Return the trading days of each window in a plan, including its first and last day, but no
+    more than the first `limit` days.
     """
     windows = dict.fromkeys(spec.window for spec in planned if spec.window is not None)
     return {window: days_of(window, snapshot)[:limit] for window in windows}
 
 
 def days_of(window: Window, snapshot: MarketSnapshot | None) -> DayArray:
-    """Return the trading days of a window, first and last day included."""
+    """Return the trading days of a window, including its first and last day."""
     assert snapshot is not None, "a window needs a market"
     days = snapshot.days
     first = np.datetime64(window.first, "D")
@@ -223,7 +226,7 @@ _OWN_FIELDS = ("window", "seed")
 
 def _ordered_plan(inputs: EvaluationInputs) -> list[EpisodeSpec]:
     """Return the planned episodes sorted by day, then seed. Raises CardError if they differ in
-    anything but window and seed, or do not match the inputs.
+    anything other than window and seed, or do not match the inputs.
     """
     if not inputs.specs:
         raise CardError("a card needs at least one planned episode")
@@ -268,10 +271,12 @@ def _missing_specs(
     errors: Mapping[str, str],
     record: str,
 ) -> list[tuple[EpisodeSpec, str]]:
-    """Return the planned episodes that did not finish, each with its error on one line. `finished`:
-    ids; `errors`: by id; `record`: what an unfinished episode lacks, such as `a ledger`. Raises
-    CardError if an unfinished episode has no error, or if a finished or unknown episode has an
-    error.
+    """Return the planned episodes that did not finish, each with its error on one line. `finished`
+    contains ids, `errors` is keyed by id, and `record` names what an unfinished episode lacks, such
+    as `a ledger`.
+
+    Raises CardError if an unfinished episode has no error, or if a finished or unknown episode has
+    one.
     """
     unfinished = [spec for spec in planned if spec.id not in finished]
     for spec in unfinished:
@@ -295,8 +300,8 @@ def _ledgers_by_id(
     planned: Sequence[EpisodeSpec],
     days: WindowDays,
 ) -> dict[str, Ledger]:
-    """Return ledgers by episode id. Raises CardError if a ledger does not cover its days, since a
-    part must not pass for the whole.
+    """Return ledgers keyed by episode id. Raises CardError if a ledger does not cover all days of
+    its episode, since a partial record must not pass for a complete one.
     """
     specs = {spec.id: spec for spec in planned}
     ledgers: dict[str, Ledger] = {}
@@ -332,8 +337,8 @@ def _ledgers_by_id(
 def _answers_by_id(
     inputs: ScoringInputs, planned: Sequence[EpisodeSpec]
 ) -> dict[str, Sequence[AnswerRecord]]:
-    """Return answers by episode id. Raises CardError if a sample has no answer, since a part must
-    not pass for the whole.
+    """Return answers keyed by episode id. Raises CardError if a sample has no answer, since a
+    partial record must not pass for a complete one.
     """
     planned_ids = {spec.id for spec in planned}
     answers: dict[str, Sequence[AnswerRecord]] = {}
@@ -364,7 +369,9 @@ def _answers_by_id(
 
 
 def samples_of(inputs: ScoringInputs, identity: str) -> int:
-    """Return the number of samples in an episode. Raises CardError if the number is not given."""
+    """Return the number of samples in an episode. Raises CardError if the inputs do not give the
+    number.
+    """
     if identity not in inputs.samples:
         raise CardError(f"episode {identity}: how many samples it has is not given")
     return inputs.samples[identity]

@@ -1,4 +1,4 @@
-"""Statement from an attached card of another kind, such as the certificate of a mask."""
+"""What an attached card of another kind states, such as a mask certificate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from ktdeval.cards.fields.recorded_facts import TradingFacts
 from ktdeval.cards.table_types import Row
 from ktdeval.registry.plugin_registry import load_plugins
 
-ATTACHED = "certificate"  #: kind of card that trading cards carry, in the field of that name
+#: kind of card that can be attached to trading cards, and the field that holds it
+ATTACHED = "certificate"
 NOTHING_HIDDEN = "nothing is hidden, so there is nothing to certify"
 
 
 def attached_rows(certificate: Attachment, facts: TradingFacts) -> Iterator[Row]:
-    """Yield rows on an attached card if its plugin is installed."""
+    """Yield rows on an attached card if the plugin for its kind is installed."""
     if certificate.value is None:
         return
 

@@ -1,4 +1,4 @@
-"""Cost in US dollars of the tokens in a card's replies, and the return that it bought."""
+"""Cost in US dollars of the tokens in a card's replies, and the return per dollar."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktdeval.values.typed_json import Value
 
 NO_PRICE = "no price of the model is known; give one with --price or --price-table"
 
-# a sum that exceeds another by this factor is larger, whatever the summation order
+# a sum that exceeds another by this factor is larger whatever the summation order
 _ROUNDING = 1 + 1e-9
 
 NO_FURTHER_PRICE = "no price of a further model is known; give one with --price-table"
@@ -57,14 +57,15 @@ class TradingCost(TokenCost, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class CardPrices:
-    """Prices of a card's models; None if a price is not known."""
+    """Prices of a card's models; None for a price that is not known."""
 
     own: PriceEntry | None
-    further: Mapping[str, PriceEntry | None]  #: by the names that the agent uses for the models
+    #: prices of additional models, by the names that the agent uses for them
+    further: Mapping[str, PriceEntry | None]
 
     def cost(self, usage: Usage, roles: Iterable[RoleUsage]) -> float | None:
-        """Return the cost in US dollars of some tokens; None if a price is not known. `roles`:
-        calls by role; calls to additional models are priced at those models' own prices.
+        """Return the cost of the tokens in US dollars; None if a price is not known. `roles` lists
+        the calls by role: calls to additional models are charged at the prices of those models.
         """
         own = usage
         total = 0.0
@@ -80,13 +81,13 @@ class CardPrices:
 
 
 def card_prices(facts: Evaluation, own: PriceEntry | None) -> CardPrices:
-    """Return the prices of a card's models; `own`: price of the card's own model."""
+    """Return the prices of a card's models. `own` is the price of the card's own model."""
     return CardPrices(own, {model.asked_as: model.price for model in facts.further_models})
 
 
 def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
     """Return the cost in US dollars of the tokens in the replies of a card's finished episodes,
-    paid now or cached; for a trading card also the return that it bought.
+    whether paid now or cached. For a trading card, also return the return per dollar.
     """
     facts = basis.facts
     prices = card_prices(facts, basis.price)
@@ -105,7 +106,7 @@ def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
         parts["return_per_usd"] = aggregate(map(_gain, total_returns, costs))
 
     uncounted = sum(episode.uncounted for episode in facts.episodes)
-    if uncounted:  # a sum over the other replies would look like a sum over all
+    if uncounted:  # a partial sum would look like the sum over all replies
         return kind(value=None, reason=not_counted(uncounted), **parts)
 
     usage = derive_usage(basis).tokens
@@ -117,8 +118,8 @@ def derive_cost(basis: DerivationBasis[AnyFacts]) -> TokenCost:
 
 
 def episode_cost(episode: Finished, prices: CardPrices) -> EpisodeMetric:
-    """Return the cost in US dollars of the tokens in an episode's replies, paid now or cached; null
-    if the price or the tokens are unknown.
+    """Return the cost in US dollars of the tokens in an episode's replies, whether paid now or
+    cached; null if the price or the tokens are unknown.
     """
     if prices.own is None:
         return EpisodeMetric(value=None, n=0, reason=NO_PRICE)
@@ -132,7 +133,7 @@ def episode_cost(episode: Finished, prices: CardPrices) -> EpisodeMetric:
 
 
 def _gain(total_return: EpisodeMetric | None, cost: EpisodeMetric) -> EpisodeMetric:
-    """Return `total_return` of one episode per dollar of cost."""
+    """Return an episode's `total_return` per dollar of cost."""
     if total_return is None:
         reason = "metric total_return was not asked for"
     elif total_return.value is None:
@@ -151,7 +152,7 @@ def _gain(total_return: EpisodeMetric | None, cost: EpisodeMetric) -> EpisodeMet
 
 
 def cost_problems(cost: TokenCost, facts: AnyFacts) -> Iterator[Problem]:
-    """Yield a price that is inconsistent with how the model was called."""
+    """Yield a problem if the price is inconsistent with how the model was called."""
     calls = facts.provenance.calls
     if calls is not None and (problem := batch_problem(calls, cost.price or None)):
         yield ("provenance", "calls", "batched"), problem
@@ -165,8 +166,8 @@ def cost_problems(cost: TokenCost, facts: AnyFacts) -> Iterator[Problem]:
 
 
 def uncounted_tokens(card: Evaluation, cost: TokenCost) -> str:
-    """Return why a card's cost is an underestimate: the price is known but some tokens were not
-    counted; empty if all tokens were counted.
+    """Return why a card's cost is an underestimate if the price is known but some tokens were not
+    counted; otherwise empty.
     """
     calls = card.provenance.calls
     is_partial = cost.value is not None and calls is not None and calls.paid_usd is None
@@ -174,8 +175,8 @@ def uncounted_tokens(card: Evaluation, cost: TokenCost) -> str:
 
 
 def _long_prompts(facts: Evaluation, price: PriceEntry | UnsetType) -> str:
-    """Return why a card's cost, which prices all tokens at the rates for short prompts, is an
-    underestimate: some prompts were long. Empty if no paid prompt was long.
+    """Return why a card's cost is an underestimate if some paid prompts were long; otherwise empty.
+    The cost prices all tokens at the rates for short prompts.
     """
     calls = facts.provenance.calls
     if calls is None or not price or not price.tiers:
@@ -189,7 +190,7 @@ def _long_prompts(facts: Evaluation, price: PriceEntry | UnsetType) -> str:
 
 
 def cost_rows(cost: TokenCost, facts: AnyFacts) -> Iterator[Row]:
-    """Yield cost, price and return per dollar."""
+    """Yield the rows on cost, price and return per dollar."""
     unpaid = uncounted_tokens(facts, cost) or _long_prompts(facts, cost.price)
     yield field_label("cost"), _cost_words(cost, unpaid)
     if not cost.value or not cost.price:
@@ -222,7 +223,7 @@ def _gain_words(gain: Line) -> str:
 
 
 def _price_words(price: PriceEntry) -> str:
-    """Return a price with its day and source."""
+    """Return a price with its date and source."""
     parts = [f"{price.input:g} in", f"{price.output:g} out"]
     if price.batch is True:
         parts[0] = f"batch: {parts[0]}"

@@ -1,4 +1,4 @@
-"""Coverage: how much of the plan was run, and how much of it the model decided."""
+"""Coverage: how much of the plan was run, and how many of its steps the model decided."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def derive_coverage(basis: DerivationBasis[AnyFacts]) -> Coverage:
 
 
 def coverage_rows(coverage: Coverage, facts: AnyFacts) -> Iterator[Row]:
-    """Yield how much of the plan was run, and how much the model decided."""
+    """Yield the row on how much of the plan was run, and how much the model decided."""
     step = facts.STEP
     share = ""
     if coverage.steps:

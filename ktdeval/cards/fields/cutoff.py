@@ -1,5 +1,5 @@
-"""Knowledge cutoff: the end of a model's training data, and which days of a card lie before, across
-and after it.
+"""Knowledge cutoff: the end of a model's training data, and which days of a card fall before,
+across and after the cutoff.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ STATES: Mapping[NoCutoff, str] = {
 
 
 def parse_cutoff_or_state(spelled: str, where: str) -> CutoffEntry | NoCutoff:
-    """Return the cutoff for a day or month, or the state given by `none` or `unknown`. Raises
-    UsageError as `parse_cutoff` does.
+    """Return the cutoff for a day or month, or the state for `none` or `unknown`. Raises UsageError
+    as `parse_cutoff` does.
     """
     if spelled == "none":
         return "none"
@@ -68,8 +68,8 @@ def parse_cutoff(
     source: str = "",
     where: str = "--cutoff",
 ) -> CutoffEntry:
-    """Return the cutoff for a day (2024-06-01) or a month (2024-06). Raises UsageError, which
-    starts with `where`, if the text is neither.
+    """Return the cutoff for a day (2024-06-01) or a month (2024-06). Raises UsageError, with a
+    message that starts with `where`, if the string is neither.
     """
     try:
         first_day_of(spelled)
@@ -82,9 +82,14 @@ def parse_cutoff(
 
 
 def listed_cutoff(model: str, args: Mapping[str, Any]) -> CutoffEntry | NoCutoff:
-    """Return the cutoff of a model (such as openai/gpt-4o) from the first matching pattern in
-    cutoffs.csv, else the lower bound from reported_cutoffs.csv; or from the training days recorded
-    in a policy's arguments; `none` for a rule that was not trained.
+    """Return the listed cutoff of a model such as openai/gpt-4o, from the first source that has
+    one:
+
+    - the first matching pattern in cutoffs.csv
+    - the lower bound in reported_cutoffs.csv
+    - the training days recorded in a policy's arguments
+
+    Returns `none` for a rule that was not trained.
     """
     days = str(args.get("trained", "")).split(":")
     if model == "rl/policy" and len(days) == len(("first", "last")):
@@ -101,8 +106,8 @@ def listed_cutoff(model: str, args: Mapping[str, Any]) -> CutoffEntry | NoCutoff
 
 
 def _reported_cutoff(model: str) -> CutoffEntry | NoCutoff:
-    """Return the date that third parties report as the end of a model's knowledge: a lower bound,
-    since its training data may end later.
+    """Return the date that third parties report as the end of a model's knowledge. The date is a
+    lower bound because the training data may end later.
     """
     row = _read_reported_cutoffs().get(reported_name(model))
     if row is None:
@@ -125,21 +130,21 @@ def _listed_row(model: str) -> dict[str, str] | None:
 
 
 def _own_name(model: str) -> str:
-    """Return a vendor's own name for a model, given its name at a host: without the region, vendor
-    and version of Amazon Bedrock, and without a gateway's route.
+    """Return the vendor's own name for a model, given the model's name at a host. The region,
+    vendor and version in Amazon Bedrock names are removed, as is a gateway's route.
     """
     return _AT_HOST.sub("", bare_model(model)).replace(":", "-")
 
 
 def reported_name(model: str) -> str:
-    """Return a model's name in reported_cutoffs.csv: its own name, in which hosts write dots as
-    hyphens.
+    """Return the key of a model in reported_cutoffs.csv: the vendor's own name, with dots replaced
+    by hyphens as some hosts do.
     """
     return _own_name(model).replace(".", "-")
 
 
 def listed_days() -> list[str]:
-    """Return the days on which rows of both lists were looked up, earliest first."""
+    """Return the days on which the rows of both lists were looked up, earliest first."""
     rows = [*_read_cutoff_list(), *_read_reported_cutoffs().values()]
     return sorted({row["checked"] for row in rows if row["checked"]})
 
@@ -151,14 +156,14 @@ def _read_cutoff_list() -> list[dict[str, str]]:
 
 @cache
 def _read_reported_cutoffs() -> dict[str, dict[str, str]]:
-    """Return the rows written by `benchmarks/renew_model_facts.py`, by model name."""
+    """Return the rows written by `benchmarks/renew_model_facts.py`, keyed by model name."""
     rows = csv_rows(facts_file("reported_cutoffs.csv"))
     return {row["name"]: row for row in rows}
 
 
 def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> CutoffEntry | NoCutoff:
-    """Return the cutoff that a run records: the one given by `--knowledge-cutoff` (`option`), else
-    the listed one. Raises UsageError if the option is neither a date nor a state.
+    """Return the cutoff that a run records: the one given by `--knowledge-cutoff` (`option`),
+    otherwise the listed one. Raises UsageError if the option is neither a date nor a state.
     """
     if option is None:
         return listed_cutoff(model, args)
@@ -166,8 +171,8 @@ def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutof
 
 
 def latest_cutoff(cutoffs: Sequence[CutoffEntry | NoCutoff]) -> CutoffEntry | NoCutoff:
-    """Return the joint cutoff of several models: the latest one; unknown if any is unknown. If any
-    is a lower bound, so is the result.
+    """Return the joint cutoff of several models: the latest cutoff, or unknown if any of them is
+    unknown. If any cutoff is a lower bound, the result is a lower bound too.
     """
     if "unknown" in cutoffs:
         return "unknown"
@@ -186,10 +191,12 @@ def latest_cutoff(cutoffs: Sequence[CutoffEntry | NoCutoff]) -> CutoffEntry | No
 
 
 def sides(days: DayArray, base: np.datetime64, cutoff: CutoffEntry) -> list[Side]:
-    """Return the side [n] of each day's return, which runs from the previous day's close (`base`
-    for the first) to the day's own close: `before` if it ends by the cutoff, `after` if it begins
-    at or after the cutoff, `across` if it contains or may contain the cutoff, as every day after a
-    lower bound.
+    """Return the side [n] of each day's return relative to the cutoff. A return runs from the
+    previous day's close (`base` for the first day) to the day's own close.
+
+    - `before`: the return ends by the cutoff
+    - `after`: the return begins at or after the cutoff
+    - `across`: the return contains the cutoff, or may contain it, as on every day after a lower bound
     """
     begins = np.concatenate([[base], days[:-1]])
     first = cutoff.first
@@ -207,8 +214,8 @@ def sides(days: DayArray, base: np.datetime64, cutoff: CutoffEntry) -> list[Side
 
 
 def gather_cutoff(sources: CardSources) -> KnowledgeCutoff | NoCutoff:
-    """Return the cutoff of a card; if it has a date, also the number of days on each side of it, by
-    window.
+    """Return a card's cutoff. If the cutoff has a date, also return the number of days on each side
+    of it, by window.
     """
     entry = sources.inputs.knowledge_cutoff
     if isinstance(entry, str):
@@ -248,9 +255,7 @@ def recorded_cutoff(card: Evaluation) -> KnowledgeCutoff | None:
 
 
 def card_cutoff(card: Evaluation) -> CutoffEntry | NoCutoff:
-    """Return the cutoff of a card's model as recorded on the card, or as listed if it is unknown
-    there.
-    """
+    """Return the cutoff recorded on a card; if unknown there, the cutoff listed for its model."""
     block = card.knowledge_cutoff
     if block != "unknown" or card.further_models:
         return block
@@ -259,8 +264,8 @@ def card_cutoff(card: Evaluation) -> CutoffEntry | NoCutoff:
 
 
 def cutoff_labels(block: KnowledgeCutoff | NoCutoff) -> dict[str, bool]:
-    """Return the labels on which side of the cutoff a card's windows lie, and whether each
-    applies.
+    """Return the labels that say on which side of the cutoff a card's windows lie, and whether each
+    label applies.
     """
     classes: set[Side] = set()
     if isinstance(block, KnowledgeCutoff):
@@ -272,7 +277,7 @@ def cutoff_labels(block: KnowledgeCutoff | NoCutoff) -> dict[str, bool]:
 
 
 def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Iterator[Problem]:
-    """Yield contradictions between a card's cutoff block and its windows. Only the market has the
+    """Yield contradictions between a card's cutoff and its windows. Only the market knows the
     trading days.
     """
     if not isinstance(block, KnowledgeCutoff):
@@ -304,8 +309,8 @@ def cutoff_problems(block: KnowledgeCutoff | NoCutoff, facts: AnyFacts) -> Itera
 
 
 def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: CutoffEntry) -> bool:
-    """Return whether a window lies wholly on one side of the cutoff, but its days are counted
-    otherwise. The first return after the cutoff may begin before it.
+    """Return whether a window lies wholly on one side of the cutoff although its days are counted
+    on another side. The first return after the cutoff may begin before the cutoff.
     """
     if window.last <= str(cutoff.first):
         return days.before != days.total
@@ -318,8 +323,8 @@ def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: CutoffEntry)
 
 
 def cutoff_words(card: Evaluation) -> str:
-    """Return a description of the model's cutoff and the sides of the days; for a card without a
-    dated cutoff, which of the two states applies.
+    """Return a description of the model's cutoff and on which side of it the days fall. If a card
+    has no dated cutoff, say whether the model was not trained or its cutoff is unknown.
     """
     block = card.knowledge_cutoff
     if isinstance(block, KnowledgeCutoff):
@@ -346,7 +351,7 @@ def _block_words(block: KnowledgeCutoff) -> str:
 
 
 def _origin(cutoff: CutoffEntry) -> str:
-    """Return who reports when a model's training data ends, and where."""
+    """Return how the end of a model's training data is known, and the source."""
     confidence: str = cutoff.confidence
     if confidence == LOWER_BOUND:
         confidence = "reported, lower bound"

@@ -1,8 +1,9 @@
-"""Deciders: who made the decisions of a card, and whether they could look up the market.
+"""Deciders: who made the decisions on a card, and whether they could look up the market.
 
-All kinds are recorded in the same form: a rule, a remote model, a program with or without a
-sandbox, code in ktdeval's own process, a person. For ktdeval's own plugins, the kind is what the
-plugin declares; any other plugin is treated as code in this process, whatever it declares.
+Every kind of decider is recorded in the same form: a rule, a remote model, a program with or
+without a sandbox, code in ktdeval's own process, or a person. ktdeval's own plugins declare the
+kind of their decider. Any other plugin is treated as code in ktdeval's process, whatever it
+declares.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _SHOWN: Mapping[ShownKind, str] = {
 
 
 def unranked_reasons(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> list[str]:
-    """Return why a card whose task hides something is not ranked: one reason per decider. Cards
-    written before this field existed only record the isolation of an external agent.
+    """Return why a card whose task hides something is not ranked, with one reason per decider.
+    Cards written before the `deciders` field existed record only the isolation of an external
+    agent.
     """
     reasons = []
     for decider in deciders:
@@ -57,7 +59,7 @@ def _has_open_walls(episodes: Iterable[Finished]) -> bool:
 
 
 def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:
-    """Yield a problem if an episode counts more steps than it has."""
+    """Yield a problem if `isolation` counts more steps than the episode has."""
     counted = sum(episode.isolation.values())
     steps = episode.decisions.steps
     if counted > steps:
@@ -68,7 +70,7 @@ def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:
 
 
 def decider_rows(deciders: Sequence[Decider], facts: object) -> Iterator[Row]:
-    """Yield a row for each decider, and a row for what its sandbox exposed."""
+    """Yield a row for each decider, and for a sandboxed program a row on what was exposed."""
     for decider in deciders:
         steps = f", {count(decider.steps, 'step')}" if decider.steps else ""
         yield field_label("deciders"), f"{decider.name}: {decider.words}{steps}"

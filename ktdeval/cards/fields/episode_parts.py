@@ -1,4 +1,4 @@
-"""Parts of each episode on a card: decisions, orders, tokens, roles, makers."""
+"""Parts of each episode on a card: decisions, orders, tokens, roles and software."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Decisions(Value, frozen=True, omit_defaults=True):
 
     @property
     def by_model(self) -> int:
-        """Number of steps decided by the model, or by a majority of voters."""
+        """Number of steps decided by the model or by a majority of voters."""
         return self.model + self.model_after_retry + self.elected
 
     @property
@@ -63,7 +63,7 @@ class UsageCounts(Value, frozen=True):
 
     @property
     def tokens(self) -> Usage:
-        """The token counts only, in the form that prices take."""
+        """The token counts alone, in the form used to compute prices."""
         return Usage(
             self.input_tokens,
             self.output_tokens,
@@ -91,7 +91,7 @@ class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def tokens(self) -> Usage:
-        """Tokens of the role's replies, as far as they were counted."""
+        """Tokens in the role's replies, where the provider counted them."""
         return Usage(*(getattr(self, name) for name in USAGE_FIELDS))
 
 
@@ -112,7 +112,7 @@ class Served(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def tokens_of_further(usages: Iterable[RoleUsage]) -> dict[str, Usage]:
-    """Return the tokens of each additional model that was called."""
+    """Return the tokens used by each additional model that was called."""
     tokens: dict[str, Usage] = {}
     for usage in usages:
         if usage.model:
@@ -140,7 +140,7 @@ class StepMaker(Maker, frozen=True):
 
     @property
     def maker(self) -> Maker:
-        """Return the maker without the number of steps: versions of ktdeval, code and Python."""
+        """The software without the number of steps: versions of ktdeval, code and Python."""
         return Maker(ktdeval=self.ktdeval, code=self.code, python=self.python)
 
 

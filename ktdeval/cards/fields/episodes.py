@@ -1,4 +1,6 @@
-"""Episodes of a card, finished and missing, and the check that they make up a run's whole plan."""
+"""Finished and missing episodes of a card, and the check that together they make up the run's whole
+plan.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ from ktdeval.values.config_options import near_matches
 
 
 def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
-    """Return the card entry for each finished episode, with its metrics computed."""
+    """Return the card entry for each finished episode, including its metrics."""
     inputs = sources.inputs
     episodes = []
     for done, spec in enumerate(sources.finished):
@@ -84,7 +86,7 @@ def _recorded_parts(
     records: Sequence[StepRecord] | Sequence[AnswerRecord],
     inputs: EvaluationInputs,
 ) -> dict[str, Any]:
-    """Return the fields that trading and scoring episodes have in common once finished."""
+    """Return the fields that finished trading and scoring episodes have in common."""
     return {
         "id": spec.id,
         "window": spec.window_name,
@@ -125,17 +127,17 @@ def gather_missing_scoring(sources: ScoringSources) -> list[MissingScoringEpisod
 # ---- checks
 
 
-#: A planned episode, and its path on the card
+#: A planned episode with its path on the card
 PlannedEpisode = tuple[JsonPath, Finished | MissingEpisode]
 
 
 def _cell_words(window: str | None, seed: int) -> str:
-    """Return a description of a planned episode; a task without a market has no windows."""
+    """Return a description of a planned episode, without a window if the task has no market."""
     return f"seed {seed}" if window is None else f"seed {seed} of window {window}"
 
 
 def plan_of(facts: Evaluation) -> EpisodeSpec:
-    """Return the part of their specs that all of a card's episodes share."""
+    """Return the part of the episode specs that all of a card's episodes share."""
     further = []
     for model in facts.further_models:
         further.append(FurtherModel(model.asked_as, model.name, model.args, model.tool_protocol))
@@ -160,7 +162,7 @@ def plan_of(facts: Evaluation) -> EpisodeSpec:
 
 
 def _plan_problems(facts: AnyFacts) -> Iterator[Problem]:
-    """Yield problems if finished and missing episodes together are not a run's whole plan."""
+    """Yield a problem if finished and missing episodes together are not the run's whole plan."""
     windows: dict[str | None, Window | None] = {}
     for each in facts.windows:
         windows[each.name] = Window(each.name, each.first, each.last)
@@ -182,8 +184,9 @@ def _id_problems(
     windows: Mapping[str | None, Window | None],
     spec: EpisodeSpec,
 ) -> Iterator[Problem]:
-    """Yield windows that the card does not have, and episode ids that do not follow from the card's
-    own fields. `spec`: what the specs of all its episodes have in common.
+    """Yield a problem for each window that the card does not have, and for each episode id that
+    does not follow from the card's own fields. `spec` is the part that the specs of all episodes
+    share.
     """
     seen: set[str] = set()
     for where, episode in planned:
@@ -207,8 +210,8 @@ def _seed_problems(
     windows: Iterable[str | None],
     seeds: Sequence[int],
 ) -> Iterator[Problem]:
-    """Yield problems if the episodes are not a run's plan, each window with each seed in a range,
-    because episodes were removed.
+    """Yield problems if episodes were removed, so that the plan no longer pairs each window with
+    each seed in a range.
     """
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
         yield ("seeds",), "must be consecutive numbers, as those of a run are"
@@ -225,7 +228,7 @@ def _seed_problems(
 
 
 def trading_problems(episodes: Sequence[TradingEpisode], facts: TradingFacts) -> Iterator[Problem]:
-    """Yield problems if the episodes are not the planned ones, or contradict themselves."""
+    """Yield problems if the episodes are not the planned ones or contradict themselves."""
     yield from _plan_problems(facts)
     for index, episode in enumerate(episodes):
         steps = facts.steps_of(episode.window)
@@ -239,7 +242,7 @@ def trading_problems(episodes: Sequence[TradingEpisode], facts: TradingFacts) ->
 
 
 def scoring_problems(episodes: Sequence[ScoringEpisode], facts: ScoringFacts) -> Iterator[Problem]:
-    """Yield problems if the episodes are not the planned ones, or contradict themselves."""
+    """Yield problems if the episodes are not the planned ones or contradict themselves."""
     yield from _plan_problems(facts)
     yield from _limit_problems(facts)
     for index, episode in enumerate(episodes):

@@ -1,4 +1,4 @@
-"""Types of the facts that a run records on a card, except those of episodes."""
+"""Types of the facts that a run records on a card, except facts about episodes."""
 
 from __future__ import annotations
 
@@ -91,19 +91,19 @@ class SnapshotPart(Value, frozen=True, kw_only=True):
 
     @property
     def is_placebo(self) -> bool:
-        """Return whether the market was derived from another one so that true selection skill is
-        zero by construction.
+        """Return whether the market was derived from another one in such a way that true selection
+        skill is zero.
         """
         return self.placebo is True
 
     @property
     def has_plain_texts(self) -> bool:
-        """Return whether its documents come without a list of words that identify assets."""
+        """Return whether the documents come without a list of words that identify assets."""
         return self.documents == "no entity list"
 
     @property
     def has_unnamed_scripts(self) -> bool:
-        """Return whether its documents contain a script in which most assets have no name."""
+        """Return whether the documents contain a script in which most assets have no name."""
         return self.unnamed_scripts is not UNSET
 
 
@@ -138,7 +138,7 @@ class SideDays(Value, frozen=True):
 
     @property
     def side(self) -> Side:
-        """Side of the whole window: the side of all its days, or across."""
+        """Side of the whole window: the side that all its days share, otherwise `across`."""
         for side in SIDES:
             if getattr(self, side) == self.total:
                 return side
@@ -168,8 +168,8 @@ class CutoffEntry(Value, frozen=True):
 
     @property
     def is_lower_bound(self) -> bool:
-        """Return whether the data may end later than stated, so that no day is known to lie after
-        its end.
+        """Return whether the training data may end later than stated, in which case no day is
+        certain to be after the cutoff.
         """
         return self.confidence == LOWER_BOUND
 
@@ -180,7 +180,9 @@ class CutoffEntry(Value, frozen=True):
 
     @property
     def last(self) -> np.datetime64:
-        """Last day on which the data may end: the end of the month if the day is not public."""
+        """Last day on which the data may end: the last day of the month if the exact day is not
+        public.
+        """
         if self.date.count("-") > 1:
             return self.first
 
@@ -190,7 +192,7 @@ class CutoffEntry(Value, frozen=True):
 
 
 def first_day_of(date: str) -> np.datetime64:
-    """Return a day, or the first day of a month such as 2024-06. Raises DataError if the text is
+    """Return a day, or the first day of a month such as 2024-06. Raises DataError if the string is
     neither.
     """
     return parse_day(f"{date}-01" if len(date) == len("2024-06") else date)
@@ -241,7 +243,7 @@ DECIDERS: Mapping[DeciderKind, DeciderWords] = {
     "plugin": DeciderWords("a function or plugin in the process", True, False),
     "remote_agent": DeciderWords("an agent elsewhere, not seen", True, False),
     "file": DeciderWords("decisions recorded elsewhere", True, False),
-    # a person's lookups are not visible, so leaderboards rank people separately
+    # a person's lookups can't be seen, so leaderboards rank people separately
     "person": DeciderWords("a person", True, True),
 }
 """All kinds. Deciders that could look the market up give a card the label `not isolated`, except
@@ -312,11 +314,11 @@ class Attachment(Figure, Value, frozen=True, kw_only=True):
         return tuple((self.value or {}).get("labels", ()))
 
     def certifies(self, mask: MaskKind) -> bool:
-        """Return whether a card under this mask claims to be certified. Anyone who has the attack
+        """Return whether a card with this mask claims to be certified. Anyone who has the attack
         runs can verify the claim.
 
-        A mask is certified if it was attacked by a whole probe set, with answers that name
-        something. A mask that hides nothing needs no certificate.
+        A mask is certified if a whole probe set was used to attack it and the attackers' answers
+        name something. A mask that hides nothing needs no certificate.
         """
         if mask == "bright":
             return True
@@ -358,7 +360,7 @@ class ReferenceMetrics(Value, frozen=True):
 
     @property
     def panel(self) -> dict[str, EpisodeMetric]:
-        """Metrics that every card has, by name."""
+        """The metrics that every card has, keyed by name."""
         return {
             "total_return": self.total_return,
             "sharpe": self.sharpe,
@@ -409,7 +411,7 @@ class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> float | None:
-        """Figure assigned to a sample without a valid answer; None if there is no such figure."""
+        """Figure assigned to a sample without a valid answer; None if there is no worst figure."""
         return worst_figure(self.better, self.range, self.unanswered or "worst")
 
 

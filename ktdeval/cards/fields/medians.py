@@ -1,4 +1,4 @@
-"""Figures of single episodes, and their medians over episodes."""
+"""Figures for single episodes, and their medians over episodes."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Interval(Figure, Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, interval: intervals.Interval, field: str) -> Interval:
-        """Return an interval in the form recorded on cards; `field` is the part of the card to give
-        in errors.
+        """Return an interval in the form recorded on cards. `field` is the part of the card named
+        in error messages.
         """
         return decode_part(field, interval.to_json(), cls)
 
@@ -72,20 +72,20 @@ class Quartiles(Figure, Value, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """Kind of the range, in a field of the same name as an interval's kind."""
+        """Kind of range, in a property with the same name as an interval's `kind`."""
         return QUARTILES
 
 
 class OrderedFigure(Figure):
-    """Figure that can be ordered, as medians require."""
+    """Figure that can be ordered, as a median requires."""
 
     __slots__ = ()
     value: Number | None
 
     @property
     def ordered(self) -> float | None:
-        """Value for sorting and medians: infinite if the figure is never reached, None if it is
-        undefined.
+        """Value used for sorting and for medians: infinite if the figure is never reached, None if
+        it is undefined.
         """
         if self.value is None and self.reason is not UNSET and is_never(self.reason):
             return math.inf
@@ -93,15 +93,15 @@ class OrderedFigure(Figure):
 
 
 class HasInterval(Protocol):
-    """Figure that may have an interval of its own."""
+    """Figure that may have its own interval."""
 
     @property
     def interval(self) -> Interval | UnsetType | None:
-        """The interval, unset or None if it is missing."""
+        """The interval; unset or None if there is none."""
 
 
 class OverEpisodes(OrderedFigure):
-    """Figure over several episodes: it has quartiles, or the interval of its only episode."""
+    """Figure over several episodes. It has quartiles, or the interval of the only episode."""
 
     __slots__ = ()
     quartiles: Quartiles | UnsetType
@@ -144,7 +144,7 @@ class EpisodeMetric(OrderedFigure, Value, frozen=True, kw_only=True):
 def spread_of(
     figure: OverEpisodes | HasInterval,
 ) -> Quartiles | Interval | None:
-    """Return the range that tables show next to a figure: its quartiles over episodes, or its
+    """Return the range that tables show next to a figure: its quartiles over episodes or its
     interval; None if it has neither.
     """
     if isinstance(figure, OverEpisodes) and figure.quartiles is not UNSET:
@@ -153,14 +153,14 @@ def spread_of(
 
 
 def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
-    """Return the median of a metric over episodes, with quartiles (linearly interpolated between
-    order statistics) if there are two or more episodes; for a single episode, with its own
-    interval.
+    """Return the median of a metric over episodes. With two or more episodes it comes with
+    quartiles, linearly interpolated between order statistics; with a single episode, it comes with
+    that episode's interval.
 
-    Episodes in which the metric is undefined are excluded, and counted by reason; if it is
-    undefined in all of them, the value is null. `never` is not undefined: an episode that never
-    reaches the figure ranks after any number. If the median falls on such an episode, it is null,
-    and its reason gives the number of such episodes.
+    Episodes in which the metric is undefined are excluded and counted by reason; if the metric is
+    undefined in every episode, the median is null. `never` does not mean undefined: an episode that
+    never reaches the figure ranks after any number. If the median falls on such an episode, it is
+    null, and its reason gives the number of such episodes.
     """
     defined: list[EpisodeMetric | Line] = []
     values: list[float] = []
@@ -202,8 +202,8 @@ def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
 
 
 def _quartiles(ordered: Sequence[float], never: str) -> Quartiles:
-    """Return the first and third quartile; if either is never reached, null ends with the reason
-    `never`.
+    """Return the first and third quartiles. If either is never reached, both are null with the
+    reason `never`.
     """
     low = _quartile(ordered, 1)
     high = _quartile(ordered, 3)
@@ -213,8 +213,8 @@ def _quartiles(ordered: Sequence[float], never: str) -> Quartiles:
 
 
 def _quartile(ordered: Sequence[float], quarter: int) -> float:
-    """Return a quartile, linearly interpolated between order statistics; for finite values it is
-    bit-for-bit equal to `statistics.quantiles`.
+    """Return a quartile, linearly interpolated between order statistics. For finite values it is
+    bit-for-bit equal to the result of `statistics.quantiles`.
     """
     index, rest = divmod(quarter * (len(ordered) - 1), 4)
     if rest == 0:

@@ -1,4 +1,4 @@
-"""Metrics of a card: computed for each episode, with their medians and definitions."""
+"""Metrics on a card: computed for each episode, with medians over episodes and definitions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ class MetricLine(OverEpisodes, Definition, frozen=True, kw_only=True):
 
 
 def define_metrics(metrics: Sequence[Metric], years: Sequence[int]) -> dict[str, Definition]:
-    """Return the definition of each metric; `years`: the days-per-year values of the episodes.
-    Raises CardError if a metric is given twice; PluginError if a definition is malformed.
+    """Return the definition of each metric. `years` contains the days-per-year values of the
+    episodes. Raises CardError if a metric is given twice, and PluginError if a definition is
+    malformed.
     """
     counts = Counter(metric.name for metric in metrics)
     twice = [name for name, times in counts.items() if times > 1]
@@ -62,8 +63,8 @@ def define_metrics(metrics: Sequence[Metric], years: Sequence[int]) -> dict[str,
 
 
 def _definition(metric: Metric, years: Sequence[int]) -> Definition:
-    """Return the definition of a metric, with the episodes' days per year in its formula: `252 or
-    365` if windows differ.
+    """Return the definition of a metric with the episodes' days per year filled into its formula:
+    `252 or 365` if windows differ.
     """
     try:
         definition = convert_value(metric, Definition, from_attributes=True)
@@ -78,9 +79,7 @@ def _definition(metric: Metric, years: Sequence[int]) -> Definition:
 
 
 def metrics_of(metrics: Iterable[Metric], transcript: RecordedTranscript | None) -> list[Metric]:
-    """Return the metrics of an episode; metrics that read conversations are given its
-    transcript.
-    """
+    """Return the metrics of an episode. A metric that reads conversations is given the transcript."""
     if transcript is None:
         return list(metrics)
 
@@ -100,8 +99,9 @@ def gather_metrics(
     market: MarketSnapshot,
     rules: RuleSet,
 ) -> dict[str, EpisodeMetric]:
-    """Compute the metrics of an episode; daily metrics with a value get a block-bootstrap interval
-    over days. `owners`: plugin of each metric. Raises as `compute_metric` does.
+    """Compute the metrics of an episode. A daily metric that has a value also gets a
+    block-bootstrap interval over days. `owners` gives the plugin that provides each metric. Raises
+    as `compute_metric` does.
     """
     intervals = episode_intervals(ledger, market)
     figures = {}
@@ -114,7 +114,9 @@ def gather_metrics(
 
 
 def check_count(where: str, n: object, noun: str) -> None:
-    """Raise PluginError, which starts with `where`, unless `n` is a number of `noun`."""
+    """Raise PluginError, with a message that starts with `where`, unless `n` is a valid count of
+    `noun`.
+    """
     if not isinstance(n, SupportsIndex) or int(n) < 0:
         raise PluginError(f"{where}: n must be a count of {noun}, was {n!r:.80}")
 
@@ -122,9 +124,9 @@ def check_count(where: str, n: object, noun: str) -> None:
 def compute_metric(
     metric: Metric, ledger: Ledger, market: MarketSnapshot, rules: RuleSet, plugin: str
 ) -> MetricValue:
-    """Return a metric of one episode. Raises PluginError, naming the metric and its plugin, if the
-    metric raises, returns something other than a `MetricValue`, or a value outside its declared
-    range.
+    """Return a metric for one episode. Raises PluginError, which names the metric and its plugin,
+    if the metric raises an exception, returns something other than a `MetricValue`, or returns a
+    value outside its declared range.
     """
     where = f"metric {metric.name!r}" + (f" of plugin {plugin}" if plugin else "")
     result = call_foreign(metric.compute, f"{where} can't be computed", ledger, market, rules)
@@ -148,7 +150,7 @@ def compute_metric(
 
 
 def derive_metrics(basis: DerivationBasis[TradingFacts]) -> dict[str, MetricLine]:
-    """Return each metric over the episodes that are included in figures over episodes."""
+    """Return each metric over the episodes that count towards figures over episodes."""
     metrics = [episode.metrics for episode in basis.facts.pooled]
     lines = {}
     for name, definition in basis.definitions.items():
@@ -163,7 +165,7 @@ def derive_metrics(basis: DerivationBasis[TradingFacts]) -> dict[str, MetricLine
 
 
 def metric_problems(metrics: Mapping[str, MetricLine], facts: TradingFacts) -> Iterator[Problem]:
-    """Yield contradictions between the episodes' metrics and the card's."""
+    """Yield contradictions between the metrics of the episodes and the metrics of the card."""
     for index, episode in enumerate(facts.episodes):
         where = ("episodes", index, "metrics")
         surplus = sorted(set(episode.metrics) ^ set(metrics))

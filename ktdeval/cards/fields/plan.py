@@ -1,4 +1,4 @@
-"""The plan of a card's run: seeds, keys, models, settings, market, windows, rules."""
+"""The plan behind a card: seeds, keys, models, settings, market, windows and rules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ktdeval.values.typed_json import Value
 
 
 def gather_seeds(sources: CardSources) -> list[int]:
-    """Return the seeds of the plan, ascending."""
+    """Return the seeds in the plan, ascending."""
     return sorted({spec.seed for spec in sources.planned})
 
 
@@ -54,14 +54,14 @@ def gather_mask_key(sources: CardSources) -> MaskKey | UnsetType:
 
 
 def gather_registration(sources: CardSources) -> str | UnsetType:
-    """Return the id of the registration that drew the key; unset if the run drew its own key."""
+    """Return the id of the registration that drew the key; unset if the run drew its own."""
     registration = sources.inputs.registration
     return UNSET if registration is None else registration
 
 
 def registration_text(registration: str | UnsetType, facts: AnyFacts) -> str:
     """Return a description of the registration whose leaderboard drew the key. Only the leaderboard
-    can state whether the card answers one of its questions; the card itself guarantees nothing.
+    can say whether the card answers one of its questions; the card itself does not guarantee it.
     """
     if not registration:
         return "none: exploratory, no question was fixed before the run"
@@ -74,8 +74,8 @@ def registration_text(registration: str | UnsetType, facts: AnyFacts) -> str:
 # ---- models and agent
 
 
-PEOPLE = "human/"  #: Prefix of the names of models that are people
-DECLARED = "declared/"  #: Prefix of the names of models that submit what a file declares
+PEOPLE = "human/"  #: Prefix of full model names that refer to people
+DECLARED = "declared/"  #: Prefix of full model names whose decisions were declared in a file
 NOT_RECORDED = "the decisions were made elsewhere, so there is no record of a model"
 """Reason against ranking a card of declared decisions."""
 
@@ -86,25 +86,27 @@ def is_person(model: str) -> bool:
 
 
 def is_declared(model: str) -> bool:
-    """Return whether the model with this full name submits decisions that were made elsewhere."""
+    """Return whether the model with this full name submits decisions that were made outside the
+    run.
+    """
     return model.startswith(DECLARED)
 
 
 def gather_model(sources: CardSources) -> Pluggable:
-    """Return the plan's model, with its parameters."""
+    """Return the model in the plan, with its parameters."""
     spec = sources.planned[0]
     return Pluggable(name=spec.model, args=strict_json("model", spec.model_args))
 
 
 def gather_agent(sources: CardSources) -> Pluggable:
-    """Return the plan's agent, with its parameters."""
+    """Return the agent in the plan, with its parameters."""
     spec = sources.planned[0]
     return Pluggable(name=spec.agent, args=strict_json("agent", spec.agent_args))
 
 
 def further_problems(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Iterator[Problem]:
-    """Yield additional models that are local although the card's model is remote, or vice versa,
-    and prices that contradict how they are called.
+    """Yield a problem if an additional model is local although the card's model is remote, or vice
+    versa, or if its price contradicts how it is called.
     """
     for number, model in enumerate(models):
         where = ("further_models", number)
@@ -115,7 +117,7 @@ def further_problems(models: Sequence[FurtherModelPart], facts: AnyFacts) -> Ite
 
 
 def with_args(entry: Pluggable, facts: object = None) -> str:
-    """Return the name of a model or agent with its arguments."""
+    """Return a model's or agent's name with its arguments."""
     args = ", ".join(f"{name}={value}" for name, value in sorted(entry.args.items()))
     return f"{entry.name} ({args})" if args else entry.name
 
@@ -142,18 +144,18 @@ def gather_call(sources: CardSources) -> dict[str, Any]:
 
 
 def gather_request_settings(sources: CardSources) -> dict[str, Any] | None:
-    """Return how calls were sent to the provider; None for a local model."""
+    """Return how calls were sent to the provider; None if the model is local."""
     settings: dict[str, Any] | None = strict_json("sent_as", sources.inputs.request_settings)
     return settings
 
 
 def call_text(call: Mapping[str, Any], facts: AnyFacts) -> str:
-    """Return the parameters of model calls."""
+    """Return a description of the parameters of model calls."""
     return ", ".join(f"{name} {value}" for name, value in sorted(call.items()))
 
 
 def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the parameters that the provider does not support."""
+    """Yield the row on parameters that the provider does not support."""
     unsent: list[str] = []
     for field in ("not_sent", "omit"):
         names = (settings or {}).get(field) or ()
@@ -166,7 +168,7 @@ def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator
 # ---- task that a scoring task asks about
 
 
-#: field of a scoring task's config that contains the config of its target task
+#: field in a scoring task's config that contains the config of its target task
 TARGET_CONFIG = "subject_config"
 
 
@@ -178,8 +180,8 @@ class TargetTaskPart(Value, frozen=True):
 
 
 def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None:
-    """Return the trading task that a scoring task's config asks about; None if it has no such
-    task.
+    """Return the trading task that a scoring task's config asks about; None if the config names
+    none.
     """
     target = basis.facts.task.config.get(TARGET_CONFIG)
     if not isinstance(target, Mapping):
@@ -188,7 +190,7 @@ def derive_target(basis: DerivationBasis[ScoringFacts]) -> TargetTaskPart | None
 
 
 def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[Row]:
-    """Yield the row on the task that a scoring task asks about."""
+    """Yield the row on the trading task that a scoring task asks about."""
     if target is not None:
         yield field_label("subject"), f"{target.name} ({target.hash[:12]})"
 
@@ -197,13 +199,15 @@ def target_rows(target: TargetTaskPart | None, facts: ScoringFacts) -> Iterator[
 
 
 def gather_market(sources: CardSources) -> SnapshotPart | None:
-    """Return the market of a card, with the units of its trading days; None without a market."""
+    """Return a card's market, with the units that apply on its trading days; None if it has no
+    market.
+    """
     snapshot = sources.inputs.snapshot
     return None if snapshot is None else gather_snapshot(snapshot, sources.days.values())
 
 
 def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> SnapshotPart:
-    """Return a market as described on cards, with the units of these trading days."""
+    """Return a market as described on cards, with the units that apply on the given trading days."""
     meta = snapshot.meta
     fields = {
         "id": snapshot.id,
@@ -237,7 +241,7 @@ def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> Snaps
 
 
 def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
-    """Return a description of the market; empty without a market."""
+    """Return a description of the market; empty if there is no market."""
     if snapshot is None:
         return ""
     return f"{snapshot.name}, {count(snapshot.assets, 'asset')}, id {snapshot.id[:12]}"
@@ -247,7 +251,7 @@ def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
 
 
 def gather_windows(sources: CardSources) -> list[WindowPart]:
-    """Return the windows of a plan with all their trading days."""
+    """Return the windows in a plan with all their trading days."""
     return [
         WindowPart(
             name=window.name,
@@ -260,7 +264,9 @@ def gather_windows(sources: CardSources) -> list[WindowPart]:
 
 
 def window_problems(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Problem]:
-    """Yield windows without a market, a market without windows, and windows that appear twice."""
+    """Yield a problem for windows without a market, a market without windows, and windows that
+    appear twice.
+    """
     if (facts.snapshot is None) == bool(windows):
         yield ("windows",), "are given, but the card has no market" if windows else "are missing"
 
@@ -269,7 +275,7 @@ def window_problems(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[
 
 
 def window_rows(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row on windows and the limit; no row if there is neither."""
+    """Yield the row on the windows and the limit; no row if the card has neither."""
     texts = [f"{window.name} {window.first}…{window.last}" for window in windows]
     spans = ", ".join(texts[:2])
     if len(texts) > 2:
@@ -287,13 +293,14 @@ def window_rows(windows: Sequence[WindowPart], facts: AnyFacts) -> Iterator[Row]
 # ---- rules for metrics and fills
 
 
-#: Field of a task's config with the SHA-256 of the table of duties (`ktdeval.market.rules.fees`)
+#: Field in a task's config that contains the SHA-256 of the duty table
+#: (`ktdeval.market.rules.fees`)
 DUTIES = "duties"
 
 
 def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
-    """Return the row on the trading costs of fills at the market's venues: `flat` costs are the
-    same on all days, `dated` costs include the duties of each day.
+    """Return the row on the trading costs of fills at the market's venues. `flat` costs are the
+    same on all days; `dated` costs include the duties in force on each day.
     """
     trading = task.config.get("trading")
     is_paper = isinstance(trading, Mapping) and trading.get("board_rules") == "paper"
@@ -319,6 +326,6 @@ def costs_row(task: TaskPart, venues: Sequence[str]) -> Row:
 
 
 def rule_rows(rules: str, facts: TradingFacts) -> Iterator[Row]:
-    """Yield the trading costs of fills, and the rule set for the metrics."""
+    """Yield the rows on trading costs and on the rule set for the metrics."""
     yield costs_row(facts.task, facts.snapshot.venues)
     yield field_label("rules"), rules

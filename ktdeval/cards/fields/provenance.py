@@ -1,5 +1,5 @@
-"""Provenance of a card: when, where and from which calls it was made. It may differ between two
-equal runs.
+"""Provenance of a card: when and where the card was made, and from which calls. It may differ
+between two otherwise equal runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REVISION = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
 def made_at(provenance: Provenance) -> datetime | None:
-    """Return when a card was made, in UTC; None if it gives no time."""
+    """Return when a card was made, in UTC; None if the card does not say."""
     try:
         moment = datetime.fromisoformat(provenance.created_at)
     except ValueError:
@@ -42,8 +42,8 @@ def made_at(provenance: Provenance) -> datetime | None:
 
 
 def provenance_problems(provenance: Provenance, facts: AnyFacts) -> Iterator[Problem]:
-    """Yield call counts that contradict each other or the episodes, and impossible times and
-    versions.
+    """Yield problems for call counts that contradict each other or the episodes, and for impossible
+    times and versions.
     """
     where = ("provenance",)
     calls = provenance.calls
@@ -72,13 +72,13 @@ def provenance_problems(provenance: Provenance, facts: AnyFacts) -> Iterator[Pro
 
 
 def is_version(text: str) -> bool:
-    """Return whether text is a valid package version (PEP 440)."""
+    """Return whether a string is a valid package version (PEP 440)."""
     return _VERSION.fullmatch(text) is not None
 
 
 def unknown_version(provenance: Provenance, installed: str) -> str | None:
-    """Return why the installed suite can't check a card that a later version made; None if it
-    can.
+    """Return why the installed suite can't check a card made by a later version; None if the suite
+    can check it.
     """
     made_by = _release(provenance.suite_version)
     own = _release(installed)
@@ -91,7 +91,7 @@ def unknown_version(provenance: Provenance, installed: str) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...] | None:
-    """Return the release numbers of a version without trailing zeros; None if the text is not a
+    """Return the release numbers of a version without trailing zeros; None if the string is not a
     version.
     """
     match = _VERSION.fullmatch(version)
@@ -109,6 +109,6 @@ def _release(version: str) -> tuple[int, ...] | None:
 
 
 def provenance_rows(provenance: Provenance, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the rows on calls to a provider."""
+    """Yield the rows on calls to the provider."""
     if provenance.calls is not None:
         yield from call_count_rows(provenance.calls)

@@ -1,4 +1,4 @@
-"""Rank eligibility: whether a card may be ranked, and every reason against it."""
+"""Rank eligibility: whether a card may be ranked, and every reason why not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Rankable(Value, frozen=True):
 
 
 def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
-    """Return whether a card is rankable, with every reason against it. Cards for synthetic markets
+    """Return whether a card may be ranked, and every reason why not. Cards for synthetic markets
     are ranked separately.
     """
     facts = basis.facts

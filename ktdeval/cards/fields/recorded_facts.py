@@ -1,4 +1,4 @@
-"""Facts of a card: the records of a run, from which the card's other fields are derived."""
+"""Facts on a card: what a run recorded. All other fields of the card are derived from its facts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Card(Value, frozen=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The card's file as dicts, lists and numbers."""
+        """The card's file contents as dicts, lists and numbers."""
         return cast("dict[str, Any]", msgspec.to_builtins(self))
 
 
@@ -87,7 +87,9 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def aliases(self) -> str:
-        """Mask key, which determines the aliases of the card's episodes; empty without a key."""
+        """Mask key, which determines the aliases used in the card's episodes; empty if there is no
+        key.
+        """
         return self.mask_key or ""
 
 
@@ -121,16 +123,16 @@ class TradingFacts(Evaluation, frozen=True):
         return sum(episode.decisions.by_model for episode in self.episodes)
 
     def steps_of(self, window: str) -> int:
-        """Return the number of steps of an episode in a window: its days, or the limit if
-        smaller.
+        """Return the number of steps in an episode over a window: the window's days, or the limit
+        if smaller.
         """
         days = next(one.days for one in self.windows if one.name == window)
         return min(days, self.limit or days)
 
     @property
     def excluded(self) -> dict[str, str]:
-        """Finished windows that are excluded from figures over episodes, with the reason. Raises
-        CardError if one of their days does not exist.
+        """Finished windows that do not count towards figures over episodes, with the reasons.
+        Raises CardError if one of their days does not exist.
         """
         spans = {one.window: (one.first_day, one.last_day) for one in self.episodes}
         try:
@@ -140,7 +142,7 @@ class TradingFacts(Evaluation, frozen=True):
 
     @property
     def pooled(self) -> list[TradingEpisode]:
-        """Episodes that are included in figures over episodes."""
+        """Episodes that count towards figures over episodes."""
         excluded = self.excluded
         return [episode for episode in self.episodes if episode.window not in excluded]
 
@@ -170,16 +172,16 @@ class ScoringFacts(Evaluation, frozen=True):
 
     @property
     def pooled(self) -> list[ScoringEpisode]:
-        """Episodes that are included in figures over episodes: all finished ones."""
+        """Episodes that count towards figures over episodes: all finished ones."""
         return self.episodes
 
 
-AnyFacts = TradingFacts | ScoringFacts  #: facts of a card of either kind
+AnyFacts = TradingFacts | ScoringFacts  #: facts on a card of either kind
 
 
 def rests_on(facts: TradingFacts) -> tuple[str, str]:
-    """Return descriptions of the episodes behind counts and behind figures over episodes; empty if
-    both use the same episodes.
+    """Return a description of the episodes behind counts, and another of the episodes behind
+    figures over episodes; empty if both are the same episodes.
     """
     finished = len(facts.episodes)
     pooled = len(facts.pooled)
@@ -196,9 +198,9 @@ F_co = TypeVar("F_co", bound=Evaluation, covariant=True)
 
 @dataclass(frozen=True)
 class DerivationBasis(Generic[F_co]):
-    """Inputs from which a card's derived fields are computed."""
+    """Inputs from which the derived fields of a card are computed."""
 
-    facts: F_co  #: facts of the card
+    facts: F_co  #: facts on the card
     price: PriceEntry | None  #: token price of the card's own model; None if unknown
-    #: definitions of its episodes' metrics, by name
+    #: metric definitions by name
     definitions: Mapping[str, Definition] = with_default(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Reference policies over the days of each window: the benchmark, bought and held."""
+"""Reference policies over the days of each window: the benchmark, buy and hold."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ktdeval.trading.ledger import Ledger
 
 
 def gather_references(sources: TradingSources) -> References:
-    """Return the references for each window, computed from one of its ledgers."""
+    """Return the references for each window, computed from the ledger of one of its episodes."""
     snapshot = sources.inputs.snapshot
     held = {window: _benchmark(ledger, snapshot) for window, ledger in sources.by_window.items()}
     return References(benchmark_buy_and_hold=held)
 
 
 def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
-    """Return the buy-and-hold benchmark from the close before an episode's first day to its last
-    close, without costs.
+    """Return the benchmark's buy-and-hold figures, without costs, from the close before an
+    episode's first day to the close of its last day.
     """
     levels = benchmark_levels(ledger, snapshot)
     problem = benchmark_problem(snapshot, levels)
@@ -50,8 +50,8 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
 
 
 def reference_problems(reference: References, facts: TradingFacts) -> Iterator[Problem]:
-    """Yield windows of finished episodes that the reference lacks, extra windows in the reference,
-    and figures with an interval: the benchmark has a single path, so its figures are exact.
+    """Yield a problem if the reference's windows are not exactly the windows of finished episodes,
+    or if a figure has an interval. The benchmark has a single path, so its figures are exact.
     """
     windows = {episode.window for episode in facts.episodes}
     if set(reference.benchmark_buy_and_hold) != windows:
@@ -68,7 +68,7 @@ def reference_problems(reference: References, facts: TradingFacts) -> Iterator[P
 
 
 def _reference_figures(metrics: ReferenceMetrics) -> Iterator[tuple[str, EpisodeMetric]]:
-    """Yield the reference figures that the card has, by name."""
+    """Yield the reference figures that the card contains, with their names."""
     yield from metrics.panel.items()
     if metrics.volatility is not UNSET:
         yield "volatility", metrics.volatility

@@ -1,4 +1,4 @@
-"""Calls, tokens and cost by the calling role of a team and the model called."""
+"""Calls, tokens and cost by the role in a team that made the call and the model that was called."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_roles(usages: Iterable[RoleUsage]) -> list[RoleUsage]:
 
 
 def derive_roles(basis: DerivationBasis[AnyFacts]) -> list[RoleCost]:
-    """Return calls and cost by role and model over the finished episodes."""
+    """Return calls and cost by role and model, over the finished episodes."""
     facts = basis.facts
     return role_costs(facts.episodes, basis.price, facts.further_models)
 
@@ -48,7 +48,9 @@ def derive_roles(basis: DerivationBasis[AnyFacts]) -> list[RoleCost]:
 def role_costs(
     episodes: Sequence[Finished], price: PriceEntry | None, models: Sequence[FurtherModelPart]
 ) -> list[RoleCost]:
-    """Return calls and cost by role and model over these episodes; empty if no role is recorded."""
+    """Return calls and cost by role and model, over the given episodes; empty if no role is
+    recorded.
+    """
     prices: dict[str, PriceEntry | None] = {"": price}
     for model in models:
         prices[model.asked_as] = model.price
@@ -73,8 +75,8 @@ def role_costs(
 
 
 def role_problems(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Problem]:
-    """Yield calls by role that do not add up to their episode's, or belong to a model that the card
-    does not have.
+    """Yield a problem if an episode's calls by role do not add up to its total, or if a role called
+    a model that is not on the card.
     """
     known = {"", *(model.asked_as for model in facts.further_models)}
     for index, episode in enumerate(facts.episodes):
@@ -97,7 +99,7 @@ def role_problems(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Proble
 
 
 def role_rows(costs: Sequence[RoleCost], facts: AnyFacts) -> Iterator[Row]:
-    """Yield the tokens and cost of each model on a card with several models."""
+    """Yield a row with the tokens and cost of each model if the card has several models."""
     by_model: dict[str, list[RoleCost]] = {}
     for cost in costs:
         by_model.setdefault(cost.model, []).append(cost)

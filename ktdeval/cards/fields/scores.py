@@ -1,4 +1,6 @@
-"""Scores of a scoring task: gathered from its `summarise`, and checked against their detail."""
+"""Scores for a scoring task: gathered from the task's `summarise`, and checked against their
+detail.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from ktdeval.task_api.unanswered import BOUNDS
 
 
 def gather_scores(sources: ScoringSources) -> dict[str, ScoreLine]:
-    """Return each score with its definition. Raises PluginError if a score is missing, unknown, or
-    not a `Score` with a value or a reason; CardError if a figure is not strict JSON.
+    """Return each score with its definition. Raises PluginError if a score is missing or unknown,
+    or is not a `Score` with a value or a reason. Raises CardError if a figure is not strict JSON.
     """
     task = sources.planned[0].task
     scores = sources.inputs.scores
@@ -51,7 +53,7 @@ def gather_scores(sources: ScoringSources) -> dict[str, ScoreLine]:
 
 
 def _check_score(where: str, score: Score, definition: ScoreDefinition) -> None:
-    """Raise PluginError, which starts with `where`, for a score that breaks the contract."""
+    """Raise PluginError, with a message that starts with `where`, if a score breaks the contract."""
     if not isinstance(score, Score):
         raise PluginError(
             f"{where} is a {type(score).__name__}; summarise() must return Score objects"
@@ -93,8 +95,8 @@ def _score_line(score: Score, definition: ScoreDefinition) -> ScoreLine:
 
 
 def recorded_as(card: ScoringFacts, score: str, recorded: Container[str]) -> str | None:
-    """Return the name of a score in recorded answers: its own, or prefixed with the task's rule set
-    (`paper_overall`).
+    """Return the name under which answers record a score: the score's own name, or the name
+    prefixed with the task's rule set (`paper_overall`).
     """
     names = (score, f"{card.task.config.get('rules')}_{score}")
     return next((name for name in names if name in recorded), None)
@@ -104,13 +106,15 @@ def recorded_as(card: ScoringFacts, score: str, recorded: Container[str]) -> str
 
 
 def order_problems(order: Sequence[str], facts: ScoringFacts) -> Iterator[Problem]:
-    """Yield a problem if the score order does not list exactly the card's scores."""
+    """Yield a problem if the score order does not list exactly the scores on the card."""
     if sorted(order) != sorted(facts.scores):
         yield ("score_order",), "must name every score once, and nothing else"
 
 
 def score_problems(scores: Mapping[str, ScoreLine], facts: ScoringFacts) -> Iterator[Problem]:
-    """Yield contradictions between scores and the number of samples or their own detail."""
+    """Yield contradictions between a score and the number of samples, or between a score and its
+    own detail.
+    """
     steps = sum(episode.steps for episode in facts.episodes)
     for name, score in scores.items():
         problems = (
@@ -133,7 +137,9 @@ def _range_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
 
 
 def _bounds_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
-    """Yield bounds over all samples that contradict the value, the range, or the samples."""
+    """Yield a problem for each bound over all samples that contradicts the value, the range or the
+    samples.
+    """
     bounds = score.detail.get(BOUNDS)
     if bounds is None:
         return
@@ -166,8 +172,8 @@ def _bounds_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
 
 
 def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
-    """Yield fields that do not follow from a share's number of successes: value, Wilson interval,
-    exact bound.
+    """Yield a problem for each field that does not follow from a proportion's number of successes:
+    the value, the Wilson interval and the exact bound.
     """
     n = score.n
     successes = score.detail.get("successes")

@@ -1,5 +1,5 @@
-"""Which models answered: replies by the model called and the model named by its provider, counted
-from the transcripts.
+"""Which models answered: reply counts by the model that was called and the model that its provider
+named, taken from the transcripts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ktdeval.cards.table_types import count
 
 
 def is_of_another_model(facts: AnyFacts) -> bool:
-    """Return whether a provider named a model other than the one called, in any reply. Cards
-    written before `episodes.served` existed have the names in the call figures.
+    """Return whether a provider named a model other than the one called in any reply. Cards written
+    before `episodes.served` existed record the names in the call figures.
     """
     asked = {model.asked_as: model.name for model in facts.further_models}
     asked[""] = facts.model.name
@@ -31,7 +31,7 @@ def is_of_another_model(facts: AnyFacts) -> bool:
 
 
 def add_served(parts: Iterable[Served]) -> list[Served]:
-    """Return reply counts added up by model and name, sorted by model and name."""
+    """Return reply counts summed by model and name, sorted by model and name."""
     groups: dict[tuple[str, str], list[Served]] = {}
     for part in parts:
         groups.setdefault((part.model, part.name), []).append(part)
@@ -53,16 +53,15 @@ def _add_up(group: Sequence[Served]) -> Served:
 
 
 def lacks_own_settings(episodes: Iterable[Finished]) -> bool:
-    """Return whether a setting that the agent's own program sent could not be applied to a
-    model.
-    """
+    """Return whether a setting sent by the agent's own program could not be applied to a model."""
     parts = chain.from_iterable(episode.served for episode in episodes)
     return any(part.not_applied for part in parts)
 
 
 def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[Problem]:
-    """Yield replies of a model that is not on the card. `known`: the additional models, by the
-    agent's names for them.
+    """Yield a problem if replies come from a model that is not on the card, or if more replies
+    looked something up than there are. `known` contains the agent's names for its additional
+    models.
     """
     for place, own in enumerate(episode.served):
         where = ("episodes", index, "served", place)
@@ -73,8 +72,8 @@ def served_problems(index: int, episode: Finished, known: set[str]) -> Iterator[
 
 
 def served_words(episodes: Iterable[Finished]) -> str:
-    """Return which models answered, with the number of replies; empty if no provider named a
-    model.
+    """Return which models answered, with reply counts; empty if no provider named a model and all
+    settings were applied.
     """
     parts = chain.from_iterable(episode.served for episode in episodes)
     names = []

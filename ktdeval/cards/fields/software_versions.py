@@ -1,6 +1,6 @@
-"""Makers of a card's episodes: which version of ktdeval, which code (including its plugins), and
-which Python ran how many steps of each episode. An episode that was resumed after an upgrade has
-several makers.
+"""Software that ran a card's episodes: which version of ktdeval, which code (including plugins) and
+which version of Python ran how many steps of each episode. An episode that was resumed after an
+upgrade has several entries.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ktdeval.cards.table_types import Row
 
 
 def is_of_mixed_code(episodes: Iterable[tuple[int, Sequence[StepMaker]]]) -> bool:
-    """Return whether a card's episodes have more than one maker, or some steps have a maker and the
-    maker of the others is not recorded. `episodes`: steps and makers of each episode.
+    """Return whether the software differs between steps of a card's episodes, or is recorded only
+    for some of them. `episodes` gives the number of steps of each episode and the software that ran
+    them.
     """
     makers: set[Maker | None] = set()
     for steps, made_by in episodes:
@@ -31,8 +32,8 @@ def is_of_mixed_code(episodes: Iterable[tuple[int, Sequence[StepMaker]]]) -> boo
 
 
 def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iterator[Problem]:
-    """Yield makers of an episode that appear twice or have an invalid version, and a total number
-    of steps above the episode's.
+    """Yield a problem for each entry in an episode's `made_by` that appears twice or has an invalid
+    version, and a problem if the entries cover more steps than the episode has.
     """
     where = ("episodes", index, "made_by")
     for number, made in enumerate(made_by):
@@ -51,7 +52,9 @@ def maker_problems(index: int, steps: int, made_by: Sequence[StepMaker]) -> Iter
 
 
 def maker_rows(episodes: Iterable[Finished], facts: object = None) -> Iterator[Row]:
-    """Yield a row for each maker of a card with several makers, with its number of steps."""
+    """Yield a row for each entry, with its number of steps, if a card's episodes were run by
+    different software.
+    """
     steps: Counter[Maker] = Counter()
     for episode in episodes:
         for made in episode.made_by:

@@ -1,4 +1,4 @@
-"""Task of a card."""
+"""The task on a card."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ktdeval.cards.table_types import Row, clean
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 
-#: field of a task's config that explains why its cards are never ranked
+#: field in a task's config that explains why its cards are never ranked
 NEVER_RANKED = "never_ranked"
-#: field of a task's data card that states what the holder of a price database learns despite the
+#: field in a task's data card that states what someone with a price database can learn despite the
 #: mask
 IDENTIFIABLE = "identifiable"
-#: field of a task's config that is true if its account reveals what the task hides
+#: field in a task's config; true if the account reveals what the task hides
 BY_ACCOUNT = "identifiable_by_account"
-#: field of a task's config that names the task whose decisions were re-executed with different
+#: field in a task's config that names the task whose decisions were re-executed with different
 #: capital or costs
 TRANSPLANTED = "transplanted"
 
@@ -33,7 +33,7 @@ _EARLY = "accepted at any time; papers ask for it after research"
 
 
 def gather_task(sources: CardSources) -> TaskPart:
-    """Return the plan's task, with its resolved config."""
+    """Return the task in the plan, with its resolved config."""
     spec = sources.planned[0]
     fields: dict[str, object] = {
         "name": spec.task,
@@ -51,7 +51,7 @@ def gather_task(sources: CardSources) -> TaskPart:
 
 
 def never_ranked(config: Mapping[str, Any]) -> str:
-    """Return why a task is never ranked, according to its config; empty if it may be ranked."""
+    """Return why a task is never ranked, as given in its config; empty if the task may be ranked."""
     reason = config.get(NEVER_RANKED)
     if not reason:
         return ""
@@ -72,9 +72,9 @@ def identity_problems(task: TaskPart, facts: AnyFacts) -> Iterator[Problem]:
 def task_problems(
     task: TaskPart, windows: Sequence[WindowPart], config: Mapping[str, JsonValue]
 ) -> Iterator[Problem]:
-    """Yield problems if a card's task and windows differ from the task's config. A field that the
-    config lacks is not compared. A window that is not in the config must be named by its days,
-    `FIRST:LAST`.
+    """Yield a problem for each value of a card's task and windows that differs from the task's
+    config. A value that is missing from the config is not compared. A window that is missing from
+    the config must be named by its days, `FIRST:LAST`.
     """
     for name in ("name", "version", "mask", "mode"):
         recorded = getattr(task, name)
@@ -102,7 +102,9 @@ def task_problems(
 
 
 def _configured_days(window: str, dates: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the first and last day that a config gives for a window, or that its name gives."""
+    """Return the first and last days of a window, as given in the config or else in the window's
+    name.
+    """
     if window not in dates:
         first, _, last = window.partition(":")
         return {"first": first, "last": last} if last else {}
@@ -115,7 +117,7 @@ def _configured_days(window: str, dates: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def task_rows(task: TaskPart, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row with the task's name, version, mask and mode, and what a compact prompt
+    """Yield the row with the task's name, version, mask and mode, and with what a compact prompt
     omits.
     """
     words = f"{task.name}, version {task.version}"

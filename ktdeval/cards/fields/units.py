@@ -9,7 +9,7 @@ from ktdeval.cards.table_types import UNDEFINED, clean
 
 
 def is_fraction(unit: str) -> bool:
-    """Return whether a unit's values are shown in per cent: `fraction`, a fraction of something,
+    """Return whether values of a unit are shown in per cent: `fraction`, a fraction of something
     such as `fraction of answers`, or a fraction per year.
     """
     return unit in ("fraction", "fraction per year") or unit.startswith("fraction of ")
@@ -21,7 +21,7 @@ def unit_word(unit: str) -> str:
 
 
 def unit_of(unit: str) -> FigureUnit:
-    """Return how figures with a unit are shown, and the word printed next to them."""
+    """Return how figures of a unit are shown, including the word printed next to them."""
     units = read_words().units
     if unit in units:
         return units[unit]
@@ -37,8 +37,8 @@ def unit_of(unit: str) -> FigureUnit:
 
 
 def figure_text(unit: str, value: float | None, sign: str = "") -> str:
-    """Return a figure formatted for tables, with fractions in per cent. `sign`: `+` shows the sign
-    of gains.
+    """Return a figure formatted for tables, with fractions in per cent. With `sign` set to `+`,
+    gains have a plus sign.
     """
     if value is None:
         return UNDEFINED

@@ -1,4 +1,4 @@
-"""Labels of a card: what a reader must know before any figure."""
+"""Labels of a card: what a reader must know before looking at any figure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Label = Literal[
     "mixed code",
     "transplanted",
     "declared",
-]  # labels of evaluation cards
+]  # labels on evaluation cards
 TradingLabel = Literal[
     "never decided",
     "never traded",
@@ -65,7 +65,7 @@ def derive_labels(basis: DerivationBasis[AnyFacts]) -> list[str]:
 
 
 def _market_conditions(snapshot: SnapshotPart | None) -> dict[str, bool]:
-    """Return the labels about the market, and whether each applies."""
+    """Return the labels that concern the market, and whether each label applies."""
     if snapshot is None:
         return {}
     return {
@@ -76,8 +76,8 @@ def _market_conditions(snapshot: SnapshotPart | None) -> dict[str, bool]:
 
 
 def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
-    """Return the labels about who made the decisions, if not the model named on the card, and about
-    the code that ran them, and whether each applies.
+    """Return the labels that concern who made the decisions, if not the model named on the card,
+    and the labels that concern the code that ran them, and whether each label applies.
     """
     facts = basis.facts
     models = [facts.model.name, *(each.name for each in facts.further_models)]
@@ -96,7 +96,7 @@ def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
 
 
 def _trading_conditions(facts: TradingFacts, coverage: Coverage) -> dict[str, bool]:
-    """Return the labels that only a trading card can have, and whether each applies."""
+    """Return the labels that only a trading card can have, and whether each label applies."""
     mask = facts.task.mask
     hides_assets = mask in ("stock_blind", "blinded")
     is_certified = facts.certificate.certifies(mask)

@@ -98,7 +98,7 @@ def _window_rows(
 
 
 def _policy_name(card: TradingCard) -> str:
-    """Return the model's name, shortened to leave room for figures. The full name is shown above."""
+    """Return the model's name, shortened to leave room for figures; it is shown in full above."""
     policy = clean(card.model.name)
     if len(policy) > _LONGEST_POLICY:
         policy = policy.rpartition("/")[2]

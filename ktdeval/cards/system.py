@@ -290,8 +290,8 @@ def _readings(pattern: str) -> Iterator[_PatternReading]:
 
 
 def _take(text: str, opening: str) -> tuple[str, Settings | None]:
-    """Split off the list in parentheses or braces at the end of a string. The list is None if there
-    is none.
+    """Split off the list in parentheses or braces at the end of a string. The list is None if it
+    is missing.
     """
     found = _ENDING.fullmatch(text)
     if found is None or found["open"] != opening or found["close"] != _SEPARATORS[opening]:

@@ -1,4 +1,4 @@
-"""What an attached card of another kind states, such as a mask certificate."""
+"""Statement of an attached card of another kind, such as a mask certificate."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def sides(days: DayArray, base: np.datetime64, cutoff: CutoffEntry) -> list[Side
 
     - `before`: the return ends by the cutoff
     - `after`: the return begins at or after the cutoff
-    - `across`: the return contains the cutoff, or may contain it, as on every day after a lower bound
+    - `across`: the return contains or may contain the cutoff, as on every day after a lower bound
     """
     begins = np.concatenate([[base], days[:-1]])
     first = cutoff.first

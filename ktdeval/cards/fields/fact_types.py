@@ -411,7 +411,7 @@ class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> float | None:
-        """Figure assigned to a sample without a valid answer; None if there is no worst figure."""
+        """Figure assigned to a sample without a valid answer; None if no figure is the worst."""
         return worst_figure(self.better, self.range, self.unanswered or "worst")
 
 

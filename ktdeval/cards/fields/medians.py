@@ -97,7 +97,7 @@ class HasInterval(Protocol):
 
     @property
     def interval(self) -> Interval | UnsetType | None:
-        """The interval; unset or None if there is none."""
+        """The interval; unset or None if the figure lacks one."""
 
 
 class OverEpisodes(OrderedFigure):

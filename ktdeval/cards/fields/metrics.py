@@ -79,7 +79,7 @@ def _definition(metric: Metric, years: Sequence[int]) -> Definition:
 
 
 def metrics_of(metrics: Iterable[Metric], transcript: RecordedTranscript | None) -> list[Metric]:
-    """Return the metrics of an episode. A metric that reads conversations is given the transcript."""
+    """Return the metrics of an episode. Metrics that read conversations get the transcript."""
     if transcript is None:
         return list(metrics)
 

@@ -207,7 +207,7 @@ def gather_market(sources: CardSources) -> SnapshotPart | None:
 
 
 def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> SnapshotPart:
-    """Return a market as described on cards, with the units that apply on the given trading days."""
+    """Return a market as described on cards, with the units that apply on the given days."""
     meta = snapshot.meta
     fields = {
         "id": snapshot.id,
@@ -241,7 +241,7 @@ def gather_snapshot(snapshot: MarketSnapshot, days: Iterable[DayArray]) -> Snaps
 
 
 def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
-    """Return a description of the market; empty if there is no market."""
+    """Return a description of the market; empty without a market."""
     if snapshot is None:
         return ""
     return f"{snapshot.name}, {count(snapshot.assets, 'asset')}, id {snapshot.id[:12]}"

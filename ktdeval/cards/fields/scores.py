@@ -53,7 +53,7 @@ def gather_scores(sources: ScoringSources) -> dict[str, ScoreLine]:
 
 
 def _check_score(where: str, score: Score, definition: ScoreDefinition) -> None:
-    """Raise PluginError, with a message that starts with `where`, if a score breaks the contract."""
+    """Raise PluginError, which starts with `where`, if a score breaks the contract."""
     if not isinstance(score, Score):
         raise PluginError(
             f"{where} is a {type(score).__name__}; summarise() must return Score objects"

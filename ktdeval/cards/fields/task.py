@@ -51,7 +51,7 @@ def gather_task(sources: CardSources) -> TaskPart:
 
 
 def never_ranked(config: Mapping[str, Any]) -> str:
-    """Return why a task is never ranked, as given in its config; empty if the task may be ranked."""
+    """Return why a task is never ranked, as given in its config; empty if it may be ranked."""
     reason = config.get(NEVER_RANKED)
     if not reason:
         return ""

@@ -19,7 +19,7 @@ class FieldWords(msgspec.Struct, frozen=True):
 
     label: str  #: name of the row or column
     meaning: str  #: one-line explanation
-    unit: str = ""  #: unit of the figures; empty if there is none
+    unit: str = ""  #: unit of the figures; empty if they have no unit
     section: str = ""  #: section of the docs with details, such as `cards.md#cost`
 
 

@@ -1,5 +1,5 @@
-"""Public names for model calls: addresses, call records, HTTP errors as typed errors, and retries.
-Listed in `__init__.pyi`.
+"""Public names for model calls: base URLs, call records, typed HTTP errors and retries. Listed in
+`__init__.pyi`.
 """
 
 from ktdeval.values.lazy import lazy_exports

@@ -1,4 +1,4 @@
-"""Server addresses, as given by users."""
+"""Server addresses as entered by users."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def check_base_url(url: str, option: str = "--base-url") -> str:
-    """Return a base URL without its final slash, safe to use, show and record.
+    """Return a base URL without its trailing slash, so that it is safe to use, show and record.
 
-    Raises ConfigError, with `option` in the message, if it is not an http or https address, or
-    contains a user, a password, a query or a fragment; the message does not show these.
+    Raises ConfigError, with `option` in the message, if the URL is not an http or https address, or
+    if it contains a user, a password, a query or a fragment. The message does not show these parts.
     """
     example = "such as http://localhost:8000/v1"
     try:
@@ -43,8 +43,8 @@ def check_base_url(url: str, option: str = "--base-url") -> str:
 
 
 def why_unreachable(url: str) -> str | None:
-    """Return why no server answers at the host and port of a URL, without sending a request; None
-    if a server answers, or if a proxy is used.
+    """Return why no server answers at the host and port of a URL; None if a server answers, or if a
+    proxy is used. No request is sent.
     """
     parts = urlsplit(url)
     host = parts.hostname

@@ -1,7 +1,7 @@
 """A provider's batch interface: many requests at once, answered within a day at a lower price.
 
-An adapter declares one in its traits (`ModelTraits.batches`). Each of its methods makes a single
-attempt, as `RemoteModel.reply` does; the suite waits, retries, records and pays.
+An adapter declares the interface in its traits (`ModelTraits.batches`). Each method makes a single
+attempt, as `RemoteModel.reply` does; the suite handles waiting, retries, records and payment.
 """
 
 from __future__ import annotations
@@ -25,23 +25,21 @@ expired or was cancelled.
 
 @dataclass(frozen=True, slots=True)
 class BatchTag:
-    """Name that a run gives to a batch before submitting it, so that the run can find the batch
-    again.
-    """
+    """Name that a run gives to a batch before submission, so that it can find the batch again."""
 
-    name: str  #: unique to run and batch, at most 40 characters of a-z, 0-9 and `-`
+    name: str  #: unique to the run and batch, at most 40 characters from a-z, 0-9 and `-`
     begun_at: datetime  #: planned time of submission, in UTC
     requests: int  #: number of requests in the batch
 
     def id_of(self, index: int) -> str:
-        """Return the id of a request from its index in the batch, from 0: at most 48 characters of
-        a-z, 0-9 and `-`.
+        """Return the id of a request, given its index (from 0) in the batch. The id has at most 48
+        characters from a-z, 0-9 and `-`.
         """
         return f"{self.name}-{index}"
 
     def index_of(self, request_id: object) -> int | None:
-        """Return the index of a request from its id; None if the id does not belong to this
-        batch.
+        """Return the index of a request in the batch, given the request's id; None if the id does
+        not belong to this batch.
         """
         name, _, index = str(request_id).rpartition("-")
         if name != self.name or not (index.isascii() and index.isdecimal()):
@@ -53,11 +51,11 @@ class BatchTag:
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """State of a batch."""
+    """State of a batch at the provider."""
 
     done: int  #: number of finished requests, as far as the provider reports it
     is_over: bool  #: True if the results are complete
-    problem: str = ""  #: why the provider processed nothing; empty otherwise
+    problem: str = ""  #: why the provider processed no requests; otherwise empty
 
 
 Result = Reply | ModelError | ProviderError
@@ -68,32 +66,32 @@ Result = Reply | ModelError | ProviderError
 class BatchResults:
     """Results of a batch."""
 
-    #: result by index in the batch; a missing request has no result
+    #: results keyed by index in the batch; a request that is missing here has no result
     results: Mapping[int, Result] = field(default_factory=dict)
     foreign: int = 0  #: number of results for requests outside the batch
     unreadable: int = 0  #: number of unreadable results that can't be matched to a request
 
 
 class Batches(Protocol):
-    """Batch interface of a provider. Each method makes one attempt: it raises ModelError if the
-    attempt failed, ProviderError if every attempt would fail.
+    """Batch interface of a provider. Each method makes one attempt. It raises ModelError if the
+    attempt failed, and ProviderError if every attempt would fail.
     """
 
     max_requests: int  #: maximum number of requests in a batch
     max_bytes: int  #: maximum total `size` of a batch in bytes
 
     def price(self, ordinary: Price) -> Price:
-        """Return the token price in a batch."""
+        """Return the token price for a batch."""
 
     def size(self, request: ModelRequest) -> int:
-        """Return how many bytes a request takes in a batch, including its id."""
+        """Return how many bytes a request adds to a batch, including the request's id."""
 
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
         """Return the id of the batch that was submitted with a tag; None if there is no such batch.
 
-        If a provider stores no tags, this returns a candidate with matching time and number of
-        requests that is not in `others`; the results then show whether it is the right batch
-        (`BatchResults.foreign`).
+        If the provider does not store tags, the result is a candidate that matches the time and
+        number of requests and is not in `others`. The results then show whether it is the right
+        batch (`BatchResults.foreign`).
         """
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
@@ -107,5 +105,7 @@ class Batches(Protocol):
 
 
 def batches_of(model: object) -> Batches | None:
-    """Return the batch interface declared in a model's traits; None if it declares none."""
+    """Return the batch interface declared in a model's traits; None if the traits declare no such
+    interface.
+    """
     return cast("Batches | None", model_traits(model).batches)

@@ -1,6 +1,6 @@
-"""Client that makes model calls in batches: those of scoring tasks before their steps run, which a
-`WantingModel` collects (`BatchClient.ask`), those of trading episodes while these run side by side
-(`BatchClient.ask_in_rounds`).
+"""Client that makes model calls in batches. For scoring tasks, a `WantingModel` collects the calls
+before their steps run (`BatchClient.ask`). For trading episodes, the calls are made while the
+episodes run side by side (`BatchClient.ask_in_rounds`).
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from ktdeval.calls.submitted_batches import BatchedRequest, BatchEntry, BatchFil
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, StoreError
 from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, sound
 
-_FIRST_WAIT_S = 5.0  #: seconds until the state of a batch is checked again
+_FIRST_WAIT_S = 5.0  #: seconds before the first check of a batch's state
 _LONGEST_WAIT_S = 120.0
-_GROWTH = 1.5  #: growth factor of the wait between checks
-#: if a batch may have been submitted without an answer, and the provider shows none: seconds until
-#: it is looked up once more, before it is submitted again
+_GROWTH = 1.5  #: factor by which the wait grows after each check
+#: seconds before a second look-up, if a batch may have been submitted but the provider does not
+#: show it; only then is the batch submitted again
 _SETTLE_S = 60.0
-#: kinds of temporary failure: the same request may be answered later
+#: kinds of temporary failure, after which the same request may still be answered
 _PASSING = RETRYABLE | {EXPIRED, CANCELLED}
-#: kinds of failure after which the provider may have accepted a batch
+#: kinds of failure after which the provider may nevertheless have accepted a batch
 _UNCERTAIN = RETRYABLE - {"rate_limited"}
 #: failure kind of all requests in a batch that the provider rejected as a whole
 _NOT_DONE = "batch_failed"
@@ -60,14 +60,14 @@ Tell = Callable[[int, int, float], None]
 
 
 class BatchUnanswered(KtdevalError):
-    """Requests of an episode have no reply, and are sent again when the run is resumed. No decision
-    was made in their place.
+    """Requests of an episode have no reply and will be sent again when the run is resumed. No
+    decision was made in their place.
     """
 
 
 @dataclass
 class _SentBatch:
-    """Batch at the provider, or about to be submitted."""
+    """Batch that was submitted, or is about to be."""
 
     number: int  #: number in the batch file
     wanted: Sequence[WantedReply]
@@ -76,13 +76,13 @@ class _SentBatch:
 
 
 class BatchClient(ModelClient):
-    """A run's calls to one remote model; those of its episodes are made in batches at the batch
-    price, while checks of the run are ordinary calls. Requests are submitted by `ask`; a call then
-    gets the reply that arrived, or a cached reply.
+    """Calls of a run to one remote model. Calls of episodes are made in batches at the batch price;
+    calls for the run's own checks are ordinary calls. `ask` submits the requests; a call then gets
+    the reply that arrived, or a cached reply.
 
-    Each batch is recorded (`BatchFile`) before it is submitted, under a unique tag. If a process
+    Each batch is recorded (`BatchFile`) under a unique tag before it is submitted. If a process
     ends before it learns the batch's id, the next process looks for the tag at the provider, so
-    that no batch is submitted twice. The maximum cost of a batch is reserved beforehand.
+    that no batch is submitted twice. The budget for a batch's maximum cost is reserved in advance.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class BatchClient(ModelClient):
         log: CallLog,
         stop: StopSignal,
     ) -> None:
-        """Open the batches of a run. `price`: price of ordinary calls. Raises KtdevalError."""
+        """Open a run's batches. `price` is the price of ordinary calls. Raises KtdevalError."""
         super().__init__(model, settings, price, log, stop)
         batches = batches_of(model)
         if batches is None:
@@ -110,14 +110,14 @@ class BatchClient(ModelClient):
         self._fresh: set[CallPosition] = set()  # replies that already have their own row in the log
         self._failed: dict[CallPosition, ModelError | ProviderError] = {}  # in this session
 
-        # requests in batches whose results are not recorded
+        # requests in batches whose results are not recorded yet
         self._awaited: set[CallPosition] = set()
-        # failures in closed batches, by kind
+        # number of failures in closed batches, by request and kind of failure
         self._refusals: Counter[tuple[CallPosition, str]] = Counter()
         for entry in self._file.entries:
             self._follow(entry)
 
-        # openings in earlier sessions
+        # requests answered in earlier sessions
         self._answered: set[CallPosition] = set()
         self._attempts: Counter[CallPosition] = Counter()
         for record in read_calls(log.path.parent):
@@ -136,7 +136,7 @@ class BatchClient(ModelClient):
         watch: Watch = watch_nothing,
     ) -> EpisodeModel:
         """Return the model for the calls of one episode, as `ModelClient.for_episode` does. Calls
-        made in batches belong to the same opening.
+        made in batches belong to the same opening of the episode.
         """
         if episode_id in NO_EPISODE:
             return super().for_episode(episode_id, notify, fence, watch)
@@ -145,26 +145,26 @@ class BatchClient(ModelClient):
         return EpisodeModel(self, asker, notify)
 
     def _opening(self, episode: str) -> int:
-        """Return how often an episode has been opened, including this session."""
+        """Return how often an episode has been opened, including the opening in this session."""
         if episode not in self._openings:
             self._openings[episode] = self._log.new_opening(episode)
         return self._openings[episode]
 
     def ask_in_rounds(self, rounds: EpisodeRounds, tell: Tell, notify: Notify) -> None:
-        """Make the calls of episodes in rounds: a call waits until each running episode waits for
-        one, and all of them are one batch. `tell` and `notify`: as of `ask`.
+        """Make the calls of episodes in rounds. A call waits until every running episode is waiting
+        for a call; then all these calls are sent as one batch. `tell` and `notify`: as for `ask`.
         """
         self._rounds = rounds
         self._send_round = lambda wanted: self.ask(self._distinct(wanted), tell, notify)
 
     def wait_for_round(self, wanted: Sequence[WantedReply]) -> None:
-        """Make the calls of an episode in the next round; raises as `ask` does."""
+        """Make an episode's calls in the next round. Raises as `ask` does."""
         assert self._rounds is not None
         self._rounds.ask(wanted, self._send_round, self._stop.check)
 
     def _distinct(self, wanted: Sequence[WantedReply]) -> Sequence[WantedReply]:
-        """Return the requests that are to be sent: equal requests once, unless they were sent
-        already.
+        """Return the requests to send. Equal requests are sent only once, unless they are already
+        in a batch.
         """
         keys = set[str]()
         found = []
@@ -176,7 +176,7 @@ class BatchClient(ModelClient):
         return found
 
     def _look_up(self, call: PendingCall) -> Reply:
-        """Return the reply to a call; in rounds, wait for the round in which it is made."""
+        """Return the reply to a call. In rounds, wait for the round in which the call is made."""
         if self._rounds is None or call.asker.label in NO_EPISODE:
             return super()._look_up(call)
 
@@ -204,8 +204,8 @@ class BatchClient(ModelClient):
         return reply
 
     def _ask(self, call: PendingCall) -> Reply:
-        """Make a call for a check of the run; reject a call of an episode, whose requests are only
-        made by `ask`.
+        """Make a call for a check of the run. A call of an episode raises an error instead, since
+        only `ask` makes the requests of episodes.
         """
         if call.asker.label in NO_EPISODE:
             return super()._ask(call)
@@ -226,8 +226,8 @@ class BatchClient(ModelClient):
         raise BatchUnanswered(self._explain_missing_reply(call.asker.label))
 
     def _is_final(self, position: CallPosition, error: ModelError) -> bool:
-        """Return whether a failed request is not sent again because it was rejected before for the
-        same reason.
+        """Return whether a failed request must not be sent again because it was rejected before for
+        the same reason.
         """
         if error.kind in _PASSING:
             return False
@@ -262,7 +262,7 @@ class BatchClient(ModelClient):
         return WantedReply(episode, step, request_key(self._model, request), request)
 
     def find_reply(self, wanted: WantedReply) -> Reply | None:
-        """Return the reply to a request, without recording it; None if there is no reply yet, or
+        """Return the reply to a request without recording it; None if there is no reply yet, or if
         the request is pending in a batch.
         """
         if self.awaits(wanted.position):
@@ -276,8 +276,8 @@ class BatchClient(ModelClient):
         return position in self._awaited
 
     def can_ask(self, wanted: WantedReply) -> bool:
-        """Return whether a request may be sent: not if it failed in this session, or if its prompt
-        is known to exceed the context.
+        """Return whether a request may be sent. It may not if it failed in this session, or if its
+        prompt is known to exceed the context.
         """
         if wanted.position in self._failed:
             return False
@@ -300,11 +300,13 @@ class BatchClient(ModelClient):
         notify: Notify = lambda *_: None,
         fence: Fence = no_fence,
     ) -> None:
-        """Make requests in batches and record the results: first those of pending batches, whose
-        requests must be among `wanted`, then the others. `fence` is called before each submission.
+        """Make requests in batches and record the results. Pending batches come first, and their
+        requests must be among `wanted`; the other requests follow. `fence` is called before each
+        submission.
 
-        Raises RunStop if the budget does not cover the batch, or the provider rejects it;
-        StoreError; KeyboardInterrupt. A request without a reply fails when its step makes the call.
+        Raises RunStop if the budget does not cover the batch or the provider rejects it. Also
+        raises StoreError and KeyboardInterrupt. A request without a reply fails when its step makes
+        the call.
         """
         by_position = {each.position: each for each in wanted}
         found = []
@@ -334,7 +336,7 @@ class BatchClient(ModelClient):
         self._settle(sent, tell, notify, fence)
 
     def _find_batch(self, number: int, by_position: dict[CallPosition, WantedReply]) -> _SentBatch:
-        """Return a batch of an earlier session, with its requests."""
+        """Return a batch from an earlier session, with its requests."""
         entry = self._file.entries[number]
         wanted = []
         for request in entry.requests:
@@ -352,7 +354,7 @@ class BatchClient(ModelClient):
         return _SentBatch(number, wanted, reserved)
 
     def _parts(self, wanted: Sequence[WantedReply]) -> Iterator[list[WantedReply]]:
-        """Yield the requests of successive batches, each within the provider's limits."""
+        """Yield the requests for successive batches, each within the provider's limits."""
         part: list[WantedReply] = []
         size = 0
         for each in wanted:
@@ -369,7 +371,7 @@ class BatchClient(ModelClient):
             yield part
 
     def _written_down(self, wanted: Sequence[WantedReply]) -> int:
-        """Record a batch before it is submitted; return its number."""
+        """Record a batch before it is submitted, and return its number."""
         number = len(self._file.entries)
         digest = sha256(f"{self._log.identity.id} {number}".encode()).hexdigest()
         requests = tuple(
@@ -382,7 +384,7 @@ class BatchClient(ModelClient):
         return self._file.add(entry)
 
     def _follow(self, entry: BatchEntry) -> None:
-        """Update pending and failed requests from the record of a batch."""
+        """Update the pending and failed requests from a batch record."""
         positions = {request.position for request in entry.requests}
         if not entry.is_over:
             self._awaited |= positions
@@ -397,8 +399,8 @@ class BatchClient(ModelClient):
         return self._file.entries[batch.number]
 
     def _submit(self, batch: _SentBatch, notify: Notify, *, is_new: bool = False) -> None:
-        """Submit a batch, unless the provider already has it; record its id at the provider.
-        `is_new`: it has never been submitted before.
+        """Submit a batch unless the provider already has it, then record its id at the provider.
+        `is_new` means that the batch was never submitted before.
         """
         entry = self._entry(batch)
         requests = [each.request for each in batch.wanted]
@@ -413,21 +415,23 @@ class BatchClient(ModelClient):
 
             try:
                 return self._batches.submit(entry.name, requests)
-            except ModelError as error:  # the provider may have accepted it anyway
+            except ModelError as error:  # the provider may have accepted the batch anyway
                 may_be_there = may_be_there or error.kind in _UNCERTAIN
                 raise
 
         try:
             batch_id = self._try_often(attempt, notify)
         except ProviderError:
-            if not may_be_there:  # it was rejected, so it need not be looked up
+            if not may_be_there:  # the provider rejected the batch, so it need not be looked up
                 self._close(batch, [_NOT_DONE] * len(batch.wanted))
             raise
 
         self._file.change(batch.number, id=batch_id)
 
     def _try_often(self, attempt: Callable[[], T], notify: Notify) -> T:
-        """Return the result of an attempt, with retries. Raises ProviderError if none succeeds."""
+        """Return the result of an attempt, with retries. Raises ProviderError if no attempt
+        succeeds.
+        """
         try:
             answer = self._retries.run(
                 attempt, self._stop.wait, notify, lambda _: self._has_batches
@@ -453,7 +457,7 @@ class BatchClient(ModelClient):
             ) from error
 
     def _look_for(self, entry: BatchEntry, notify: Notify) -> str | None:
-        """Return the id of a batch that may have been submitted; None if it was not."""
+        """Return the id of a batch that may have been submitted; None if it was not submitted."""
         found = self._batches.find(entry.name, entry.others)
         if found is None:  # a provider's list may lag behind
             notify("no_batch_found_yet", _SETTLE_S, 1, 2, "")
@@ -465,7 +469,7 @@ class BatchClient(ModelClient):
     def _settle(
         self, batches: Sequence[_SentBatch], tell: Tell, notify: Notify, fence: Fence
     ) -> None:
-        """Wait for batches and record their results."""
+        """Wait for batches to finish and record their results."""
         total = sum(len(batch.wanted) for batch in batches)
         left = list(batches)
         wait_s = _FIRST_WAIT_S
@@ -487,9 +491,7 @@ class BatchClient(ModelClient):
                 tell(total, total, 0.0)
 
     def _is_settled(self, batch: _SentBatch, notify: Notify) -> bool:
-        """Check the state of a batch; record its results if it is finished, and return whether it
-        is.
-        """
+        """Check a batch's state and return whether it is finished. If so, record its results."""
         entry = self._entry(batch)
         batch_id = entry.id or ""
 
@@ -505,7 +507,8 @@ class BatchClient(ModelClient):
         found = self._try_often(
             lambda: self._batches.results(batch_id, entry.name, requests), notify
         )
-        if found.foreign and not found.results:  # it was found by time and size, but is not ours
+        # the batch was found by time and size, but is not ours
+        if found.foreign and not found.results:
             self._file.change(batch.number, id=None, others=(*entry.others, batch_id))
             batch.done = 0
             return False
@@ -516,7 +519,7 @@ class BatchClient(ModelClient):
         return True
 
     def _give_up(self, batch: _SentBatch, problem: str) -> None:
-        """Close a batch that the provider did not process; raise ProviderError."""
+        """Close a batch that the provider did not process, and raise ProviderError."""
         for reservation in batch.reservations:
             self._budget.release(reservation)
 
@@ -527,7 +530,7 @@ class BatchClient(ModelClient):
         )
 
     def _tell_of_strays(self, batch_id: str, found: BatchResults) -> None:
-        """Tell the user about results that belong to no request."""
+        """Warn the user about results that belong to no request."""
         for number, what in (
             (found.foreign, "of requests that the batch does not have"),
             (found.unreadable, "that can't be read"),
@@ -536,7 +539,7 @@ class BatchClient(ModelClient):
                 _LOG.warning("%s: batch %s has %s results %s", self.name, batch_id, number, what)
 
     def _record_results(self, batch: _SentBatch, found: BatchResults) -> None:
-        """Record the outcome of each request durably, then close the batch."""
+        """Record the result of each request durably, then close the batch."""
         began = self._entry(batch).name.begun_at
         took_s = max((datetime.now(UTC) - began).total_seconds(), 0.0)
         missing = ModelError(
@@ -554,9 +557,9 @@ class BatchClient(ModelClient):
     def _record_result(
         self, wanted: WantedReply, reservation: Reservation, result: Result, took_s: float
     ) -> str | None:
-        """Record the outcome of one request; return the kind of its failure, None for a reply."""
+        """Record the result of one request. Return the kind of failure, or None for a reply."""
         position = wanted.position
-        if position in self._answered:  # recorded before the process was killed
+        if position in self._answered:  # it was recorded before the process was killed
             self._budget.release(reservation)
             return None
 
@@ -591,7 +594,7 @@ class BatchClient(ModelClient):
         return result.kind if isinstance(result, ModelError) else REFUSED
 
     def _close(self, batch: _SentBatch, failures: Sequence[str | None]) -> None:
-        """Record that all results of a batch are recorded, and which requests failed."""
+        """Record that all results of a batch have been recorded, and which requests failed."""
         requests = self._entry(batch).requests
         closed = tuple(
             replace(request, failed=kind) for request, kind in zip(requests, failures, strict=True)

@@ -1,4 +1,6 @@
-"""Budget of a run: money and tokens, reserved before a call and settled afterwards."""
+"""Budget of a run in money and tokens. An amount is reserved before each call and settled
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,17 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
-_BATCH = "the batch"  #: name of the reserved item in an error
-#: seconds after which a call that waits for calls of other processes tries again
+_BATCH = "the batch"  #: name in error messages for an item that is a batch
+#: seconds after which a call that waits for other processes' calls tries again
 _LOOK_AGAIN_S = 0.1
-_ROUNDING = 1 + 1e-9  #: factor that raises a bound, so that sums of rounded figures stay below it
+_ROUNDING = 1 + 1e-9  #: factor that raises a bound so that sums of rounded figures stay below it
 
 
 def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
-    """Return upper bounds on the tokens that a request uses, for its prompt and for its reply.
+    """Return upper bounds on the tokens of a request's prompt and on the tokens of its reply.
 
-    A token is at least one byte of UTF-8 in every tokenizer with a byte alphabet or byte fallback.
-    Providers add more: a frame around each message, and their own form of the tools.
+    In every tokenizer with a byte alphabet or byte fallback, a token covers at least one byte of
+    UTF-8. Providers add a frame around each message, and convert tools to their own form.
     """
     size = 0
     for message in request.messages:
@@ -47,7 +49,7 @@ def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
         definitions.append(request.response_schema)
 
     for definition in definitions:
-        # twice, since canonical JSON has no indentation but a provider's form may have
+        # doubled because canonical JSON has no indentation, while a provider's form may be indented
         size += 2 * _bytes(dumps_canonical(definition)) + _TOKENS_FOR_TOOLS
 
     # Some providers count reasoning against the reply's limit, others separately.
@@ -56,10 +58,10 @@ def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
 
 
 def _bytes(*texts: str) -> int:
-    """Return the length of texts in UTF-8 bytes."""
+    """Return the total length of strings in UTF-8 bytes."""
     size = 0
     for text in texts:
-        if text.isascii():  # no need to encode it, which takes time with long prompts
+        if text.isascii():  # encoding is not needed here, and takes time for long prompts
             size += len(text)
         else:
             size += len(text.encode("utf-8", "surrogatepass"))
@@ -68,7 +70,7 @@ def _bytes(*texts: str) -> int:
 
 
 def _money(dollars: float) -> str:
-    """Return US dollars in cents, or with more digits if there are fractions of a cent."""
+    """Return US dollars in cents, with more digits if there are fractions of a cent."""
     if dollars == round(dollars, 2):
         return f"{dollars:.2f}"
     return f"{dollars:.6g}"
@@ -76,7 +78,7 @@ def _money(dollars: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BudgetAmount:
-    """US dollars and tokens."""
+    """Amount in US dollars and tokens."""
 
     usd: float
     tokens: int
@@ -93,17 +95,19 @@ NOTHING = BudgetAmount(0.0, 0)
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """Part of the budget that is reserved for one call until it ends; it can only be ended once.
+    """Part of the budget that is reserved for one call until the call ends. It can be ended only
+    once.
 
     `bound` and `most` are 0 in a run without limits.
     """
 
     request: ModelRequest
     price: Price | None = None  #: price at which the call is billed; None if unknown
-    bound: tuple[int, int] = (0, 0)  #: maximum tokens of its prompt and of its reply
-    most: BudgetAmount = NOTHING  #: maximum amount that it may use
+    bound: tuple[int, int] = (0, 0)  #: maximum tokens in the prompt and in the reply
+    most: BudgetAmount = NOTHING  #: maximum amount that the call may use
     is_open: bool = True
-    is_drawn: bool = False  #: True if it was drawn from an allowance shared by several processes
+    #: True if the amount was drawn from an allowance shared by several processes
+    is_drawn: bool = False
 
 
 Drawing = Literal["drawn", "later", "never"]
@@ -113,21 +117,21 @@ process, may give back some of what they drew; `never`: the limits leave less th
 
 
 class Allowance(Protocol):
-    """Budget shared by several processes. Each call draws the maximum that it may use before it is
-    made, and settles what it has used.
+    """Budget shared by several processes. Before each call, the maximum amount that it may use is
+    drawn; afterwards the amount actually used is settled.
     """
 
     def draw(self, most: BudgetAmount) -> Drawing:
         """Draw the maximum amount that a call may use."""
 
     def settle(self, drawn: BudgetAmount, used: BudgetAmount) -> None:
-        """End a call that drew an amount, with what it actually used (possibly more). It raises
-        nothing, since its caller has a paid reply to record.
+        """End a call that drew an amount, and settle the amount actually used, which may be larger.
+        Raises no errors, since the caller has a paid reply to record.
         """
 
     def find_needed(self, most: BudgetAmount) -> Mapping[str, float]:
-        """Return the limits that leave less than `most`, by option name, each with the smallest
-        value that would leave `most`.
+        """Return the limits that leave less than `most`, keyed by option name. Each comes with the
+        smallest value of that limit that would leave `most`.
         """
 
 
@@ -139,19 +143,20 @@ class _BudgetUse:
     possibly: BudgetAmount
     reserved: BudgetAmount = NOTHING
     out: int = 0  #: number of calls with a reservation
-    stretch: float = 1.0  #: factor on bounds
+    stretch: float = 1.0  #: factor by which bounds are raised
     allowance: Allowance | None = None
 
 
 class Budget:
-    """Limits of a run in US dollars and tokens, over all its sessions; None sets no limit.
+    """Limits of a run in US dollars and tokens, over all its sessions. None means no limit.
 
-    A call is made only if the limit covers the sum of what was spent, what other calls under way
-    could still cost, and the maximum cost of this call. Spending therefore stays below the limit
-    unless a reply uses more tokens than its bound. A server may let a model reason beyond its
-    limit; later bounds are then raised by the same factor.
+    A call is made only if its maximum cost fits within the limit, together with what was already
+    spent and what other calls under way could still cost. Spending therefore stays below the limit
+    unless a reply uses more tokens than its bound, since some servers let a model reason beyond its
+    limit. In that case later bounds are raised by the same factor.
 
-    `spent`: use by earlier sessions. Raises ConfigError for a cost limit without a price.
+    `spent` is the amount used by earlier sessions. Raises ConfigError if there is a cost limit but
+    no price.
     """
 
     def __init__(
@@ -167,7 +172,7 @@ class Budget:
         self._price = price
         self._stop = stop
         self._has_limits = max_cost is not None or max_tokens is not None
-        self._queue = FairQueue(stop.check)  # its lock guards all fields below
+        self._queue = FairQueue(stop.check)  # the queue's lock guards all fields below
         tokens = spent.input_tokens + spent.output_tokens
         self._use = _BudgetUse(
             BudgetAmount(spent.cost_usd, tokens), BudgetAmount(spent.possibly_usd, 0)
@@ -175,17 +180,17 @@ class Budget:
 
     @property
     def _is_bounded(self) -> bool:
-        """Return whether calls reserve their maximum possible use."""
+        """Whether calls reserve the maximum amount that they may use."""
         return self._has_limits or self._use.allowance is not None
 
     def share(self, allowance: Allowance) -> None:
-        """Draw all further use from an allowance, before the first call is made."""
+        """Draw all amounts from an allowance. To be called before the first call is made."""
         with self._queue.lock:
             self._use.allowance = allowance
 
     def beside(self, price: Price | None, spent_usd: float = 0.0) -> Budget:
-        """Return this budget for another model of the run, which has its own price: limits, use and
-        reservations are shared. `spent_usd`: additional use by earlier sessions.
+        """Return the same budget for another model of the run, which has its own price. Limits, use
+        and reservations are shared. `spent_usd` is the additional amount spent by earlier sessions.
         """
         _check_price(self._limits[0], price)
         other = copy.copy(self)
@@ -200,9 +205,9 @@ class Budget:
     ) -> Reservation:
         """Reserve the maximum amount that a call may use.
 
-        If that does not fit alongside the calls under way (including those of other processes),
-        calls `on_wait` once and waits. Raises KeyboardInterrupt or RunStop if the run was stopped,
-        BudgetError if the call would not fit even without other calls.
+        If the amount does not fit alongside the calls under way, including calls of other
+        processes, call `on_wait` once and wait. Raises KeyboardInterrupt or RunStop if the run was
+        stopped, and BudgetError if the amount would not fit even without other calls.
         """
         reservation = Reservation(request, self._price)
         if self._is_bounded:
@@ -216,9 +221,9 @@ class Budget:
     def reserve_batch(
         self, requests: Sequence[ModelRequest], price: Price | None, *, is_sent: bool = False
     ) -> list[Reservation]:
-        """Reserve the maximum that all calls of a batch may use together, at the batch price;
-        either all of them or none is reserved. A batch that was already submitted is reserved
-        whatever is left. Raises as `reserve` does.
+        """Reserve the maximum amounts for all calls of a batch, at the batch price. Either all
+        amounts are reserved or nothing is. If the batch was already submitted, the amounts are
+        reserved even if the budget does not cover them. Raises as `reserve` does.
         """
         reservations = [Reservation(request, price) for request in requests]
         if not self._is_bounded:
@@ -238,8 +243,8 @@ class Budget:
         return reservations
 
     def settle(self, reservation: Reservation, usage: Usage) -> float | None:
-        """End the reservation of an answered call; return its cost in US dollars, None without a
-        price.
+        """End the reservation of an answered call. Return the call's cost in US dollars; None
+        without a price.
         """
         cost = None
         if reservation.price is not None:
@@ -265,7 +270,7 @@ class Budget:
     def hold(self, reservation: Reservation) -> float:
         """End the reservation of a call without a reply that may be billed.
 
-        Returns what it could cost in US dollars; 0 without a price.
+        Returns what the call could cost in US dollars; 0 without a price.
         """
         if reservation.is_open and not self._is_bounded:
             reservation.bound = max_request_tokens(reservation.request)
@@ -281,20 +286,21 @@ class Budget:
         return reservation.most.usd
 
     def release(self, reservation: Reservation) -> float:
-        """End the reservation of a call that was not made or is not billed; return 0 US dollars."""
+        """End the reservation of a call that was not made or is not billed. Returns 0 dollars."""
         with self._end_reservation(reservation):
             self._settle_drawn(reservation, NOTHING)
             return 0.0
 
     def _settle_drawn(self, reservation: Reservation, used: BudgetAmount) -> None:
-        """Settle what a call has used with the allowance from which it drew."""
+        """Settle the amount that a call used with the allowance from which it was drawn."""
         if reservation.is_drawn and self._use.allowance is not None:
             reservation.is_drawn = False
             self._use.allowance.settle(reservation.most, used)
 
     def _take(self, reservations: Sequence[Reservation], what: str) -> float:
-        """Reserve and return 0; return infinity if other calls must end first. `what`: the call or
-        batch, for the error.
+        """Try to reserve amounts. Return 0 on success, the seconds until the next try if calls of
+        other processes must end first, or infinity if other calls of this process must end first.
+        `what` names the call or batch in errors.
         """
         mosts = [self._most(reservation) for reservation in reservations]
         asked = BudgetAmount(
@@ -331,7 +337,7 @@ class Budget:
         return math.inf
 
     def _hold_back(self, reservation: Reservation, most: BudgetAmount) -> None:
-        """Reserve the maximum that one call may use."""
+        """Reserve the maximum amount that one call may use."""
         reservation.most = most
         self._use.reserved += most
         self._use.out += 1
@@ -346,7 +352,7 @@ class Budget:
         return BudgetAmount(dollars, reads + writes)
 
     def _problem(self, asked: BudgetAmount, what: str) -> str | None:
-        """Return which limit another call, or batch of calls, would exceed; None if it fits."""
+        """Return which limit another call or batch would exceed; None if it exceeds no limit."""
         max_cost, max_tokens = self._limits
         possibly = self._use.possibly
         used = self._use.spent + possibly
@@ -384,7 +390,7 @@ class Budget:
 
     @contextlib.contextmanager
     def _end_reservation(self, reservation: Reservation) -> Iterator[bool]:
-        """Return a reservation to the budget; yield whether it was still open."""
+        """Return a reservation to the budget, and yield whether it was still open."""
         with self._queue.lock:
             was_open = reservation.is_open
             reservation.is_open = False
@@ -392,7 +398,7 @@ class Budget:
                 self._use.out -= 1
                 self._use.reserved -= reservation.most
                 if self._use.out == 0:
-                    # exactly 0, since differences of rounded figures would leave a remainder
+                    # exactly 0, since differences of rounded figures could leave a remainder
                     self._use.reserved = NOTHING
 
             yield was_open
@@ -401,7 +407,7 @@ class Budget:
 
 
 def _check_price(max_cost: float | None, price: Price | None) -> None:
-    """Raise ConfigError for a cost limit without a price."""
+    """Raise ConfigError if there is a cost limit but no price."""
     if max_cost is not None and price is None:
         raise ConfigError(
             "--max-cost: no price is known for this model; give it in US dollars per million"

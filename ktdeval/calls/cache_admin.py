@@ -1,4 +1,4 @@
-"""Maintenance of a reply cache: list its contents, check it, and remove replies."""
+"""Maintenance of a reply cache: list its contents, check them, and remove replies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
 from ktdeval.values.files import Closing
 from ktdeval.values.findings import Finding
 
-# Rows in memory and per transaction: a run that uses the cache waits for one such transaction.
+# Rows per transaction and in memory. A run that uses the cache has to wait for one transaction.
 _AT_ONCE = 500
 _PAGES_AT_ONCE = 1_000
-_MAX_PROBLEMS = 20  # maximum number of problems of the file itself that are reported
+_MAX_PROBLEMS = 20  # maximum number of reported problems with the file itself
 _TEXTS = ("key", "provider", "model", "created_at", "checksum", "body")
 _BYTES = " + ".join(f"length({column})" for column in _TEXTS) + " + 16"
 """SQL: bytes of a row in the file, without its entry in the index.
@@ -34,18 +34,18 @@ _NEWEST_FIRST = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), rowid,
     CAST(created_at AS TEXT), {_BYTES} FROM replies ORDER BY created_at DESC, rowid DESC"""  # noqa: S608
 
 
-#: advice for a file that is itself damaged
+#: advice if the file itself is damaged
 _REPLACE = "delete the file; requests that are repeated are then paid again"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """Content of a cache for one model."""
+    """Contents of a cache for one model."""
 
-    provider: str  #: provider that serves it
+    provider: str  #: provider that serves the model
     model: str  #: name of the model at the provider
     replies: int  #: number of replies
-    bytes: int  #: size of the replies in the file, without its index and its free pages
+    bytes: int  #: size of the replies in the file, without the index and free pages
     input_tokens: int  #: tokens in the prompts
     output_tokens: int  #: tokens in the replies
     first_day: str  #: day of the oldest reply, such as `2026-01-31`, in UTC
@@ -54,19 +54,21 @@ class ModelUse:
 
 @dataclass(frozen=True)
 class CachePruneRule:
-    """Rule that selects replies to remove. With neither age nor size: all replies of `model`."""
+    """Rule that selects the replies to remove. Without an age or a size, it selects all replies of
+    `model`.
+    """
 
-    model: str = "*"  #: glob on `provider/model`; replies of other models are kept
-    #: removes replies older than this many 24-hour days
+    model: str = "*"  #: glob that matches `provider/model`; replies of other models are kept
+    #: replies older than this many 24-hour days are removed
     older_than_days: float | None = None
-    #: then removes the oldest of the rest until the others take at most this many bytes, counted as
-    #: in `ModelUse.bytes`
+    #: after that, the oldest replies are removed until the rest takes up at most this many bytes,
+    #: counted as in `ModelUse.bytes`
     max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PrunedReplies:
-    """Number of replies that were, or would be, removed, and their size in bytes."""
+    """Number and size in bytes of the replies that were, or would be, removed."""
 
     replies: int
     bytes: int
@@ -74,10 +76,11 @@ class PrunedReplies:
 
 @dataclass(frozen=True, slots=True)
 class CheckedReplies:
-    """Number of replies that were checked, and findings."""
+    """Number of replies that were checked, and the findings."""
 
     replies: int
-    findings: tuple[Finding, ...]  #: `part`: key of a damaged reply; empty for the file itself
+    #: `part` is the key of a damaged reply; empty for the file itself
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +91,32 @@ class _StoredReply:
 
 
 def _damage(message: str, key: str = "") -> Finding:
-    """Return the finding for a damaged reply, or, without a key, for a damaged file."""
+    """Return the finding for a damaged reply; without a key, for a damaged file."""
     if not key:
         return Finding(rule="damaged", message=message, fix=_REPLACE)
     return Finding(part=key, rule="damaged", message=message)
 
 
 class CacheAdmin(Closing):
-    """Reply cache opened for maintenance, while runs may be using it.
+    """Reply cache opened for maintenance. Runs may be using it at the same time.
 
     All methods raise StoreError for file errors.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open an existing cache. Raises StoreError if it is unreadable, damaged, empty or another
-        kind of file.
+        """Open an existing cache. Raises StoreError if the file is unreadable, damaged, empty or of
+        another kind.
         """
         self._file = Connection(path, read_only=True)
 
     def models(self) -> list[ModelUse]:
-        """Return the contents by provider and model."""
+        """Return the cache's contents by provider and model."""
         with self._file.wrap_errors():
             return [ModelUse(*row) for row in self._file.rows(_MODELS)]
 
     def verify(self) -> CheckedReplies:
-        """Check the file and every reply in it; damage is a finding, not an error.
+        """Check the file and every reply in it. Damage is reported as a finding, not raised as an
+        error.
 
         Raises StoreError if the file can't be read for another reason.
         """
@@ -139,8 +143,8 @@ class CacheAdmin(Closing):
         return CheckedReplies(count, tuple(findings))
 
     def prune(self, rule: CachePruneRule, now: datetime, dry_run: bool = False) -> PrunedReplies:
-        """Remove the replies that a rule selects and shrink the file; with `dry_run` only count
-        them.
+        """Remove the replies that a rule selects and shrink the file; with `dry_run`, only count
+        the replies.
 
         `now` must be timezone-aware.
         """
@@ -155,9 +159,10 @@ class CacheAdmin(Closing):
         self._file.close()
 
     def _rows(self) -> Iterator[ReplyRow]:
-        """Yield all rows, read in pages.
+        """Yield all rows, read page by page.
 
-        During one long query, SQLite could not truncate the write-ahead log of a running writer.
+        During one long query, SQLite could not truncate the write-ahead log of a run that is
+        writing.
         """
         last = 0
         while page := self._file.rows(_PAGE, last):
@@ -166,7 +171,7 @@ class CacheAdmin(Closing):
                 yield ReplyRow(*columns)
 
     def _choose_replies(self, rule: CachePruneRule, now: datetime) -> Iterator[_StoredReply]:
-        """Yield the replies that a rule removes, the newest first."""
+        """Yield the replies that a rule removes, newest first."""
         oldest_kept = ""
         if rule.older_than_days is not None:
             limit = (now - timedelta(days=rule.older_than_days)).astimezone(UTC)
@@ -185,12 +190,12 @@ class CacheAdmin(Closing):
                 yield reply
 
     def _remove(self, chosen: list[_StoredReply]) -> None:
-        """Delete rows and give their space back, in small steps."""
+        """Delete rows and free their space, in small steps."""
         self._file.rows("PRAGMA query_only=OFF")
         for first in range(0, len(chosen), _AT_ONCE):
             part = chosen[first : first + _AT_ONCE]
-            # A run may have replaced a reply since it was selected: the new reply has a different
-            # date.
+            # A run may have replaced a reply since it was selected; the new reply then has a
+            # different date.
             pairs = [(reply.row, reply.created_at) for reply in part]
             with self._file.transaction():
                 self._file.sql.executemany(

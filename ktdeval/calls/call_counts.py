@@ -1,9 +1,9 @@
 """Counts and statistics of model calls. An episode's counts must agree with the call log and with
 the transcript.
 
-A step that was interrupted runs again, and takes its replies from the log. Each call therefore
-records its step and how often the episode had been opened. The transcript shows the last opening of
-each step. So for each episode
+A step that was interrupted runs again and takes its replies from the log. Each call record
+therefore contains the step and how often the episode had been opened. The transcript shows the last
+opening of each step. For each episode, this gives
 
     answered + cached - unused = replies in the transcript
 """
@@ -27,7 +27,7 @@ from ktdeval.values.typed_json import Value, to_plain
 _Count = Annotated[int, Meta(ge=0)]
 _Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
-_Request = tuple[int | None, str]  #: step, and first digits of the request's key
+_Request = tuple[int | None, str]  #: step, and the first digits of the request key
 
 
 class EpisodeCalls(Value, frozen=True):
@@ -57,21 +57,21 @@ class EpisodeCalls(Value, frozen=True):
 
 @dataclass(frozen=True)
 class CallCounter:
-    """Functions that count an episode's calls while it runs.
+    """Functions that count an episode's calls while the episode runs.
 
     The defaults count nothing, since a local model makes no calls.
     """
 
     #: called with the number of each step before it runs
     begin_step: Callable[[int], None] = lambda _step: None
-    #: called before a step is journalled; returns when the step's calls are on disk
+    #: called before a step is journalled; returns once the step's calls are on disk
     settle: Callable[[], None] = lambda: None
-    #: returns the counts so far; None if nothing is counted
+    #: returns the counts so far; None if calls are not counted
     calls: Callable[[], EpisodeCalls | None] = lambda: None
 
 
 def tally_calls(records: Iterable[CallRecord]) -> dict[str, EpisodeCalls]:
-    """Return the counts of each episode (or `canary`, `check`) that made calls, by its id."""
+    """Return the counts of each episode (or `canary`, `check`) that made calls, keyed by its id."""
     rows: dict[str, list[CallRecord]] = {}
     for record in records:
         rows.setdefault(record.episode, []).append(record)
@@ -79,7 +79,7 @@ def tally_calls(records: Iterable[CallRecord]) -> dict[str, EpisodeCalls]:
 
 
 def tally_episode(records: Sequence[CallRecord]) -> EpisodeCalls:
-    """Return the counts of one episode from all of its rows, in order."""
+    """Return the counts of one episode, given all of its rows in order."""
     attempts = [record for record in records if record.outcome != CACHED]
     answers = [record for record in attempts if record.outcome in ANSWERS]
     failed = Counter(record.outcome for record in attempts if record.outcome not in ANSWERS)
@@ -100,7 +100,9 @@ def tally_episode(records: Sequence[CallRecord]) -> EpisodeCalls:
 
 
 def _count_cached(records: Iterable[CallRecord]) -> tuple[int, int]:
-    """Return the numbers of cached replies to new requests, and to requests of a repeated step."""
+    """Return the number of cached replies to new requests, and the number of cached replies to
+    requests of a repeated step.
+    """
     cached = 0
     repeated = 0
     first_openings: dict[_Request, int] = {}
@@ -120,7 +122,7 @@ def _count_cached(records: Iterable[CallRecord]) -> tuple[int, int]:
 
 
 def _replies_of_last_openings(records: Sequence[CallRecord]) -> int:
-    """Return the total number of replies that steps received at their last openings."""
+    """Return the total number of replies that steps received the last time they were opened."""
     last: dict[int | None, int] = {}
     for record in records:
         last[record.step] = max(record.opening, last.get(record.step, 0))
@@ -130,7 +132,7 @@ def _replies_of_last_openings(records: Sequence[CallRecord]) -> int:
 
 
 def _records_digest(records: Iterable[CallRecord]) -> str:
-    """Return the SHA-256 of records, each as a line of canonical JSON.
+    """Return the SHA-256 of records, with each record as a line of canonical JSON.
 
     A reply stored in a record is represented by its own SHA-256.
     """
@@ -152,7 +154,7 @@ def transcript_difference(
 ) -> str | None:
     """Return how an episode's counts differ from its transcript; None if they agree.
 
-    `replies` and `errors` (by kind) are the numbers in the transcript.
+    `replies` is the number of replies in the transcript, and `errors` the number of errors by kind.
     """
     if calls.replies != replies:
         counted = f"{calls.answered} answered, {calls.cached} cached and {calls.unused} unused"
@@ -171,11 +173,11 @@ def transcript_difference(
 
 
 def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue]:
-    """Return `provenance.calls` of a card: statistics on the calls of some episodes, over all
+    """Return `provenance.calls` of a card: statistics on the calls of the given episodes, over all
     sessions.
 
-    `checks` are the calls outside episodes, which serve the whole run. If a resumed run repeats a
-    request, it is counted as one request, answered again from the log.
+    `checks` contains the calls outside episodes, which serve the whole run. If a resumed run
+    repeats a request, it counts once, and is answered again from the log.
     """
     own: list[CallRecord] = []
     checks: list[CallRecord] = []
@@ -217,8 +219,7 @@ _CHECK_FIGURES = ("requests", "attempts", "paid_usd", "possibly_paid_usd")
 def _sums(records: Sequence[CallRecord]) -> dict[str, JsonValue]:
     """Return the number of calls, their tokens and their cost in US dollars.
 
-    `paid_usd` is None if the cost of any reply is unknown, since the sum of the others would be too
-    low.
+    `paid_usd` is None if the cost of any reply is unknown, since a partial sum would be too low.
     """
     requests = {(record.episode, record.key) for record in records}
     attempts = [record for record in records if record.outcome != CACHED]
@@ -240,7 +241,7 @@ def _sums(records: Sequence[CallRecord]) -> dict[str, JsonValue]:
 
 
 def _latencies(ordered_s: Sequence[float]) -> dict[str, float | None]:
-    """Return percentiles by nearest rank, so that each is the latency of an actual call."""
+    """Return nearest-rank percentiles, so that each one is the latency of an actual call."""
     percents = {"median": 50, "p90": 90, "p99": 99, "longest": 100}
     if not ordered_s:
         return dict.fromkeys(percents)

@@ -1,6 +1,6 @@
-"""Log of a run's calls: every attempt and reply is on disk before it is used.
+"""Log of a run's calls. Every attempt and reply is on disk before it is used.
 
-A single thread writes for all others, so that many calls share one disk access.
+A single thread writes for all other threads, so that many calls share one disk access.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply
 from ktdeval.values.files import Closing
 
-#: position of a call in the log: its episode (or `canary`, `check`) and the first digits of its
-#: key
+#: position of a call in the log: the episode (or `canary`, `check`) and the first digits of the
+#: request key
 CallPosition = tuple[str, str]
 
-_ROOM_MB = 16  #: minimum free space for a call: without it, a reply would be paid for and lost
-_LATEST_S = 0.5  #: maximum time until a call that nobody waits for is written
+#: minimum free space (MB) before a call; without it, a reply would be paid for and lost
+_ROOM_MB = 16
+_LATEST_S = 0.5  #: maximum seconds until a call is written if no thread waits for it
 
 
 def read_calls(folder: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a run in order, without opening its log for writing.
+    """Yield the calls of a run in order, without opening the log for writing.
 
     Raises StoreError if the log is unreadable.
     """
@@ -55,19 +56,20 @@ def read_calls(folder: Path) -> Iterator[CallRecord]:
 class ResumedCounts:
     """State left by earlier sessions of a run."""
 
-    #: money and tokens used; replies recorded without a price count at today's price
+    #: money and tokens used; replies recorded without a price are charged at today's price
     spent: Spent
-    was_answered: bool  #: True if the model ever answered
-    #: replies that the cache does not store, such as truncated ones; a step that runs again uses
-    #: them, since they were paid for
+    was_answered: bool  #: True if the model has ever answered
+    #: replies that the cache does not store, such as truncated replies; a step that runs again uses
+    #: them because they were paid for
     kept: dict[CallPosition, Reply]
-    #: cost in US dollars of the model's replies that were recorded without a price; part of `spent`
+    #: cost in US dollars of the model's replies that were recorded without a price; included in
+    #: `spent`
     unpriced_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _WaitingCall:
-    """A call that is not on disk yet: its episode, its row, and its reply for the cache."""
+    """A call that is not on disk yet: the episode, the row, and the reply for the cache."""
 
     episode: str
     row: tuple[Any, ...]
@@ -75,25 +77,27 @@ class _WaitingCall:
 
 
 class CallLog(Closing):
-    """Log of one run's calls and replies; only the process that owns the run folder opens it.
+    """Log of one run's calls and replies. Only the process that owns the run folder opens it.
 
-    A single thread writes for all threads of a run. Calls that arrive while it writes, or until
-    somebody waits for one, are written in the next transaction. A call and its reply are written
-    together, so a killed process leaves both or neither. If the run folder is at a URL, they are
-    then uploaded there before anyone sees the reply. Finally, replies are copied to the cache that
-    runs share; if that copy is interrupted, it is made when the resumed run makes the call again.
+    A single thread writes for all threads of a run. Calls that arrive while it writes, or before
+    any thread waits for a call, are written in the next transaction. A call and its reply are
+    written together, so that a killed process leaves either both or neither.
+
+    If the run folder is at a URL, the calls and replies are then uploaded before any reply is used.
+    Finally, replies are copied to the cache that runs share; a copy that was interrupted is made
+    when the resumed run makes the call again.
     """
 
     def __init__(self, folder: Path, cache: CallDatabase | None = None) -> None:
-        """Open or create a run's log.
+        """Open a run's log, or create it if it does not exist.
 
-        Replies are also stored in and taken from `cache`, which the caller closes.
+        Replies are also stored in `cache` and taken from it. The caller closes the cache.
         """
         self.path = folder / LOG_FILE
         self._own = CallDatabase(self.path, RECORD)
         self._cache = cache
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        #: id of this log, and when it was begun
+        #: id of this log, and when it was created
         self.identity = self._own.identity(LogIdentity(secrets.token_hex(16), now))
         self._parts = call_parts_at(folder)  # None if the run folder is on this machine
         if self._parts is not None:
@@ -102,19 +106,20 @@ class CallLog(Closing):
         self._keys = self._own.keys()
         self._lock = threading.Lock()  # guards the fields below
         self._openings: Counter[str] = Counter()  #: number of openings by episode
-        self._paid: dict[str, float | None] = {}  #: as returned by `paid`
+        #: cost of the answered calls by episode, as in `list_costs`
+        self._paid: dict[str, float | None] = {}
         #: calls that are not on disk yet, in order; they stay here if a write fails
         self._waiting: list[_WaitingCall] = []
-        self._queued: Future[None] | None = None  #: next write, which has not begun
-        self._is_awaited = threading.Event()  #: somebody waits for the queued write
+        self._queued: Future[None] | None = None  #: the next write, which has not begun yet
+        self._is_awaited = threading.Event()  #: set if a thread waits for the queued write
         self._is_closed = False
-        # An interrupt only reaches the main thread, so it can't end a write halfway.
+        # An interrupt reaches only the main thread, so it can't end a write halfway.
         self._writer = ThreadPoolExecutor(1, "ktdeval-call-log")
 
     def resume(self, price: Price | None, model: str | None = None) -> ResumedCounts:
-        """Read the state that earlier sessions left, as the client for a model needs it: `price` is
-        the price of `model`, PROVIDER/NAME (None: the run's only model). Raises StoreError if the
-        log is unreadable.
+        """Read the state that earlier sessions left, in the form that a model's client needs.
+        `price` is the price of `model`, PROVIDER/NAME (None: the run's only model). Raises
+        StoreError if the log is unreadable.
         """
         spent = Spent()
         unpriced = 0.0
@@ -143,30 +148,32 @@ class CallLog(Closing):
         return ResumedCounts(total, was_answered, kept, unpriced)
 
     def new_opening(self, episode: str) -> int:
-        """Count and return an opening of an episode; earlier openings only count if they made a
-        call.
+        """Count an opening of an episode and return its number. Earlier openings count only if they
+        made a call.
         """
         with self._lock:
             self._openings[episode] += 1
             return self._openings[episode]
 
     def list_costs(self) -> dict[str, float | None]:
-        """Return the cost in US dollars of the answered calls by episode (and for `canary`,
-        `check`); None if a price is unknown. Labels without an answered call are omitted.
+        """Return the cost in US dollars of the answered calls, by episode (and for `canary`,
+        `check`). The cost is None if a price is unknown. Labels without an answered call are
+        omitted.
         """
         with self._lock:
             return dict(self._paid)
 
     def episode_calls(self, episode: str) -> EpisodeCalls:
-        """Write an episode's calls to disk and return their counts. Raises StoreError if a file
-        can't be accessed.
+        """Write an episode's calls to disk and return the counts. Raises StoreError if a file can't
+        be accessed.
         """
         self.flush()
         return tally_episode(self._own.records(episode))
 
     def take_over(self, episode: str, other: Path) -> list[CallRecord]:
-        """Replace the calls of an episode, which is not currently running, with the calls that the
-        log in another folder has for it, including replies; return them. Raises StoreError.
+        """Replace the calls of an episode, including replies, with the calls recorded for it by the
+        log in another folder, and return the new calls. The episode must not be running. Raises
+        StoreError.
         """
         self.flush()
         rows = read_episode(other / LOG_FILE, episode)
@@ -181,8 +188,8 @@ class CallLog(Closing):
         return rows.calls
 
     def reply(self, key: str) -> Reply | None:
-        """Return the undamaged reply under a key, from the cache or this run's log; None if neither
-        has it. Raises StoreError if a file can't be accessed.
+        """Return the undamaged reply stored under a key, from the cache or from this run's log;
+        None if neither contains it. Raises StoreError if a file can't be accessed.
         """
         entry = None
         if self._cache is not None:
@@ -191,15 +198,15 @@ class CallLog(Closing):
         if entry is None and key in self._keys:
             entry = self._own.entry(key)
             if entry is not None and self._cache is not None:
-                self._cache.put([entry])  # its copy was interrupted
+                self._cache.put([entry])  # the earlier copy was interrupted
 
         if entry is None:
             return None
         return entry.reply
 
     def check_room(self) -> None:
-        """Raise StoreError if the disk has too little room for the replies of calls under way, or
-        the run's store does not accept earlier data.
+        """Raise StoreError if the disk has too little room for the replies to calls under way, or
+        if the run's store did not accept earlier data.
 
         To be called before each model call.
         """
@@ -218,14 +225,14 @@ class CallLog(Closing):
     def record(
         self, call: CallRecord, entry: CacheEntry | None = None, durable: bool = True
     ) -> None:
-        """Add one call, and its reply for the cache (`entry`).
+        """Add one call to the log, together with its reply for the cache (`entry`).
 
-        With `durable`, this returns once both are on disk. Otherwise they are written soon,
-        together with others; if that fails, with the next calls, at the latest by `close`. Raises
-        StoreError if the disk failed or the log is closed, ValueError for a number that is NaN or
-        infinite.
+        With `durable`, return only once both are on disk. Otherwise they are written soon, together
+        with other calls; if that write fails, they are written with the next calls or, at the
+        latest, by `close`. Raises StoreError if the disk failed or the log is closed, and
+        ValueError if a number is NaN or infinite.
         """
-        # Encode it in this thread: an error then reaches only its caller, not the whole group.
+        # Encoded in this thread, so that an error reaches only its caller and not the whole group.
         waiting = _WaitingCall(call.episode, call.to_row(), entry)
         with self._lock:
             if self._is_closed:
@@ -239,8 +246,8 @@ class CallLog(Closing):
             written.result()
 
     def settle(self, episode: str) -> None:
-        """Return once all calls of an episode recorded so far are on disk, without waiting for
-        those of other episodes. Raises StoreError if the disk failed.
+        """Return once all calls of an episode recorded so far are on disk, without waiting for the
+        calls of other episodes. Raises StoreError if the disk failed.
         """
         with self._lock:
             is_settled = all(call.episode != episode for call in self._waiting)
@@ -260,9 +267,9 @@ class CallLog(Closing):
         written.result()
 
     def close(self) -> None:
-        """Write all calls, end the thread and close the file; raises as `flush` does.
+        """Write all calls, end the thread and close the file. Raises as `flush` does.
 
-        It is safe to call more than once.
+        It is safe to call `close` more than once.
         """
         with self._lock:
             was_closed = self._is_closed
@@ -278,14 +285,14 @@ class CallLog(Closing):
             self._own.close()
 
     def _next_write(self, is_awaited: bool) -> Future[None]:
-        """Return the next write, shared by all calls that arrive before it begins. It begins
-        immediately if a caller waits for it. The caller holds the lock. Raises StoreError if the
-        log is closed.
+        """Return the next write, which is shared by all calls that arrive before it begins. It
+        begins immediately if a caller waits for it. The caller must hold the lock. Raises
+        StoreError if the log is closed.
         """
         if self._queued is None:
             try:
                 self._queued = self._writer.submit(self._write_waiting)
-            except RuntimeError as error:  # the log is closed, or the process ends
+            except RuntimeError as error:  # the log is closed, or the process is ending
                 raise self._closed_error() from error
 
         if is_awaited:
@@ -297,9 +304,9 @@ class CallLog(Closing):
         return StoreError(f"{self.path}: the record of calls is closed")
 
     def _write_waiting(self) -> None:
-        """Write all waiting calls together; run by the writer thread.
+        """Write all waiting calls together. Runs on the writer thread.
 
-        If the write fails, they all wait for the next write, since their replies are paid for.
+        If the write fails, all calls wait for the next write, since their replies were paid for.
         """
         self._is_awaited.wait(_LATEST_S)
         with self._lock:
@@ -314,7 +321,7 @@ class CallLog(Closing):
             try:
                 if self._parts is not None:
                     self._parts.add(replies, calls)
-            finally:  # the parts retain whatever the store did not accept
+            finally:  # the parts keep whatever the store did not accept
                 with self._lock:
                     del self._waiting[: len(group)]
                     self._keys.update(reply.key for reply in replies)
@@ -327,7 +334,7 @@ class CallLog(Closing):
 
 
 def _add_paid(paid: dict[str, float | None], call: CallRecord) -> None:
-    """Add the cost of an answered call to the total of its episode."""
+    """Add the cost of an answered call to the total for its episode."""
     if not call.is_answered:
         return
 

@@ -20,7 +20,7 @@ from ktdeval.values.yamlio import load_yaml
 
 _FOLDER = Path(__file__).with_name("checklists")
 _MAX_PARTS = 6  #: maximum number of elements printed for a list or object
-#: values that count as absent; a bright mask hides nothing
+#: values that mean absence; a bright mask hides nothing
 _SHOWS_NOTHING = (None, "", "unknown", "bright")
 
 

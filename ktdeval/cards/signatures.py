@@ -53,7 +53,7 @@ class Subject(Value, frozen=True, kw_only=True):
 
 
 class NoFurtherClaim(Value, frozen=True, kw_only=True):
-    """Predicate without fields, for which the predicate type alone makes the claim."""
+    """Predicate without fields: its type makes the whole claim."""
 
 
 class Statement(Value, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ def _has_open_walls(episodes: Iterable[Finished]) -> bool:
 
 
 def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:
-    """Yield a problem if `isolation` counts more steps than the episode has."""
+    """Yield a problem if `isolation` covers more steps than the episode has."""
     counted = sum(episode.isolation.values())
     steps = episode.decisions.steps
     if counted > steps:

@@ -63,7 +63,7 @@ class UsageCounts(Value, frozen=True):
 
     @property
     def tokens(self) -> Usage:
-        """The token counts alone, in the form used to compute prices."""
+        """The token counts without the rest, in the form used to compute prices."""
         return Usage(
             self.input_tokens,
             self.output_tokens,

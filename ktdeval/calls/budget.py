@@ -180,7 +180,7 @@ class Budget:
 
     @property
     def _is_bounded(self) -> bool:
-        """Whether calls reserve the maximum amount that they may use."""
+        """Return whether calls reserve the maximum amount that they may use."""
         return self._has_limits or self._use.allowance is not None
 
     def share(self, allowance: Allowance) -> None:

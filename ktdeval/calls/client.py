@@ -1,4 +1,4 @@
-"""Client for a remote model: cache, budget, rate limit, durable log, and retries."""
+"""Client for a remote model, with cache, budget, rate limit, durable log and retries."""
 
 from __future__ import annotations
 
@@ -44,30 +44,32 @@ from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, Usag
 from ktdeval.secrets.redaction import hide_keys
 from ktdeval.values.rollback import undone_on_error
 
-#: failures that mean too many concurrent calls
+#: failures that mean that there are too many concurrent calls
 _THROTTLING = frozenset({"rate_limited", "overloaded"})
 _SHOWN_PAUSE_S = 0.5  #: shorter pauses are not reported to observers
-#: share of the limit above which a truncated reply hit it: some servers count a few tokens less
+#: share of the output limit above which a truncated reply is taken to have hit the limit: some
+#: servers count a few tokens less
 _CUT_BY_LIMIT = 0.9
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Run options for model calls; see the fields of `RunConfig` with these names."""
+    """Run options for model calls. See the fields of `RunConfig` with the same names."""
 
     concurrency: int = 1
     call_gap_s: float = 0.0  #: minimum time between the starts of two calls
     max_retries: int = 12  #: maximum number of attempts after the first
-    max_wait_s: float = 3600.0  #: maximum total wait per call in seconds, over all its attempts
-    max_failures: int = 3  #: consecutive finally failed calls that stop the run
-    #: limit in US dollars, over all sessions of a run; None sets no limit
+    max_wait_s: float = 3600.0  #: maximum total wait per call in seconds, over all attempts
+    max_failures: int = 3  #: number of consecutive calls that fail for good before the run stops
+    #: limit in US dollars over all sessions of a run; None means no limit
     max_cost: float | None = None
-    #: limit on input plus output tokens, over all sessions; None sets no limit
+    #: limit on input plus output tokens over all sessions; None means no limit
     max_tokens: int | None = None
-    #: context length for prompt and reply; None: the server's own
+    #: context length for prompt and reply; None: as the server reports it
     context_tokens: int | None = None
-    #: upper end of the first random wait after a failed attempt; it doubles with each attempt
+    #: upper end of the first random wait after a failed attempt; it doubles with each further
+    #: attempt
     backoff_s: float = 1.0
 
 
@@ -75,15 +77,15 @@ class ModelClient:
     """All calls of a run to one remote model; `beside` returns a client for another model.
     Thread-safe.
 
-    A reply in the cache is reused. Otherwise the client reserves money and tokens, waits for a slot
-    of the provider, makes one attempt, and records the reply durably before returning it. If the
+    A cached reply is reused. Otherwise the client reserves money and tokens, waits for a slot at
+    the provider, makes one attempt, and records the reply durably before returning it. If the
     attempt fails for a temporary reason, the client waits and tries again.
 
     Each RunStop raised here is passed to `stop`, so that all episodes stop. The caller closes the
-    log when no call is under way.
+    log once no call is under way.
 
-    Raises ConfigError for a cost limit without a price, StoreError if the log can't be read. Once
-    the log can't be written, the client makes no further call.
+    Raises ConfigError if there is a cost limit but no price, and StoreError if the log can't be
+    read. Once the log can't be written, the client makes no further calls.
     """
 
     def __init__(
@@ -109,8 +111,8 @@ class ModelClient:
         self._begin(resumed)
 
     def beside(self, model: RemoteModel, price: Price | None) -> ModelClient:
-        """Return a client for another model of the same run: budget and log are shared, and so are
-        the provider's limits if it is the same provider.
+        """Return a client for another model of the same run. The clients share the budget and the
+        log, and for the same provider also its limits.
         """
         other = copy.copy(self)
         other._model = model
@@ -128,14 +130,14 @@ class ModelClient:
         return other
 
     def _begin(self, resumed: ResumedCounts) -> None:
-        """Set up the state that belongs only to this client's model."""
+        """Set up the state that belongs to this client's model."""
         settings = self._settings
-        #: decides which prompts fit the model
+        #: decides which prompts fit the model's context
         self.context = ContextWindow(given_context(settings.context_tokens))
 
         self._lock = threading.Lock()  # guards the two fields below
-        #: pending replies of calls under way, for threads with the same request; None: not to be
-        #: shared
+        #: pending replies to calls under way, for threads with the same request; the future
+        #: resolves to None if the reply must not be shared
         self._flights: dict[str, Future[Reply | None]] = {}
         self._failures = 0
         self.sent = 0  #: number of attempts made by this client
@@ -148,12 +150,12 @@ class ModelClient:
         self._unrecorded: StoreError | None = None
 
     def look_up_context(self) -> None:
-        """Ask the server for the model's context, if it reports it free of charge."""
+        """Ask the server for the model's context length, if it reports this free of charge."""
         self.context.learn(stated_context(self._model))
 
     def take_over(self, calls: Sequence[CallRecord]) -> None:
-        """Use the replies to calls that another process made for an episode and that the log has
-        taken over.
+        """Use the replies to calls that another process made for an episode. The log has already
+        taken over these calls.
         """
         for call in calls:
             if not call.is_answered or call.model != self.name:
@@ -165,8 +167,8 @@ class ModelClient:
                 self._paid_replies[call.episode, call.key] = call.reply
 
     def share_budget(self, allowance: Allowance) -> None:
-        """Charge calls to an allowance that several processes share, including the calls of all
-        clients created by `beside`.
+        """Charge calls, including the calls of all clients created by `beside`, to an allowance
+        that several processes share.
         """
         self._budget.share(allowance)
 
@@ -179,10 +181,10 @@ class ModelClient:
     ) -> EpisodeModel:
         """Return the model for the calls of one episode (or of `check`).
 
-        `notify` is called when a call waits; reason `budget` means that it waits for other calls.
-        `fence` is called before each attempt, and `watch` after it. `EpisodeModel.reply` raises
-        ModelError if the call failed after all retries, RunStop or KeyboardInterrupt if the run is
-        over, FencedError if the episode now belongs to another process.
+        `notify` is called when a call waits; the reason `budget` means that it waits for other
+        calls. `fence` is called before each attempt, and `watch` after it. `EpisodeModel.reply`
+        raises ModelError if the call failed after all retries, RunStop or KeyboardInterrupt if the
+        run is over, and FencedError if the episode now belongs to another process.
         """
         opening = self._log.new_opening(episode_id)
         asker = CallSource(episode_id, opening, fence=fence, watch=watch)
@@ -195,9 +197,9 @@ class ModelClient:
         notify: Notify = lambda *_: None,
         fence: Fence = no_fence,
     ) -> Reply:
-        """Call the provider even if the cache has a reply; raises as `for_episode` does.
+        """Call the provider even if the cache contains a reply. Raises as `for_episode` does.
 
-        The reply is stored in this run's log, so a resumed run need not pay for it again.
+        The reply is stored in this run's log, so that a resumed run need not pay for it again.
         """
         key = request_key(self._model, request)
         call = PendingCall(request, CallSource(label, fence=fence), key, notify, is_cached=False)
@@ -208,15 +210,15 @@ class ModelClient:
         return self._stopping(lambda: self._ask(call))
 
     def reply(self, request: ModelRequest, asker: CallSource, notify: Notify) -> Reply:
-        """Return a reply from the cache or the provider; see `for_episode`."""
+        """Return a reply from the cache or the provider. See `for_episode`."""
         tools = tool_texts(request)
         key = request_key(self._model, request, tools)
-        # a copy: the asker moves on to the next step while this call is recorded
+        # `asker` is copied because it moves on to the next step while this call is being recorded
         call = PendingCall(request, replace(asker), key, notify, is_cached=True, tools=tools)
         return self._stopping(lambda: self._look_up(call))
 
     def _stopping(self, ask: Callable[[], Reply]) -> Reply:
-        """Call `ask`, and stop the whole run if it raises RunStop."""
+        """Call `ask`, and stop the whole run if `ask` raises RunStop."""
         try:
             self._stop.check()
             return ask()
@@ -238,16 +240,17 @@ class ModelClient:
             if other is None:
                 return self._fly(call, own, began)
 
-            # no need to poll for the end of the run, since the other thread does
+            # no need to check whether the run has ended, since the other thread does so
             reply = other.result()
             if reply is not None:
                 return self._reuse(call, reply, began)
 
-            # The other call failed, or its reply may not be shared: make the call in this thread.
+            # The other call failed, or its reply must not be shared, so make the call in this
+            # thread.
             self._stop.check()
 
     def _fly(self, call: PendingCall, flight: Future[Reply | None], began: float) -> Reply:
-        """Look in the cache, then call the provider, while threads with the same key wait."""
+        """Look in the cache, then call the provider. Threads with the same key wait meanwhile."""
         shared: Reply | None = None
         try:
             paid = self._paid_replies.get(call.position)
@@ -270,14 +273,14 @@ class ModelClient:
             flight.set_result(shared)
 
     def _reuse(self, call: PendingCall, reply: Reply, began: float) -> Reply:
-        """Record a reply that cost nothing, and return it."""
+        """Record a reply that cost nothing and return it."""
         call.attempts_made = 1
         call.latency_s = time.perf_counter() - began
         self._note(call, self._record(call, CACHED, reply, 0.0), reply)
         return reply
 
     def _ask(self, call: PendingCall) -> Reply:
-        """Call the provider, with retries."""
+        """Call the provider with retries."""
         try:
             self._check_context(call)
             reply = self._retries.run(
@@ -298,11 +301,11 @@ class ModelClient:
         return reply
 
     def _counts(self, call: PendingCall) -> bool:
-        """Return whether a call that finally failed counts towards `max_failures`.
+        """Return whether a call that failed for good counts towards `max_failures`.
 
-        The tool protocol probe may fail on purpose, so it never counts. Canary questions count
-        until the first answer of the run: a server that does not answer them will not answer a
-        step.
+        The tool protocol probe never counts, since it may fail on purpose. Canary questions count
+        until the first answer of the run: a server that does not answer them will not answer a step
+        either.
         """
         canary, _ = NO_EPISODE
         if call.asker.label == canary:
@@ -310,8 +313,8 @@ class ModelClient:
         return call.asker.label not in NO_EPISODE
 
     def _check_context(self, call: PendingCall) -> None:
-        """Raise ContextExceeded if the prompt is known to exceed the context; record it as a failed
-        attempt.
+        """Raise ContextExceeded, and record a failed attempt, if the prompt is known to exceed the
+        context.
         """
         try:
             self.context.check(call.request, call.size)
@@ -321,7 +324,7 @@ class ModelClient:
             raise ContextExceeded(f"{self._model.provider}/{self._model.name}: {error}") from None
 
     def _count_failure(self, error: ModelError) -> None:
-        """Count a call that finally failed; stop the run after too many consecutive failures.
+        """Count a call that failed for good, and stop the run after too many consecutive failures.
 
         Otherwise an outage would be recorded as a series of decisions.
         """
@@ -343,9 +346,10 @@ class ModelClient:
     def _attempt(self, call: PendingCall) -> Reply:
         """Make one attempt: reserve, wait for a slot, call, and record.
 
-        However the attempt ends, limiter, budget and log are each notified exactly once.
+        However the attempt ends, the limiter, the budget and the log are each notified exactly
+        once.
         """
-        if self._unrecorded is not None:  # another reply would be paid for and lost
+        if self._unrecorded is not None:  # another reply would be paid for and then lost
             raise StoreError(str(self._unrecorded)) from self._unrecorded
 
         call.asker.fence()
@@ -367,14 +371,15 @@ class ModelClient:
             self._fail(call, reservation, error, was_sent=call.attempts_made > made_before)
 
         with undone_on_error(settle), self._limiter.slot(name_pause) as slot:
-            call.asker.fence()  # time may have passed while waiting for budget and slot
+            # the episode may have changed hands during the wait for budget and slot
+            call.asker.fence()
             reply = self._send(call, slot)
 
         self._keep(call, reservation, reply)
         return reply
 
     def _send(self, call: PendingCall, slot: CallSlot) -> Reply:
-        """Send the request once; report its outcome to the limiter and the context."""
+        """Send the request once, and report the outcome to the limiter and the context."""
         call.attempts_made += 1
         self.sent += 1
         began = time.perf_counter()
@@ -391,7 +396,7 @@ class ModelClient:
                 slot.is_throttled = True
                 slot.retry_after_s = None
                 # A call never waits longer than its limit. If the provider requests a longer pause,
-                # the call fails at once, and other calls need not wait for it.
+                # the call fails at once and other calls need not wait.
                 if pause_s is not None and pause_s <= self._settings.max_wait_s:
                     slot.retry_after_s = pause_s
 
@@ -404,7 +409,7 @@ class ModelClient:
         self.context.note_count(call.request, reply.usage, call.size)
         if self.context.context is None and not self._was_looked_up_again:
             self._was_looked_up_again = True
-            # a server that loads a model on demand only reports its context after the first call
+            # a server that loads models on demand reports the context only after the first call
             self.look_up_context()
             if self.context.cuts_prompts:
                 self.context.check(
@@ -414,7 +419,7 @@ class ModelClient:
         return reply
 
     def _tell_of_cut(self, request: ModelRequest, reply: Reply) -> None:
-        """Tell the user about the first truncated reply of the run, and what to raise."""
+        """Warn the user about the run's first truncated reply, and say which limit to raise."""
         with self._lock:
             is_told = self._is_told_of_cut
             self._is_told_of_cut = is_told or reply.finish_reason == "length"
@@ -441,7 +446,7 @@ class ModelClient:
         )
 
     def _without_secrets(self, text: str) -> str:
-        # A server may echo the key that was sent to it.
+        # A server may echo the key that it received.
         return hide_keys(text, self._model.secrets())
 
     def _fail(
@@ -460,23 +465,24 @@ class ModelClient:
         elif was_sent and isinstance(error, ProviderError):
             self._budget.release(reservation)
             self._note(call, self._record(call, REFUSED))
-        elif was_sent:  # a defect of the adapter: the call may have been billed
+        elif was_sent:  # a defect in the adapter: the call may have been billed
             self._budget.hold(reservation)
         else:  # the run ended while the call waited for a slot
             self._budget.release(reservation)
 
     def _is_known(self, error: ModelError) -> bool:
-        """Return whether a server that failed with this error has worked in this run: it was
-        reached (for a connection error), or it has replied.
+        """Return whether the server has worked in this run. For a connection error this means that
+        it was reached; for any other error, that it has replied.
         """
         return self._is_reached if error.kind == "connection" else self._is_answered
 
     def _check_first_contact(self, call: PendingCall, error: ModelError) -> None:
-        """Raise ProviderError if the server has never worked in this run, and fails like a server
-        that does not exist or is the wrong one.
+        """Raise ProviderError if the server has never worked in this run, and the failure suggests
+        that it does not exist or is the wrong server.
 
         Each such response may be billed, so the client gives up sooner than with a server that has
-        worked before. Several ways of calling tools are probed, some of which may fail.
+        worked before. Calls of the tool protocol probe are exempt, since some protocols are
+        expected to fail.
         """
         contacts = first_contacts(error)
         if contacts is None or self._is_known(error):
@@ -502,7 +508,7 @@ class ModelClient:
         """Settle and record an attempt that was answered."""
         cost_usd = None
         held_usd = 0.0
-        if reply.usage == Usage():  # a server that counts no tokens may bill the call anyway
+        if reply.usage == Usage():  # a server that does not count tokens may bill the call anyway
             held_usd = self._budget.hold(reservation)
         else:
             cost_usd = self._budget.settle(reservation, reply.usage)
@@ -513,11 +519,11 @@ class ModelClient:
         if call.is_cached and self._is_shared(reply):
             entry = CacheEntry(call.key, self._model.provider, self._model.name, reply, record.at)
         else:
-            # no cache stores it, so the log itself does, for a resumed run
+            # no cache stores the reply, so the log itself stores it for a resumed run
             record = structs.replace(record, reply=reply)
 
         try:
-            # all replies of a batch are written before any is used
+            # the replies of a batch are flushed together, before any of them is used
             self._log.record(record, entry, durable=not call.is_batched)
         except StoreError as error:
             self._unrecorded = error
@@ -526,13 +532,15 @@ class ModelClient:
         call.asker.watch(call.request, record, reply)
 
     def _is_shared(self, reply: Reply) -> bool:
-        """Return whether a reply may be reused for the same request; not if a different model wrote
-        it.
+        """Return whether a reply may be reused for the same request. It may not if a different
+        model wrote it.
         """
         return is_cacheable(reply) and not is_other_model(self._model.name, reply.served_by)
 
     def _note(self, call: PendingCall, record: CallRecord, reply: Reply | None = None) -> None:
-        """Record an attempt that is not paid for; durably if it may be billed anyway."""
+        """Record an attempt that is not paid for. The record is durable if the attempt may be
+        billed anyway.
+        """
         self._log.record(record, durable=record.held_usd > 0)
         call.asker.watch(call.request, record, reply)
 
@@ -577,13 +585,13 @@ class EpisodeModel:
     notify: Notify
 
     def beside(self, client: ModelClient) -> EpisodeModel:
-        """Return a model for the calls of the same episode and step by another client."""
+        """Return a model that makes calls for the same episode and step with another client."""
         return EpisodeModel(client, self.asker, self.notify)
 
     def begin_step(self, step: int) -> None:
-        """Set the step that the next calls belong to."""
+        """Set the step to which the next calls belong."""
         self.asker.step = step
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer a request; raises as `ModelClient.for_episode` does."""
+        """Answer a request. Raises as `ModelClient.for_episode` does."""
         return self.client.reply(request, self.asker, self.notify)

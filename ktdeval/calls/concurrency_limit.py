@@ -1,4 +1,4 @@
-"""Fair queue of threads, and a limit on concurrent calls that adapts to a provider's refusals.
+"""Fair queue of threads, and a limit on concurrent calls that adapts when a provider rejects calls.
 
 The limit follows AIMD (additive increase, multiplicative decrease), as TCP does. Source: Chiu and
 Jain, "Analysis of the increase and decrease algorithms for congestion avoidance in computer
@@ -17,17 +17,17 @@ from dataclasses import dataclass
 
 from ktdeval.values.rollback import undone_on_error
 
-_LOOK_AGAIN_S = 0.1  # maximum time until the thread at the head checks whether the run continues
+_LOOK_AGAIN_S = 0.1  # maximum seconds until the thread at the head checks whether the run continues
 
 
 class FairQueue:
-    """Queue that admits threads one by one, in order of arrival; `check` raises at the end of the
-    run.
+    """Queue that admits threads one at a time, in order of arrival. `check` raises an error at the
+    end of the run.
 
-    Only the thread at the head polls; the others sleep until they are at the head. So a thousand
-    waiting threads cost no more than one, none is overtaken, and at the end of a run the queue
-    empties from its head. `lock` guards the state that `take` reads: acquire it to change that
-    state, and then call `wake_head`.
+    Only the thread at the head polls; the others sleep until they reach the head. A thousand
+    waiting threads therefore cost no more than one, no thread is overtaken, and at the end of a run
+    the queue empties from its head. `lock` guards the state that `take` reads. To change that
+    state, acquire `lock`, then call `wake_head`.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
@@ -36,11 +36,12 @@ class FairQueue:
         self._waiting: deque[threading.Event] = deque()
 
     def wait(self, take: Callable[[], float], on_wait: Callable[[], None] | None = None) -> None:
-        """Wait for this thread's turn. If `check` or `take` raises, the thread leaves the queue.
+        """Wait for this thread's turn. If `check` or `take` raises an error, the thread leaves the
+        queue.
 
-        The thread at the head calls `take` under `lock`. It takes the resource and returns 0, or
-        returns the seconds until the next try (infinite: after the next `wake_head`). `on_wait` is
-        called once, without the lock, if the thread has to wait.
+        The thread at the head calls `take` under `lock`. `take` either takes the resource and
+        returns 0, or returns the seconds until the next try; infinity means the next `wake_head`.
+        `on_wait` is called once, without the lock, if the thread has to wait.
         """
         self._check()
         with self.lock:
@@ -70,9 +71,10 @@ class FairQueue:
             self._leave(turn)
 
     def _look(self, turn: threading.Event, take: Callable[[], float]) -> float | None:
-        """Try to take; return 0 on success, else the seconds until the next try.
+        """Call `take` if this thread is at the head. Return 0 on success, otherwise the seconds
+        until the next try.
 
-        None means that the thread is not at the head yet, so it sleeps until it is woken.
+        None means that the thread is not at the head yet and sleeps until it is woken.
         """
         with self.lock:
             turn.clear()
@@ -91,13 +93,13 @@ class FairQueue:
 
 
 class AimdWindow:
-    """Arithmetic of the limit, without threads or a clock; times are seconds on one clock.
+    """Arithmetic of the limit, without threads or a clock. All times are seconds on the same clock.
 
     The limit starts at its maximum, `ceiling`, so a provider without limits is never slowed down.
     """
 
     def __init__(self, ceiling: int, gap_s: float = 0.0) -> None:
-        self.running = 0  #: number of calls that have started and not ended
+        self.running = 0  #: number of calls that have started but not ended
         #: no call starts before this time, as requested by the provider
         self.paused_until = -math.inf
         self._ceiling = ceiling
@@ -123,7 +125,7 @@ class AimdWindow:
         self._next_start = now + self._gap_s
 
     def note_throttling(self, now: float, retry_after_s: float | None, started_at: float) -> None:
-        """Record that the provider rejected a call because there were too many.
+        """Record that the provider rejected a call because there were too many calls.
 
         The limit is halved at most once per round: a call that started before the last cut says
         nothing about the limit since then.
@@ -137,7 +139,7 @@ class AimdWindow:
     def note_success(self, started_at: float) -> None:
         """Record that the provider answered a call.
 
-        Each answer adds 1 / limit, so one full round of answers raises the limit by one.
+        Each answer adds 1 / limit, so a full round of answers raises the limit by one.
         """
         if started_at > self._cut_at:
             self._window = min(float(self._ceiling), self._window + 1 / self._window)
@@ -145,14 +147,15 @@ class AimdWindow:
 
 @dataclass(slots=True)
 class CallSlot:
-    """Permission for one call to a provider.
+    """Permission to make one call to a provider.
 
-    The caller sets how the call ended; the limit adapts to that when the slot is released.
+    The caller records how the call ended. The limit adapts to this when the slot is released.
     """
 
     started_at: float = 0.0
     is_answered: bool = False
-    is_throttled: bool = False  #: True if the call was rejected because there were too many
+    #: True if the provider rejected the call because there were too many calls
+    is_throttled: bool = False
     retry_after_s: float | None = None
 
 
@@ -160,7 +163,7 @@ class ProviderLimiter:
     """Slots for the calls of many threads to one provider, first come, first served.
 
     At most `ceiling` calls run at once, and their starts are at least `gap_s` apart. `check` raises
-    when the run is over; `clock` is monotonic.
+    an error when the run is over; `clock` is monotonic.
     """
 
     def __init__(
@@ -176,12 +179,12 @@ class ProviderLimiter:
 
     @property
     def pause_s(self) -> float:
-        """Return how many more seconds the provider accepts no calls."""
+        """Return for how many more seconds the provider accepts no calls."""
         return max(0.0, self._window.paused_until - self._clock())
 
     @contextlib.contextmanager
     def slot(self, on_wait: Callable[[], None] | None = None) -> Iterator[CallSlot]:
-        """Occupy a slot during one call; raises what `check` raises.
+        """Occupy a slot for the duration of one call. Raises whatever `check` raises.
 
         `on_wait` is called once if the call can't start immediately.
         """

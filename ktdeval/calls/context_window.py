@@ -1,4 +1,6 @@
-"""Context of a model: which prompts fit it, as far as this is known before they are paid for."""
+"""Context window of a model: which prompts fit it, as far as this is known before they are paid
+for.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_through
 from ktdeval.values.yamlio import load_yaml
 
-KIND = "context_exceeded"  #: failure kind of a prompt that does not fit
+KIND = "context_exceeded"  #: failure kind for a prompt that does not fit
 
 _NUMBER = r"([0-9][0-9,]*)"
-MIN_ROOM = 512  # tokens; a lower --max-output-tokens than this would cut most replies
-_PATIENCE_S = 5.0  #: maximum wait for what a server reports about a model
+MIN_ROOM = 512  # tokens; with a lower `--max-output-tokens`, most replies would be cut
+_PATIENCE_S = 5.0  #: maximum seconds to wait for what a server reports about a model
 _MIN_COUNTED = 100
 """Smallest prompt, in tokens, whose count is used to measure bytes a token: shorter prompts are
 mostly what the provider writes around them.
@@ -39,22 +41,23 @@ mostly what the provider writes around them.
 
 @dataclass(frozen=True)
 class Context:
-    """A model's context length, as reported by some source."""
+    """A model's context length, with the source that reports it."""
 
     tokens: int  #: context length in tokens
-    source: str  #: who reports it, in words that follow "the context is N tokens"
-    holds_reply: bool = True  #: True if the reply must fit as well as the prompt
-    #: True if a longer prompt is truncated, and its tokens are counted afterwards
+    source: str  #: source of the length, in words that can follow "the context is N tokens"
+    holds_reply: bool = True  #: True if the reply must fit together with the prompt
+    #: True if the server truncates longer prompts, and counts tokens only afterwards
     cuts_prompts: bool = False
-    is_listed: bool = False  #: True if it only comes from a list, for which no prompt is held back
+    #: True if the length only comes from a list; no prompt is held back because of it
+    is_listed: bool = False
 
     def room(self, request: ModelRequest) -> int:
-        """Return the tokens that remain for the prompt of a request."""
+        """Return the number of tokens left for the prompt of a request."""
         return self.tokens - (reply_room(request) if self.holds_reply else 0)
 
 
 class ContextExceeded(ModelError):
-    """A prompt does not fit the context, according to its server or to what was known before."""
+    """A prompt does not fit the context, according to the server or to earlier knowledge."""
 
     def __init__(
         self,
@@ -64,13 +67,14 @@ class ContextExceeded(ModelError):
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(KIND, message, retry_after_s)
-        self.context = context  #: context that the server reported; None if it gave no number
-        #: prompt tokens that the server counted; None if not reported
+        #: context that the server reported; None if it did not report a number
+        self.context = context
+        #: prompt tokens that the server counted; None if it did not report them
         self.prompt_tokens = prompt_tokens
 
 
 def given_context(tokens: int | None) -> Context | None:
-    """Return the context that the user gives; None if the user gives none."""
+    """Return the context given by the user; None if the user gave no context."""
     return None if tokens is None else Context(tokens, "(--context-tokens)")
 
 
@@ -78,7 +82,7 @@ def given_context(tokens: int | None) -> Context | None:
 
 
 def stated_context(model: RemoteModel) -> Context | None:
-    """Return the context that a model's server reports; None if it does not report it."""
+    """Return the context reported by a model's server; None if the server does not report it."""
     ask_server = model_traits(model).served_context
     if ask_server is None:
         return None
@@ -89,8 +93,9 @@ def stated_context(model: RemoteModel) -> Context | None:
 
 
 def listed_context(full_name: str, price_table: Path | None) -> Context | None:
-    """Return the context of PROVIDER/NAME listed in the package that a price table refers to; None
-    if it is not listed. It may be out of date or differ by host, so it is only for plans.
+    """Return the context listed for PROVIDER/NAME in the package that a price table refers to; None
+    if it is not listed. The figure may be out of date or differ by host, so it is suitable only for
+    plans.
     """
     if price_table is None:
         return None
@@ -112,7 +117,8 @@ def listed_context(full_name: str, price_table: Path | None) -> Context | None:
 
 def context_exceeded(refusal: ProviderRefusal, words: str) -> ContextExceeded | None:
     """Return the error for a prompt that was rejected as too long, with the context size that the
-    refusal reports; None if the refusal has a different reason. `words`: text of the error.
+    refusal reports; None if the prompt was rejected for another reason. `words` is the error
+    message.
     """
     table = _read_context_words()
     message = refusal.message
@@ -147,13 +153,15 @@ def _read_context_words() -> Mapping[str, Any]:
 
 
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a pattern from the table, with each N replaced by a pattern for a number."""
+    """Compile a pattern from the table, with each N replaced by a pattern for a number."""
     with_numbers = re.sub(r"\bN\b", lambda _: _NUMBER, pattern)
     return re.compile(with_numbers, re.IGNORECASE)
 
 
 def _matched_number(patterns: list[re.Pattern[str]], message: str, which: int) -> int | None:
-    """Return a number from the first pattern that matches: its first (0) or its last (-1)."""
+    """Return a number from the first pattern that matches: its first number (`which` = 0) or its
+    last (-1).
+    """
     for pattern in patterns:
         if match := pattern.search(message):
             digits = match.groups()[which].replace(",", "")
@@ -171,25 +179,29 @@ class ContextWindow:
     """Knowledge about the context of a run's model and the token counts of its prompts.
     Thread-safe.
 
-    A prompt's tokens are estimated from its bytes. Until the provider has counted one, the estimate
-    is a likely minimum, so that no prompt is held back that might fit; then the rate is that of the
-    largest counted prompt. A prompt at least as large as one that the server rejected does not fit
-    either; a prompt no larger than an answered one does. If such a prompt is rejected, the reason
-    is a different one whatever the message says, and nothing is learned from it.
+    The tokens of a prompt are estimated from its bytes. Until the provider has counted a prompt,
+    the estimate is a likely minimum, so that no prompt that might fit is held back. After that, the
+    rate of the largest counted prompt is used.
+
+    A prompt at least as large as one that the server rejected does not fit; a prompt no larger than
+    one that was answered does. If the server rejects a prompt of the latter kind as too long, the
+    real reason must be another one, and nothing is learned from it.
     """
 
     def __init__(self, context: Context | None = None) -> None:
         self._lock = threading.Lock()
         self._context = context
-        self._is_given = context is not None  # given by the user, which has precedence
+        # True if the user gave the context, which then has precedence
+        self._is_given = context is not None
         self._largest_answered = 0.0  # estimated tokens of the largest prompt that was answered
         self._largest_counted = 0.0  # estimated tokens of the largest prompt that was counted
-        self._rate: float | None = None  # counted tokens per estimated token of that prompt
+        # counted tokens per estimated token, from the largest counted prompt
+        self._rate: float | None = None
         self._refused_from: float | None = None  # estimated tokens of the smallest rejected prompt
 
     @property
     def context(self) -> Context | None:
-        """Return what is known about the context."""
+        """Return the known context."""
         return self._context
 
     @property
@@ -199,7 +211,7 @@ class ContextWindow:
 
     def learn(self, context: Context | None) -> None:
         """Adopt the context that the server reports. A context given by the user has precedence,
-        unless the server's is smaller.
+        unless the server reports a smaller one.
         """
         if context is None:
             return
@@ -210,8 +222,8 @@ class ContextWindow:
                 self._context = context
 
     def check(self, request: ModelRequest, size: PromptBytes | None = None) -> None:
-        """Raise ContextExceeded if a request is known not to fit. `size`: size of its prompt, if
-        the caller has it.
+        """Raise ContextExceeded if a request is known not to fit. `size` is the size of its prompt,
+        if already known.
         """
         size = size or prompt_bytes(request)
         usual = size.tokens(USUAL_TOKENS)
@@ -246,8 +258,8 @@ class ContextWindow:
             raise ContextExceeded(f"{problem}; it was not sent; {advice}")
 
     def explain_refusal(self, request: ModelRequest, error: ContextExceeded) -> ContextExceeded:
-        """Return a server's refusal with both numbers, as the server reports them or else as known
-        or estimated here, and what to do.
+        """Return the error for a server's refusal. It gives both token counts, as the server
+        reports them or else as known or estimated here, and says what to do.
         """
         with self._lock:
             context = error.context or self._context
@@ -268,7 +280,7 @@ class ContextWindow:
     def note_count(
         self, request: ModelRequest, usage: Usage, size: PromptBytes | None = None
     ) -> None:
-        """Note the token count that the provider reported for an answered prompt; `size` as in
+        """Note the token count that the provider reported for an answered prompt. `size`: as in
         `check`.
         """
         usual = (size or prompt_bytes(request)).tokens(USUAL_TOKENS)
@@ -311,8 +323,8 @@ def does_not_fit(prompt_tokens: int, context: Context, room: int) -> str:
 
 
 def ways_out(prompt_tokens: int, context: Context | None, room: int) -> str:
-    """Return what to do about a prompt that does not fit: a larger context, a shorter prompt, or,
-    if there is some room left, a shorter reply.
+    """Return what to do about a prompt that does not fit: use a larger context, shorten the prompt
+    or, if there is some room left, shorten the reply.
     """
     longer = "use a longer context"
     shorter = ""

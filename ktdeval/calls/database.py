@@ -1,9 +1,9 @@
 """SQLite files for model calls: the reply cache that runs share, and the call log of one run. Both
-use one schema.
+have the same schema.
 
-Table `replies` holds replies by the hash of the request, table `calls` one row for each attempt of
-a run. Threads and processes can use a file concurrently, and each failure is reported in one clear
-line.
+Table `replies` contains replies, keyed by the hash of the request. Table `calls` contains one row
+for each attempt in a run. Threads and processes can use a file concurrently, and each failure is
+reported in one clear line.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from ktdeval.values.format_versions import check_version, format_version
 from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.temporary import temporary_file
 
-#: `ktdr` in the header of the file: distinguishes it from an SQLite file of another application
+#: `ktdr` in the file header: distinguishes the file from the SQLite files of other applications
 APPLICATION_ID = 0x6B746472
 FORMAT = "file of calls"
 VERSION = format_version(FORMAT)
-BUSY_S = 30.0  #: maximum wait for another process that is writing
+BUSY_S = 30.0  #: maximum seconds to wait for another process that is writing
 
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """Words for error messages: what the file is, and how to choose another."""
+    """Wording for error messages: what the file is, and how to choose another one."""
 
     name: str
     elsewhere: str
@@ -57,23 +57,23 @@ class FileKind:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRows:
-    """Rows of one episode in a call log."""
+    """Rows for one episode in a call log."""
 
-    calls: list[CallRecord]  #: rows of the calls, in order
-    replies: list[ReplyRow]  #: rows of the replies to these calls, by key
+    calls: list[CallRecord]  #: the calls, in order
+    replies: list[ReplyRow]  #: replies to these calls, by key
 
     def add_to(self, sql: sqlite3.Connection) -> None:
-        """Write them in a transaction that the caller has begun."""
+        """Write the rows in a transaction that the caller has begun."""
         sql.executemany(_ADD_REPLY, self.replies)
         sql.executemany(_ADD_CALL, [call.to_row() for call in self.calls])
 
 
-# a tuple: a row of the database
+# a tuple, since it is a row of the database
 class LogIdentity(NamedTuple):
     """Identity of a call log."""
 
-    id: str  #: drawn at random when the log was created
-    begun_at: str  #: time of creation, ISO 8601 in UTC
+    id: str  #: random id, drawn when the log was created
+    begun_at: str  #: creation time, ISO 8601 in UTC
 
 
 CACHE = FileKind("reply cache", "choose another file with --cache")
@@ -101,18 +101,18 @@ _IDENTITY = "SELECT id, begun_at FROM log"
 _HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master),
     (SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger'))
     FROM pragma_application_id, pragma_user_version"""
-#: properties of a column that decide whether our rows fit: name, type, nullability, whether it is
-#: the key. The order of columns does not matter, as rows are written by name.
+#: properties of a column that decide whether our rows fit: name, type, nullability, and whether it
+#: is the key. The order of columns does not matter, since rows are written by name.
 _COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?)'
 _ADVICE = {
     getattr(sqlite3, f"SQLITE_{row['code']}"): row["advice"]
     for row in csv_rows(Path(__file__).with_name("sqlite_advice.csv"))
-}  #: advice for an SQLite error, by its primary code
+}  #: advice for SQLite errors, by primary code
 
 
 @cache
 def _columns_of_ours() -> dict[str, frozenset[tuple[Any, ...]]]:
-    """Return the columns of our tables by the table's name."""
+    """Return the columns of our tables, by table name."""
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
             empty.execute(statement)
@@ -122,21 +122,19 @@ def _columns_of_ours() -> dict[str, frozenset[tuple[Any, ...]]]:
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """Return the primary code of an SQLite error; 0 if the error does not come from SQLite
-    itself.
-    """
+    """Return the primary code of an SQLite error; 0 if the error did not originate in SQLite."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 class Connection:
-    """A connection to a file; any thread may use it, one at a time."""
+    """A connection to a file. Any thread may use it, but only one at a time."""
 
     def __init__(self, path: Path, kind: FileKind = CACHE, read_only: bool = False) -> None:
-        """Open the file, or create it (unless `read_only`). Raises StoreError if it is unreadable,
-        damaged, or of another kind or version.
+        """Open the file; create it if it does not exist, unless `read_only`. Raises StoreError if
+        the file is unreadable, damaged, or of another kind or version.
         """
         self.path, self.kind = path, kind
-        #: True if it has no tables, as after a process was killed while creating the file
+        #: True if the file has no tables, as when a process was killed while creating it
         self.is_blank = False
         self._is_plain_at_rest = kind is RECORD and not read_only
         if path.exists() and not path.is_file():  # SQLite reports a pipe as a broken disk
@@ -152,15 +150,15 @@ class Connection:
 
         is_made = not read_only and _make_whole(path, kind)
         with self.wrap_errors():
-            # Read-only connections also use `rw`: such a connection removes SQLite's log when
-            # it is the last. If the file can't be written, SQLite opens it for reading by itself.
+            # Read-only connections also use `rw`, since the last connection then removes SQLite's
+            # log. If the file can't be written, SQLite itself falls back to opening it for reading.
             address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
             self.sql = sqlite3.connect(
                 address, timeout=BUSY_S, isolation_level=None, check_same_thread=False, uri=True
             )
             with undone_on_error(lambda _: self.sql.close()):
-                # Text that is not UTF-8, as damage leaves it, is then found by its checksum instead
-                # of failing the query.
+                # Damaged text may not be UTF-8. It is then detected by its checksum, and the query
+                # does not fail.
                 self.sql.text_factory = lambda data: data.decode("utf-8", "replace")
                 if read_only:
                     self._prepare_to_read()
@@ -168,17 +166,16 @@ class Connection:
                     self._prepare_to_write(is_made)
 
     def problem(self, words: str) -> StoreError:
-        """Return an error that identifies the file."""
+        """Return an error that names the file."""
         return StoreError(f"{self.path}: {self.kind.name}: {words}")
 
     @contextlib.contextmanager
     def wrap_errors(self) -> Iterator[None]:
-        """Turn an SQLite error into a StoreError that identifies the file and says what to do."""
+        """Turn an SQLite error into a StoreError that names the file and says what to do."""
         try:
             yield
         except UnicodeDecodeError as error:
-            # Python decodes SQLite's message, which quotes the file's own words: damaged names of
-            # tables.
+            # Python decodes SQLite's message, which quotes damaged table names from the file.
             raise self.problem(
                 f"its table names are not UTF-8, so it is damaged; {self.kind.elsewhere}"
             ) from error
@@ -190,7 +187,7 @@ class Connection:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make all changes inside durable together, or none of them if an exception is raised."""
+        """Make all changes in the `with` block durable together, or none on an exception."""
         # Take the write lock at once: SQLite waits for that lock, but not when a reader becomes a
         # writer.
         self.sql.execute("BEGIN IMMEDIATE")
@@ -203,18 +200,18 @@ class Connection:
             self.sql.execute("ROLLBACK")
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return all rows of a query, since a statement that has not ended would prevent SQLite's
+        """Return all rows of a query at once, since an unfinished statement would prevent SQLite's
         log from being removed.
         """
         return self.sql.execute(query, values).fetchall()
 
     def close(self) -> None:
-        """Release the file; safe to call more than once."""
+        """Close the file. It is safe to call `close` more than once."""
         with self.wrap_errors():
             if self._is_plain_at_rest:
-                # A run that is over can be copied as one file, and read where nothing can be
-                # written. Another process is reading it, or it is closed or damaged, which its
-                # reader says.
+                # The file of a finished run can then be copied as a single file, and read where
+                # nothing can be written. Errors are ignored: either another process is reading the
+                # file, or it is closed or damaged, which its reader reports.
                 with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
                     self.sql.execute("PRAGMA journal_mode=DELETE").fetchall()
             self.sql.close()
@@ -226,17 +223,18 @@ class Connection:
             raise self.problem(f"the file is empty; delete it, or {self.kind.elsewhere}")
 
     def _prepare_to_write(self, is_made: bool) -> None:
-        """Create the tables if they are missing; `is_made`: this connection has just created the
-        file.
+        """Create the tables if they are missing. `is_made` means that this connection has just
+        created the file.
         """
         is_new = is_made or not self._is_ours()
         if is_new:
             if self.kind is CACHE:
-                with contextlib.suppress(OSError):  # a file system without owners
-                    # replies are their owner's; SQLite gives the files next to it the same mode
+                with contextlib.suppress(OSError):  # the file system may not support owners
+                    # cached replies are private to their owner; SQLite gives the files next to this
+                    # one the same mode
                     self.path.chmod(0o600)
 
-            # lets pruning give space back in parts; only now can it be chosen
+            # lets pruning free space in parts; this can be chosen only before the tables exist
             self.sql.execute("PRAGMA auto_vacuum=INCREMENTAL")
 
         if is_new or self.kind is RECORD:
@@ -244,16 +242,16 @@ class Connection:
 
         self.sql.execute("PRAGMA synchronous=FULL")
         with self.transaction():
-            # another process may have laid it out meanwhile
+            # another process may have created the tables meanwhile
             _lay_out(self.sql, is_new=is_new and not self._is_ours())
 
-            # Changes nothing. Taking the lock does not detect a file that can't be written; this
-            # does, before a reply is paid for.
+            # This changes nothing, but detects a file that can't be written before a reply is paid
+            # for. Taking the lock does not detect that.
             self.sql.execute("DELETE FROM calls WHERE number IS NULL")
 
     def _is_ours(self) -> bool:
-        """Return True for a file of ours, False for an empty database. Raises StoreError if it is
-        something else.
+        """Return True for a file of ours and False for an empty database. Raises StoreError if the
+        file is something else.
         """
         ((application, version, tables, views),) = self.rows(_HEADER)
         if application == APPLICATION_ID:
@@ -279,8 +277,8 @@ class Connection:
         return f"use the ktdeval that wrote it, or {self.kind.elsewhere}"
 
     def _check_columns(self) -> None:
-        """Raise StoreError if a table has columns that differ from ours, since a row that was paid
-        for could not be written. A missing table is created.
+        """Raise StoreError if a table's columns differ from ours, since a row that was paid for
+        could then not be written. A missing table is created later.
         """
         for table, columns in _columns_of_ours().items():
             found = frozenset(self.rows(_COLUMNS, table))
@@ -292,8 +290,8 @@ class Connection:
                 )
 
     def _write_ahead(self) -> None:
-        """Switch to the write-ahead log, so that readers and a writer do not wait for each other;
-        the file remembers this.
+        """Switch to the write-ahead log, so that readers and a writer do not wait for each other.
+        The setting is stored in the file.
         """
         deadline = time.monotonic() + BUSY_S
         while True:
@@ -309,16 +307,16 @@ class Connection:
 
 
 def _make_whole(path: Path, kind: FileKind) -> bool:
-    """Create a file that contains the tables from the start, and return whether this was done.
+    """Create a file that contains the tables from the start, and return whether this succeeded.
 
-    If it can't be created this way, SQLite creates the file, or reports why it can't.
+    If it did not, SQLite creates the file or reports why it can't.
     """
     if path.exists():
         return False
 
     try:
         with temporary_file(path) as (temporary, descriptor):
-            if kind is not CACHE:  # replies of a cache are their owner's
+            if kind is not CACHE:  # only the owner may read the replies in a cache
                 os.fchmod(descriptor, 0o644)
 
             os.write(descriptor, _blank_file())
@@ -335,16 +333,16 @@ def _make_whole(path: Path, kind: FileKind) -> bool:
 
 @functools.cache
 def _blank_file() -> bytes:
-    """Return the bytes of a file with the tables and no rows."""
+    """Return the bytes of a file that has the tables but no rows."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
-        # lets pruning of a cache give space back in parts; only now can it be chosen
+        # lets pruning free space in parts; this can be chosen only before the tables exist
         memory.execute("PRAGMA auto_vacuum=INCREMENTAL")
         _lay_out(memory, is_new=True)
         return memory.serialize()
 
 
 def _lay_out(sql: sqlite3.Connection, *, is_new: bool) -> None:
-    """Create the tables that a file lacks, and mark the format of a new file."""
+    """Create missing tables, and mark the format of a new file."""
     if is_new:
         sql.execute(f"PRAGMA application_id={APPLICATION_ID}")
         sql.execute(f"PRAGMA user_version={VERSION}")
@@ -354,14 +352,14 @@ def _lay_out(sql: sqlite3.Connection, *, is_new: bool) -> None:
 
 
 class CallDatabase(Closing):
-    """Replies and calls in one file. Threads may share one object, and processes one file. The file
-    should be on a local disk, since processes coordinate writes through shared memory. Readers do
-    not wait for writers.
+    """Replies and calls in one file. Threads may share one object, and processes may share one
+    file. The file should be on a local disk, since processes coordinate their writes through shared
+    memory. Readers do not wait for writers.
     """
 
     def __init__(self, path: Path, kind: FileKind = CACHE) -> None:
-        """Open the file; create it and its folders if they don't exist. Raises as `Connection`
-        does.
+        """Open the file; create the file and its folders if they don't exist. Raises as
+        `Connection` does.
         """
         self.path = path
         self._writer = Connection(path, kind)
@@ -371,15 +369,15 @@ class CallDatabase(Closing):
         self._reading, self._writing = threading.Lock(), threading.Lock()
 
     def entry(self, key: str) -> CacheEntry | None:
-        """Return the undamaged reply stored under a key; None without such a reply. Raises
+        """Return the undamaged reply stored under a key; None if no such reply is stored. Raises
         StoreError if the file can't be read.
         """
         rows = self._read(_FIND_REPLY, key)
         try:
             return unpack(ReplyRow(*rows[0])) if rows else None
         except DamagedError:
-            # as if it had never been stored: the call is made again, and its reply replaces this
-            # one
+            # as if the reply had never been stored: the call is made again, and the new reply
+            # replaces it
             return None
 
     def keys(self) -> set[str]:
@@ -391,7 +389,7 @@ class CallDatabase(Closing):
         return self._read(_ALL_CALLS)
 
     def replies(self, keys: Collection[str]) -> list[ReplyRow]:
-        """Return the packed replies under some keys. Raises as `entry` does."""
+        """Return the packed replies stored under the given keys. Raises as `entry` does."""
         found = [self._read(_FIND_REPLY, key) for key in sorted(keys)]
         return [ReplyRow(*rows[0]) for rows in found if rows]
 
@@ -400,13 +398,13 @@ class CallDatabase(Closing):
         return list(_records_in(self._read(_CALLS_OF, episode), self.path, f" of {episode}"))
 
     def put(self, entries: Sequence[CacheEntry]) -> None:
-        """Store replies, durable once this returns; they replace replies with the same keys. Raises
-        as `write` does.
+        """Store replies, replacing replies with the same keys. They are durable once this method
+        returns. Raises as `write` does.
         """
         self.write([pack(entry) for entry in entries], ())
 
     def write(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Write packed replies and call rows durably in one transaction. If it raises StoreError,
+        """Write packed replies and call rows durably in one transaction. If StoreError is raised,
         nothing was written.
         """
         with self._transaction() as sql:
@@ -414,20 +412,20 @@ class CallDatabase(Closing):
             sql.executemany(_ADD_CALL, calls)
 
     def replace_episode(self, episode: str, rows: EpisodeRows) -> None:
-        """Replace the calls of one episode, and store their replies; raises as `write` does."""
+        """Replace the calls of one episode and store their replies. Raises as `write` does."""
         with self._transaction() as sql:
             sql.execute("DELETE FROM calls WHERE episode = ?", (episode,))
             rows.add_to(sql)
 
     def write_episodes(self, episodes: Iterable[EpisodeRows]) -> None:
-        """Write calls and replies of many episodes, in order; raises as `write` does."""
+        """Write the calls and replies of many episodes, in order. Raises as `write` does."""
         with self._transaction() as sql:
             for rows in episodes:
                 rows.add_to(sql)
 
     def identity(self, new: LogIdentity) -> LogIdentity:
-        """Return the identity that the file was given; if it has none yet, store `new` and return
-        it. Raises as `write` does.
+        """Return the identity that the file was given. If the file has no identity yet, store `new`
+        and return it. Raises as `write` does.
         """
         with self._transaction() as sql:
             row = sql.execute(_IDENTITY).fetchone()
@@ -446,15 +444,15 @@ class CallDatabase(Closing):
             yield self._writer.sql
 
     def close(self) -> None:
-        """Release the file; safe to call more than once."""
+        """Close the file. It is safe to call `close` more than once."""
         with self._reading, self._writing:
             self._reader.close()
             self._writer.close()
 
 
 def read_records(path: Path) -> Iterator[CallRecord]:
-    """Yield the calls in a run's log, in order; nothing for a log without tables, which is left if
-    a process is killed while creating the file. Raises StoreError if the log can't be read, or
+    """Yield the calls in a run's log, in order. A log without tables, as left by a process that was
+    killed while creating the file, has no calls. Raises StoreError if the log can't be read or
     contains a row that is not a call.
     """
     yield from _records_in(_rows_at(path, _ALL_CALLS), path)
@@ -469,7 +467,8 @@ def read_episode(path: Path, episode: str) -> EpisodeRows:
 
 def read_labels(path: Path, labels: Collection[str]) -> dict[str, EpisodeRows]:
     """Return the calls and replies of some episodes (or of `canary`, `check`) in a call log, by
-    label. A reply used by several episodes is listed with the first. Raises as `read_records` does.
+    label. A reply used by several episodes is listed with the first of them. Raises as
+    `read_records` does.
     """
     found: dict[str, EpisodeRows] = {}
     first: dict[str, str] = {}
@@ -495,15 +494,15 @@ def count_calls(path: Path, episode: str) -> int:
 
 
 def read_identity(path: Path) -> LogIdentity | None:
-    """Return the identity of a run's call log; None if it has no identity. Raises StoreError if it
-    can't be read.
+    """Return the identity of a run's call log; None if the log has no identity. Raises StoreError
+    if the log can't be read.
     """
     rows = _rows_at(path, _IDENTITY)
     return LogIdentity(*rows[0]) if rows else None
 
 
 def _rows_at(path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of a query on a run's call log; empty for a log without tables. Raises
+    """Return the rows of a query on a run's call log; empty if the log has no tables. Raises
     StoreError.
     """
     with closing(Connection(path, RECORD, read_only=True)) as connection:
@@ -516,6 +515,6 @@ def _rows_at(path: Path, query: str, *values: Any) -> list[tuple[Any, ...]]:
 def _records_in(
     rows: Iterable[tuple[Any, ...]], path: Path, whose: str = ""
 ) -> Iterator[CallRecord]:
-    """Yield the calls in rows. Raises StoreError if a row is not a call."""
+    """Yield the calls stored in rows. Raises StoreError if a row is not a call."""
     for number, row in enumerate(rows, start=1):
         yield record_of(row, f"{path}: call {number}{whose}: not a valid record of a call")

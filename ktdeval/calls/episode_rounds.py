@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ktdeval.calls.pending_call import WantedReply
 
-_CHECK_S = 1.0  #: seconds after which a waiting episode looks whether its run has ended
+_CHECK_S = 1.0  #: seconds after which a waiting episode checks whether its run has ended
 
 Send = Callable[[Sequence[WantedReply]], None]
 """Makes the calls of a round, and returns when all of them have ended."""
@@ -17,19 +17,19 @@ Send = Callable[[Sequence[WantedReply]], None]
 
 @dataclass(eq=False)
 class _Round:
-    """Calls that are made together."""
+    """Calls that are sent together."""
 
     wanted: list[WantedReply] = field(default_factory=list)
-    episodes: int = 0  #: number of episodes that wait for it
+    episodes: int = 0  #: number of episodes that wait for the round
     is_over: bool = False
-    problem: BaseException | None = None  #: why its calls were not made
+    problem: BaseException | None = None  #: why the calls were not made
 
 
 class EpisodeRounds:
-    """Meeting point of the episodes of a run, each on a thread of its own.
+    """Meeting point for the episodes of a run, each of which has its own thread.
 
     An episode joins before it runs and leaves when it has ended. A round is sent when every episode
-    that has joined waits for a reply; one of the waiting threads sends it.
+    that has joined is waiting for a reply; one of the waiting threads sends it.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class EpisodeRounds:
         self._next = _Round()
 
     def join(self, episodes: int = 1) -> None:
-        """Add episodes, before they run: no round is sent until each of them waits or has left."""
+        """Add episodes before they run. No round is sent until each of them waits or has left."""
         with self._changed:
             self._episodes += episodes
 
@@ -50,7 +50,7 @@ class EpisodeRounds:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Send no round within the context, in which further episodes may join."""
+        """Send no round inside the `with` block, so that further episodes may join."""
         self.join()
         try:
             yield
@@ -58,10 +58,10 @@ class EpisodeRounds:
             self.leave()
 
     def ask(self, wanted: Sequence[WantedReply], send: Send, check: Callable[[], None]) -> None:
-        """Add the calls of one episode to the next round, and return when it is over.
+        """Add the calls of one episode to the next round, and return when the round is over.
 
-        `check` is called while waiting, and raises if the run has ended. Raises as `send` does, in
-        each episode of the round.
+        `check` is called while waiting, and raises an error if the run has ended. An error raised
+        by `send` is raised in each episode of the round.
         """
         own = self._wait(wanted, check)
         if own is None:
@@ -78,7 +78,9 @@ class EpisodeRounds:
                 self._changed.notify_all()
 
     def _wait(self, wanted: Sequence[WantedReply], check: Callable[[], None]) -> _Round | None:
-        """Wait until the next round is over; return it at once if this thread is to send it."""
+        """Wait until the next round is over, and return None. If this thread is to send the round,
+        return the round at once.
+        """
         with self._changed:
             own = self._next
             own.wanted += wanted

@@ -1,4 +1,4 @@
-"""Base URLs of servers, and typed errors for their responses.
+"""Errors for HTTP responses, as typed errors.
 
 Each error gives the kind of failure and, in one line, what to fix. Any provider adapter can use
 this module. It calls `http_error` for a response other than a success, `json_reply` for a success,
@@ -32,11 +32,11 @@ from ktdeval.values.files import csv_rows
 from ktdeval.values.strict_json import JsonValue, loads_strict
 from ktdeval.values.yamlio import load_yaml
 
-_BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte order mark, and spaces
+_BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
 _SHORT_QUOTE = 120  #: maximum characters quoted from a body that is not an error
-LONGEST_QUOTE = 300  #: maximum characters quoted from a provider's own words in a message
+LONGEST_QUOTE = 300  #: maximum characters quoted in a message from a provider's own words
 
-#: Status that means "blocked by a content filter", whatever status the provider sends
+#: Status that represents "blocked by a content filter", whatever status the provider sends
 FILTERED = 451
 _NO_MONEY = 402
 _NO_MODEL = 404
@@ -63,20 +63,20 @@ _KINDS = {
     529: "overloaded",
 }
 
-# Statuses with which servers refuse a prompt that is too long. llama-cpp-python sends 500; 200 is
-# an error in the body of a success.
+# Statuses that servers send when they reject a prompt as too long. llama-cpp-python sends 500; 200
+# means an error in the body of a success.
 _PROMPT_STATUSES = frozenset((200, 400, 413, 422, 500))
-# A single request above the allowance per minute never succeeds, however long the wait.
+# A single request larger than the allowance per minute never succeeds, however long the wait.
 _NEVER_PASSES = re.compile(r"request too large", re.IGNORECASE)
 
-#: Statuses with which a prompt that moderation held back is refused; 200 as above
+#: Statuses that servers send when moderation blocks a prompt; 200 as above
 _MODERATION_STATUSES = frozenset((200, 400, 403, 422))
 _PARAMETER_CODES = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))
 # These words occur in almost any message, so they do not identify the field to blame.
 _CONVERSATION_FIELDS = frozenset(
     ("model", "messages", "input", "instructions", "system", "contents")
 )
-# If a server refuses one of these, it may still accept another tool protocol.
+# If a server rejects one of these fields, it may still accept another tool protocol.
 _PROTOCOL_FIELDS = frozenset(
     ("tools", "tool_choice", "tool_config", "text", "response_format", "output_config", "format")
 )
@@ -106,7 +106,7 @@ _KEY_START = 6  # characters; some providers quote only the beginning of a key
 class ContentFiltered(ModelError):
     """Request or reply blocked by a content filter.
 
-    An adapter turns it into a reply; anything else treats it as a `bad_request`.
+    An adapter turns this error into a reply; other code treats it as a `bad_request`.
     """
 
 
@@ -117,15 +117,15 @@ class Caller:
     provider: str  #: the provider's name
     model: str  #: the model's name at the provider
     endpoint: str  #: base URL without credentials
-    variables: tuple[str, ...]  #: environment variables that may hold the key
-    secrets: tuple[str, ...] = field(default=(), repr=False)  #: texts that no message may show
-    #: HTTP status that each error code of this server means, by code in lower case; it overrides
-    #: the status of the response: 402 is an empty account, 451 a content filter
+    variables: tuple[str, ...]  #: environment variables that may contain the key
+    secrets: tuple[str, ...] = field(default=(), repr=False)  #: strings that no message may show
+    #: HTTP status that each of this server's error codes means, keyed by code in lower case. It
+    #: overrides the status of the response; 402 means an empty account, 451 a content filter.
     meanings: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
-        """Return the names of the variables, joined by "or", for messages."""
+        """Return the names of the variables, joined by "or", for use in messages."""
         return " or ".join(self.variables)
 
 
@@ -136,16 +136,17 @@ def http_error(
     caller: Caller,
     sent: Collection[str] = (),
 ) -> ModelError | ProviderError:
-    """Return the error for a response other than 2xx (see `error_of`); the body may be any text."""
+    """Return the error for a response other than 2xx (see `error_of`). The body may be any text."""
     return error_of(refusal_of(status, content, headers), caller, sent)
 
 
 def network_error(
     caller: Caller, words: str, is_timeout: bool = False, was_sent: bool = False
 ) -> ModelError:
-    """Return the error to raise if no complete response came; `words` are the HTTP library's.
+    """Return the error to raise if no complete response came. `words` is the HTTP library's
+    message.
 
-    `was_sent`: the request had started to leave, so the provider may bill its reply.
+    `was_sent` means that part of the request had been sent, so the provider may bill the reply.
     """
     who = f"{caller.provider}/{caller.model}"
     if is_timeout:
@@ -166,7 +167,7 @@ def network_error(
 
 
 def bad_response(caller: Caller, problem: str) -> ModelError:
-    """Return the error to raise if a reply has an unexpected shape.
+    """Return the error to raise if a reply has an unexpected structure.
 
     `problem` must not quote the reply unfiltered (see `one_line`).
     """
@@ -181,8 +182,8 @@ def json_reply(
 ) -> dict[str, JsonValue]:
     """Return the JSON object in the body of a success, parsed by `loads`.
 
-    Raises ModelError (`bad_response`) if the body is not a JSON object, OtherServer if it is a
-    page or a text, and the error of `error_of` if the object reports an error.
+    Raises ModelError (`bad_response`) if the body is not a JSON object, OtherServer if it is an
+    HTML page or plain text, and the error returned by `error_of` if the object reports an error.
     """
     body = json_object(content, caller, loads)
     refused = refused_body(body)
@@ -197,13 +198,13 @@ def json_object(
 ) -> dict[str, JsonValue]:
     """Return the JSON object in the body of a success, parsed by `loads`.
 
-    Raises ModelError (`bad_response`) if the body is not a JSON object, OtherServer if it is a page
-    or a text.
+    Raises ModelError (`bad_response`) if the body is not a JSON object, and OtherServer if it is an
+    HTML page or plain text.
     """
     where = f"{caller.provider}/{caller.model}: {caller.endpoint}"
     try:
         body = loads(content)
-    except ValueError:  # cut off or malformed; UnicodeDecodeError is a ValueError too
+    except ValueError:  # truncated or malformed; UnicodeDecodeError is a ValueError too
         raise not_json(content, where, caller.secrets) from None
 
     if not isinstance(body, dict):
@@ -216,9 +217,10 @@ def json_object(
 
 
 def not_json(content: bytes, where: str, secrets: Sequence[str] = ()) -> ModelError:
-    """Return the error for a body that is not the expected JSON, quoting its beginning.
+    """Return the error for a body that is not the expected JSON, quoting how it begins.
 
-    OtherServer for a page or a text; otherwise `bad_response`, as for a truncated body.
+    The error is OtherServer for an HTML page or plain text, and otherwise `bad_response`, as for a
+    truncated body.
     """
     begin = content.lstrip(_BLANK)[:16]
     is_other = False
@@ -242,7 +244,9 @@ def not_json(content: bytes, where: str, secrets: Sequence[str] = ()) -> ModelEr
 
 
 def quote_server_text(text: str, secrets: Sequence[str] = ()) -> str:
-    """Return the beginning of a server's text in brackets, safe to show; empty if it has no words."""
+    """Return the beginning of a server's text in brackets, safe to show; empty if the text has no
+    words.
+    """
     words = shorten(one_line(text, secrets), _SHORT_QUOTE)
     return f" ({words})" if words else ""
 
@@ -250,7 +254,7 @@ def quote_server_text(text: str, secrets: Sequence[str] = ()) -> str:
 def refused_body(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the error object in the body of a success; None if there is no error.
 
-    OpenRouter puts an error of the server behind it into the first choice. vLLM and gateways send
+    OpenRouter puts an error from an upstream server into the first choice. vLLM and gateways send
     only the error, in the same form as with an error status.
     """
     base = body.get("base_resp")
@@ -276,12 +280,12 @@ def is_reply(body: Mapping[str, Any]) -> bool:
 
 
 def one_line(text: str, secrets: Sequence[str] = ()) -> str:
-    """Return a provider's text in a form that is safe to show in messages.
-
-    That is one line of at most 300 characters, without control characters and secrets.
+    """Return a provider's text in a form that is safe to show in messages: one line of at most 300
+    characters, without control characters or secrets.
     """
-    # ASCII text in UTF-16 has a NUL after each character. Remove the NULs before other control
-    # characters become spaces: a key with a space after each character would not be recognised.
+    # ASCII text in UTF-16 has a NUL after each character. The NULs are removed before other control
+    # characters become spaces; otherwise a key would have a space after each character and not be
+    # recognised.
     text = encodable(text[:READ_CHARS].replace("\0", ""))
     text = _CONTROL.sub(" ", text)
     text = hide_keys(text, secrets)
@@ -300,9 +304,10 @@ def error_of(
 ) -> ModelError | ProviderError:
     """Return the error to raise for a refusal.
 
-    ProviderError if every such call would fail (key, model, address, quota, or an unsupported
-    parameter among the fields `sent`). Otherwise a ModelError with one of the harness's kinds;
-    `ContentFiltered` and `ContextExceeded` are its subclasses for these two causes.
+    It is a ProviderError if every such call would fail (key, model, address, quota, or an
+    unsupported parameter among the fields `sent`). Otherwise it is a ModelError with one of the
+    harness's kinds. Two kinds of refusal have their own subclasses, `ContentFiltered` and
+    `ContextExceeded`.
     """
     status = _meaning(refusal, caller)
     quote = f"HTTP {refusal.status}"
@@ -318,7 +323,7 @@ def error_of(
     if too_long is not None:
         return too_long
 
-    # Another form of tools may find a server that the model is at.
+    # The request may succeed at another server that has the model if it uses another form of tools.
     if status == _NO_MODEL and _TOOL_FIELDS & set(sent) and _says("no_tools", refusal.message):
         advice = "ask for calls in another form: --tool-protocol json_schema, or text"
         return ModelError("bad_request", f"{who}: {quote}; {advice}", refusal.retry_after_s)
@@ -331,7 +336,7 @@ def error_of(
     if stop is not None:
         return stop
 
-    # An unknown error in the body of a success is retried, like an error of the server.
+    # An unknown error in the body of a success is retried, like a server error.
     kind = failure_kind(status if status >= 400 else 500)
     return ModelError(kind, f"{who}: {quote}", refusal.retry_after_s)
 
@@ -342,8 +347,8 @@ def failure_kind(status: int) -> str:
 
 
 def code_status(code: str) -> int | None:
-    """Return the HTTP status that an error code or type means (`error_codes.csv`); None if it is not
-    known.
+    """Return the HTTP status that an error code or type means (`error_codes.csv`); None if the code
+    is not known.
     """
     return _MEANINGS.get(code) or _MEANINGS_WITHOUT_STATUS.get(code)
 
@@ -363,7 +368,8 @@ def _meaning(refusal: ProviderRefusal, caller: Caller) -> int:
     """
     codes: list[str] = []
     for code in refusal.codes:
-        # DashScope's codes have parts (`throttling.allocationquota`): the first names the cause.
+        # Codes from DashScope have parts (`throttling.allocationquota`); the first part names the
+        # cause.
         codes += dict.fromkeys((code, code.partition(".")[0]))
 
     for meanings in (caller.meanings, _MEANINGS):
@@ -384,14 +390,14 @@ def _meaning(refusal: ProviderRefusal, caller: Caller) -> int:
 
 
 def _is_moderated(refusal: ProviderRefusal) -> bool:
-    """Return whether moderation blocked this prompt or its reply, but might let another one pass."""
+    """Return whether moderation blocked this prompt or reply but might let another one pass."""
     if refusal.status not in _MODERATION_STATUSES or set(refusal.codes) & _PARAMETER_CODES:
         return False
     return _says("filtered", refusal.message) and not _says("barred", refusal.message)
 
 
 def _says(meaning: str, message: str) -> bool:
-    """Return whether a message matches the patterns of this meaning in `refusal_words.yaml`."""
+    """Return whether a message matches the patterns for a meaning in `refusal_words.yaml`."""
     return _read_refusal_patterns()[meaning].search(message) is not None
 
 
@@ -402,11 +408,11 @@ def _read_refusal_patterns() -> Mapping[str, re.Pattern[str]]:
 
 
 def _status_from_codes(codes: Sequence[str]) -> int | None:
-    """Return the status of an error that came in the body of a success; None if no code determines
-    it.
+    """Return the status for an error that came in the body of a success; None if no code determines
+    the status.
     """
     for code in codes:
-        # the code is itself the status that the response should have had
+        # the code is the status that the response itself should have had
         if len(code) == 3 and code.isdecimal() and 400 <= int(code) < 600:
             return int(code)
 
@@ -414,10 +420,10 @@ def _status_from_codes(codes: Sequence[str]) -> int | None:
 
 
 def _provider_error(status: int, caller: Caller, quote: str) -> ProviderError | None:
-    """Return the error for a status that ends the run (`refusals.csv`); None for any other."""
+    """Return the error for a status that ends the run (`refusals.csv`); otherwise None."""
     meaning = str(status)
     if 300 <= status < 400 or status == 405:
-        meaning = "address"  # a redirect or a refused method: the base URL is wrong
+        meaning = "address"  # a redirect or a rejected method means that the base URL is wrong
 
     for row in _REFUSALS:
         if row["status"] == meaning:
@@ -436,7 +442,9 @@ def is_reply_limit(message: str) -> bool:
 def _reply_limit_error(
     refusal: ProviderRefusal, status: int, who: str, quote: str
 ) -> ProviderError | None:
-    """Return the error for --max-output-tokens above the model's limit; None for any other."""
+    """Return the error if `--max-output-tokens` exceeds the model's limit; None for any other
+    refusal.
+    """
     if status not in (400, 422) or not is_reply_limit(refusal.message):
         return None
     return ProviderError(
@@ -447,7 +455,9 @@ def _reply_limit_error(
 def _parameter_error(
     refusal: ProviderRefusal, status: int, caller: Caller, sent: Collection[str], quote: str
 ) -> ProviderError | None:
-    """Return the error for a request field that the model does not support; None for any other."""
+    """Return the error for a request field that the model does not support; None for any other
+    refusal.
+    """
     if status not in (400, 422):
         return None
     if not (set(refusal.codes) & _PARAMETER_CODES or _says("parameter", refusal.message)):
@@ -470,7 +480,8 @@ def _parameter_error(
 def _find_blamed_words(refusal: ProviderRefusal) -> list[str]:
     """Return words that may name the request field to blame.
 
-    That is the field that the error names (`a` for `a.b`); without one, each word of the message.
+    If the error names a field, this is that field (`a` for `a.b`); otherwise it is every word of
+    the message.
     """
     if refusal.parameter is not None:
         return [re.split(r"[.\[]", refusal.parameter)[0]]

@@ -1,5 +1,5 @@
-"""Prices and contexts from the package `genai-prices`: maintained by others, dated, with tiers. Its
-data are part of the package; nothing here uses the network.
+"""Prices and contexts from the package `genai-prices`, which others maintain: dated, and with price
+tiers. The data are part of the package; nothing here uses the network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HOURS = 24
 
 @dataclass(frozen=True)
 class Package:
-    """Mapping between a price table and the price package."""
+    """Names that connect a price table with the price package."""
 
     providers: Mapping[str, str] = option(
         help="the package's name of each provider, by ktdeval's name"
@@ -47,8 +47,8 @@ class Package:
     name: Literal["genai-prices"] = option("genai-prices", help="name of the package")
 
     def priced_as(self, provider: str, address: str) -> str | None:
-        """Return the package's name for a provider whose prices apply at an address; None if it has
-        no name for it, or the provider bills in another currency there.
+        """Return the package's name for the provider whose prices apply at an address; None if the
+        package has no such name, or if the provider bills in another currency at that address.
         """
         addresses = self.dollars_at.get(provider)
         if addresses is None:
@@ -62,12 +62,12 @@ class Package:
 
 
 def _is_below(address: str, start: str) -> bool:
-    """Return whether an address equals `start` or is below it; case of the host is ignored."""
+    """Return whether an address equals `start` or is below it. The case of the host is ignored."""
     return f"{address.lower()}/".startswith(f"{start}/")
 
 
 def installed_version() -> str | None:
-    """Return the version of the package; None if it is not installed."""
+    """Return the version of the installed package; None if it is not installed."""
     try:
         return importlib.metadata.version(PRICE_PACKAGE)
     except importlib.metadata.PackageNotFoundError:
@@ -77,10 +77,11 @@ def installed_version() -> str | None:
 def packaged_price(
     package: Package, full_name: str, day: date, address: str
 ) -> dict[str, Any] | None:
-    """Return the fields of the price of PROVIDER/NAME at an address on a day; None if the package
-    has no dollar price, or is not installed (logged once).
+    """Return the price fields for PROVIDER/NAME at an address on a day; None if the package has no
+    price in US dollars, or is not installed (logged once).
 
-    If rates change with the time of day, the highest is used, so that a cost is an upper bound.
+    If rates change with the time of day, the highest rate is used, so that a cost is an upper
+    bound.
     """
     provider, _, name = full_name.partition("/")
     named = package.priced_as(provider, address)
@@ -100,7 +101,7 @@ def packaged_price(
 
 
 def packaged_context(package: Package, full_name: str) -> tuple[int, str] | None:
-    """Return the context of PROVIDER/NAME in tokens, and the source of this figure; None if the
+    """Return the context of PROVIDER/NAME in tokens, and the source of the figure; None if the
     package does not list it or is not installed.
     """
     provider, _, name = full_name.partition("/")
@@ -116,17 +117,19 @@ class _ListedModel:
     """A model listed in the package."""
 
     model: Any
-    provider: str  #: its name there
+    provider: str  #: the provider's name in the package
     version: str  #: version of the package
 
     @property
     def source(self) -> str:
-        """Package, its version, and the model's name in the package."""
+        """The package, its version, and the model's name in the package."""
         return f"{PRICE_PACKAGE} {self.version}, {self.provider}/{self.model.id}"
 
 
 def _listed_model(provider: str | None, name: str) -> _ListedModel | None:
-    """Return a model in the package by the provider's own name for it; None if it is not listed."""
+    """Return a model from the package, given the provider's own name for it; None if it is not
+    listed.
+    """
     if provider is None:
         return None
 
@@ -145,7 +148,7 @@ def _listed_model(provider: str | None, name: str) -> _ListedModel | None:
 
 @cache
 def _packaged_snapshot() -> Any:
-    """Return the data of the package; None if it is not installed."""
+    """Return the package's data; None if the package is not installed."""
     try:
         from genai_prices.data import providers  # noqa: PLC0415 - slow, and of an extra
         from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415 - as above
@@ -166,8 +169,8 @@ def _warn_that_there_are_none() -> None:
 
 
 def _dearest(model: Any, day: date) -> dict[str, Any] | None:
-    """Return the rates of a model on a day, at its most expensive hour; None if it does not bill by
-    token.
+    """Return a model's rates on a day, at the most expensive hour; None if the model is not billed
+    by token.
     """
     found = None
     for hour in range(_HOURS):
@@ -182,7 +185,7 @@ def _dearest(model: Any, day: date) -> dict[str, Any] | None:
 
 
 def _rates(prices: Any) -> dict[str, Any] | None:
-    """Return rates in US dollars per million tokens, with tiers for long prompts if there are
+    """Return rates in US dollars per million tokens, including tiers for long prompts if there are
     any.
     """
     whole = {name: getattr(prices, field) for name, field in _RATES.items()}
@@ -202,7 +205,7 @@ def _rates(prices: Any) -> dict[str, Any] | None:
 
 
 def _rates_at_tokens(whole: Mapping[str, Any], tokens: int) -> dict[str, float | None]:
-    """Return the rates of a call, given the tokens in its prompt."""
+    """Return the rates for a call, given the number of tokens in its prompt."""
     rates: dict[str, float | None] = {}
     for name, value in whole.items():
         rate = getattr(value, "base", value)

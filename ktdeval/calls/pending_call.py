@@ -1,4 +1,4 @@
-"""A call under way: its source, the request, and the callback for its attempts."""
+"""A call under way: its source, its request, and the callback for its attempts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if it has one.
 
 
 def watch_nothing(request: ModelRequest, record: CallRecord, reply: Reply | None) -> None:
-    """Watch a call without doing anything."""
+    """Do nothing when a call is made."""
 
 
 @dataclass(slots=True)
 class CallSource:
-    """Source of a call: a step of an episode, or a check of the run."""
+    """Source of a call: a step of an episode or a check of the run."""
 
     label: str  #: id of the episode, or one of `NO_EPISODE`
-    opening: int = 0  #: how often the episode had been opened; 0 for a check
+    opening: int = 0  #: how often the episode has been opened; 0 for a check
     step: int | None = None  #: None for a check
     fence: Fence = no_fence  #: called before each attempt
     watch: Watch = watch_nothing  #: called after each attempt
@@ -35,35 +35,35 @@ class CallSource:
 
 @dataclass(slots=True)
 class PendingCall:
-    """Call under way: its request, source and key, and its attempts so far."""
+    """Call under way: request, source, key, and the attempts so far."""
 
     request: ModelRequest
     asker: CallSource
     key: str
     notify: Notify
     is_cached: bool
-    is_batched: bool = False  #: True if it is answered through the provider's batch interface
+    is_batched: bool = False  #: True if the provider's batch interface answers the call
     attempts_made: int = 0
     latency_s: float = 0.0
-    tools: tuple[str, ...] | None = None  #: texts of the request's tools; None: not computed yet
+    tools: tuple[str, ...] | None = None  #: the request's tools as strings; None: not computed yet
     _size: PromptBytes | None = None
 
     @property
     def size(self) -> PromptBytes:
-        """Bytes of the prompt, computed once."""
+        """Size of the prompt in bytes, computed once."""
         if self._size is None:
             self._size = prompt_bytes(self.request, self.tools)
         return self._size
 
     @property
     def position(self) -> CallPosition:
-        """Position in the call log."""
+        """Position of the call in the log."""
         return self.asker.label, self.key[:KEY_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
 class WantedReply:
-    """A request that has no reply yet, and its source."""
+    """A request that has no reply yet, with its source."""
 
     episode: str
     step: int
@@ -72,5 +72,5 @@ class WantedReply:
 
     @property
     def position(self) -> CallPosition:
-        """Position in the call log."""
+        """Position of the call in the log."""
         return self.episode, self.key[:KEY_DIGITS]

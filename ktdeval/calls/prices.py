@@ -1,4 +1,4 @@
-"""Prices of tokens: dated tables of list prices in US dollars per million tokens."""
+"""Token prices: dated tables of list prices in US dollars per million tokens."""
 
 from __future__ import annotations
 
@@ -74,20 +74,20 @@ class PriceEntry(Value, frozen=True, eq=False):
     batch: Literal[True] | UnsetType = UNSET
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the other price has the same fields; `Price` only adds defaults."""
+        """Return whether another price has the same fields; `Price` only adds defaults."""
         return isinstance(other, PriceEntry) and astuple(self) == astuple(other)
 
     def __hash__(self) -> int:
         return hash(astuple(self))
 
     def cost(self, usage: Usage) -> float:
-        """Return the cost in US dollars of the tokens of one or more calls, none with a prompt long
+        """Return the cost in US dollars of the tokens of one or more calls. No prompt may be long
         enough for another tier.
         """
         return _cost(self, usage)
 
     def call_cost(self, usage: Usage) -> float:
-        """Return the cost in US dollars of the tokens of one call, using the tier of its prompt."""
+        """Return the cost in US dollars of the tokens of one call, at the tier for its prompt."""
         rates: PriceEntry | PriceTier = self
         for tier in self.tiers or ():
             if usage.input_tokens > tier.above:
@@ -96,7 +96,7 @@ class PriceEntry(Value, frozen=True, eq=False):
         return _cost(rates, usage)
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """Return an upper bound on the cost in US dollars of these tokens of one call, cached or
+        """Return an upper bound on the cost in US dollars of one call with these tokens, cached or
         not.
         """
         bounds = [_most(self, input_tokens, output_tokens)]
@@ -107,7 +107,7 @@ class PriceEntry(Value, frozen=True, eq=False):
         return max(bounds)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return all fields by name, without absent ones."""
+        """Return all fields that are set, by name."""
         return cast("dict[str, JsonValue]", to_plain(self))
 
 
@@ -126,7 +126,7 @@ def _most(rates: PriceEntry | PriceTier, input_tokens: int, output_tokens: int) 
 
 
 class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
-    """Price of a model's tokens in US dollars per million."""
+    """Price of a model's tokens in US dollars per million tokens."""
 
     input: float
     output: float
@@ -135,14 +135,14 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
     #: day on which the price was looked up, `YYYY-MM-DD`; empty if unknown
     as_of: str = ""
     source: str = ""  #: where the price was found
-    #: rates of calls with long prompts, the shortest first; absent if the rates do not depend on
-    #: length
+    #: rates for calls with long prompts, shortest prompts first; absent if the rates do not depend
+    #: on length
     tiers: tuple[PriceTier, ...] | UnsetType = UNSET
     batch: Literal[True] | UnsetType = UNSET
 
     def in_batch(self, *, halves_cache_reads: bool = True) -> Price:
-        """Return the price in a batch interface that halves all rates, or all except the rate for
-        reading from the provider's cache.
+        """Return the price at a batch interface that halves all rates, or all rates except the one
+        for cache reads.
         """
         tiers: tuple[PriceTier, ...] | UnsetType = UNSET
         if self.tiers:
@@ -157,7 +157,9 @@ class Price(PriceEntry, frozen=True, eq=False, kw_only=False):
 
 
 def _halve_rates(rates: RatesT, halves_cache_reads: bool) -> RatesT:
-    """Return rates with each halved; the rate for cache reads only if `halves_cache_reads`."""
+    """Return rates with each rate halved. The rate for cache reads is halved only if
+    `halves_cache_reads`.
+    """
     read = rates.cache_read
     if halves_cache_reads:
         read = _half(read)
@@ -182,15 +184,15 @@ FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")
 
 
 def is_free_price(price: PriceEntry | None) -> bool:
-    """Return whether a price is that of a local model, judged by its source."""
+    """Return whether a price is the price of a local model, judging by its source."""
     return price is not None and price.source == FREE.source
 
 
 def find_price(prices: Mapping[str, Price], full_name: str) -> Price | None:
-    """Return the price for the most specific pattern that matches; None if none does.
+    """Return the price for the most specific pattern that matches; None if no pattern matches.
 
-    A name without wildcards is the most specific, followed by the pattern with the most literal
-    characters.
+    A name without wildcards is the most specific pattern, followed by the pattern with the most
+    literal characters.
     """
     pattern = fitting_pattern(prices, full_name)
     if pattern is None:
@@ -200,13 +202,15 @@ def find_price(prices: Mapping[str, Price], full_name: str) -> Price | None:
 
 
 def fitting_pattern(patterns: Iterable[str], full_name: str) -> str | None:
-    """Return the most specific pattern that matches a model's full name; None if none does."""
+    """Return the most specific pattern that matches a model's full name; None if no pattern
+    matches.
+    """
     fitting = [pattern for pattern in patterns if fnmatch.fnmatchcase(full_name, pattern)]
     return max(fitting, key=_specificity, default=None)
 
 
 def _specificity(pattern: str) -> tuple[bool, int, str]:
-    """Return the sort key of a pattern; the pattern itself makes the order unique."""
+    """Return the sort key of a pattern, which includes the pattern to make the order unique."""
     literal = _WILDCARDS.sub("", pattern)
     return literal == pattern, len(literal), pattern
 
@@ -239,14 +243,14 @@ class _PriceTable:
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """A table of prices, as read."""
+    """Price table as read from a file."""
 
-    rows: Mapping[str, Price]  #: prices by pattern of PROVIDER/NAME
-    package: Package | None = None  #: price package, consulted before the rows
+    rows: Mapping[str, Price]  #: prices, keyed by a pattern for PROVIDER/NAME
+    package: Package | None = None  #: price package, consulted before `rows`
 
     def price_of(self, full_name: str, day: date, address: str = "") -> Price | None:
-        """Return the price of PROVIDER/NAME on a day; None if none is known. `address`: base URL,
-        which matters if a provider bills in several currencies.
+        """Return the price of PROVIDER/NAME on a day; None if no price is known. `address` is the
+        base URL, which matters if a provider bills in several currencies.
         """
         if self.package is not None:
             price = packaged_price(self.package, full_name, day, address)
@@ -258,12 +262,12 @@ class PriceTable:
 
 
 def read_price_table(path: Path | str) -> PriceTable:
-    """Read a YAML price table, with the package that it refers to.
+    """Read a YAML price table, with the package that the table refers to.
 
-    The table has `as_of`, `source`, `currency: USD` and `models`. Each entry of `models` has
-    `match` (a pattern such as `openai/gpt-*`, or a list), `input`, `output` and, if they differ
-    from the defaults, the other fields of `Price`. Raises ConfigError for a field that is unknown,
-    missing, wrong or repeated.
+    The table has `as_of`, `source`, `currency: USD` and `models`. Each entry in `models` has
+    `match` (a pattern such as `openai/gpt-*`, or a list of patterns), `input`, `output` and, if
+    they differ from the defaults, the other fields of `Price`. Raises ConfigError if a field is
+    unknown, missing, wrong or repeated.
     """
     table = build(_PriceTable, load_yaml(user_path(path)), str(path))
     parse_day(table.as_of, f"{path}: as_of: ", ConfigError)
@@ -297,7 +301,7 @@ def _prices_by_pattern(table: _PriceTable, path: Path | str) -> dict[str, Price]
 
 
 def _entry_price(entry: _TableEntry, table: _PriceTable) -> Price:
-    """Return the price of an entry, with the table's day and source unless it has its own."""
+    """Return an entry's price, with the table's day and source unless the entry has its own."""
     return Price(
         input=entry.input,
         output=entry.output,
@@ -317,11 +321,12 @@ def choose_price(
     day: date | None = None,
     address: str = "",
 ) -> Price | None:
-    """Return the price of PROVIDER/NAME on a day (default: today); None if none is known.
-    `address`: base URL of the model, which matters if its provider bills in several currencies.
+    """Return the price of PROVIDER/NAME on a day (default: today); None if no price is known.
+    `address` is the base URL of the model, which matters if its provider bills in several
+    currencies.
 
-    The first applicable source is used: the fields of `--price`, the user's table, the plugin's
-    table (`default`). Raises ConfigError if it is incomplete or malformed.
+    The price comes from the first source that has one: the fields of `--price`, the user's table,
+    then the plugin's table (`default`). Raises ConfigError if a price is incomplete or malformed.
     """
     if fields:
         rates = build(_Rates, fields, "--price")
@@ -335,7 +340,7 @@ def choose_price(
 
 
 def _patterns(entry: _TableEntry, where: str) -> tuple[str, ...]:
-    """Return the patterns of an entry. Raises ConfigError if there are none, or one is
+    """Return the patterns of an entry. Raises ConfigError if a pattern is missing or
     malformed.
     """
     patterns = entry.match

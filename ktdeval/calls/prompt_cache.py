@@ -1,5 +1,5 @@
-"""Prompt caches of providers: how many tokens of a request they read from an earlier request and
-write for a later one, by their published rules. No provider is asked.
+"""Prompt caches of providers: how many tokens of a request are read from an earlier request, and
+how many are written for a later one, under the providers' published rules. No provider is called.
 """
 
 from __future__ import annotations
@@ -18,30 +18,33 @@ from ktdeval.values.strict_json import dumps_canonical
 
 @dataclass(frozen=True, slots=True)
 class PromptBlock:
-    """A piece of a request, in the order in which its provider caches: tools, system, messages."""
+    """Part of a request, in the order in which the provider caches: tools, system, messages."""
 
     text: str
-    is_marked: bool = False  #: True if the request asks to cache the prompt up to its end
-    #: what else must be equal for the prompt to be read up to its end, such as the choice of a tool
+    #: True if the request asks the provider to cache the prompt up to the end of this block
+    is_marked: bool = False
+    #: what else must be equal for the prompt to be read up to this block's end, such as the tool
+    #: choice
     key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptCacheRules:
-    """Rules by which a provider caches the beginnings of prompts.
+    """Rules by which a provider caches prompt prefixes.
 
     Example:
         PromptCacheRules("OpenAI", min_tokens=1024, step_tokens=128)
     """
 
-    provider: str  #: who publishes them, for messages
-    min_tokens: int  #: tokens of the shortest beginning that is cached
-    step_tokens: int = 1  #: what is read has `min_tokens` plus a multiple of this
-    lifetime_s: float = 300.0  #: seconds from its last use until it is dropped
-    #: blocks of a request as it is sent, with its marks, if only marked beginnings are cached; None
-    #: if every prompt is cached
+    provider: str  #: provider that publishes the rules, for messages
+    min_tokens: int  #: tokens of the shortest prefix that is cached
+    step_tokens: int = 1  #: cached reads have `min_tokens` plus a multiple of this number
+    lifetime_s: float = 300.0  #: seconds from the last use of a prefix until it is dropped
+    #: returns the blocks of a request as sent, with their marks, if only marked prefixes are
+    #: cached; None if every prompt is cached
     blocks: Callable[[ModelRequest], Sequence[PromptBlock]] | None = None
-    look_back: int = 20  #: number of blocks, up to a mark, whose ends are looked up
+    #: number of blocks before a mark, including the marked block, whose ends are looked up
+    look_back: int = 20
 
     def __str__(self) -> str:
         """Return the rules as words."""
@@ -55,18 +58,19 @@ class PromptCacheRules:
         )
 
 
-#: rules taken for a provider that has a price of cached tokens, and whose rules are not known
+#: rules assumed for a provider that has a price for cached tokens but whose rules are not known
 USUAL_RULES = PromptCacheRules("as OpenAI", min_tokens=1024, step_tokens=128)
 
 
 @dataclass(frozen=True, slots=True)
 class CachedTokens:
-    """Tokens of prompts, by what a cache does with them."""
+    """Prompt tokens, by how a cache treats them."""
 
     total: float = 0.0
     read: float = 0.0  #: read from an earlier request
-    written: float = 0.0  #: cached for later requests, and not read
-    unread: float = 0.0  #: cached if nothing were ever read: the costliest case
+    written: float = 0.0  #: cached for later requests, but not read
+    #: tokens that would be cached if nothing were ever read, which is the most expensive case
+    unread: float = 0.0
 
     def __add__(self, other: CachedTokens) -> CachedTokens:
         return CachedTokens(
@@ -77,7 +81,7 @@ class CachedTokens:
         )
 
     def without(self, other: CachedTokens) -> CachedTokens:
-        """Return these tokens less others, which are a part of them."""
+        """Return these tokens minus `other`, which is a part of them."""
         return CachedTokens(
             self.total - other.total,
             self.read - other.read,
@@ -87,16 +91,18 @@ class CachedTokens:
 
 
 class PromptCache:
-    """Simulated cache of one model's provider. `rate`: bytes per token of its prompts."""
+    """Simulated prompt cache at one model's provider. `rate`: bytes per token of its prompts."""
 
     def __init__(self, rules: PromptCacheRules, rate: BytesPerToken) -> None:
         self._rules = rules
         self._rate = rate
         self._prompts = _SortedPrompts()
-        self._used_s: dict[bytes, float] = {}  # digest of a cached beginning -> its last use
+        self._used_s: dict[bytes, float] = {}  # digest of a cached prefix -> time of last use
 
     def ask(self, request: ModelRequest, now_s: float) -> CachedTokens:
-        """Return what the cache does with a request at a time in seconds, and keep its prompt."""
+        """Return what the cache does with a request at a time in seconds, and add the prompt to the
+        cache.
+        """
         if self._rules.blocks is None:
             return self._ask_unmarked(request, now_s)
         return self._ask_marked(self._rules.blocks(request), now_s)
@@ -136,7 +142,9 @@ class PromptCache:
         return CachedTokens(ends[-1].tokens, read, kept - read, unread)
 
     def _find(self, ends: Sequence[_BlockEnd], mark: int, now_s: float) -> int:
-        """Return the index of the longest cached beginning that a mark looks up; -1 if none."""
+        """Return the index of the longest cached prefix that is found from a mark; -1 if there is
+        no such prefix.
+        """
         for index in range(mark, max(-1, mark - self._rules.look_back), -1):
             used_s = self._used_s.get(ends[index].digest)
             if used_s is not None and now_s - used_s <= self._rules.lifetime_s:
@@ -145,7 +153,7 @@ class PromptCache:
         return -1
 
     def _block_ends(self, blocks: Sequence[PromptBlock]) -> Iterator[_BlockEnd]:
-        """Yield the beginning of the prompt that ends with each block."""
+        """Yield the prompt prefixes that end with each block."""
         digest = sha256()
         size = PromptBytes()
         for block in blocks:
@@ -157,15 +165,15 @@ class PromptCache:
 
 @dataclass(frozen=True, slots=True)
 class _BlockEnd:
-    """A beginning of a prompt: its digest and tokens."""
+    """Prompt prefix: digest and number of tokens."""
 
     digest: bytes
     tokens: float
 
 
 def prompt_parts(request: ModelRequest) -> Iterator[str]:
-    """Yield the parts of a request in the order in which providers cache: schema of the reply,
-    tools, messages.
+    """Yield the parts of a request in the order in which providers cache them: reply schema, tools,
+    messages.
     """
     if request.response_schema is not None:
         yield dumps_canonical(request.response_schema)
@@ -177,28 +185,30 @@ def prompt_parts(request: ModelRequest) -> Iterator[str]:
 
 @dataclass
 class _SortedPrompts:
-    """Prompts in lexicographic order: the longest beginning that a new prompt shares with any of
-    them is shared with one of its two neighbours.
+    """Prompts in lexicographic order. The longest prefix that a new prompt shares with any of them
+    is the prefix shared with one of its two neighbours.
     """
 
     _parts: list[tuple[str, ...]] = field(default_factory=list)
     _used_s: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     def add(self, parts: tuple[str, ...], now_s: float) -> None:
-        """Add a prompt, last used now."""
+        """Add a prompt, or update its time of last use."""
         if parts not in self._used_s:
             self._parts.insert(bisect_left(self._parts, parts), parts)
         self._used_s[parts] = now_s
 
     def drop(self, before_s: float) -> None:
-        """Drop the prompts last used before a time in seconds."""
+        """Drop the prompts that were last used before a time in seconds."""
         old = [parts for parts, used_s in self._used_s.items() if used_s < before_s]
         for parts in old:
             del self._used_s[parts]
             self._parts.remove(parts)
 
     def shared_bytes(self, parts: tuple[str, ...]) -> PromptBytes:
-        """Return the size of the longest beginning that a prompt shares with one of these."""
+        """Return the size of the longest prefix that a prompt shares with any of the stored
+        prompts.
+        """
         index = bisect_left(self._parts, parts)
         neighbours = self._parts[max(0, index - 1) : index + 1]
         sizes = [_shared_bytes(parts, other) for other in neighbours]
@@ -223,7 +233,7 @@ def _shared_bytes(parts: Sequence[str], others: Sequence[str]) -> PromptBytes:
 
 
 def common_prefix(text: str, other: str) -> int:
-    """Return the length of the longest common prefix of two texts."""
+    """Return the length of the longest common prefix of two strings."""
     shortest = 0
     longest = min(len(text), len(other))
     while shortest < longest:

@@ -1,4 +1,4 @@
-"""Size of a prompt in bytes by kind of character, and its estimated tokens."""
+"""Size of a prompt in bytes by kind of character, and an estimate of its tokens."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ktdeval.calls.record import tool_texts
 from ktdeval.harness.chat_messages import Message, ModelRequest
 from ktdeval.values.yamlio import load_yaml
 
-#: bytes per token by kind of character, and the tokenizers with which they were measured
+#: bytes per token by kind of character, and the tokenizers with which the rates were measured
 TOKEN_RATES = Path(__file__).with_name("token_rates.yaml")
 
-#: kinds of character, with their names in messages
+#: kinds of characters, with the names used in messages
 KINDS = {
     "letters": "letters",
     "spaces": "spaces",
@@ -28,22 +28,22 @@ KINDS = {
 }
 
 
-# a tuple: its values are in the order of `PromptBytes`
+# a tuple, with values in the same order as in `PromptBytes`
 class BytesPerToken(NamedTuple):
     """UTF-8 bytes per token, by kind of character."""
 
     letters: float  #: ASCII letters
-    spaces: float  #: each usually begins a word
+    spaces: float  #: spaces, each of which usually begins a word
     digits: float
     marks: float  #: all other ASCII characters: punctuation, brackets, line ends
     scripts: float  #: non-ASCII characters, mostly Chinese
-    #: tokens that a server adds around each message and each tool
+    #: tokens that a server adds for each message and each tool
     around: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBytes:
-    """UTF-8 bytes of a prompt, or of several, by kind of character as in `BytesPerToken`."""
+    """UTF-8 bytes of one or more prompts, by kind of character as in `BytesPerToken`."""
 
     letters: int = 0
     spaces: int = 0
@@ -56,7 +56,7 @@ class PromptBytes:
         return PromptBytes(*map(operator.add, self._counts, other._counts))
 
     def without(self, other: PromptBytes) -> PromptBytes:
-        """Return the sizes minus those of `other`, at least zero for each kind."""
+        """Return these sizes minus `other`, but at least zero for each kind."""
         differences = map(operator.sub, self._counts, other._counts)
         return PromptBytes(*(max(0, difference) for difference in differences))
 
@@ -66,11 +66,11 @@ class PromptBytes:
 
     @property
     def total(self) -> int:
-        """Bytes of all kinds."""
+        """Total number of bytes."""
         return sum(self._counts) - self.parts
 
     def tokens(self, rate: BytesPerToken) -> float:
-        """Return the number of tokens at this rate."""
+        """Return the estimated number of tokens at a rate."""
         *sizes, parts = self._counts
         *rates, around = rate
         return math.fsum(map(operator.truediv, sizes, rates)) + parts * around
@@ -85,7 +85,7 @@ MAX_TOKENS = BytesPerToken(**_RATES["most"])
 
 
 def _kind_of(byte: int) -> int:
-    """Return the index in `KINDS` of the kind of a byte."""
+    """Return the index in `KINDS` for a byte."""
     letter = chr(byte)
     if byte >= 0x80:
         kind = "scripts"
@@ -112,7 +112,9 @@ def text_bytes(text: str) -> PromptBytes:
 
 
 def prompt_bytes(request: ModelRequest, tools: tuple[str, ...] | None = None) -> PromptBytes:
-    """Return the size of one request. `tools`: their texts, if the caller has them."""
+    """Return the size of one request. `tools` contains the tools as strings, if the caller has
+    them.
+    """
     if tools is None:
         tools = tool_texts(request)
 
@@ -123,8 +125,8 @@ def prompt_bytes(request: ModelRequest, tools: tuple[str, ...] | None = None) ->
     return size
 
 
-# Most messages and tools were part of the previous call. Neither messages nor texts ever change, so
-# an entry can't be stale.
+# Most messages and tools were part of the previous call. Messages and strings never change, so an
+# entry can't be stale.
 @lru_cache(maxsize=64)
 def _tools_bytes(texts: tuple[str, ...]) -> PromptBytes:
     return text_bytes("".join(texts)) + PromptBytes(parts=len(texts))
@@ -137,23 +139,24 @@ def _message_bytes(message: Message) -> PromptBytes:
 
 @lru_cache(maxsize=512)
 def message_text(message: Message) -> str:
-    """Return the text of a message that is input: content, calls, and thoughts sent back."""
+    """Return the text of a message that the model reads: content, calls, and thoughts sent back."""
     texts = [message.content]
     for call in message.tool_calls:
         texts += [call.name, call.arguments]
         if call.opaque is not None and call.opaque.has_words:
             texts.append(call.opaque.data)
 
-    if message.opaque is not None:  # sealed reasoning is also input, and about as long
+    # sealed reasoning is also input, and about as long as the thoughts
+    if message.opaque is not None:
         texts.append(message.opaque.data)
 
     return "".join(texts)
 
 
 def reply_room(request: ModelRequest) -> int:
-    """Return the tokens that a request reserves for its reply."""
-    # Some providers count reasoning within this limit, others in addition to it; only the limit
+    """Return the number of tokens that a request reserves for its reply."""
+    # Some providers count reasoning within this limit, others in addition to it. Only the limit
     # itself is certain.
     run_params = request.run_params or request.params
-    # A program may ask for more than the context has; its provider then gives it less.
+    # A program may ask for more tokens than the context has; the provider then gives it fewer.
     return min(request.params.max_output_tokens, run_params.max_output_tokens)

@@ -1,4 +1,6 @@
-"""Parse error objects, in any of the forms that providers use, and the wait that they request."""
+"""Parse error objects in any of the forms that providers use, and the waiting time that they
+request.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from ktdeval.values.strict_json import JsonValue, loads_strict
 #: maximum characters of a message; longer messages are truncated before they are searched
 READ_CHARS = 6_000
 
-_READ_BYTES = 2_000  #: maximum bytes of a body that is not JSON
-#: an HTML tag, and content that the page does not show
+_READ_BYTES = 2_000  #: maximum bytes read from a body that is not JSON
+#: an HTML tag, including content that the page does not show
 _TAG = re.compile(r"<(style|script)\b.*?(</\1>|\Z)|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 _CODE_FIELDS = ("code", "type", "status", "statusCode", "error_code")
@@ -33,28 +35,28 @@ _LONGEST_CODE = 100  # characters
 class ProviderRefusal:
     """Error that a provider returned instead of a reply."""
 
-    status: int  #: HTTP status; 200 when an error came as the body of a success
+    status: int  #: HTTP status; 200 if the error came in the body of a success
     codes: tuple[str, ...] = ()  #: the error's code and type, in lower case
-    #: the provider's words, unfiltered: pass them through `one_line` before showing them
+    #: the provider's message, unfiltered; to be passed through `one_line` before it is shown
     message: str = ""
-    parameter: str | None = None  #: the request field that the provider blames, if it names one
-    #: seconds to wait before the next attempt, if the provider states them
+    parameter: str | None = None  #: the request field that the provider blames, if it names a field
+    #: seconds to wait before the next attempt, if the provider gives a time
     retry_after_s: float | None = None
-    #: `n_ctx` and `n_prompt_tokens` of llama.cpp, if the prompt is too long
+    #: `n_ctx` and `n_prompt_tokens` from llama.cpp, if the prompt is too long
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 def refusal_of(status: int, content: bytes, headers: Mapping[str, str]) -> ProviderRefusal:
-    """Read the body of a response with an error status, which may be JSON or any other text."""
+    """Parse the body of a response with an error status. The body may be JSON or any other text."""
     wait_s = retry_after_s(headers)
     try:
         return read_refusal(status, loads_strict(content), wait_s)
-    except ValueError:  # a proxy's HTML page, or nothing
+    except ValueError:  # a proxy's HTML page, or an empty body
         return ProviderRefusal(status, message=without_tags(content), retry_after_s=wait_s)
 
 
 def without_tags(content: bytes) -> str:
-    """Return the beginning of a text, or the visible text at the beginning of an HTML page."""
+    """Return the beginning of a text; for an HTML page, the beginning of the visible text."""
     text = content[:_READ_BYTES].decode("utf-8", "replace")
     return _TAG.sub(" ", text)
 
@@ -108,7 +110,9 @@ def read_refusal(status: int, body: JsonValue, wait_s: float | None = None) -> P
 
 
 def _inner_codes(error: Mapping[str, Any]) -> Iterator[object]:
-    """Yield the codes in nested objects of an error: Azure's, and OpenRouter's for moderation."""
+    """Yield the codes in nested objects of an error, as in Azure errors and OpenRouter moderation
+    errors.
+    """
     for name in ("innererror", "inner_error"):
         inner = error.get(name)
         if isinstance(inner, dict):
@@ -120,8 +124,8 @@ def _inner_codes(error: Mapping[str, Any]) -> Iterator[object]:
 
 
 def _wait_in_words(message: str) -> float | None:
-    """Return the seconds to wait that a message specifies ("try again in 20s"); None if it
-    doesn't.
+    """Return the waiting time in seconds that a message specifies ("try again in 20s"); None if it
+    specifies no time.
     """
     wait = _RETRY_WORDS.search(message)
     if wait is None:
@@ -130,13 +134,13 @@ def _wait_in_words(message: str) -> float | None:
 
 
 def _distinct_codes(codes: Sequence[object]) -> tuple[str, ...]:
-    """Return each code once, in lower case and truncated to a sane length."""
+    """Return each code once, in lower case and truncated to a reasonable length."""
     texts = [str(code) for code in codes if isinstance(code, (str, int)) and code]
     return tuple(dict.fromkeys(text[:_LONGEST_CODE].lower() for text in texts))
 
 
 def _sizes(error: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sizes of context and prompt that llama.cpp reports in an error."""
+    """Return the context and prompt sizes that llama.cpp reports in an error."""
     sizes: dict[str, int] = {}
     for name in ("n_ctx", "n_prompt_tokens"):
         value = error.get(name)
@@ -147,7 +151,9 @@ def _sizes(error: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _with_upstream(message: str, error: Mapping[str, Any]) -> str:
-    """Return an error's message with the words of the server behind a gateway (OpenRouter)."""
+    """Return an error's message together with the message of the server behind a gateway
+    (OpenRouter).
+    """
     metadata = error.get("metadata")
     if not isinstance(metadata, dict):
         return message
@@ -175,9 +181,10 @@ def _with_upstream(message: str, error: Mapping[str, Any]) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait before the next attempt, as the headers of a response state them.
+    """Return the seconds to wait before the next attempt, as given in the headers of a response.
 
-    Reads `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date; None without both.
+    Reads `retry-after-ms`, otherwise `Retry-After` in seconds or as an HTTP date. None if both are
+    missing.
     """
     milliseconds = _nonnegative_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -193,7 +200,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # OverflowError: a year of eleven digits
+    except (ValueError, OverflowError):  # OverflowError: a year with eleven digits
         return None
 
     if moment.tzinfo is None:

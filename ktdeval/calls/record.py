@@ -1,4 +1,4 @@
-"""Records of model calls: cached replies by request, and a record for each attempt."""
+"""Records of model calls: cached replies, keyed by request, and a record of each attempt."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ ended in a `ProviderError`.
 
 Any other outcome is a kind of `ModelError`.
 """
-ANSWERS = frozenset({ANSWERED, BATCHED})  #: outcomes of an attempt that the provider answered
+ANSWERS = frozenset({ANSWERED, BATCHED})  #: outcomes of attempts that the provider answered
 
-#: increase when equal keys no longer mean equal calls; older replies are then not found
+#: to be increased when equal keys no longer mean equal calls, so that older replies are not found
 _KEY_VERSION = 1
 _KEY_DIGITS = 64
-#: fields of `CallParams` that cannot change the answer, so they are not part of the key
+#: fields of `CallParams` that can't change the answer, and are therefore not part of the key
 _NOT_ASKED = frozenset({"timeout_s"})
 _PARAMS = tuple(field.name for field in fields(CallParams) if field.name not in _NOT_ASKED)
-# Limit on the unpacked size that a stored reply claims, since the memory is allocated at once.
+# Maximum unpacked size that a stored reply may state, since that much memory is allocated at once.
 _MAX_REPLY_BYTES = 1 << 28
 _LEVEL = 3
 
 
 def routing_of(model: object) -> dict[str, str]:
-    """Return the fields that a remote model sends besides its settings, from its traits:
-    organisation, project, route; empty before `connect`.
+    """Return the fields, taken from a remote model's traits, that the model sends in addition to
+    its settings: organisation, project, route. Empty before `connect`.
     """
     routing = model_traits(model).routing
     if routing is None:
@@ -63,8 +63,8 @@ def routing_of(model: object) -> dict[str, str]:
 
 
 def tool_texts(request: ModelRequest) -> tuple[str, ...]:
-    """Return each tool of a request as canonical JSON. Raises ValueError for a number that is NaN
-    or infinite.
+    """Return each tool in a request as canonical JSON. Raises ValueError if a number is NaN or
+    infinite.
     """
     return tuple(
         dumps_canonical([tool.name, tool.description, tool.parameters]) for tool in request.tools
@@ -74,13 +74,13 @@ def tool_texts(request: ModelRequest) -> tuple[str, ...]:
 def request_key(
     model: RemoteModel, request: ModelRequest, tools: Sequence[str] | None = None
 ) -> str:
-    """Return the SHA-256 of model and request in hexadecimal digits: the key of the cache.
+    """Return the cache key: the SHA-256 of model and request as hexadecimal digits.
 
-    Equal keys mean the same question to the same model. The adapter's `routing` (such as an
-    organisation) is part of the key; the API key never is. Parameters left to the provider (None)
-    are not, so a ktdeval version that adds one still finds older replies. `tools`: their texts, as
-    of `tool_texts`, if the caller has them. Raises ValueError for a number that is NaN or infinite,
-    which JSON cannot express.
+    Equal keys mean the same question to the same model. The key includes the adapter's `routing`
+    (such as an organisation), but never the API key. Parameters left to the provider (None) are not
+    part of it, so that a ktdeval version with an additional parameter still finds older replies.
+    `tools` is the output of `tool_texts`, if the caller already has it. Raises ValueError if a
+    number is NaN or infinite, which JSON can't express.
     """
     if tools is None:
         tools = tool_texts(request)
@@ -121,16 +121,16 @@ def request_key(
             "instead": instead,
         }
 
-    # This is the canonical JSON of one object with the fields of `who`, `messages`, `what`, `tools`
-    # and `version`: their names sort in this order. Joining the texts lets `_message_text` be
-    # cached, since most messages were part of the previous call.
+    # This is the canonical JSON of one object with the fields in `who`, `messages`, `what`, `tools`
+    # and `version`, whose names sort in this order. Since the strings are joined, `_message_text`
+    # can be cached; most messages were part of the previous call.
     messages = ",".join(map(_message_text, request.messages))
     question = (
         f'{dumps_canonical(who)[:-1]},"messages":[{messages}],{dumps_canonical(what)[1:-1]}'
         f',"tools":[{",".join(tools)}],"version":{_KEY_VERSION}}}'
     )
-    # JSON may spell a lone surrogate, and an agent may quote it: it must neither fail here nor
-    # equal another text.
+    # JSON may contain a lone surrogate, and an agent may quote it. It must not fail here, and must
+    # not be equal to other text.
     return sha256_hex(question.encode("utf-8", "surrogatepass"))
 
 
@@ -142,7 +142,7 @@ def _message_text(message: Message) -> str:
 def is_cacheable(reply: Reply) -> bool:
     """Return whether a reply may be stored in the cache.
 
-    Truncated, refused and empty replies may not: the next attempt may succeed.
+    Truncated, refused and empty replies may not be stored, since the next attempt may succeed.
     """
     is_complete = reply.finish_reason in ("stop", "tool_calls")
     has_content = bool(reply.tool_calls or reply.content.strip())
@@ -153,15 +153,15 @@ def is_cacheable(reply: Reply) -> bool:
 class CacheEntry:
     """Reply with its origin and the key of its request.
 
-    The request itself is not stored: prompts may be proprietary. Raises ValueError for malformed
-    fields.
+    The request itself is not stored, since prompts may be proprietary. Raises ValueError if a field
+    is malformed.
     """
 
-    key: str  #: of the request, from `request_key`
+    key: str  #: key of the request, from `request_key`
     provider: str  #: provider that answered
     model: str  #: the model's name at the provider
-    reply: Reply  #: the reply, which `is_cacheable` allows
-    created_at: str  #: when, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`
+    reply: Reply  #: the reply, for which `is_cacheable` is true
+    created_at: str  #: creation time, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`
 
     def __post_init__(self) -> None:
         if not is_cacheable(self.reply):
@@ -174,9 +174,9 @@ class CacheEntry:
             raise ValueError(f"the time {self.created_at!r} is not in UTC")
 
 
-# a tuple: a row of the database
+# a tuple, since it is a row of the database
 class ReplyRow(NamedTuple):
-    """A `CacheEntry` as it is stored."""
+    """A `CacheEntry` in its stored form."""
 
     key: str
     provider: str
@@ -192,16 +192,18 @@ REPLY_COLUMNS = ReplyRow._fields
 
 
 class DamagedError(ValueError):
-    """A row differs from what was stored."""
+    """A row differs from the one that was stored."""
 
 
 def reply_bytes(reply: Reply) -> bytes:
-    """Return a reply as lossless JSON, including lone surrogates; see `reply_of`."""
+    """Return a reply as lossless JSON, including lone surrogates. See `reply_of`."""
     return dumps_canonical(reply.to_json()).encode("utf-8", "surrogatepass")
 
 
 def reply_of(data: bytes, where: str) -> Reply:
-    """Return the reply that `reply_bytes` encoded. Raises StoreError if `data` is not one."""
+    """Return the reply that `reply_bytes` encoded. Raises StoreError if `data` does not encode a
+    reply.
+    """
     try:
         return _decode(data)
     except (
@@ -232,7 +234,7 @@ def pack(entry: CacheEntry) -> ReplyRow:
 
 
 def unpack(row: ReplyRow) -> CacheEntry:
-    """Return the entry that `pack` stored. Raises DamagedError, with the reason, if it has
+    """Return the entry that `pack` stored. Raises DamagedError, with the reason, if the entry has
     changed.
     """
     try:
@@ -272,7 +274,8 @@ def _decode(data: bytes) -> Reply:
 def _checksum(row: ReplyRow) -> bytes:
     """Return the SHA-256 of everything else in the row.
 
-    It includes the key, so that a body stored under a wrong key is detected, like a changed body.
+    The checksum covers the key, so that a body stored under a wrong key is detected just like a
+    changed body.
     """
     return sha256(dumps_canonical(row[:6]).encode() + b"\n" + row.body).digest()
 
@@ -281,7 +284,7 @@ _own = threading.local()
 
 
 def _compressor() -> Any:
-    """Return this thread's compressor: creating one costs more than compressing a reply."""
+    """Return this thread's compressor. Creating one takes longer than compressing a reply."""
     if not hasattr(_own, "compressor"):
         _own.compressor = zstandard.ZstdCompressor(level=_LEVEL)
     return _own.compressor
@@ -289,24 +292,26 @@ def _compressor() -> Any:
 
 NO_EPISODE = ("canary", "check")
 """Labels of calls outside episodes: the fixed questions, and the check of tool protocols."""
-KEY_DIGITS = 16  #: Digits of a request's key in a record: enough to tell the calls of a run apart
+#: number of digits of the request key in a record, enough to distinguish the calls of a run
+KEY_DIGITS = 16
 
 
 class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One attempt of a model call, or one reply taken from the cache."""
+    """One attempt at a model call, or one reply taken from the cache."""
 
-    at: str  #: time of its end, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`
+    at: str  #: time at which the attempt ended, ISO 8601 in UTC, such as `2026-01-31T23:59:59.123Z`
     episode: str  #: id of the episode; `canary` or `check` outside episodes
     key: str  #: the first 16 hexadecimal digits of the request's key
-    #: `ANSWERED`, `BATCHED`, `CACHED`, `REFUSED`, or the kind of its `ModelError`
+    #: `ANSWERED`, `BATCHED`, `CACHED`, `REFUSED`, or the kind of the attempt's `ModelError`
     outcome: str
     attempt: int  #: number of the attempt at this call, from 1
-    #: seconds from sending the request to the end of the reply; for a cached reply, of the look-up
+    #: seconds from sending the request to the end of the reply; for a cached reply, the duration of
+    #: the look-up
     latency_s: float
-    usage: Usage | None = None  #: tokens of the reply; None without a reply
-    #: cost of the reply in US dollars; None if no price is known or there is no reply
+    usage: Usage | None = None  #: tokens of the reply; None if there is no reply
+    #: cost of the reply in US dollars; None if no price is known or no reply came
     cost_usd: float | None = None
-    #: US dollars reserved for an attempt without a reply that the provider may charge anyway
+    #: US dollars reserved for an attempt without a reply, which the provider may still charge
     held_usd: float = 0.0
     model: str = ""  #: requested model, PROVIDER/NAME
     served_by: str = ""  #: answering model, as the provider names it
@@ -314,7 +319,7 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: how often the episode had been opened, from 1; an interrupted step runs again at a later
     #: opening
     opening: int = 0
-    #: reply that the cache does not store, kept for a resumed run; else None
+    #: reply that the cache does not store, kept for a resumed run; otherwise None
     reply: Reply | None = None
 
     @property
@@ -324,7 +329,7 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_finite(self) -> bool:
-        """Return whether all of its numbers are finite."""
+        """Return whether all numbers in the record are finite."""
         numbers = (self.latency_s, self.cost_usd or 0.0, self.held_usd)
         return all(map(math.isfinite, numbers))
 
@@ -354,7 +359,7 @@ CALL_COLUMNS = (*_PLAIN, "model", "served_by", "step", "opening", *USAGE_FIELDS,
 def record_of(row: tuple[Any, ...], where: str) -> CallRecord:
     """Return the record that `CallRecord.to_row` wrote.
 
-    Raises StoreError, which names the field, if the row is not such a record.
+    Raises StoreError, which names the field, if the row is not a record.
     """
     *plain, reply = row
     values = dict(zip(CALL_COLUMNS, plain))
@@ -373,19 +378,19 @@ def record_of(row: tuple[Any, ...], where: str) -> CallRecord:
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """Money and tokens that a run's calls used so far, over all sessions; cached replies are free.
+    """Money and tokens used so far by a run's calls, over all sessions. Cached replies are free.
 
-    Replies without a known price add nothing to `cost_usd`.
+    Replies without a known price do not add to `cost_usd`.
     """
 
-    cost_usd: float = 0.0  #: US dollars of the replies
-    #: further US dollars that may have been billed for attempts without a reply
+    cost_usd: float = 0.0  #: cost of the replies in US dollars
+    #: additional US dollars that may have been billed for attempts without a reply
     possibly_usd: float = 0.0
-    input_tokens: int = 0  #: tokens of the prompts that were answered
+    input_tokens: int = 0  #: tokens of the answered prompts
     output_tokens: int = 0  #: tokens of the replies
 
     def plus(self, record: CallRecord) -> Spent:
-        """Return these totals with one more call added."""
+        """Return these totals plus one more call."""
         if record.outcome == CACHED:
             return self
         usage = record.usage or Usage()

@@ -30,13 +30,15 @@ from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 
 LOG_FILE = "calls.sqlite"  #: name of the call log in a run's folder
 
-LOG_FOLDER = "calls"  #: folder of the groups at the store
+LOG_FOLDER = "calls"  #: folder of the call groups at the store
 _IDENTITY = "log.json"
 _NAME = re.compile(r"([0-9]{6,})(?:-([0-9]{6,}))?\.bin")
 _MAGIC = b"ktdc1"
 _HEAD_BYTES = len(_MAGIC) + 32
-_PACK_BYTES = 32 * 1024 * 1024  #: maximum bytes of groups that are compacted into one file
-#: maximum number of listings until one shows no gap: a file may be compacted during a listing
+#: maximum total bytes of the groups that are compacted into one file
+_PACK_BYTES = 32 * 1024 * 1024
+#: maximum number of attempts to list the files without a gap; a file may be compacted during a
+#: listing
 _LISTINGS = 5
 
 Cell = str | int | float | None
@@ -51,7 +53,7 @@ class Identity(Value):
 
 class PackedRow(msgspec.Struct, array_like=True, frozen=True):
     """A row of `CALL_COLUMNS`. The reply is stored separately, because msgspec distinguishes bytes
-    from text only by type.
+    from strings only by type.
     """
 
     values: tuple[Cell, ...]  #: all columns except the last
@@ -70,7 +72,7 @@ class PackedRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class CallGroup(msgspec.Struct, array_like=True, frozen=True):
-    """Calls that were written together, and their packed replies."""
+    """Calls that were written together, with their packed replies."""
 
     replies: tuple[ReplyRow, ...]
     calls: tuple[PackedRow, ...]
@@ -78,7 +80,7 @@ class CallGroup(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _CallFile:
-    """A file with the groups `first` to `last`, inclusive."""
+    """A file that contains the groups from `first` to `last`, inclusive."""
 
     first: int
     last: int
@@ -86,15 +88,15 @@ class _CallFile:
 
 
 class CallParts:
-    """Calls of one run at its store, and the local log that is built from them."""
+    """Calls of one run at its store, and the local log built from them."""
 
     def __init__(self, mirror: Mirror, prefix: str) -> None:
-        """`prefix` is the key of the run folder with a trailing slash, or empty."""
+        """`prefix` is the key of the run folder with a trailing slash; it may be empty."""
         self._mirror = mirror
         self._folder = f"{prefix}{LOG_FOLDER}"
         self._record = f"{prefix}{LOG_FILE}"
         self._next: int | None = None  #: number of the next group
-        self._pending: list[tuple[int, bytes]] = []  #: groups that the store does not have yet
+        self._pending: list[tuple[int, bytes]] = []  #: groups that are not at the store yet
         self._putting = threading.Lock()
 
     def restore(self) -> None:
@@ -128,9 +130,9 @@ class CallParts:
             self._mirror.replace_local(self._record, version, built)
 
     def restore_working(self) -> None:
-        """Do the same as `restore`, for the process that owns the run. Calls that a killed process
-        of this machine recorded here but could not upload are uploaded now, since their replies are
-        paid for. Raises as `restore` does.
+        """Do the same as `restore`, but for the process that owns the run. A killed process on this
+        machine may have recorded calls here without uploading them; they are uploaded now, since
+        their replies were paid for. Raises as `restore` does.
         """
         path = self._mirror.path / self._record
         left = path.with_name(f"left-{LOG_FILE}")
@@ -140,7 +142,7 @@ class CallParts:
                 file.replace(left.with_name(f"{left.name}{name}"))
 
         self.restore()
-        # A damaged file is skipped: the run continues from the store's record.
+        # A damaged file is skipped, and the run continues from the store's record.
         with contextlib.suppress(StoreError):
             if left.exists() and path.exists():
                 self._put_left(left, path)
@@ -149,8 +151,8 @@ class CallParts:
             file.unlink()
 
     def _put_left(self, left: Path, path: Path) -> None:
-        """Upload the additional calls of a log that begins with all the calls of the log at
-        `path`.
+        """Upload the calls in the log at `left` that follow those in the log at `path`, if the
+        former begins with all calls of the latter.
         """
         with CallDatabase(left, RECORD) as before, CallDatabase(path, RECORD) as restored:
             nobody = LogIdentity("", "")
@@ -169,17 +171,18 @@ class CallParts:
 
     def identify(self, identity: LogIdentity) -> None:
         """Record the log's identity at the store. Raises StoreError if the store has a different
-        one.
+        identity.
         """
         data = encode_canonical(Identity(id=identity.id, begun_at=identity.begun_at)).encode()
         self._mirror.put_new(f"{self._folder}/{_IDENTITY}", data, "the record of calls")
-        # From here on, a group that another process puts is a conflict.
+        # From here on, a group uploaded by another process is a conflict.
         with self._putting:
             self._next = self._next_number()
 
     def add(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Upload a group of calls to the store; durable once this returns. If it raises StoreError,
-        the group stays here and is uploaded before the next group, or by `flush`.
+        """Upload a group of calls to the store. The calls are durable once this method returns. If
+        it raises StoreError, the group stays here and is uploaded before the next group, or by
+        `flush`.
         """
         data = _encoded_group(CallGroup(tuple(replies), tuple(map(PackedRow.of, calls))))
         with self._putting:
@@ -192,7 +195,7 @@ class CallParts:
         self.flush()
 
     def flush(self) -> None:
-        """Upload the groups that the store does not have yet. Raises StoreError."""
+        """Upload the groups that are not at the store yet. Raises StoreError."""
         with self._putting:
             while self._pending:
                 number, data = self._pending[0]
@@ -201,13 +204,13 @@ class CallParts:
                 del self._pending[0]
 
     def leftovers(self) -> list[str]:
-        """Return the keys of files that a compacted file replaces. Raises StoreError if a file is
-        missing.
+        """Return the keys of files that a compacted file has replaced. Raises StoreError if a file
+        is missing.
         """
         return self._parts()[1]
 
     def check(self) -> Iterator[str]:
-        """Yield a line for each damaged file, and for a gap between files."""
+        """Yield a line for each damaged file and for a gap between files."""
         try:
             parts, _ = self._parts()
         except StoreError as error:
@@ -221,9 +224,9 @@ class CallParts:
                 yield str(error)
 
     def compact(self) -> int:
-        """Merge small files, and delete those that a merged file replaces; return how many files
-        were removed. Only for the process that owns the run. If the process is killed meanwhile,
-        nothing is lost.
+        """Merge small files and delete the files that a merged file replaces. Return how many files
+        were removed. Only the process that owns the run may call this method. If the process is
+        killed meanwhile, nothing is lost.
         """
         parts, leftovers = self._parts()
         before = len(parts) + len(leftovers)
@@ -260,8 +263,8 @@ class CallParts:
         return decode_json(data, Identity, f"{self._where}/{_IDENTITY}: not readable")
 
     def _parts(self) -> tuple[list[_CallFile], list[str]]:
-        """Return the files that together hold every group once, in order, and the keys of those
-        that they replace. Raises StoreError if a group is in none.
+        """Return the files that together contain every group once, in order, and the keys of the
+        files that these replace. Raises StoreError if a group is missing.
         """
         gap = 0
         for _ in range(_LISTINGS):
@@ -280,7 +283,7 @@ class CallParts:
         return parts[-1].last + 1 if parts else 1
 
     def _read_groups(self, parts: Sequence[_CallFile]) -> Iterator[CallGroup]:
-        """Yield groups in their order; some are read ahead, not all, since they may be large."""
+        """Yield groups in order. Only some are read ahead, since groups may be large."""
         ahead = 64
         for start in range(0, len(parts), ahead):
             batch = parts[start : start + ahead]
@@ -296,7 +299,7 @@ def call_parts_at(folder: Path) -> CallParts | None:
 
 
 def call_record(folder: Path) -> Path:
-    """Return the path of a run's call log, fetching it first if the folder is the copy of a URL.
+    """Return the path of a run's call log. If the folder is a copy of a URL, fetch the log first.
     Raises StoreError.
     """
     mirror = mirror_at(folder)
@@ -321,8 +324,9 @@ def _parts_from_stats(stats: Iterable[Stat]) -> list[_CallFile]:
 
 
 def _covering(parts: Iterable[_CallFile]) -> tuple[list[_CallFile], list[str], int]:
-    """Return files that contain all groups from the first on, the keys of the other files, and the
-    number of the first group that is missing before a later one (0 if none).
+    """Return the files that cover all groups from the first one on, the keys of redundant files,
+    and the number of the first missing group that is followed by a later one (0 if there is no
+    gap).
     """
     chosen: list[_CallFile] = []
     leftovers: list[str] = []
@@ -341,7 +345,7 @@ def _covering(parts: Iterable[_CallFile]) -> tuple[list[_CallFile], list[str], i
 
 
 def _batches(parts: Sequence[_CallFile]) -> Iterator[list[_CallFile]]:
-    """Yield groups of adjacent files that are small enough to be merged into one."""
+    """Yield lists of adjacent files that are small enough to be merged into one file."""
     batch: list[_CallFile] = []
     size = 0
     for part in parts:
@@ -363,7 +367,7 @@ def _encoded_group(group: CallGroup) -> bytes:
 
 
 def _decode_group(data: bytes, key: str) -> CallGroup:
-    """Return the group in a file. Raises StoreError if the file is incomplete, or not one
+    """Return the group stored in a file. Raises StoreError if the file is incomplete or is not one
     of ours.
     """
     body = data[_HEAD_BYTES:]

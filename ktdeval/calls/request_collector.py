@@ -1,4 +1,4 @@
-"""Requests of a run that have no reply yet, collected by playing its steps before they run."""
+"""Requests of a run that have no reply yet, collected by a dry run of the steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class NotAsked(KtdevalError):
 
 
 class WantedRequests:
-    """Requests without a reply made by the steps of a run; equal requests are sent once."""
+    """Requests without a reply that the steps of a run make. Equal requests are sent once."""
 
     def __init__(self, client: BatchClient) -> None:
         self._client = client
@@ -25,7 +25,7 @@ class WantedRequests:
         return WantingModel(self._client, self, episode)
 
     def add(self, wanted: WantedReply) -> None:
-        """Add a request that can be sent."""
+        """Add a request if it can be sent and is not a duplicate."""
         is_awaited = self._client.awaits(wanted.position)
         if not self._client.can_ask(wanted) or (wanted.key in self._keys and not is_awaited):
             return
@@ -35,8 +35,8 @@ class WantedRequests:
 
 
 class WantingModel:
-    """Model of one episode that returns known replies. The first request of a step that has no
-    reply is added to the wanted requests. `step`: the step that asks.
+    """Model for one episode that returns known replies. The first request in a step that has no
+    reply is added to the wanted requests. `step` is the number of the current step.
     """
 
     def __init__(self, client: BatchClient, requests: WantedRequests, episode: str) -> None:
@@ -46,7 +46,7 @@ class WantingModel:
         self.step = 0
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the reply that is known. Raises NotAsked."""
+        """Return the known reply to a request. Raises NotAsked if there is no reply yet."""
         wanted = self._client.make_wanted(self._episode, self.step, request)
         reply = self._client.find_reply(wanted)
         if reply is not None:

@@ -23,18 +23,18 @@ RETRYABLE = frozenset(
 )
 """Kinds of temporary failure; with any other, the same request would fail again."""
 
-#: attempts at a server that never worked: its address is probably wrong, and more attempts would
-#: only cost time or money
+#: maximum attempts at a server that has never worked: its address is probably wrong, and more
+#: attempts would only cost time or money
 FIRST_CONTACTS = 3
 _DOUBTFUL = frozenset({"server", "connection", "bad_response"})
 """Kinds of failure of a server that is absent, not the right one, or not set up."""
 
 
 class OtherServer(ModelError):
-    """Answer from a server that does not speak this API, such as the page of a web site.
+    """Answer from a server that does not speak this API, such as a web page.
 
-    A server that has worked may return such an answer for a while, from a proxy in front of it. A
-    server that has not worked is the wrong one, so the request is not retried.
+    A server that has worked before may return such an answer temporarily, through a proxy in front
+    of it. A server that has never worked is the wrong one, so the request is not retried.
     """
 
     def __init__(self, message: str) -> None:
@@ -42,7 +42,7 @@ class OtherServer(ModelError):
 
 
 def wait_text(kind: str, wait_s: float, attempt: int, attempts: int, problem: str) -> str:
-    """Return how long a call waits, and why, in one line; the arguments are those of `Notify`."""
+    """Return in one line how long a call waits, and why. The arguments are those of `Notify`."""
     minutes, seconds = divmod(round(wait_s), 60)
     wait = f"{wait_s:.0f} s"
     if minutes:
@@ -54,27 +54,27 @@ def wait_text(kind: str, wait_s: float, attempt: int, attempts: int, problem: st
 
 
 def always_known(_: ModelError) -> bool:
-    """Treat the server as one that has worked before."""
+    """Treat every server as one that has worked before."""
     return True
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential backoff with full jitter, on top of the wait that the provider asks for.
+    """Exponential backoff with full jitter, in addition to the wait that the provider requests.
 
-    Before attempt n+1 it waits as long as the provider asked for, plus a random time between 0 and
-    `base_s` x 2^(n-1) or `cap_s`, whichever is less. The jitter keeps calls that failed together
-    from returning together. Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture
-    Blog (2015), "full jitter".
+    The wait before attempt n+1 is the time that the provider requested, plus a random time between
+    0 and `base_s` x 2^(n-1) or `cap_s`, whichever is less. The jitter keeps calls that failed
+    together from being retried together. Source: M. Brooker, "Exponential Backoff And Jitter", AWS
+    Architecture Blog (2015), "full jitter".
     """
 
     max_retries: int  #: maximum number of attempts after the first
-    #: maximum seconds of waiting per call, over all its attempts. The call fails when they are used
-    #: up, or at once if the provider asks for more than is left.
+    #: maximum seconds of waiting per call, over all attempts. The call fails when the time is used
+    #: up, or at once if the provider requests more than is left.
     max_wait_s: float
     base_s: float = 1.0  #: upper end of the first random wait
     cap_s: float = 60.0  #: upper end of any random wait
-    #: source of the jitter; it never changes a result
+    #: source of the jitter, which never affects a result
     rng: random.Random = field(default_factory=random.Random, compare=False)
 
     def run(
@@ -86,13 +86,13 @@ class RetryPolicy:
     ) -> T:
         """Call `attempt` until it succeeds, or give up and raise its ModelError.
 
-        `sleep` may raise to end the call. `is_known`: whether the server that failed is known to
-        work; one that is not gets fewer attempts.
+        `sleep` may raise an error to end the call. `is_known` returns whether the server that
+        failed is known to work; a server that is not known to work gets fewer attempts.
         """
         attempts = 1 + self.max_retries
 
         def most(error: ModelError) -> int:
-            """Return the maximum number of attempts of a call that fails with this error."""
+            """Return the maximum number of attempts for a call that fails with this error."""
             if is_known(error):
                 return attempts
             return min(attempts, first_contacts(error) or attempts)
@@ -102,7 +102,7 @@ class RetryPolicy:
             notify(error.kind, state.upcoming_sleep, state.attempt_number, most(error), str(error))
 
         def gives_up(state: RetryCallState) -> bool:
-            """Return whether no attempt is left, or the next one would be too late."""
+            """Return whether no attempt is left, or the next attempt would come too late."""
             error = _failure(state)
             left = self.max_wait_s - state.idle_for
             requested = error.retry_after_s or 0.0
@@ -120,7 +120,8 @@ class RetryPolicy:
 
     def _wait_s(self, state: RetryCallState) -> float:
         """Return the seconds to wait before the next attempt."""
-        doublings = min(state.attempt_number - 1, 64)  # a float can't double without end
+        # doubling a float without limit would overflow
+        doublings = min(state.attempt_number - 1, 64)
         longest = min(self.cap_s, self.base_s * 2.0**doublings)
         # "Full jitter" (Brooker 2015)
         backoff = self.rng.uniform(0.0, longest)
@@ -131,8 +132,8 @@ class RetryPolicy:
 
 
 def first_contacts(error: ModelError) -> int | None:
-    """Return the number of attempts after which a server that never worked is given up, depending
-    on the failure; None if the failure says nothing about the server.
+    """Return the number of attempts after which to give up on a server that has never worked,
+    depending on the failure; None if the failure says nothing about the server.
     """
     if isinstance(error, OtherServer):
         return 1
@@ -145,5 +146,5 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def _failure(state: RetryCallState) -> ModelError:
-    # `is_retryable` lets only ModelErrors reach a wait
+    # `is_retryable` ensures that only a ModelError leads to a wait
     return cast("ModelError", cast("Future", state.outcome).exception())

@@ -1,4 +1,4 @@
-"""Origin of a reply as reported by a provider: model, provider behind a gateway, fingerprint."""
+"""Origin of a reply as reported by the provider: model, provider behind a gateway, fingerprint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEDROCK = re.compile(
 
 
 def served_text(model: str, provider: str = "", fingerprint: str = "") -> str:
-    """Return the origin in one line, `MODEL via PROVIDER / FINGERPRINT`; empty if unknown."""
+    """Return the origin on one line, `MODEL via PROVIDER / FINGERPRINT`; empty if unknown."""
     text = model
     if provider:
         text = f"{model or 'unnamed'}{_VIA}{provider}"
@@ -30,7 +30,7 @@ def served_text(model: str, provider: str = "", fingerprint: str = "") -> str:
 
 
 def served_model(text: str) -> str:
-    """Return the model's name in a line of `served_text`; empty if the provider named none."""
+    """Return the model's name from a line of `served_text`; empty if no model was named."""
     name = text.partition(_FINGERPRINT)[0].partition(_VIA)[0]
     if name == "unnamed":
         return ""
@@ -38,11 +38,11 @@ def served_model(text: str) -> str:
 
 
 def is_other_model(asked: str, served_by: str) -> bool:
-    """Return whether the provider names a model other than the one that was asked.
+    """Return whether the provider names a model other than the one requested.
 
     An alias and its dated version are the same model (`gpt-4.1` and `gpt-4.1-2025-04-14`); two
-    versions are not. Capitals, a vendor before the name (`openai/`, `models/`) and a route after it
-    (`:free`) are ignored. If the provider names no model, the answer is False.
+    different versions are not. Capitals, a vendor before the name (`openai/`, `models/`) and a
+    route after the name (`:free`) are ignored. If the provider names no model, the result is False.
     """
     served = bare_model(served_model(served_by))
     wanted = bare_model(asked)
@@ -57,8 +57,8 @@ def is_other_model(asked: str, served_by: str) -> bool:
 
 
 def bare_model(name: str) -> str:
-    """Return a model's name in lower case without the vendor, for example for `openai/gpt-4.1`, and
-    for `us.anthropic.claude-sonnet-4-6`, which Amazon Bedrock answers in a region.
+    """Return a model's name in lower case without the vendor. Examples are `openai/gpt-4.1`, and
+    `us.anthropic.claude-sonnet-4-6`, which Amazon Bedrock serves in a region.
     """
     bare = name.strip().lower().rsplit("/", 1)[-1].replace("@", "-")
     return _BEDROCK.sub("", bare)

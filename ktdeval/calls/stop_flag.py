@@ -1,4 +1,6 @@
-"""Flag that ends a run: an interrupt by the user, or a reason why no further call makes sense."""
+"""Flag that ends a run, either because the user interrupts it or because no further call makes
+sense.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ def no_fence() -> None:
 
 
 class StopSignal:
-    """Flag that ends a run; it is read between steps, before calls and while waiting.
+    """Flag that ends a run. It is checked between steps, before calls and while waiting.
 
-    It uses no lock, since a signal handler may set it at any moment: assignments are atomic, and a
-    wait is a series of short sleeps. `reason`: why the run stops by itself; None while it
-    continues, and after an interrupt.
+    The class uses no lock, since a signal handler may set the flag at any time: assignments are
+    atomic, and a wait is a series of short sleeps. `reason` is why the run stops by itself; it is
+    None while the run continues, and after an interrupt.
     """
 
     def __init__(
@@ -32,7 +34,9 @@ class StopSignal:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Create a flag that is not set. `clock`: seconds, monotonic; `sleep` lets them pass."""
+        """Create a flag that is not set. `clock` returns monotonic seconds, and `sleep` lets them
+        pass.
+        """
         self._clock = clock
         self._sleep = sleep
         self.reason: RunStop | None = None
@@ -41,8 +45,8 @@ class StopSignal:
         self._hours = 0.0
 
     def limit_hours(self, hours: float, began_s: float | None = None) -> None:
-        """Stop the run with a BudgetError after `hours`, from now on or from the time `began_s` of
-        its clock.
+        """Stop the run with a BudgetError after `hours`, counted from now or from `began_s` on the
+        flag's clock.
         """
         if began_s is None:
             began_s = self._clock()
@@ -51,11 +55,11 @@ class StopSignal:
         self._hours = hours
 
     def interrupt(self) -> None:
-        """Stop on behalf of the user."""
+        """Stop the run on behalf of the user."""
         self._interrupted = True
 
     def stop(self, reason: RunStop) -> None:
-        """Stop for a reason; the first one counts."""
+        """Stop the run for a reason. Only the first reason counts."""
         self.reason = self.reason or reason
 
     def is_set(self) -> bool:
@@ -68,7 +72,7 @@ class StopSignal:
         return self._interrupted or self.reason is not None
 
     def check(self) -> None:
-        """Raise if the run is to end: the reason, or KeyboardInterrupt after an interrupt."""
+        """Raise if the run is to end: either the reason, or KeyboardInterrupt after an interrupt."""
         if not self.is_set():
             return
         if self.reason is not None:
@@ -77,7 +81,7 @@ class StopSignal:
         raise KeyboardInterrupt
 
     def wait(self, seconds: float) -> None:
-        """Sleep; raises as `check` does if the run ends meanwhile."""
+        """Sleep for some seconds. Raises as `check` does if the run ends meanwhile."""
         deadline = self._clock() + seconds
         left = seconds
         while left > 0:

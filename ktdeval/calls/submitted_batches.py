@@ -1,5 +1,5 @@
-"""Batches of a run (`batches.json`): each is recorded before it is submitted, and again with its id
-at the provider. A run has this file if and only if it uses batches.
+"""Batches of a run (`batches.json`). Each batch is recorded before it is submitted, and again when
+its id at the provider is known. A run has this file if and only if it uses batches.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ class BatchedRequest(Value, frozen=True):
 
     episode: Annotated[str, Meta(pattern="^[0-9a-f]+$", max_length=64)]
     step: Annotated[int, Meta(ge=0)]
-    key: Annotated[str, Meta(pattern=f"^[0-9a-f]{{{KEY_DIGITS}}}$")]  #: first digits of its key
-    #: kind of its failure once the batch is over; null if it was answered, or is still pending
+    #: first digits of the request's key
+    key: Annotated[str, Meta(pattern=f"^[0-9a-f]{{{KEY_DIGITS}}}$")]
+    #: kind of failure once the batch is over; null if the request was answered or is still pending
     failed: str | None = None
 
     @property
     def position(self) -> CallPosition:
-        """Position in the call log."""
+        """Position of the request in the call log."""
         return self.episode, self.key
 
 
@@ -53,14 +54,14 @@ class BatchEntry(Value, frozen=True):
     id: BatchId | None = None
     #: ids of batches that were mistaken for this one
     others: tuple[BatchId, ...] = ()
-    is_over: bool = False  #: whether all its results are recorded
+    is_over: bool = False  #: whether all results of the batch are recorded
 
     def __post_init__(self) -> None:
-        datetime.fromisoformat(self.begun_at)  # raises ValueError for a day that does not exist
+        datetime.fromisoformat(self.begun_at)  # raises ValueError for a date that does not exist
 
     @property
     def name(self) -> BatchTag:
-        """Return its tag in the form that is sent to a provider."""
+        """Return the batch's tag in the form that is sent to the provider."""
         return BatchTag(self.tag, datetime.fromisoformat(self.begun_at), len(self.requests))
 
 
@@ -70,10 +71,10 @@ class _BatchFile(Value):
 
 
 class BatchFile:
-    """File with a run's batches. Each change rewrites the entire file."""
+    """File that lists a run's batches. Each change rewrites the entire file."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the file; create it if it does not exist. Raises StoreError."""
+        """Read the file, or create it if it does not exist. Raises StoreError."""
         self.path = folder / BATCHES
         self.entries: list[BatchEntry] = []
         if not self.path.exists():

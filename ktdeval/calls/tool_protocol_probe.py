@@ -1,10 +1,10 @@
-"""Choice of the tool protocol that a model supports, made before a run with the smallest possible
-step.
+"""Choice of the tool protocol that a model supports, made before a run by means of the smallest
+possible step.
 
-Servers claim more than they support. Some accept tools and ignore them, some accept a forced tool
-but reject an optional one (vLLM without a tool-call parser), some have models without a template
-for tools (Ollama). So a protocol is considered supported only if both halves of a step work with
-it: a look-up with an optional tool, and a forced call after its result.
+Servers claim to support more than they do. Some accept tools and ignore them, some accept a forced
+tool but reject an optional one (vLLM without a tool-call parser), and some have models without a
+template for tools (Ollama). A protocol therefore counts only if both halves of a step work with it:
+a look-up with an optional tool, and a forced call after the result of the look-up.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ktdeval.masking.text_truncation import shorten
 from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 from ktdeval.values.yamlio import load_yaml
 
-#: makes one model call, with retries, and raises ModelError if it failed after all retries
+#: makes one model call with retries; raises ModelError if the call failed after all retries
 Ask = Callable[[ModelRequest], Reply]
 
-#: attempts with a protocol before the next one is tried: at nonzero temperature, any model
-#: sometimes fails
+#: attempts with one protocol before the next is tried: at nonzero temperature, any model sometimes
+#: fails
 ATTEMPTS = 2
 
 _PLACE = "north"
@@ -45,7 +45,7 @@ _SYSTEM, _LOOK_UP, _RECORD = (
 )
 _LOOK_UP_TOOL, _RECORD_TOOL = (ToolSpec(**spec) for spec in _TEXTS["tools"])
 
-# Failures by which a server may refuse tools in this protocol; other failures reveal nothing about
+# Failures by which a server may reject tools in this protocol; other failures reveal nothing about
 # tools.
 _TELLING = frozenset({"bad_request", "bad_response", "server"})
 _LONGEST_PROBLEM = 160
@@ -53,7 +53,7 @@ _OTHER_ARGUMENTS = "a call with other arguments than asked for"
 
 
 class _UnfitProtocol(Exception):
-    """Raised if a protocol did not work, with the reason."""
+    """Raised with the reason if a protocol did not work."""
 
 
 def choose_protocol(
@@ -63,12 +63,16 @@ def choose_protocol(
     params: CallParams,
     first_seed: int = 0,
 ) -> ToolProtocol:
-    """Return the tool protocol of a run; `ask` makes a model call, and keeps its reply for a
-    resumed run. An explicit request, and a model with one protocol only, cost no call. Otherwise
-    the model's protocols are tried in order, and the first that works is used: a protocol that
-    works costs two small calls, one that doesn't at most four. If none works, the first that calls
-    the right tools with different arguments is used. Raises ConfigError if the requested protocol
-    is not offered, ProviderError if none works, PluginError if the model offers no protocol.
+    """Return the tool protocol for a run. `ask` makes a model call and keeps the reply for a
+    resumed run.
+
+    No call is made for an explicit request, or for a model with only one protocol. Otherwise the
+    model's protocols are tried in order, and the first one that works is used. A protocol that
+    works costs two small calls; one that does not work costs at most four. If no protocol works,
+    the first one that calls the right tools with different arguments is used.
+
+    Raises ConfigError if the requested protocol is not offered, ProviderError if no protocol works,
+    and PluginError if the model offers no protocol.
     """
     offered = model.protocols
     name = f"{model.provider}/{model.name}"
@@ -97,14 +101,13 @@ def choose_protocol(
 
         problems[protocol] = problem
 
-    # A test server may call the right tools with arguments of its own; it still supports the
-    # protocol.
+    # A test server may call the right tools with its own arguments; it still supports the protocol.
     for protocol, problem in problems.items():
         if problem == _OTHER_ARGUMENTS:
             return protocol
 
     shown = "; ".join(f"{protocol}: {problem}" for protocol, problem in problems.items())
-    if len(set(problems.values())) == 1:  # the server fails in the same way whatever the request
+    if len(set(problems.values())) == 1:  # the server fails in the same way with every protocol
         shown = f"{', '.join(problems)}: {problem}"
 
     raise ProviderError(
@@ -137,8 +140,8 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
 
 
 def _rehearse(ask: Ask, params: CallParams) -> None:
-    """Run a step with one look-up and one forced call. Raises _UnfitProtocol or ModelError if it
-    fails.
+    """Run a step with one look-up and one forced call. Raises _UnfitProtocol or ModelError if the
+    step fails.
     """
     messages = [Message("system", _SYSTEM), Message("user", _LOOK_UP)]
     reply = _ask_model(ask, ModelRequest(tuple(messages), (_LOOK_UP_TOOL,), params=params))
@@ -162,7 +165,7 @@ def _ask_model(ask: Ask, request: ModelRequest) -> Reply:
 
 def _check_tool_call(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> bool:
     """Return whether a reply calls a tool with the expected arguments. Raises _UnfitProtocol if it
-    calls a different tool, or none.
+    calls a different tool or no tool.
     """
     if UNPARSED_CALL in reply.notes:
         raise _UnfitProtocol(f"{UNPARSED_CALL}, since the server has no tool parser for it")

@@ -40,7 +40,7 @@ class CardWords(msgspec.Struct, frozen=True):
     provenance: dict[str, FieldWords]  #: keyed by who decided a step
     failures: dict[str, FieldWords]  #: keyed by kind of failure
     #: keyed by unit, with `other` for units without their own entry. `fraction of …` is shown as
-    #: `fraction`, and `annualised ratio over …` as `annualised ratio` followed by what it is over.
+    #: `fraction`, and `annualised ratio over …` as `annualised ratio` with what it is over.
     units: dict[str, FigureUnit]
 
 

@@ -72,7 +72,7 @@ class StopSignal:
         return self._interrupted or self.reason is not None
 
     def check(self) -> None:
-        """Raise if the run is to end: either the reason, or KeyboardInterrupt after an interrupt."""
+        """Raise if the run is to end: the reason, or KeyboardInterrupt after an interrupt."""
         if not self.is_set():
             return
         if self.reason is not None:

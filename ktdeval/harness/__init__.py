@@ -1,6 +1,4 @@
-"""Public names of the harness: messages, tools, agents and the session for a step. Listed in
-`__init__.pyi`.
-"""
+"""Public names of the harness: messages, tools, agents and sessions. Listed in `__init__.pyi`."""
 
 from ktdeval.values.lazy import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Submission form: the JSON Schema of an action, and the reader that returns orders or feedback."""
+"""Submission form: the JSON Schema of an action, and a reader that returns orders or feedback."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from ktdeval.values.strict_json import DoubledFieldError, JsonValue, Schema, loa
 
 SUBMIT_TOOL = "submit_action"
 _TICK_DECIMALS = 6  # digits of a limit in ticks; further digits are floating-point noise
-#: maximum number of coins in a fractional order; too small to be read as a timestamp
+#: maximum units of a crypto asset in a fractional order; too small to be read as a timestamp
 _MAX_COINS = 10**11
 _MAX_STEPS = (1 << 63) - 1
 _KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
 
-# When orders fill, by fill rule of the venues.
+# When orders fill, by the venues' fill rule.
 _ORDERS: Mapping[FillRule, str] = {
     "next_open": "Orders for the next open",
     "next_close": "Orders for the next close",
@@ -78,10 +78,11 @@ def action_schema(
 ) -> Schema:
     """Return the JSON Schema (draft 2020-12) of an action.
 
-    `whole_shares` is False if share counts are shown rescaled, or shares trade in fractions.
-    `fractions`: shares trade in fractions, so the maximum is higher, since coins that cost next to
-    nothing are held by the billion. With `shorts`, a target weight may be negative; with `limits`,
-    an order may have a limit; with `weights_only`, no order is in shares.
+    `whole_shares` is False if share counts are shown rescaled, or if shares trade in fractions.
+    `fractions` is True if shares trade in fractions; the maximum is then higher, since holdings of
+    a nearly worthless crypto asset can amount to billions of units. With `shorts`, a target weight
+    may be negative. With `limits`, an order may have a limit. With `weights_only`, orders can't be
+    given in shares.
     """
     schema: Schema = json.loads(_schema_text())
     orders = schema["properties"]["orders"]
@@ -101,7 +102,8 @@ def action_schema(
         by_weight["properties"]["side"]["description"] = _WITH_SHORTS
 
     if limits:
-        # Complete objects: schemas that every provider accepts have no optional fields.
+        # Each alternative is a complete object, since schemas that every provider accepts have no
+        # optional fields.
         orders["items"]["anyOf"] += [
             _with_limit(by_weight, "Order by weight with a limit."),
             _with_limit(by_shares, "Order by the number of shares with a limit."),
@@ -114,7 +116,7 @@ def action_schema(
 
 
 def _orders_text(scales: Sequence[Scale], weights_only: bool) -> str:
-    """Return a sentence that says when orders fill and in which order."""
+    """Return a sentence that says when and in which sequence orders fill."""
     fills = {scale.fill for scale in scales} or {Scale().fill}
     when = _ORDERS_OF_SEVERAL
     if len(fills) == 1:
@@ -127,7 +129,7 @@ def _orders_text(scales: Sequence[Scale], weights_only: bool) -> str:
 
 
 def _with_limit(order: Schema, about: str) -> Schema:
-    """Return the schema of an order that also has a limit."""
+    """Return the schema of an order extended by a limit."""
     limited = copy.deepcopy(order)
     limited["description"] = about
     limited["required"].append("limit")
@@ -142,39 +144,43 @@ def _with_limit(order: Schema, about: str) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionReading:
-    """A submission, with counts made while reading it."""
+    """A submission, with counts made while it was read."""
 
     submission: Submission  #: the orders, or the feedback
-    #: number of hidden identities used as stock_id, including in an invalid submission
+    #: number of hidden identities used as `stock_id`, including those in an invalid submission
     unmask_attempts: int = 0
-    unknown_assets: int = 0  #: number of orders whose stock_id is not a known asset
+    unknown_assets: int = 0  #: number of orders whose `stock_id` is not a known asset
 
 
 class SubmissionForm(ABC):
-    """Form of a submission, and its reader: an action in trading, an answer in scoring."""
+    """Form of a submission, and its reader. A submission is an action in trading, and an answer in
+    scoring.
+    """
 
     tool: ToolSpec
 
     @abstractmethod
     def read(self, text: str) -> SubmissionReading:
-        """Return the submission in `text`. Any text yields a reading."""
+        """Return the submission in `text`. Any text can be read."""
 
     def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
-        """Return the submit tool for a step that shows `state`: the same tool at every step, unless
-        a form includes rules specific to that step. `researches`: research tools may show more
-        assets than `state`.
+        """Return the submit tool for a step that shows `state`. It is the same tool at every step,
+        unless a form includes rules specific to the step. `researches` means that research tools
+        may show more assets than `state`.
         """
         return self.tool
 
     def arguments_of(self, _text: str, /) -> str | None:
         """Return the arguments of the submit tool if a reply without a tool call can be read as a
-        submission. None (the default) if the form does not accept plain text.
+        submission. Returns None (the default) if the form does not accept plain text.
         """
         return None
 
 
 class ActionForm(SubmissionForm):
-    """Reads submissions under one mask. Create one per episode: the schema is compiled once."""
+    """Reader of submissions under one mask. Create one per episode, since the schema is compiled
+    once.
+    """
 
     def __init__(
         self,
@@ -188,9 +194,9 @@ class ActionForm(SubmissionForm):
     ) -> None:
         """Compile the schema.
 
-        `scales`: [N] by asset; empty means the scale of A-shares. `shorts`: True if any asset can
-        be sold short. `limits`: last prices of an asset, if orders may have a limit.
-        `weights_only`: True if orders are target weights only.
+        `scales` ([N]) are the scales by asset; if empty, the scale of A-shares applies. `shorts` is
+        True if any asset can be sold short. `limits` returns the last prices of an asset, if orders
+        may have a limit. `weights_only` is True if orders are target weights only.
         """
         fractions = any(scale.steps_per_unit > 1 for scale in scales)
         whole = not lens.mask.rebase_prices and not fractions
@@ -217,7 +223,7 @@ class ActionForm(SubmissionForm):
         """The tool that a model submits with."""
 
     def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
-        """Return the submit tool for one step: its schema lists the labels, sides and sizes in the
+        """Return the submit tool for one step. Its schema lists the labels, sides and sizes in the
         state. If research may show more assets, return the plain tool, which is the same at every
         step.
         """
@@ -226,7 +232,7 @@ class ActionForm(SubmissionForm):
         return with_schema(self.tool, orders_of(self.tool.parameters, state, shorts=self._shorts))
 
     def read(self, text: str) -> SubmissionReading:
-        """Return the submission in `text`, with counts. Any text yields a reading."""
+        """Return the submission in `text`, with counts. Any text can be read."""
         value, feedback = read_valid(text, self._validator, with_side_words)
         if feedback is not None:
             return SubmissionReading(feedback, count_attempts(value, "orders", self._lens))
@@ -251,7 +257,7 @@ class ActionForm(SubmissionForm):
         return SubmissionReading(submission, attempts, unknown)
 
     def _order(self, asset: int | None, item: Mapping[str, Any]) -> Order:
-        """Return an order from a valid submission; `asset` is None for an unknown stock."""
+        """Return an order from a valid submission. `asset` is None for an unknown stock."""
         weight = item.get("target_weight")
         if weight is not None:
             weight = float(weight)
@@ -272,15 +278,16 @@ class ActionForm(SubmissionForm):
 
     def _true_limit(self, asset: int | None, item: Mapping[str, Any]) -> int | None:
         """Return the limit of an order in ticks of the asset, rounded to the stricter side (up for
-        a sale). None if the order has no limit or the stock is unknown. A limit equal to a last
-        price as shown (with fewer digits) does not prevent a fill at that price.
+        a sale); None if the order has no limit or the stock is unknown. A limit that equals a last
+        price as shown, with fewer digits, does not prevent a fill at that price.
         """
         shown = item.get("limit")
         if shown is None or asset is None:
             return None
 
         scale = self._scales[asset] if self._scales else Scale()
-        # bounded by the highest price that can trade, so that a ledger's integers can hold it
+        # bounded by the highest price that can trade, so that the integers in a ledger can hold the
+        # limit
         price = min(self._lens.figures.price_in(asset, shown), MAX_PRICE)
         ticks = round(price * scale.ticks_per_unit, _TICK_DECIMALS)
         is_sell = item["side"] == "SELL"
@@ -294,8 +301,8 @@ class ActionForm(SubmissionForm):
         return min(limits) if is_sell else max(limits)
 
     def _true_shares(self, asset: int | None, shown: float) -> int:
-        """Convert a shown number of shares to true steps of the asset: at least 1, and at most what
-        a ledger's integers can hold.
+        """Convert a number of shares as shown into true steps of the asset. The result is at least
+        1, and at most what the integers in a ledger can hold.
         """
         if asset is None:
             return max(1, round(shown))
@@ -308,7 +315,8 @@ class ActionForm(SubmissionForm):
 
 
 def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
-    """Return how many hidden identities an invalid submission uses as stock_id in the list `field`.
+    """Return how many hidden identities an invalid submission uses as `stock_id` in the list
+    `field`.
 
     Parts that do not have the expected form are skipped.
     """
@@ -319,7 +327,7 @@ def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
     count = 0
     for item in items:
         stock_id = as_object(item).get("stock_id")
-        # A number may also be a hidden code: 600519.
+        # A hidden code may also be a number: 600519.
         if not isinstance(stock_id, (str, int)) or isinstance(stock_id, bool):
             continue
 
@@ -335,12 +343,12 @@ def read_valid(
     validator: Draft202012Validator,
     spelled: Callable[[JsonValue], JsonValue] | None = None,
 ) -> tuple[Any, Submission | None]:
-    """Return the value of a text, and the feedback; the feedback is None if the value conforms to
-    the schema. `spelled` rewrites a value before it is validated, for forms that accept several
-    spellings.
+    """Return the JSON value of a text, and the feedback, which is None if the value conforms to the
+    schema. `spelled` rewrites a value before validation, for forms that accept several spellings.
 
     A call without arguments has the value {} if the schema requires no field. The value is None if
-    the text is empty and a field is required, or is not JSON, or repeats a field in an object.
+    the text is not JSON, if it repeats a field in an object, or if it is empty although a field is
+    required.
     """
     no_json = "must be one JSON object, without NaN or Infinity"
     if is_no_arguments(text):
@@ -365,9 +373,9 @@ def read_valid(
 
 
 def breaking(breaches: Sequence[RuleBreach]) -> Submission:
-    """Return the feedback for an action that breaks rules known at the decision.
+    """Return the feedback for an action that breaks rules known at decision time.
 
-    It reports the order and the rule for the first breaches.
+    The feedback reports the order and the rule for each of the first breaches.
     """
     problems: list[dict[str, str]] = []
     for index, rule in breaches[:MAX_PROBLEMS]:
@@ -380,7 +388,7 @@ def breaking(breaches: Sequence[RuleBreach]) -> Submission:
 def problem(kind: str, at: str, rule: str) -> Submission:
     """Return the feedback for a submission that breaks one rule.
 
-    `kind`: kind of failure; `at`: path of the field; `rule`: text of the rule.
+    `kind` is the kind of failure, `at` the path of the field, and `rule` the wording of the rule.
     """
     return _invalid(kind, [{"at": at, "rule": rule}])
 

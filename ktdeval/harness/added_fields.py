@@ -1,7 +1,8 @@
 """Fields that a program adds to a task's tools for its own use, such as Gemini CLI's
-`wait_for_previous`. The program requests them from its model and passes them on. They are found by
-comparing the tools that the program offered its model, which are recorded, with the task's tools.
-So the tool and the trace of a decision read a call in the same way.
+`wait_for_previous`. The program requests these fields from its model and passes them on.
+
+The fields are found by comparing the recorded tools that the program offered its model with the
+task's tools. The tool itself and the trace of a decision therefore read a call in the same way.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 
 def without_added(arguments: str, offered: Iterable[ToolSpec], tool: ToolSpec) -> str:
-    """Return the arguments of a call of `tool` without the fields that the program added: fields
-    that its offer of this tool declares and the tool itself does not. Other unknown fields are
-    kept, so that the tool rejects them. A text that is not a JSON object is returned unchanged.
+    """Return the arguments of a call of `tool` without the fields that the program added, which are
+    those declared in the program's offer of the tool but not by the tool itself. Other unknown
+    fields are kept, so that the tool rejects them. A string that is not a JSON object is returned
+    unchanged.
 
     Example:
         form = ToolSpec("look", "", {"type": "object", "properties": {"id": {}}})
@@ -40,19 +42,17 @@ def without_added(arguments: str, offered: Iterable[ToolSpec], tool: ToolSpec) -
         text = dumps_compact({name: value[name] for name in value if name not in added})
         text.encode()
     except ValueError:
-        return arguments  # not JSON, or half a surrogate pair
+        return arguments  # not JSON, or an unpaired surrogate
     return text
 
 
 def _is_offer_of(name: str, tool: str) -> bool:
-    """Return whether `name` refers to `tool`: it is the tool's own name, or that name after a
-    prefix.
-    """
+    """Return whether `name` refers to `tool`: it is the tool's name, with or without a prefix."""
     return re.search(rf"(?:^|[^A-Za-z0-9]){re.escape(tool)}\Z", name) is not None
 
 
 def _find_added_fields(offered: Mapping[str, JsonValue], own: Mapping[str, JsonValue]) -> set[str]:
-    """Return the fields that an offered schema has and the tool's own schema lacks; empty if the
+    """Return the fields that the offered schema has but the tool's own schema lacks; empty if the
     tool accepts any field.
     """
     names = _fields(own)
@@ -63,7 +63,7 @@ def _find_added_fields(offered: Mapping[str, JsonValue], own: Mapping[str, JsonV
 
 
 def _fields(schema: Mapping[str, JsonValue]) -> set[str]:
-    """Return the names of an object's fields, across all its alternatives if it has several."""
+    """Return the names of an object's fields, including those of all its alternatives."""
     names = set(as_object(schema.get("properties")))
     for branch in _BRANCHES:
         forms = schema.get(branch)

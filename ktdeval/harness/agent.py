@@ -34,7 +34,7 @@ class HarnessConfig:
         HarnessConfig(max_tool_calls=6, schema_retries=1)
     """
 
-    # KTD-Fin Appendix I has the values of all four
+    # KTD-Fin Appendix I gives the values of all four
     max_candidates: int = option(30, help="most candidates shown in a step", minimum=1)
     max_tool_calls: int = option(
         12, help="research tool calls in a step, malformed ones included", minimum=0
@@ -44,7 +44,7 @@ class HarnessConfig:
         3, help="further submissions after an invalid one, with feedback", minimum=0, maximum=20
     )
     min_reason_chars: int = option(10, help="shortest reason of an order, in characters", minimum=0)
-    # KTD-Fin §3.4 asks for the submission in a phase of its own
+    # KTD-Fin §3.4 asks for the submission in a separate phase
     submission: Literal["when_asked", "any_time"] = option(
         "when_asked",
         help=(
@@ -57,29 +57,30 @@ class HarnessConfig:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Prompt of one step, in parts that are already masked and rendered as text. The procedure of
-    the step is not part of it: the agent adds it with `system_with`, and shows `user`. An agent
-    with several roles shows each role the parts that concern it.
+    """Prompt of one step, in parts that are already masked and rendered as text. The step's
+    procedure is not included: an agent adds it with `system_with`, and shows `user`. An agent with
+    several roles shows each role the parts that concern the role.
 
     Example:
         Observation(0, rules="Trade three shares.", day="No news.", request="Submit.").user
     """
 
     step: int
-    #: content for every role: the market, its rules, how to read the data
+    #: text for every role: the market, its rules, and how to read the data
     rules: str
     #: data shown for the day, or the material for a question
     day: str
-    #: state that `day` shows, for agents and local models that compute with it; None if the task
-    #: has no such state
+    #: state shown in `day`, for agents and local models that compute with it; None if the task has
+    #: no state
     state: ObservedState | None = None
-    #: form of the submission, for the role that submits; empty if `rules` describe it
+    #: submission form, for the role that submits; empty if `rules` describe the form
     submission: str = ""
-    request: str = ""  #: the closing request to the role that submits; empty if `day` contains it
-    #: purpose of each tool, one line each; empty if the tools' descriptions explain it
+    #: closing request to the role that submits; empty if `day` contains the request
+    request: str = ""
+    #: one line on the purpose of each tool; empty if the tools' descriptions explain it
     tool_list: str = ""
-    #: how the tools may be used, such as "make the calls that carry out the instruction"; empty for
-    #: no instruction beyond the call budget
+    #: how the tools may be used, such as "make the calls that carry out the instruction"; empty if
+    #: the call budget is the only instruction
     tool_use: str = ""
     #: True if a plain-text reply is also accepted as an answer, in agents that receive replies
     takes_text: bool = False
@@ -94,7 +95,7 @@ class Observation:
         return join_parts(self.rules, self.submission_with(procedure))
 
     def submission_with(self, procedure: str) -> str:
-        """Return the procedure, the tools and the submission form."""
+        """Return the procedure, the tools and the submission form as one text."""
         return join_parts(procedure, self.tool_list, self.submission)
 
     @property
@@ -126,8 +127,8 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """Masked answer to one tool call, as text for the model. `failure`: what was wrong with the
-    call, or None.
+    """Masked result of one tool call, as text for the model. `failure` says what was wrong with the
+    call, or is None.
     """
 
     text: str
@@ -136,19 +137,23 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A parsed submission: an action, or the feedback that explains why it was rejected."""
+    """A parsed submission: either an action, or feedback that explains why the submission was
+    rejected.
+    """
 
-    action: Action | None  #: orders with true assets; None if the text is not a valid action
+    #: orders with true assets; None if the text does not contain a valid action
+    action: Action | None
     overall_reason: str = ""  #: the model's own summary
-    stock_ids: tuple[str, ...] = ()  #: per order, the submitted handle (hidden identities withheld)
-    failure: str | None = None  #: `bad_json`, `schema` or `constraint` when action is None
-    #: masked text for the model when action is None; never quotes what the model wrote
+    #: handle submitted in each order, with hidden identities withheld
+    stock_ids: tuple[str, ...] = ()
+    failure: str | None = None  #: `bad_json`, `schema` or `constraint` if `action` is None
+    #: masked text for the model if `action` is None; never quotes what the model wrote
     feedback: str = ""
 
 
 class StepSession(Protocol):
-    """Access to the models, research tools and submission form of one step, all checked by the leak
-    guard, recorded, and kept within budgets.
+    """Access to the models, research tools and submission form of one step. Everything is checked
+    by the leak guard, recorded, and kept within budgets.
     """
 
     @property
@@ -157,8 +162,8 @@ class StepSession(Protocol):
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Return the submit tool, with its JSON Schema: `submit_action` in trading, a different
-        tool in tasks that ask for an answer.
+        """Return the submit tool with its JSON Schema: `submit_action` in trading, a different tool
+        in tasks that ask for an answer.
         """
 
     @property
@@ -176,15 +181,15 @@ class StepSession(Protocol):
     @property
     def lessons(self) -> Sequence[Lesson]:
         """Return the days of the task's warm-up, oldest first, for agents that learn before they
-        decide; empty in tasks without a warm-up, and at every step except the first.
+        decide. Empty in tasks without a warm-up, and at every step but the first.
         """
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model. Raises ModelError if the call failed."""
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Run a research tool with un-masked arguments; the result is re-masked. An invalid call
-        results in feedback and uses up budget.
+        """Run a research tool with unmasked arguments, and mask the result again. An invalid call
+        uses up budget and results in feedback.
         """
 
     def parse_submission(self, text: str) -> Submission:
@@ -202,25 +207,26 @@ class StepSession(Protocol):
 
     def withhold(self, text: str) -> str:
         """Withhold hidden identities in text that an agent composed from the model's words. Such
-        text needs its own check: cutting or joining lines can spell a code or date that the
-        original did not contain.
+        text needs a separate check, because cutting or joining lines can spell a code or date that
+        the original did not contain.
         """
 
     def keep(self, memory: JsonValue) -> None:
-        """Set the memory to keep if a model call of this step fails (default: the previous step's
-        memory); the last call of `keep` wins.
+        """Set the memory to keep if a model call in this step fails (by default the previous step's
+        memory). The last call of `keep` wins.
         """
 
     def embed(
         self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]
     ) -> Sequence[str]:
-        """Return the vector for each text, as base64 of little-endian float32: computed by `ask`,
-        or recorded, or made up for a plan. Raises ModelError; LeakError before `ask` is called.
+        """Return the vector for each text, as base64 of little-endian float32. The vectors are
+        computed by `ask`, taken from the record, or made up for a plan. Raises ModelError. Raises
+        LeakError before `ask` is called.
         """
 
     def let_pass(self, tool: ToolSpec | None = None, prompt: str = "") -> None:
-        """Treat a tool or a system prompt of an external agent as cleared: `act_outside` has
-        already withheld identities in the texts that it does not know.
+        """Treat a tool or a system prompt of an external agent as cleared. `act_outside` has
+        already withheld the identities in any unknown text.
         """
 
     @property
@@ -234,7 +240,7 @@ class StepSession(Protocol):
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A step's decision, and how it was reached. The agent gets `memory` back at the next step,
-    even after a resume.
+    even after the run is resumed.
 
     Example:
         Decision((), "fallback", "no valid submission")
@@ -248,8 +254,8 @@ class Decision:
 
 
 def decision_problem(decision: Any) -> str:
-    """Return what is missing or malformed in a decision by a plugin's agent; empty if the decision
-    is valid.
+    """Return what is missing or malformed in a decision from a plugin's agent; empty if the
+    decision is valid.
     """
     expected = f"a provenance of {', '.join(PROVENANCES)}"
     if not isinstance(decision, Decision):
@@ -276,8 +282,8 @@ def decision_problem(decision: Any) -> str:
 
 
 class Agent(Protocol):
-    """Scaffold around a model. Deterministic: equal observations, memories and replies give equal
-    decisions. Its `traits`, if declared, are `AgentTraits`.
+    """Scaffold around a model. An agent is deterministic: equal observations, memories and replies
+    give equal decisions. Its `traits`, if declared, are `AgentTraits`.
 
     Example:
         class Plain:
@@ -286,8 +292,8 @@ class Agent(Protocol):
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Must hold (empty action, provenance `fallback`) if no submission is
-        valid, and must not catch ModelError.
+        """Decide one step. The method must hold (empty action, provenance `fallback`) if no
+        submission is valid, and must not catch ModelError.
         """
 
 

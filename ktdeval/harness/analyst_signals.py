@@ -1,5 +1,5 @@
-"""Signals that a team's analysts give on the assets shown: how a role is asked for them, and how
-they are read from a transcript.
+"""Signals that the analysts in a team give on the assets shown: how a role is asked for signals,
+and how they are read from a transcript.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OBJECT = re.compile(r"\{[^{}]*\}")
 
 def last_object(text: str) -> Mapping[str, Any]:
     """Return the last flat JSON object in a text, with its fields keyed by `label_key`; empty if
-    the text has no such object, or a malformed one.
+    the text contains no such object, or if the object is malformed.
     """
     objects = _OBJECT.findall(text)
     if not objects:
@@ -41,9 +41,9 @@ def last_object(text: str) -> Mapping[str, Any]:
 
 
 def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
-    """Return the signal for each asset (label) in the last JSON object of an answer, given by its
-    label or through `OTHERS`. Spelling and case do not matter. An asset is omitted if its word is
-    not one of `SIGNALS`.
+    """Return the signal for each asset (label) in the last JSON object of an answer. A signal is
+    given under the asset's label or under `OTHERS`. Spelling and case do not matter. An asset is
+    omitted if its signal is not one of `SIGNALS`.
     """
     answer = last_object(text)
     of_others = answer.get(label_key(OTHERS))
@@ -61,13 +61,11 @@ def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
 
 @dataclass(frozen=True)
 class StepSignals:
-    """Signals of one step. Each analyst that was asked should give a signal for each asset
-    shown.
-    """
+    """Signals of one step. Each analyst that was asked should give one for each asset shown."""
 
-    #: shares held before the step, by label of every asset shown (candidates and positions)
+    #: shares held before the step, by label of each asset shown (candidates and positions)
     held: Mapping[str, float]
-    #: analyst that was asked -> label -> signal, if it could be read
+    #: signals that could be read: analyst that was asked -> label -> signal
     answers: Mapping[str, Mapping[str, Signal]]
 
     @property
@@ -85,10 +83,10 @@ class _RecordedMessage:
 
 
 def step_signals(talk: TranscriptEntry) -> StepSignals:
-    """Return the signals in the transcript of a step. An analyst's last call is its answer; a
-    failed call gives no answer.
+    """Return the signals in the transcript of a step. An analyst's last call is taken as its
+    answer; a failed call gives no answer.
 
-    A transcript may be damaged: anything that is not an exchange or a message is skipped.
+    A transcript may be damaged, so anything that is not an exchange or a message is skipped.
     """
     held: dict[str, float] = {}
     replies: dict[str, str] = {}
@@ -106,7 +104,7 @@ def step_signals(talk: TranscriptEntry) -> StepSignals:
 
 
 def _asks_signals(messages: Sequence[_RecordedMessage]) -> bool:
-    """Return whether the instructions in a conversation ask for signals. Instructions are the
+    """Return whether the instructions in a conversation ask for signals. The instructions are the
     system message, or the role's own part of the first user message. Reports before that part may
     quote the signal form.
     """
@@ -123,8 +121,8 @@ def _asks_signals(messages: Sequence[_RecordedMessage]) -> bool:
 def _conversation(
     before: Sequence[_RecordedMessage], exchange: Mapping[str, Any]
 ) -> list[_RecordedMessage]:
-    """Return the messages of a recorded call: those it shares with the previous call, then the new
-    ones.
+    """Return the messages of a recorded call: first the messages shared with the previous call,
+    then the new ones.
     """
     number_before = exchange.get("kept")
     if not isinstance(number_before, int):
@@ -142,8 +140,8 @@ def _conversation(
 
 
 def _shares(messages: Iterable[_RecordedMessage]) -> dict[str, float]:
-    """Return the shares held, by label of the assets that recorded messages show; 0 if nothing is
-    held.
+    """Return the shares held, by label of the assets in recorded messages; 0 for an asset that is
+    not held.
     """
     for message in messages:
         if message.role != "user":
@@ -161,7 +159,7 @@ def _shares(messages: Iterable[_RecordedMessage]) -> dict[str, float]:
 
         shares = dict.fromkeys(candidates, 0.0)
         for label, position in positions.items():
-            # a position is held even if its share count is missing
+            # a position is held even if the number of shares is missing
             shares[label] = 1.0 if position.shares is None else position.shares
 
         return shares

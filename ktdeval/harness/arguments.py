@@ -1,5 +1,5 @@
-"""Arguments of a tool: their JSON Schema, and conversion from a model's text to function values.
-Handles become columns and rows of the snapshot. No error quotes a value, since the value may be an
+"""Tool arguments: their JSON Schema, and their conversion from a model's text to function values.
+Handles become columns and rows of the snapshot. Errors never quote a value, since it may be an
 identity that the mask hides.
 """
 
@@ -34,7 +34,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Minimum and maximum number of items in a list or mapping, or of characters in a text.
+    """Minimum and maximum number of items in a list or mapping, or of characters in a string.
 
     Example:
         stock_ids: Annotated[list[AssetArg], Length(1, 30)]
@@ -57,13 +57,13 @@ AssetArg = Annotated[int, HandleKind("asset")]
 """A handle of an asset in the call, its snapshot column in the function. May stand inside list[...]
 and as key of dict[...].
 """
-#: A handle of a trading day in the call, its snapshot row in the function
+#: Trading day: a handle in the call, a snapshot row in the function
 DayArg = Annotated[int, HandleKind("day")]
 
 
 class ToolArgumentError(KtdevalError):
-    """An argument (with its path, such as `stock_ids[2]`) is unusable. The message is feedback to
-    the model, so it must not quote an identity.
+    """An argument is unusable. The message gives the argument's path, such as `stock_ids[2]`. Since
+    it is shown to the model as feedback, it must not quote an identity.
     """
 
     def __init__(self, argument: str, expected: str, kind: str = "bad_arguments") -> None:
@@ -74,7 +74,7 @@ class ToolArgumentError(KtdevalError):
 
     @property
     def payload(self) -> Payload:
-        """Feedback to the model."""
+        """Feedback for the model."""
         return {"error": {"kind": self.kind, "argument": self.argument, "expected": self.expected}}
 
 
@@ -82,18 +82,18 @@ class ToolArgumentError(KtdevalError):
 class ArgumentType:
     """A compiled annotation."""
 
-    json: str  #: type of JSON, such as `integer`
-    choices: tuple[str, ...] = ()  #: allowed values of a text; empty: any text
+    json: str  #: JSON type, such as `integer`
+    choices: tuple[str, ...] = ()  #: allowed values of a string; empty: any string
     bounds: Bounds = Bounds()  #: bounds of a number
-    length: Length = Length()  #: length of a text, list or object
-    handle: Literal["asset", "day"] | None = None  #: kind of handle, if the text is a handle
+    length: Length = Length()  #: length of a string, list or object
+    handle: Literal["asset", "day"] | None = None  #: kind of handle, if the string is a handle
     key: ArgumentType | None = None  #: type of an object's keys
-    item: ArgumentType | None = None  #: type of the items of a list or the values of an object
+    item: ArgumentType | None = None  #: type of the items in a list or of the values in an object
     is_optional: bool = False  #: True if null is also accepted
 
     @property
     def scalar(self) -> Any:
-        """Annotation with which msgspec validates a text, number or boolean."""
+        """Annotation that msgspec uses to validate a string, number or boolean."""
         if self.choices:
             return Literal[self.choices]
 
@@ -106,7 +106,7 @@ class ArgumentType:
             schema["enum"] = list(self.choices)
 
         if self.is_optional:
-            # A list of types rather than `anyOf`, since providers accept it.
+            # A list of types is used instead of `anyOf`, since providers accept it.
             schema["type"] = [self.json, "null"]
             if self.choices:
                 schema["enum"].append(None)
@@ -135,7 +135,7 @@ _UNITS = {"array": "items", "object": "items", "string": "characters"}
 
 
 def argument_type(hint: Any, where: str) -> ArgumentType:
-    """Compile an annotation. Raises PluginError if it has no JSON Schema."""
+    """Compile an annotation. Raises PluginError if the annotation has no JSON Schema."""
     try:
         return _compile(hint)
     except TypeError as error:
@@ -195,7 +195,9 @@ def holds_handle(hint: Any) -> bool:
 
 
 def read_argument(declared: ArgumentType, value: JsonValue, lens: Lens, where: str) -> Any:
-    """Return the function's argument. Raises ToolArgumentError if the value does not match."""
+    """Return the value to pass to the function. Raises ToolArgumentError if the value does not
+    match.
+    """
     if value is None and declared.is_optional:
         return None
     if declared.handle is not None:
@@ -226,7 +228,7 @@ def _read_scalar(declared: ArgumentType, value: JsonValue, where: str) -> Any:
 
 
 def _read_handle(kind: Literal["asset", "day"], value: JsonValue, lens: Lens, where: str) -> int:
-    """Return the column or row of a handle, as the lens shows it."""
+    """Return the column or row for a handle, as the lens translates it."""
     text = value if isinstance(value, str) else ""
     if kind == "asset":
         found = lens.parse_asset(text)
@@ -262,7 +264,7 @@ def _read_object(
     result: dict[Any, Any] = {}
     for number, (name, member) in enumerate(value.items(), 1):
         key = read_argument(key_type, name, lens, f"{where} (key {number})")
-        if key in result:  # the same asset in two spellings
+        if key in result:  # the same asset, spelled in two ways
             raise ToolArgumentError(f"{where} (key {number})", "each key once")
 
         result[key] = read_argument(_item_type(declared), member, lens, f"{where} (value {number})")
@@ -271,7 +273,7 @@ def _read_object(
 
 
 def _item_type(declared: ArgumentType) -> ArgumentType:
-    if declared.item is None:  # lists and objects are compiled with it
+    if declared.item is None:  # lists and objects are compiled with an item type
         raise TypeError(f"{declared.json} has no items")
 
     return declared.item

@@ -14,9 +14,9 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 @dataclass(frozen=True, slots=True)
 class CallParams:
-    """Sampling and transport parameters of a model call (defaults of KTD-Fin Appendix I). `seed` is
-    derived per call by the harness, so that a keyless model may use randomness and still be a pure
-    function of its request.
+    """Sampling and transport parameters of a model call (defaults from KTD-Fin Appendix I). The
+    harness derives `seed` for each call, so that a keyless model may use randomness and still be a
+    pure function of its request.
 
     Example:
         CallParams(temperature=0.0, max_output_tokens=1024)
@@ -25,12 +25,13 @@ class CallParams:
     temperature: float = 0.7  #: sampling temperature
     #: maximum tokens of a reply, including reasoning if the provider counts it
     max_output_tokens: int = 4096
-    timeout_s: float = 120.0  #: maximum time from sending a request to the last byte of its reply
+    #: maximum seconds from sending a request to receiving the last byte of the reply
+    timeout_s: float = 120.0
     seed: int = 0  #: seed, for providers that accept one
-    #: reasoning effort of a reasoning model; None leaves it to the provider
+    #: reasoning effort of a reasoning model; None leaves the choice to the provider
     reasoning_effort: ReasoningEffort | None = None
-    #: maximum reasoning tokens, for providers that accept such a budget; None leaves it to the
-    #: provider
+    #: maximum reasoning tokens, for providers that accept such a budget; None leaves the choice to
+    #: the provider
     reasoning_tokens: int | None = None
     tool_protocol: ToolProtocol = "native"  #: how tools are offered to the model
 

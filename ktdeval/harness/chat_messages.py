@@ -1,5 +1,5 @@
-"""Conversation between the suite and a model, which adapters translate to and from wire formats;
-protocols that models implement.
+"""The conversation between the suite and a model, which adapters translate to and from wire
+formats, and the protocols that models implement.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ktdeval.values.strict_json import MAX_DEPTH, JsonValue, is_nested_within
 
 MAX_REPLY_CHARS = 1 << 20
 MAX_REPLY_CALLS = 256
-# maximum characters of a call's arguments: some twenty orders have 10,000
+# maximum characters of a call's arguments; about twenty orders take 10,000
 MAX_ARGUMENTS_CHARS = 1 << 16
 _SHOWN_CHARS = 200
 MAX_TOKEN_COUNT = 10**9
 
 
 def encodable(text: str) -> str:
-    """Return the text with lone surrogates (which JSON can spell, `"\ud800"`) replaced by `?`, so
-    that it can be encoded as UTF-8.
+    """Return text with each lone surrogate (JSON can spell one, such as U+D800) replaced by `?`, so
+    that the text can be encoded as UTF-8.
     """
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
@@ -77,8 +77,8 @@ class ToolCall:
     opaque: Opaque | None = None  #: data that the provider requires back with the call
 
     def opaque_of(self, provider: str) -> str | None:
-        """Return the data that this provider requires back; None without data, or if they belong to
-        another provider.
+        """Return the data that this provider requires back; None without data, or if they
+        belong to another provider.
         """
         if self.opaque is None or self.opaque.provider != provider:
             return None
@@ -86,7 +86,7 @@ class ToolCall:
         return self.opaque.data
 
     def to_json(self) -> JsonValue:
-        """Return a JSON object; the opaque field is omitted if not set."""
+        """Return a JSON object, without the opaque field if it is not set."""
         return _shown_fields(self)
 
 
@@ -102,11 +102,11 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
-    #: lengths of prefixes of `content` that other requests of the step share, ascending, for
-    #: providers whose prompt caches need to know which parts to keep. Not part of any
-    #: record, key or comparison.
+    #: lengths, in ascending order, of prefixes of `content` that other requests of the step share,
+    #: for providers whose prompt caches need to know which parts to keep. Not part of any record,
+    #: key or comparison.
     shared: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    #: for an assistant turn: opaque data of its reply, which the provider requires back
+    #: for an assistant turn: opaque data from the reply, which the provider requires back
     opaque: Opaque | None = None
 
     def to_json(self) -> JsonValue:
@@ -122,7 +122,7 @@ like requests that call them: prompt caches of providers count tools as part of 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as offered to a model. `parameters` is a JSON Schema object.
+    """A tool as offered to a model. `parameters` is the JSON Schema of an object.
 
     Example:
         ToolSpec("roll", "Roll a die", {"type": "object", "properties": {}})
@@ -135,56 +135,58 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Everything that can change a reply, and the role that makes the request, for the record.
+    """Everything that can change a reply, together with the role that makes the request, for the
+    record.
 
     Example:
         ModelRequest((Message("user", "What is 2 + 3?"),), params=CallParams(seed=7))
     """
 
     messages: tuple[Message, ...]  #: the conversation
-    tools: tuple[ToolSpec, ...] = ()  #: tools that are offered
-    #: None lets the model choose; a name forces that tool; `NO_TOOL` forbids all tools
+    tools: tuple[ToolSpec, ...] = ()  #: tools offered to the model
+    #: None lets the model choose, a name forces that tool, and `NO_TOOL` forbids all tools
     tool_choice: str | None = None
     params: CallParams = DEFAULT_PARAMS  #: sampling and transport parameters
-    #: a JSON Schema (an object) that the reply's content must conform to; None: no constraint
+    #: a JSON Schema (of an object) to which the reply's content must conform; None: no constraint
     response_schema: Mapping[str, JsonValue] | None = None
     #: name of the tool in `tools` that submits, set by the session; for local models, never sent
     submit_tool: str = ""
-    #: True if a call of that tool submits although it isn't forced; for local models, never sent
+    #: True if a call of `submit_tool` submits although it isn't forced; for local models, never
+    #: sent
     may_submit: bool = False
-    #: number of the step or sample from 0, set by the session; for local models, never sent
+    #: number of the step or sample, from 0, set by the session; for local models, never sent
     step: int | None = None
-    #: role of the agent's team that makes the request; recorded with the call, never sent
+    #: role in the agent's team that makes the request; recorded with the call, never sent
     role: str | None = None
-    #: name of the called model, of those that the agent declares (`AgentTraits`); None: the run's
-    #: own. Recorded with the call; a model can ignore it
+    #: name of the called model, out of the models that the agent declares (`AgentTraits`); None:
+    #: the run's own model. Recorded with the call; models can ignore it.
     model: str | None = None
-    #: handle -> the model's own prediction for each of today's names; None if the model makes no
-    #: predictions
+    #: handle -> the model's own prediction for each of today's names; None if the model does not
+    #: predict
     predictions: Mapping[str, float] | None = None
-    #: handle -> rank of each of these names from 0, the best, by prediction, then by today's style
-    #: factors; tied names share a rank
+    #: handle -> rank of each of today's names, from 0 for the best, by prediction and then by
+    #: today's style factors; tied names share a rank
     places: Mapping[str, int] | None = None
-    #: state of the day in the latest message that shows a state, for local models; set by the
-    #: session, never sent. An agent that shows less than its observation sets its own state.
+    #: state in the latest message that shows a state, for local models; set by the session, never
+    #: sent. An agent that shows less than its observation sets its own state.
     state: ObservedState | None = None
-    #: seed for a local model that draws random numbers (`draws_chance`), the same under every
-    #: mask, so it must never be sent; None for other models
+    #: seed for a local model that draws random numbers (`draws_chance`), identical under every mask
+    #: and therefore never sent; None for other models
     chance: int | None = None
-    #: settings sent by the agent's own program; those that every API has are also in `params`
+    #: settings sent by the agent's own program; settings that every API has are also in `params`
     own: OwnSettings | None = None
     #: the run's parameters, if `own` replaced some of them; never sent
     run_params: CallParams | None = None
-    #: receives pieces of the reply as they arrive; None without a watcher. It changes neither the
-    #: reply nor its record.
+    #: receives the pieces of the reply as they arrive; None if nobody watches. It affects neither
+    #: the reply nor the record.
     listener: Listener | None = field(default=None, compare=False, repr=False)
     #: number of steps or samples in the episode, set by the session; for display, never sent
     total_steps: int | None = None
 
     @property
     def chance_seed(self) -> int:
-        """Seed for a model that draws random numbers: `chance`, or the seed of the call if `chance`
-        is None.
+        """Seed for a model that draws random numbers: `chance`, or the call's seed if `chance` is
+        None.
         """
         return self.params.seed if self.chance is None else self.chance
 
@@ -204,7 +206,7 @@ class Usage:
         return Usage(*(getattr(self, name) + getattr(other, name) for name in USAGE_FIELDS))
 
     def minus(self, part: Usage) -> Usage:
-        """Return the usage minus that of some of the calls, `part`."""
+        """Return the usage minus `part`, the usage of some of the calls."""
         return Usage(*(getattr(self, name) - getattr(part, name) for name in USAGE_FIELDS))
 
     def to_json(self) -> dict[str, int]:
@@ -225,12 +227,12 @@ UNPARSED_CALL = "a tool call was left in the text"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's answer. `reasoning` is its separate reasoning channel and is never parsed for a
+    """A model's answer. `reasoning` is its separate reasoning channel, and is never parsed for a
     decision.
 
-    `served_by` is the model that the provider reports (`ktdeval.calls.served_text`). `notes` are
-    short notes for readers of the card about how the reply was obtained: a field that the server
-    rejected and its replacement, or an unknown finish reason.
+    `served_by` is the model that the provider reports (`ktdeval.calls.served_text`). `notes` tell
+    readers of the card how the reply was obtained, such as which field the server rejected and what
+    replaced it, or that the finish reason is unknown.
 
     Example:
         call = ToolCall("call_1", "submit_answer", '{"answer": "5"}')
@@ -245,7 +247,7 @@ class Reply:
     served_by: str = ""
     notes: tuple[str, ...] = ()
     opaque: Opaque | None = None  #: data that the provider requires back with this turn
-    #: the provider's id of this reply, for traces: not recorded
+    #: the provider's id for this reply, for traces; not recorded
     response_id: str = field(default="", compare=False)
 
     def as_message(self) -> Message:
@@ -255,14 +257,14 @@ class Reply:
         return Message("assistant", self.content, self.tool_calls, opaque=self.opaque)
 
     def to_json(self) -> JsonValue:
-        """Return a JSON object without empty fields, except content and finish reason."""
+        """Return a JSON object without empty fields, except for content and finish reason."""
         value: dict[str, JsonValue] = {"content": self.content, "finish_reason": self.finish_reason}
         return {**value, **_shown_fields(self)}
 
 
 def _shown_fields(value: Any) -> dict[str, JsonValue]:
-    """Return the fields of a part of a conversation as JSON, without fields that have their
-    default. Token counts are always complete.
+    """Return the fields of a conversation part as JSON, without fields that have their default
+    value. Token counts are always complete.
     """
     shown: dict[str, JsonValue] = {}
     for part in fields(value):
@@ -286,11 +288,10 @@ def _plain(value: Any) -> JsonValue:
 def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
     """Return a reply with `change` applied to each of its texts.
 
-    Raises ModelError: with kind `bad_response` if the reply exceeds 1,048,576 characters or 256
-        calls, or has impossible token counts. Without bounds, one reply could stall or end an
-        episode.
-    Raises PluginError: if a plugin's model returned no Reply, or one with values that are not text
-        or an unknown finish reason.
+    Raises ModelError (`bad_response`) if the reply exceeds 1,048,576 characters or 256 calls, or
+    has impossible token counts. Without these bounds, one reply could stall or end an episode.
+    Raises PluginError if a plugin's model did not return a Reply, or returned a Reply with values
+    that are not text or with an unknown finish reason.
     """
     problem = _type_problem(reply)
     if problem:
@@ -319,7 +320,7 @@ def sound(reply: Reply, change: Callable[[str], str] = encodable) -> Reply:
 
 
 def _type_problem(reply: Any) -> str:
-    """Return which part of a reply has the wrong type; empty if all types are right."""
+    """Return which part of a reply has the wrong type; empty if all types are correct."""
     if not isinstance(reply, Reply):
         return f"the model gave {reply!r:.80}, which is not a ktdeval.api.Reply"
 
@@ -340,7 +341,7 @@ def _type_problem(reply: Any) -> str:
 
 
 def _size_problem(reply: Reply, texts: Sequence[str]) -> str:
-    """Return which size limit a reply exceeds; empty if it is within limits."""
+    """Return which size limit a reply exceeds; empty if it is within all limits."""
     for name, count in reply.usage.to_json().items():
         if type(count) is not int or not 0 <= count <= MAX_TOKEN_COUNT:
             return f"counts {name} that no call has"
@@ -360,7 +361,7 @@ _TEXTS: Mapping[type, tuple[str, ...]] = {
 
 
 def _with_texts(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a reply, or a part of one, with `change` applied to each of its texts."""
+    """Return a reply, or part of one, with `change` applied to each string in it."""
     names = next((names for kind, names in _TEXTS.items() if isinstance(value, kind)), None)
     if names is None:
         return change(value)
@@ -377,10 +378,10 @@ def _with_texts(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def with_distinct_ids(reply: Reply, earlier: Iterable[str] = ()) -> Reply:
-    """Return a reply whose calls have unique ids, so that each can be answered.
+    """Return a reply whose calls have unique ids, so that each call can be answered.
 
-    Some servers give no id, or the same id to several calls. Such calls are numbered through the
-    conversation; `earlier` are the ids of the conversation's calls so far.
+    Some servers give no id, or give several calls the same id. Such calls are numbered through the
+    conversation. `earlier` contains the ids of the conversation's calls so far.
     """
     taken = set(earlier)
     number = len(taken)
@@ -406,8 +407,8 @@ def _free_id(number: int, taken: Container[str]) -> str:
 
 
 def readable(call_: ToolCall) -> ToolCall:
-    """Return the call, with its arguments truncated if they are too long or too deeply nested to be
-    read. Truncated arguments are then reported as malformed JSON.
+    """Return the call. Its arguments are truncated if they are too long or too deeply nested to be
+    read, and are then reported as malformed JSON.
     """
     text = call_.arguments
     if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
@@ -429,57 +430,60 @@ class Model(Protocol):
     """
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Must not keep state between calls: the request holds the whole
-        conversation.
+        """Answer one request. The model must not keep state between calls, since the request
+        contains the whole conversation.
         """
 
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Model trained on style factors. It sees only numbers, in an order derived from them, so that
-    they reveal no code or day and no mask changes a score; names with the same history get the same
-    score. Its predictions are recorded with the step, and each request of the step has them by
-    handle (`predictions`), with the rank of each name (`places`).
+    """Model trained on style factors. It sees only numbers, in an order derived from those numbers.
+    They therefore reveal no code or day, and no mask changes a score; names with the same history
+    get the same score.
+
+    The model's predictions are recorded with the step. Each request of the step contains them,
+    keyed by handle (`predictions`), with the rank of each name (`places`).
     """
 
     history_days: int  #: lookback in trading days, 1 or more
 
     def predict(self, history: FloatArray) -> FloatArray:
-        """Return [N] scores (higher is better, NaN if unknown) from [history_days, N, K] raw
-        factors (`FACTOR_NAMES`), oldest first, NaN if unknown. A name's score must depend only on
+        """Return [N] scores (higher is better, NaN if unknown) from raw factors (`FACTOR_NAMES`) of
+        shape [history_days, N, K], oldest first, NaN if unknown. A name's score must depend only on
         its own history and on the day.
         """
 
 
 class RemoteModel(Protocol):
     """A `Model` whose calls cost money and can fail because of the network. The suite puts a cache,
-    budgets, a concurrency limit and retries in front of it, so an adapter makes exactly one attempt
-    per `reply` and disables any retries of its SDK. Creating the object needs no key, SDK or
-    network.
+    budgets, a concurrency limit and retries in front of it. An adapter therefore makes exactly one
+    attempt per `reply`, and disables the retries of its SDK. Creating the object requires no key,
+    SDK or network.
     """
 
-    #: provider whose limits its calls share, such as `openai`; also the provider of the price table
+    #: provider whose limits the calls share, such as `openai`; also the provider in the price table
     provider: str
     name: str  #: the model's name at the provider
     endpoint: str  #: base URL without credentials
-    #: tool protocols that it supports, the best first; if there are several, a check before a run
-    #: finds out which of them works
+    #: tool protocols that the model supports, best first; if there are several, a check before a
+    #: run finds out which of them works
     protocols: tuple[ToolProtocol, ...]
-    price_table: Path | None  #: dated price table of its plugin; None if the plugin has no table
+    #: dated price table of the model's plugin; None if the plugin has no table
+    price_table: Path | None
 
     def connect(self) -> None:
-        """Import the SDK, find the key and build the client; safe to call more than once, without
-        network access. Raises ProviderError, with what to fix.
+        """Import the SDK, find the key and build the client, without network access. It is safe to
+        call this method more than once. Raises ProviderError, which says what to fix.
         """
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Make one attempt. Thread-safe. Raises ModelError if this attempt failed, ProviderError if
-        every attempt would fail.
+        """Make one attempt. Thread-safe. Raises ModelError if this attempt failed, and
+        ProviderError if every attempt would fail.
         """
 
     def settings(self) -> JsonValue:
-        """Return its other parameters that can change a reply; they are part of the cache key. No
-        secrets.
+        """Return the model's other parameters that can change a reply. They are part of the cache
+        key, and contain no secrets.
         """
 
     def secrets(self) -> tuple[str, ...]:
@@ -499,5 +503,5 @@ _MEMBERS = (
 
 
 def as_remote(model: Model) -> RemoteModel | None:
-    """Return the model as a `RemoteModel`; None for a local model."""
+    """Return the model as a `RemoteModel`; None if the model is local."""
     return cast(RemoteModel, model) if all(hasattr(model, name) for name in _MEMBERS) else None

@@ -72,14 +72,14 @@ class ExternalRecord(Value):
 
 
 class KeptFiles(Protocol):
-    """Files that a run keeps by name, such as the folder of a program after each step."""
+    """Files that a run stores by name, such as a program's folder after each step."""
 
     def read(self, key: str) -> bytes:
         """Return a file. Raises StoreError if the file is missing or can't be read."""
 
     def create(self, key: str, data: bytes) -> bool:
-        """Store a file; return False, and change nothing, if a file with that name exists. Raises
-        StoreError.
+        """Store a file. If a file with the same name exists, return False and change nothing.
+        Raises StoreError.
         """
 
 
@@ -96,21 +96,22 @@ NO_ACTS = RecordedActs(ExternalRecord(isolation="none", acts=()), ())
 
 
 def goes_on() -> None:
-    """Do nothing: check for a step that no outside event can end."""
+    """Do nothing, for a step that no outside event can end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Settings and records of a step that external agents use."""
+    """A step's settings and records for external agents."""
 
-    is_plan: bool = False  #: True if the step is only planned: nothing external may be called
+    #: True if the step is only planned, so that nothing external may be called
+    is_plan: bool = False
     recorded: RecordedActs | None = None  #: actions to replay instead of running the agent
     files: KeptFiles | None = None  #: store for an agent's files; None if nothing is kept
-    #: raises if the run must end; called periodically by an agent during long waits
+    #: raises an error if the run must end; agents call it periodically during long waits
     check: Callable[[], None] = goes_on
-    #: absolute local paths that no agent may read: the run's folder, its market, caches
+    #: absolute local paths that no agent may read: the run's folder, the market, caches
     private: tuple[Path, ...] = ()
-    #: the agent's arguments that only apply to this machine and are not recorded
+    #: the agent's arguments that apply only to this machine and are not recorded
     agent_args: Mapping[str, JsonValue] = field(default_factory=dict)
     model: str = ""  #: the run's model, PROVIDER/NAME; empty outside a run
 

@@ -1,8 +1,8 @@
 """Step of an external agent: a program, a framework, or a client on a socket.
 
-Its actions in a step are: call the model, call a research tool, submit. Each action goes through
-the step's session, one at a time, and is recorded in order with its result. So a step can be
-executed again from its record, without the agent: `replay` repeats the actions, and their results
+In a step, the agent can call the model, call a research tool, and submit. Each action goes through
+the step's session, one at a time, and is recorded in order with its result. The step can therefore
+be executed again from its record without the agent: `replay` repeats the actions, whose results
 must equal the recorded results.
 """
 
@@ -27,7 +27,7 @@ from ktdeval.values.strict_json import JsonObject, JsonValue
 from ktdeval.values.typed_json import from_plain
 
 MAX_REFUSED = 1_000_000  #: maximum number of consecutive rejected actions that are counted
-_MAX_OVER_BUDGET = 20  # tool calls that are answered and recorded after the budget is used up
+_MAX_OVER_BUDGET = 20  # tool calls that are still answered and recorded after the budget is used up
 
 _NOT_AN_ANSWER = {
     "submitted_again": "a submission was accepted in this step already, and it stands",
@@ -40,7 +40,7 @@ _NOT_AN_ANSWER = {
 
 
 class RefusedAct(KtdevalError):
-    """An action that the step rejects; `kind` is counted among its failures."""
+    """Action that the step rejects. `kind` is counted among the step's failures."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(_NOT_AN_ANSWER[kind])
@@ -58,8 +58,8 @@ class ExternalSession:
         max_calls: int | None = None,
         known: KnownTexts = NOTHING_KNOWN,
     ) -> None:
-        """`max_calls`: maximum number of model calls in this step; None sets no limit. `known`:
-        texts of programs in which nothing is withheld.
+        """`max_calls` is the maximum number of model calls in this step; None means no limit.
+        `known` contains program texts in which nothing is withheld.
         """
         self._session = session
         self._known = known
@@ -67,15 +67,16 @@ class ExternalSession:
         self._lock = threading.RLock()
         self._acts: list[Act] = []
         self._tools: tuple[ToolSpec, ...] = ()
-        self._offered: dict[str, ToolSpec] = {}  # by name, as offered by the agent in this step
+        # tools by name, as the agent offered them in this step
+        self._offered: dict[str, ToolSpec] = {}
         self._withheld: dict[str, str] = {}  # original text -> text with identities withheld
         self._texts_withheld = 0
         self._calls = 0
-        self._over_budget = 0  # calls of research tools after the budget was used up
+        self._over_budget = 0  # number of research calls made after the budget was used up
         self._attempts = session.submission_attempts
         self._is_closed = False
         self._is_over_told = False
-        #: called once the step is over: a submission was accepted, no attempt is left, or an
+        #: called once when the step is over: a submission was accepted, no attempt is left, or an
         #: error ended the episode
         self.when_over: Callable[[], None] = lambda: None
         #: what the agent's sandbox exposed; absent without a sandbox
@@ -92,7 +93,7 @@ class ExternalSession:
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Tool for submitting."""
+        """The submit tool."""
         return self._session.submit_tool
 
     @property
@@ -114,7 +115,7 @@ class ExternalSession:
 
     @property
     def acts(self) -> tuple[Act, ...]:
-        """Actions so far."""
+        """The actions so far."""
         return tuple(self._acts)
 
     def withhold(self, text: str) -> str:
@@ -123,7 +124,7 @@ class ExternalSession:
             return self._session.withhold(text)
 
     def close(self) -> None:
-        """Accept no further actions; wait for the current one to finish."""
+        """Accept no further actions, and wait for the current action to finish."""
         with self._lock:
             self._is_closed = True
 
@@ -131,7 +132,7 @@ class ExternalSession:
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model, with hidden identities withheld in all texts. Raises ModelError if the
-        call failed; RefusedAct; KtdevalError if the episode ends.
+        call failed, RefusedAct if the action is rejected, and KtdevalError if the episode ends.
         """
         with self._lock:
             self._check_open()
@@ -146,8 +147,8 @@ class ExternalSession:
             return self._ask_model(sent, self._texts_withheld - before)
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Call a research tool. A call that fails returns feedback. Raises RefusedAct; KtdevalError
-        if the episode ends.
+        """Call a research tool. A call that fails returns feedback. Raises RefusedAct if the action
+        is rejected, and KtdevalError if the episode ends.
         """
         with self._lock:
             self._check_open()
@@ -173,8 +174,8 @@ class ExternalSession:
             return result
 
     def submit(self, arguments: str) -> Submission:
-        """Submit the step's decision; the first accepted submission is final. Raises RefusedAct if
-        a submission was already accepted, or no attempt is left.
+        """Submit the step's decision. The first accepted submission is final. Raises RefusedAct if
+        a submission was already accepted or no attempt is left.
         """
         with self._lock:
             self._check_open()
@@ -212,7 +213,7 @@ class ExternalSession:
             raise self._count_refusal("step_over")
 
     def _count_refusal(self, kind: str) -> RefusedAct:
-        """Count a rejected action; rejections are recorded until the step is closed."""
+        """Count a rejected action. Rejections are recorded until the step is closed."""
         if not self._is_closed:
             last = self._acts[-1] if self._acts else None
             is_repeated = last is not None and (last.kind, last.failure) == ("refused", kind)
@@ -226,8 +227,8 @@ class ExternalSession:
         return RefusedAct(kind)
 
     def _clear_request(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with identities withheld in its texts; known parts pass the leak
-        guard. The model's own turns are cleared by the session.
+        """Return the request with identities withheld in its texts. Known parts pass the leak guard
+        unchanged; the session clears the model's own turns.
         """
         messages = []
         for message in request.messages:
@@ -244,7 +245,7 @@ class ExternalSession:
         return replace(request, messages=tuple(messages), tools=tools, response_schema=schema)
 
     def _cleared_prompt(self, text: str) -> str:
-        """Return a system prompt with identities withheld, except in known lines."""
+        """Return a system prompt with identities withheld everywhere except in known lines."""
         cleared = self._known.cleared_prompt(text, self._without_identities)
         if cleared is None:
             return self._without_identities(text)
@@ -262,8 +263,8 @@ class ExternalSession:
         return ToolSpec(tool.name, description, self._cleared_schema(tool.parameters))
 
     def _cleared_schema(self, schema: Mapping[str, JsonValue]) -> JsonObject:
-        """Return a schema with identities withheld. Its dialect (`$schema`) is omitted: the address
-        of a dialect contains a date, and no model needs the address.
+        """Return a schema with identities withheld. The dialect (`$schema`) is omitted because its
+        address contains a date, and no model needs it.
         """
         return self._cleared_object({key: schema[key] for key in schema if key != "$schema"})
 
@@ -274,7 +275,7 @@ class ExternalSession:
         return cleared
 
     def _cleared_value(self, value: JsonValue) -> JsonValue:
-        """Return a JSON value with identities withheld in its keys and texts; a number that is an
+        """Return a JSON value with identities withheld in keys and strings. A number that is an
         identity becomes null.
         """
         if isinstance(value, str):
@@ -290,7 +291,7 @@ class ExternalSession:
         return value
 
     def _without_identities(self, text: str) -> str:
-        """Return a text with identities withheld; each text is checked once per step."""
+        """Return a text with identities withheld. Each text is checked once per step."""
         known = self._withheld.get(text)
         if known is None:
             known = self._session.withhold(text)
@@ -299,7 +300,7 @@ class ExternalSession:
         return known
 
     def _ask_model(self, sent: ModelRequest, withheld: int) -> Reply:
-        """Call the model with a cleared request. `withheld`: number of texts with withheld
+        """Call the model with a cleared request. `withheld` is the number of texts with withheld
         identities that were not sent earlier in this step.
         """
         self._calls += 1
@@ -331,7 +332,7 @@ class ExternalSession:
 
     @contextmanager
     def _ending_step(self, *passing: type[BaseException]) -> Iterator[None]:
-        """End the step if an action raises an exception other than `passing`."""
+        """End the step if an action raises an exception that is not in `passing`."""
         try:
             yield
         except passing:
@@ -350,9 +351,9 @@ class ExternalSession:
     # --- again
 
     def replay(self, record: ExternalRecord, exchanges: Sequence[Mapping[str, Any]]) -> None:
-        """Repeat the recorded actions. `exchanges`: the exchanges in the step's transcript. Raises
-        StoreError if there are fewer exchanges than model calls. Errors raised by the actions
-        propagate.
+        """Repeat the recorded actions. `exchanges` are the exchanges in the step's transcript.
+        Raises StoreError if there are fewer exchanges than model calls. Errors raised by the
+        actions propagate.
         """
         left = list(exchanges)
         messages: list[Message] = []
@@ -385,8 +386,8 @@ class ExternalSession:
         self._acts.append(act)
 
     def _replay_call(self, act: Act, request: ModelRequest) -> None:
-        """Repeat a model call. If it fails again, ignore the error, since the agent continued,
-        too.
+        """Repeat a model call. If the call fails again, ignore the error, since the agent continued
+        after it as well.
         """
         with suppress(ModelError):
             self._ask_model(self._clear_request(request), act.withheld)
@@ -448,12 +449,12 @@ def act_outside(
     known: KnownTexts = NOTHING_KNOWN,
 ) -> ExternalStep | None:
     """Let an external agent act in a step. `run` starts the agent and returns a JSON report about
-    it. If the step is executed again, the recorded actions are repeated instead. Return None if the
-    step is only planned: then nothing external is called.
+    it. If the step is executed again, the recorded actions are repeated instead. If the step is
+    only planned, nothing external is called and the result is None.
 
-    `isolation`: sandbox around the agent; `max_calls`: maximum number of model calls in the step;
-    `known`: texts of programs in which nothing is withheld. Raises ModelError if the last call
-    failed and nothing was submitted. Errors raised by `run` propagate.
+    `isolation` is the sandbox around the agent, `max_calls` the maximum number of model calls in
+    the step, and `known` contains program texts in which nothing is withheld. Raises ModelError if
+    the last call failed and nothing was submitted. Errors raised by `run` propagate.
     """
     outside = session.outside
     if outside.is_plan:

@@ -36,8 +36,9 @@ Problem = dict[str, str]
 
 
 def with_cut(reply: Reply, feedback: str) -> str:
-    """Return feedback for a reply; if the length limit truncated the reply, say so first, since the
-    truncation explains most other faults. Token counts are only given if the provider reports them.
+    """Return feedback for a reply. If the reply was truncated at the length limit, the feedback
+    says so first, since this explains most other faults. Token counts are given only if the
+    provider reports them.
     """
     if reply.finish_reason != "length":
         return feedback
@@ -53,8 +54,8 @@ def answer_reply(
     messages: list[Message], reply: Reply, feedback: str, tool: str = "", other: str = ""
 ) -> None:
     """Append a rejected reply and the feedback to a conversation. Providers require an answer to
-    every call: the answer is the feedback, or, for calls of a tool other than `tool`, `other` if
-    given.
+    every call. The answer is the feedback or, for calls of a tool other than `tool`, `other` if it
+    is given.
     """
     if reply.tool_calls or reply.content.strip():  # several providers reject an empty turn
         messages.append(reply.as_message())
@@ -67,7 +68,9 @@ def answer_reply(
 
 
 def schema_problems(value: JsonValue, validator: Draft202012Validator) -> list[Problem]:
-    """Return the path and rule of the first errors, each once; empty if the value is valid."""
+    """Return the path and rule of each of the first errors, without duplicates; empty if the value
+    is valid.
+    """
     errors = islice(validator.iter_errors(value), MAX_PROBLEMS)
     problems: list[Problem] = []
     for error in errors:
@@ -79,9 +82,9 @@ def schema_problems(value: JsonValue, validator: Draft202012Validator) -> list[P
 
 
 def _explain_error(error: ValidationError, parents: Sequence[str | int] = ()) -> Iterator[Problem]:
-    """Yield the problems behind an error reported by the validator.
+    """Yield the problems behind an error that the validator reported.
 
-    The path of the error starts at an object whose own path is `parents`.
+    The error's path starts at an object whose own path is `parents`.
     """
     path = [*parents, *error.absolute_path]
     choice = _choice_of(error)
@@ -89,8 +92,8 @@ def _explain_error(error: ValidationError, parents: Sequence[str | int] = ()) ->
         yield {"at": _path_text(path), "rule": _rule(error)}
         return
 
-    # The error of a choice only says that no alternative matches. Checking the value against one
-    # object with the fields of all alternatives shows which field is wrong.
+    # An error of a choice says only that no alternative matches. To find out which field is wrong,
+    # the value is checked against one object with the fields of all alternatives.
     validator = Draft202012Validator(choice.together)
     for inner in validator.iter_errors(error.instance):
         yield from _explain_error(inner, path)
@@ -102,19 +105,19 @@ def _explain_error(error: ValidationError, parents: Sequence[str | int] = ()) ->
 
 @dataclass(frozen=True, slots=True)
 class _ObjectChoice:
-    """Choice between alternative objects; each has one required field that the others lack, except
-    variants that add further fields.
+    """Choice between alternative objects. Each object has one required field that the others lack;
+    variants of an object only add fields.
     """
 
     names: tuple[str, ...]  #: the distinguishing field of each alternative
-    #: schema of one object with the fields of all alternatives; a field is only required if all
+    #: schema of one object with the fields of all alternatives; a field is required only if all
     #: alternatives require it
     together: Schema
 
     def is_made_in(self, value: object) -> bool:
         """Return whether a value matches exactly one alternative.
 
-        True for a value that is not an object: that is a separate problem, reported on its own.
+        Also True for a value that is not an object, which is reported as a separate problem.
         """
         if not isinstance(value, dict):
             return True
@@ -122,7 +125,7 @@ class _ObjectChoice:
 
 
 def _choice_of(error: ValidationError) -> _ObjectChoice | None:
-    """Return the choice between objects that failed; None if the error is of a different kind."""
+    """Return the choice between objects that failed; None if the error is of another kind."""
     branches: Any = error.validator_value
     if error.validator not in _CHOICES or not all(map(_is_closed_object, branches)):
         return None
@@ -147,7 +150,7 @@ def _choice_of(error: ValidationError) -> _ObjectChoice | None:
     if choice.is_made_in(error.instance) and Draft202012Validator(together).is_valid(
         error.instance
     ):
-        # `together` has no problem with the value, so it can't explain the error.
+        # `together` accepts the value, so it can't explain the error.
         return None
 
     return choice
@@ -156,9 +159,9 @@ def _choice_of(error: ValidationError) -> _ObjectChoice | None:
 def _distinguishing_fields(
     branches: Sequence[Mapping[str, Any]], common: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Return the required field that distinguishes each object from the others; None if there is no
-    such set of fields. An object that has one of these fields and others is a variant of the object
-    that has only this field.
+    """Return the required field that distinguishes each object from the others; None if no such set
+    of fields exists. An object that has additional fields next to a distinguishing field is a
+    variant of the object that has only that field.
     """
     names: list[str] = []
     variants: list[set[str]] = []
@@ -186,7 +189,7 @@ def _is_closed_object(schema: Any) -> bool:
 
 
 def _path_text(path: Sequence[str | int]) -> str:
-    """Return a path as text, such as `orders[0].lots`."""
+    """Return a path as a string, such as `orders[0].lots`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -198,7 +201,7 @@ def _path_text(path: Sequence[str | int]) -> str:
 
 
 def _rule(error: ValidationError) -> str:
-    """Return a text that states the rule that a value breaks."""
+    """Return the wording of the rule that a value breaks."""
     schema: Any = error.schema
     value: Any = error.validator_value
     instance: Any = error.instance
@@ -216,7 +219,7 @@ def _rule(error: ValidationError) -> str:
 
 
 def in_words(schema: Mapping[str, Any]) -> str:
-    """Return the text of a schema's requirement: `a whole number from 1 to 100`, `one of BUY,
+    """Return the wording of a schema's requirement: `a whole number from 1 to 100`, `one of BUY,
     SELL`.
     """
     if "enum" in schema:

@@ -1,5 +1,5 @@
-"""Answers other than the submission: a forced tool call, for agents that need a fixed form, or
-plain text if no tool may be called.
+"""Answers other than submissions: a forced tool call, for agents that need a fixed form, or plain
+text, if no tool may be called.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def ask_forced(
     """Return the arguments of a forced call of `tool`, which conform to its schema (an object);
     None if every attempt failed. The conversation is appended to `messages`.
 
-    The model gets as many attempts as for a submission. Each failed attempt is counted as
-    `failure`, and the next attempt gets feedback. The session must not run `tool` itself. Raises
-    ModelError if the model call failed.
+    The model gets as many attempts as for a submission. Each failed attempt is counted as `failure`
+    and followed by feedback. The session must not run `tool` itself. Raises ModelError if the model
+    call failed.
     """
     validator = Draft202012Validator(dict(tool.parameters))
     for _ in range(session.submission_attempts):
@@ -55,12 +55,12 @@ def ask_forced(
 
 def ask_in_words(messages: list[Message], session: StepSession, request: ModelRequest) -> str:
     """Return the text of the model's reply to a request that allows no tool call, made with the
-    conversation `messages`; may be empty.
+    conversation `messages`. The text may be empty.
 
-    Some providers do not receive this choice, others ignore it. So a tool call is rejected and
-    counted as `wrong_tool`, and the model is called again, with as many attempts as for a
-    submission; the rejected turns are appended to `messages`. If the last attempt also contains a
-    tool call, its text is used. Raises ModelError if the model call failed.
+    Some providers do not receive the restriction, and others ignore it. A tool call is therefore
+    rejected and counted as `wrong_tool`, and the model is called again, with as many attempts as
+    for a submission. The rejected turns are appended to `messages`. If the last attempt also
+    contains a tool call, its text is used. Raises ModelError if the model call failed.
     """
     words = ""
     for _ in range(session.submission_attempts):

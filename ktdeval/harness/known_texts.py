@@ -1,9 +1,9 @@
 """Known texts of programs. A tool that is offered identically in each step of each episode, such as
 a shell with a limit of 600000 ms, reveals nothing about the market, even if a mask finds a code in
-it.
+its text.
 
 A text is known by the hash of the entire text, fixed before any episode begins. A text that a
-program generates during an episode is never known, and neither is a part of a known text.
+program generates during an episode is never known, and neither is part of a known text.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class KnownTexts:
         try:
             return bool(self.tools) and tool_hash(tool) in self.tools
         except ValueError:
-            return False  # half a surrogate pair
+            return False  # an unpaired surrogate
 
     def cleared_prompt(self, text: str, clear: Callable[[str], str]) -> str | None:
-        """Return a system prompt in which all lines except the known ones have been cleared
-        together; None if no line is known, or if clearing changed the number of lines.
+        """Return a system prompt with all lines cleared together, except known lines; None if no
+        line is known, or if clearing changed the number of lines.
         """
         lines = text.split("\n")
         known = {}
@@ -43,7 +43,7 @@ class KnownTexts:
 
         others = ["" if number in known else line for number, line in enumerate(lines)]
         cleared = clear("\n".join(others)).split("\n")
-        if len(cleared) != len(lines):  # something that spans several lines was withheld
+        if len(cleared) != len(lines):  # an identity that spans several lines was withheld
             return None
         for number, line in known.items():
             cleared[number] = line
@@ -54,6 +54,6 @@ NOTHING_KNOWN = KnownTexts()
 
 
 def tool_hash(tool: ToolSpec) -> str:
-    """Return the SHA-256 of a tool: name, description and schema without its dialect."""
+    """Return the SHA-256 of a tool's name, description and schema (without the schema dialect)."""
     schema = {name: value for name, value in tool.parameters.items() if name != "$schema"}
     return content_hash([tool.name, tool.description, schema])

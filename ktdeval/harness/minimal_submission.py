@@ -15,9 +15,10 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 def smallest_value(schema: Mapping[str, Any]) -> JsonValue:
-    """Return the smallest value of a schema: the first choice, null if allowed, only required
-    fields, as few items as allowed, the number closest to 0. Raises ValueError if the result does
-    not conform to the schema, which then has an unsupported rule (a pattern, a sum, …).
+    """Return the smallest value that conforms to a schema: the first choice, null if allowed, only
+    required fields, as few items as allowed, the number closest to 0. Raises ValueError if the
+    result does not conform, which means that the schema has an unsupported rule (a pattern, a sum,
+    …).
     """
     value = _smallest(schema)
     problem = next(Draft202012Validator(schema).iter_errors(value), None)
@@ -72,7 +73,7 @@ def _of_type(kind: str, schema: Mapping[str, Any]) -> JsonValue:
 
 
 def _smallest_object(schema: Mapping[str, Any]) -> JsonValue:
-    """Return the required fields, and those of the first matching alternative, if it adds any."""
+    """Return the required fields, plus any fields that the first matching alternative adds."""
     fields = schema.get("properties", {})
     required = list(schema.get("required", ()))
     made: dict[str, JsonValue] = {name: _smallest(fields.get(name, True)) for name in required}

@@ -1,4 +1,4 @@
-"""Settings that an agent's own program sends with a request: they replace the run's settings."""
+"""Settings that an agent's own program sends with a request. They replace the run's settings."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class OwnSettings(Value, frozen=True):
     withheld: JsonObject = msgspec.field(default_factory=dict)
 
     def applied_to(self, params: CallParams) -> CallParams:
-        """Return call parameters with these settings in place of the run's."""
+        """Return call parameters in which these settings replace the run's."""
         own: dict[str, Any] = dict(self.params)
         return replace(params, **own)
 
 
 def settings_note(begin: str, fields: Iterable[tuple[str, JsonValue]]) -> tuple[str, ...]:
-    """Return the note that lists settings, starting with `APPLIED` or `NOT_APPLIED`; empty without
-    settings.
+    """Return the note that lists settings, starting with `APPLIED` or `NOT_APPLIED`; empty if there
+    are no settings.
     """
     named = [_show_setting(path, value) for path, value in fields]
     return (f"{begin}{_BETWEEN.join(named)}",) if named else ()
@@ -60,7 +60,7 @@ def noted_settings(notes: Iterable[str], begin: str) -> list[str]:
 
 
 def _show_setting(path: str, value: JsonValue) -> str:
-    """Return a setting in the form that cards show. A long text is assumed to be a key, such as a
+    """Return a setting in the form shown on cards. A long string is assumed to be a key, such as a
     cache key.
     """
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:

@@ -1,4 +1,4 @@
-"""Predictions of a step: a `Predictor`'s score and the rank of each of today's names; tied names
+"""Predictions for a step: a `Predictor`'s score and rank for each of today's names. Tied names
 share a rank.
 """
 
@@ -30,10 +30,10 @@ class FactorHistory(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Predictions of a step, by handle; names without a prediction are omitted."""
+    """Predictions for a step, keyed by handle. Names without a prediction are omitted."""
 
     scores: Mapping[str, float]
-    #: rank from 0, the best, by score and then by today's factors; names that tie in all of them
+    #: rank from 0, the best, by score and then by today's factors; names that tie in everything
     #: share the best of their ranks
     places: Mapping[str, int]
 
@@ -44,10 +44,10 @@ def predictions_of(
     history: Callable[[int], FactorHistory],
     handle_of: Callable[[int], str],
 ) -> Predictions | None:
-    """Return the model's predictions, or the recorded ones in a replay; None for a model that makes
-    no predictions. `first`: the step's first request; `history`: returns the style factors of a
-    given number of the latest days. Raises PluginError if the model returns anything other than a
-    number for each name.
+    """Return the model's predictions, or the recorded predictions in a replay; None for a model
+    that does not predict. `first` is the step's first request. `history` returns the style factors
+    of a given number of the latest days. Raises PluginError if the model returns anything other
+    than a number for each name.
     """
     recall = model_traits(model).recorded_predictions
     if recall is not None:
@@ -55,7 +55,7 @@ def predictions_of(
         if recorded is None:
             return None
 
-        # Today's factors are enough: the scores are known, and the factors only break ties.
+        # Today's factors are enough: the scores are known, so the factors only break ties.
         names, factors = history(1)
         handles = [handle_of(name) for name in names]
         scores = np.array([recorded.get(handle, np.nan) for handle in handles], dtype=float)
@@ -70,7 +70,7 @@ def predictions_of(
 
 
 def _place_scores(handles: Sequence[str], scores: FloatArray, factors: FloatArray) -> Predictions:
-    """Return scores ([N]) and ranks by handle; `factors`: [days, N, K]."""
+    """Return scores ([N]) and ranks, keyed by handle. `factors` has the shape [days, N, K]."""
     known = np.flatnonzero(np.isfinite(scores))
     placed = places([scores[known], *factors[-1, known].T])
     shown = [handles[index] for index in known.tolist()]
@@ -83,8 +83,8 @@ def _place_scores(handles: Sequence[str], scores: FloatArray, factors: FloatArra
 
 def _predict_scores(model: Predictor, history: FloatArray) -> FloatArray:
     """Return [N] predictions. The model receives the names ordered by their factors, and equal
-    histories get the same score. So the mask's order cannot affect a prediction, not even through
-    rounding.
+    histories get the same score. The mask's order therefore can't affect a prediction, not even
+    through rounding.
     """
     latest_first = history[::-1].transpose(0, 2, 1).reshape(-1, history.shape[1])
     placed = np.array(places(list(latest_first)), dtype=np.int64)
@@ -96,5 +96,5 @@ def _predict_scores(model: Predictor, history: FloatArray) -> FloatArray:
             f" {len(placed)} names"
         )
 
-    by_name = scores[placed]  # tied names share the rank of their first
+    by_name = scores[placed]  # tied names share the rank of the first of them
     return np.array([round_significant(score, PREDICTION_DIGITS) for score in by_name.tolist()])

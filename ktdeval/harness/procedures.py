@@ -1,7 +1,7 @@
-"""Text that describes a step's procedure. A task describes the market, the account and the rules.
+"""Texts that describe a step's procedure. A task describes the market, the account and the rules.
 The code that drives the step writes the procedure, since only that code knows how research ends and
-which submission counts. Each text must be exact: an agent that follows it to the letter gets its
-decision recorded.
+which submission counts. Each text must be exact: if an agent follows it to the letter, its decision
+is recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TEXTS_OF_ONE_SUBMISSION = (HEADING, _ANY_CALLS, _SUBMISSION, _UNREAD, END)
 
 
 class OfferedTools(Protocol):
-    """Tools of a step that a procedure mentions."""
+    """A step's tools that a procedure mentions."""
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -47,7 +47,7 @@ class OfferedTools(Protocol):
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Tool for submitting."""
+        """The submit tool."""
 
     @property
     def tool_budget(self) -> int:
@@ -71,7 +71,7 @@ def two_phases(observation: Observation, session: StepSession) -> str:
 
 
 def told_at_a_desk(rules: str, submit_tool: str) -> str:
-    """Return rules in the form shown to a person. A desk answers the second phase by itself, with
+    """Return rules in the form shown to a person. A desk answers the second phase by itself, using
     the submission that the person made in the first phase.
     """
     submission = _SUBMISSION.format(submit=submit_tool)
@@ -84,11 +84,11 @@ def told_at_a_desk(rules: str, submit_tool: str) -> str:
 def one_submission(
     observation: Observation, session: OfferedTools, *then: str, server: str = ""
 ) -> str:
-    """Return the procedure for an agent that calls all tools itself: the first accepted submission
+    """Return the procedure for an agent that calls all tools itself. The first accepted submission
     is the decision.
 
-    `then`: subsequent actions, one sentence for each number in the list; `server`: name of the tool
-    server, if it has additional tools.
+    `then` contains the subsequent actions, one sentence for each number in the list. `server` is
+    the name of the tool server, if it has additional tools.
     """
     steps = []
     submit = session.submit_tool.name

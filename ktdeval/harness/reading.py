@@ -1,4 +1,4 @@
-"""Parsers for a model's text: JSON objects, labels of assets, sides and names of tools."""
+"""Parsers for a model's text: JSON objects, asset labels, sides and tool names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 
 def json_object(text: str) -> Mapping[str, Any]:
-    """Return a text as a JSON object; empty if it is not one."""
+    """Return a text as a JSON object; empty if the text is not a JSON object."""
     try:
         value = loads_strict(text)
     except ValueError:
@@ -24,9 +24,9 @@ def json_object(text: str) -> Mapping[str, Any]:
 
 
 def canonical_form(arguments: str, plain_numbers: bool = False) -> str:
-    """Return arguments in canonical form: equal JSON values give equal text. A text that is not
-    JSON is returned unchanged. `plain_numbers`: write 0.0 as 0, for languages with a single number
-    type.
+    """Return arguments in canonical form, in which equal JSON values have equal text. A string that
+    is not JSON is returned unchanged. With `plain_numbers`, 0.0 is written as 0, for languages with
+    a single number type.
     """
     try:
         value = loads_strict(arguments)
@@ -48,20 +48,20 @@ def _with_plain_numbers(value: JsonValue) -> JsonValue:
     return value
 
 
-# where a submission contains sides: the list, and the field of its items
+# where a submission contains sides: the list, and the field in its items
 SIDE_FIELDS: Mapping[str, str] = {"orders": "side", "decisions": "decision"}
 # affixes that models add to a tool's name: `functions.submit_action`, `functions.submit_action:0`
 _WRAPPED_NAME = re.compile(r"(?:[A-Za-z_-]+[.:/]+)*(?P<name>[A-Za-z_][A-Za-z0-9_-]*)(?::[0-9]+)?")
 
 
 def side_word(word: str) -> str:
-    """Return a side in the tasks' spelling: `buy` is BUY."""
+    """Return a side in the spelling that tasks use: `buy` becomes BUY."""
     return normalise(word).strip().upper()
 
 
 def with_side_words(value: Any) -> Any:
-    """Return the JSON value of a submission with its sides in the tasks' spelling; parts that do
-    not have the expected form are kept.
+    """Return the JSON value of a submission with its sides in the spelling that tasks use. Parts
+    that do not have the expected form are kept.
     """
     for listed, field in SIDE_FIELDS.items():
         items = as_object(value).get(listed)
@@ -76,15 +76,15 @@ def with_side_words(value: Any) -> Any:
 
 
 def submission_object(text: str) -> Mapping[str, Any]:
-    """Return the JSON object of a submission with its sides in the tasks' spelling; empty if it is
-    not an object.
+    """Return the JSON object of a submission with its sides in the spelling that tasks use; empty
+    if the submission is not an object.
     """
     value: Mapping[str, Any] = with_side_words(json_object(text))
     return value
 
 
 def with_offered_names(reply: Reply, tools: Sequence[ToolSpec]) -> Reply:
-    """Return a reply whose calls use the tool names that were offered: some models add a namespace
+    """Return a reply whose calls use the tool names that were offered. Some models add a namespace
     from their training before the name (`functions.submit_action`), or a number after it.
     """
     offered = {tool.name for tool in tools}
@@ -110,8 +110,8 @@ def is_no_arguments(text: str) -> bool:
 
 
 def label_key(label: str) -> str:
-    """Return the same key for all spellings of an asset's label that tasks accept: `Asset_0042` is
-    `asset_0042`, and sh600519 is 600519.SH.
+    """Return a key that is the same for all accepted spellings of an asset's label: `Asset_0042`
+    and `asset_0042` have the same key, as do sh600519 and 600519.SH.
     """
     text = normalise(label).strip()
     code = parse_code(text)

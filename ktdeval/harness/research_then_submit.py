@@ -1,10 +1,11 @@
 """Two phases of a step, for any agent: research with free tool calls, then one forced submission
 (KTD-Fin §3.4).
 
-Both phases offer the same tools, with the submit tool last: for providers, tools are part of the
-prefix that their prompt caches reuse. A call of the submit tool during research ends the research.
-By the paper's rule it submits nothing. If the task takes a submission at any time, a valid one is
-the decision, and the second call, which would send the whole conversation again, is not made.
+Both phases offer the same tools, with the submit tool last, because tools are part of the prefix
+that providers' prompt caches reuse. A call of the submit tool during research ends the research. By
+the paper's rule, such a call submits nothing. If the task accepts a submission at any time, a valid
+one is the decision; the second call, which would send the whole conversation again, is then not
+made.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ CONTRADICTORY = (
 class ResearchEnd:
     """End of a research phase."""
 
-    reply: Reply | None = None  #: the reply without a call that ended it
-    submission: Submission | None = None  #: an accepted submission: the step is over
-    attempts: int = 0  #: attempts to submit that were rejected
+    reply: Reply | None = None  #: the reply without a call that ended the phase
+    submission: Submission | None = None  #: an accepted submission, with which the step is over
+    attempts: int = 0  #: number of rejected attempts to submit
 
 
 def decide_in_phases(messages: list[Message], session: StepSession, memory: JsonValue) -> Decision:
-    """Decide a step from the opening `messages`, to which the conversation is appended. Return a
-    hold with provenance `fallback` if no submission is valid. The decision carries `memory`
-    unchanged. Raises ModelError if the model call failed.
+    """Decide a step, starting from the opening `messages`, to which the conversation is appended.
+    If no submission is valid, return a hold with provenance `fallback`. The decision carries
+    `memory` unchanged. Raises ModelError if the model call failed.
     """
     end = ResearchEnd()
     if session.tools and session.tool_budget > 0:
@@ -61,8 +62,8 @@ def decide_in_phases(messages: list[Message], session: StepSession, memory: Json
 
 
 def offered_tools(session: StepSession) -> tuple[ToolSpec, ...]:
-    """Return the tools that every phase of a step offers: the research tools, then the submit
-    tool.
+    """Return the tools that every phase of a step offers: the research tools, followed by the
+    submit tool.
     """
     return (*session.tools, session.submit_tool)
 
@@ -70,11 +71,14 @@ def offered_tools(session: StepSession) -> tuple[ToolSpec, ...]:
 def research(
     messages: list[Message], session: StepSession, *, may_submit: bool = False
 ) -> ResearchEnd:
-    """Extend `messages` by a research phase. The model calls tools until (a) it replies without a
-    call, which is then the last message, (b) it calls the submit tool, which uses no budget, or (c)
-    the session's budget is used up. The phase always ends, since every other call, valid or not,
-    uses budget. `may_submit`: a valid call of the submit tool is the decision, and the other calls
-    of its reply are not run; otherwise it submits nothing. Raises ModelError if a call failed.
+    """Extend `messages` by a research phase.
+
+    The model calls tools until (a) it replies without a call, and the reply becomes the last
+    message, (b) it calls the submit tool, which uses no budget, or (c) the session's budget is used
+    up. The phase always ends, since every other call, valid or not, uses budget.
+
+    With `may_submit`, a valid call of the submit tool is the decision, and the other calls in the
+    same reply are not run. Otherwise, the call submits nothing. Raises ModelError if a call failed.
     """
     tools = offered_tools(session)
     name = session.submit_tool.name
@@ -106,8 +110,8 @@ def research(
 def _answer_research(
     messages: list[Message], session: StepSession, reply: Reply, on_submission: str
 ) -> None:
-    """Append a reply of the research phase and the answer to each of its calls; research tools are
-    run.
+    """Append a reply from the research phase, run its research tools, and append the answer to each
+    of its calls.
     """
     messages.append(reply.as_message())
     for call in reply.tool_calls:
@@ -151,8 +155,8 @@ def _submit(
 
 
 def _read_calls(reply: Reply, session: StepSession, written: str | None = None) -> Submission:
-    """Return the submission in the calls of a reply, or in `written`, the arguments that its text
-    holds. A model may repeat its call; calls with different arguments contradict each other.
+    """Return the submission in a reply's calls, or in `written`, the arguments contained in its
+    text. A model may repeat its call, but calls with different arguments contradict each other.
     """
     tool = session.submit_tool.name
     arguments = [call.arguments for call in reply.tool_calls if call.name == tool]
@@ -169,7 +173,7 @@ def _read_calls(reply: Reply, session: StepSession, written: str | None = None) 
 
 
 def _decision(submission: Submission, attempts: int, memory: JsonValue) -> Decision:
-    """Return the decision of an accepted submission after `attempts` rejected ones."""
+    """Return the decision for an accepted submission after `attempts` rejected ones."""
     assert submission.action is not None, "only an accepted submission decides"
     return Decision(
         action=submission.action,
@@ -181,9 +185,7 @@ def _decision(submission: Submission, attempts: int, memory: JsonValue) -> Decis
 
 
 def _without_submission(reply: Reply) -> tuple[str, str]:
-    """Return the kind of failure for a reply that did not call the submit tool, and the
-    feedback.
-    """
+    """Return the kind of failure and the feedback for a reply that did not call the submit tool."""
     if reply.tool_calls:
         return "wrong_tool", WRONG_TOOL
     if _is_empty(reply):

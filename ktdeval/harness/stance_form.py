@@ -1,5 +1,5 @@
 """Submission form for tasks that ask for BUY, SELL or HOLD on each asset shown, and the orders that
-result.
+follow from a submission.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ktdeval.observation.state import ObservedState
 from ktdeval.trading.types import Order, Position, Side
 
 HoldRule = Literal["keep", "flat"]  #: meaning of HOLD: keep the position, or close it
-# Share of a weight that is ordered after closing the opposite side, or after costs. Costs are
-# rounded up, and a reversal is filled whole or not at all: an order for all of it could fail by a
-# cent.
+# Share of a weight that is ordered after the opposite side is closed, or after costs. Since costs
+# are rounded up and a reversal is filled whole or not at all, an order for the full weight could
+# fail by a cent.
 _ROUNDED = 1 - 1e-6
-_MAX_NAMED = 20  # maximum number of labels in feedback
+_MAX_NAMED = 20  # maximum number of labels listed in feedback
 _DESCRIPTION = "Submit this step's decisions. Call it once, with one decision for each asset."
 
 
@@ -58,7 +58,7 @@ class Standing:
 
     invested: float = 1.0  #: share of a weight that is left to invest after costs
     weight: float = 0.0  #: size of the position, as a share of NAV
-    #: share of the position closed on the previous day; 0 if nothing was closed
+    #: share of the position that was closed on the previous day; 0 if nothing was closed
     closed: float = 0.0
 
 
@@ -67,7 +67,7 @@ NOTHING_HELD = Standing()
 
 @dataclass(frozen=True, slots=True)
 class _StanceOrder:
-    """Order that results from a decision."""
+    """Order that follows from a decision."""
 
     asset: int
     side: Side
@@ -76,30 +76,32 @@ class _StanceOrder:
 
 @dataclass(frozen=True, slots=True)
 class StanceRule:
-    """Meaning of BUY, SELL and HOLD as positions in an asset: BUY is a long position of `weight` of
-    the NAV, SELL a short position of the same size (no position if short sales are not allowed),
-    and HOLD is defined by `hold`. Sides are +1, -1, or 0 for no position.
+    """Meaning of BUY, SELL and HOLD as positions in an asset. BUY is a long position of `weight` of
+    the NAV. SELL is a short position of the same size, or no position if short sales are not
+    allowed. `hold` defines HOLD. Sides are +1, -1, or 0 for no position.
     """
 
     weight: float  #: share of NAV
     hold: HoldRule
     shorts: bool  #: True if the account may hold short positions
-    #: True if SELL of a holding only closes it, and only a later SELL opens a short position
+    #: True if SELL of a holding only closes the holding, so that only a later SELL opens a short
+    #: position
     sell_closes: bool = False
-    #: parts of a position, in non-decreasing order: each decision against it on consecutive days
-    #: closes the next part, and the last decision closes the rest; empty: the first closes all
+    #: parts of a position, in non-decreasing order: each decision against the position on
+    #: consecutive days closes the next part, and the last decision closes the rest. Empty: the
+    #: first decision closes the whole position.
     exit: tuple[int, ...] = ()
 
     @staticmethod
     def compute_invested(fees: Fees, exposure: float) -> float:
         """Return the share of a weight that is left to invest after a position worth `exposure` of
-        the NAV is closed and the next position opened, given the costs in basis points.
+        the NAV is closed and the next position is opened, given the costs in basis points.
         """
         rate = max(fees.buy_bps, fees.sell_bps) / 1e4
         return max(0.0, 1.0 - rate * exposure) / (1.0 + rate)
 
     def side(self, decision: str, now: int) -> int:
-        """Return the side that results from a decision, given the side held now."""
+        """Return the side that follows from a decision, given the side held now."""
         if decision == "HOLD":
             return 0 if self.hold == "flat" else now
         if decision == "BUY":
@@ -113,9 +115,8 @@ class StanceRule:
     def trade(
         self, side: int, now: int, standing: Standing = NOTHING_HELD
     ) -> tuple[Side, float] | None:
-        """Return the direction and target weight of the order that changes sides, or closes a part
-        of the position; None if there is nothing to change. `standing`: the position before the
-        decision.
+        """Return the direction and target weight of the order that changes sides or closes part of
+        the position; None if nothing changes. `standing` is the position before the decision.
         """
         if side == now:
             return None
@@ -129,8 +130,8 @@ class StanceRule:
 
     def _part(self, closed: float) -> float:
         """Return the share of a position that the next decision against it closes. `closed` is the
-        share closed on the previous day; the part with the nearest share is taken as the last part
-        closed. This is correct for parts 1, 2, 3 unless a price halves within the day.
+        share that was closed on the previous day; the part nearest to this share is taken as the
+        part closed last. This is correct for parts 1, 2, 3 unless a price halves within the day.
         """
         shares: list[float] = []
         for index, part in enumerate(self.exit):
@@ -144,9 +145,9 @@ class StanceRule:
 
 
 def stance_schema(min_reason_chars: int, labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the JSON Schema of decisions as a model receives it, with the minimum reason length of
-    the task: one decision on each of these labels, or on any labels if none are given. It does not
-    specify its draft, whose address contains a date.
+    """Return the JSON Schema of decisions as a model receives it, including the task's minimum
+    reason length. It requires one decision on each of `labels`, or accepts any labels if none are
+    given. It does not specify its draft, since the draft's address contains a date.
     """
     text = Path(__file__).with_name("stance_schema.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
@@ -158,11 +159,13 @@ def stance_schema(min_reason_chars: int, labels: Sequence[str] = ()) -> dict[str
 
 
 class StanceForm(SubmissionForm):
-    """Form for decisions under one mask; `today` sets which assets they apply to, and `StanceRule`
-    what they mean. A position that is already on the decided side stays as it is, whatever its
-    weight: only a change of side trades, at once or in parts. If `today` receives a `Rebuild`, the
-    decisions are the sides of a portfolio whose weights the rebuild determines: every position
-    trades to its target, sells before buys, and sales of holdings before short sales.
+    """Form for decisions under one mask. `today` sets the assets to which the decisions apply, and
+    `StanceRule` defines their meaning.
+
+    A position that is already on the decided side stays unchanged, whatever its weight. Only a
+    change of side trades, either at once or in parts. If `today` receives a `Rebuild`, the
+    decisions are the sides of a portfolio whose weights the rebuild determines. Every position then
+    trades to its target, with sells before buys, and sales of holdings before short sales.
     """
 
     def __init__(self, config: HarnessConfig, lens: Lens, rule: StanceRule) -> None:
@@ -175,7 +178,7 @@ class StanceForm(SubmissionForm):
         self._rebuild: Rebuild | None = None
         self._standing: Mapping[int, Standing] = {}
         self._closed: frozenset[int] = frozenset()
-        # an agent could change it in place
+        # an agent could change the schema in place
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, copy.deepcopy(schema))
         """The tool that a model submits with."""
 
@@ -187,9 +190,10 @@ class StanceForm(SubmissionForm):
         standing: Mapping[int, Standing] | None = None,
         closed: frozenset[int] = frozenset(),
     ) -> None:
-        """Set the assets (columns) shown at this step, the positions held, the portfolio rebuild if
-        there is one, the positions before the decision if the rule needs them, and the assets that
-        this step's orders can't trade (`closed`): a decision on one of these creates no order.
+        """Set the assets (columns) shown at this step and the positions held. Also set the
+        portfolio rebuild if there is one, and the positions before the decision if the rule needs
+        them. `closed` contains the assets that this step's orders can't trade; a decision on one of
+        these creates no order.
         """
         self._assets = tuple(assets)
         self._held = {asset: held.shares for asset, held in positions.items()}
@@ -198,14 +202,14 @@ class StanceForm(SubmissionForm):
         self._closed = closed
 
     def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
-        """Return the submit tool for one step: one decision on each asset shown, as set by
+        """Return the submit tool for one step, with one decision on each asset shown, as set by
         `today`.
         """
         return with_schema(self.tool, decisions_of(self.tool.parameters, self._labels))
 
     @property
     def _labels(self) -> list[str]:
-        """Labels of the assets shown at this step, in the order shown."""
+        """Labels of the assets shown at this step, in display order."""
         return [self._lens.asset_handle(asset) for asset in self._assets]
 
     def read(self, text: str) -> SubmissionReading:
@@ -236,8 +240,9 @@ class StanceForm(SubmissionForm):
         return SubmissionReading(Submission(orders, overall_reason, ("",) * len(orders)), hidden)
 
     def _explain_miscount(self, named: Sequence[int | None]) -> str:
-        """Return the rule that decisions on these assets break, and where: assets without a
-        decision, assets with several, and the number of decisions on assets that are not shown.
+        """Return the rule that decisions on the given assets break, and where. The rule names the
+        assets without a decision, the assets with several decisions, and the number of decisions on
+        assets that are not shown.
         """
         counts = Counter(named)
         lacking: list[str] = []
@@ -262,7 +267,7 @@ class StanceForm(SubmissionForm):
         return f"{rule}: {', '.join(faults)}"
 
     def _orders(self, decisions: Mapping[int, Mapping[str, Any]]) -> Iterator[Order]:
-        """Yield the orders that result from decisions by asset."""
+        """Yield the orders that follow from decisions, which are keyed by asset."""
         sides: dict[int, int] = {}
         for asset, item in decisions.items():
             sides[asset] = self._rule.side(item["decision"], self._side(asset))
@@ -282,7 +287,7 @@ class StanceForm(SubmissionForm):
             )
 
     def _side(self, asset: int) -> int:
-        """Return the side that is currently held."""
+        """Return the side that is held now."""
         steps = self._held.get(asset, 0)
         return (steps > 0) - (steps < 0)
 
@@ -303,7 +308,7 @@ class StanceForm(SubmissionForm):
     def _rebuilding(
         self, sides: Mapping[int, int], targets: Mapping[int, Target]
     ) -> list[_StanceOrder]:
-        """Return the orders that reach the targets, in the order of the decisions; short sales come
+        """Return the orders that reach the targets, in the order of the decisions, with short sales
         last.
         """
         trades: list[_StanceOrder] = []
@@ -320,7 +325,9 @@ class StanceForm(SubmissionForm):
 
 
 def _listed_labels(labels: Sequence[str]) -> str:
-    """Return the first labels as a comma-separated text, with the number of remaining labels."""
+    """Return the first labels as a comma-separated string, followed by the number of remaining
+    labels.
+    """
     text = ", ".join(labels[:_MAX_NAMED])
     if len(labels) > _MAX_NAMED:
         text += f" and {len(labels) - _MAX_NAMED} more"

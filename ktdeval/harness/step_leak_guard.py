@@ -1,5 +1,5 @@
-"""Clearance of one step: what is sent to the model passes the leak guard, and the model's own words
-are sent back to it with hidden identities withheld.
+"""Clearance for one step. Whatever is sent to the model passes the leak guard; the model's own
+words are sent back to it with hidden identities withheld.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class LeakClearance:
 
     def receive(self, reply: Reply) -> None:
         """Remember the opaque data of a reply and its calls. Only remembered data may be sent back
-        with them; data from an agent may not.
+        with the reply or its calls; data that an agent adds may not.
         """
         received = (reply.opaque, *(call.opaque for call in reply.tool_calls))
         self._parts.received.update(opaque for opaque in received if opaque is not None)
         if reply.tool_calls:
             calls = _name_calls(reply.tool_calls)
             is_new = calls not in self._of_calls
-            # In parallel conversations, calls may share ids: the owner is then unknown.
+            # Calls in parallel conversations may share ids, in which case the owner is unknown.
             self._of_calls[calls] = reply.opaque if is_new else None
 
     def clear_tool(self, tool: ToolSpec) -> None:
-        """Check the description of a tool, once per episode."""
+        """Check the description of a tool once per episode."""
         if self._parts.cleared_specs.get(tool.name) == tool:
             return
         text = dumps_canonical([tool.name, tool.description, tool.parameters])
@@ -57,7 +57,7 @@ class LeakClearance:
             self._parts.cleared_prompts.add(prompt)
         if tool is None:
             return
-        # A copy: an agent could change a schema in place.
+        # A copy, since an agent could change a schema in place.
         parameters = as_object(loads_strict(dumps_canonical(tool.parameters)))
         self._parts.cleared_specs[tool.name] = ToolSpec(tool.name, tool.description, parameters)
 
@@ -68,8 +68,8 @@ class LeakClearance:
         return self._parts.guard.redact(text)
 
     def clear(self, message: Message) -> Message:
-        """Return the message in the form in which it is sent: checked or, if it is the model's own,
-        redacted. Each message is checked once.
+        """Return the message in the form in which it is sent. The model's own messages are
+        redacted, all others are checked. This is done once per message.
         """
         cleared = self._cleared.get(message)
         if cleared is None:
@@ -83,7 +83,7 @@ class LeakClearance:
         return cleared
 
     def _clear_own(self, message: Message) -> Message:
-        """Return one of the model's messages with hidden identities withheld."""
+        """Return one of the model's own messages with hidden identities withheld."""
         content = self.withhold(message.content)
         calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
         # An agent may build a turn from its calls only.
@@ -93,9 +93,7 @@ class LeakClearance:
         return replace(message, content=content, tool_calls=calls, opaque=opaque)
 
     def _check(self, message: Message) -> Message:
-        """Check a message of the suite or the agent; system prompts are checked once per
-        episode.
-        """
+        """Check a message from suite or agent. System prompts are checked once per episode."""
         prompts = self._parts.cleared_prompts
         is_system = message.role == "system"
         if not is_system or message.content not in prompts:
@@ -117,7 +115,7 @@ class LeakClearance:
         return ToolCall(self._clear_id(call_.id), name, arguments, self._clear_opaque(call_.opaque))
 
     def _clear_opaque(self, opaque: Opaque | None) -> Opaque | None:
-        """Return opaque data in the form in which they may be sent; None for an agent's own data,
+        """Return opaque data in the form in which they are sent; None for data that an agent added,
         and for signed words that contain a hidden identity.
         """
         if opaque is None or opaque not in self._parts.received:
@@ -130,8 +128,8 @@ class LeakClearance:
         return opaque
 
     def _clear_id(self, text: str) -> str:
-        """Return the id of a call, which its answer repeats: the model's own id, or a plain id if
-        that contains an identity.
+        """Return the id of a call, which the answer to the call repeats. This is the model's own
+        id, or a plain id if the model's contains an identity.
         """
         if text not in self._cleared_ids:
             cleared = text

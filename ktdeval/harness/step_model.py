@@ -1,5 +1,5 @@
-"""Model calls of one step: what is sent passes the leak guard and has the run's parameters, and
-what comes back is recorded as received.
+"""Model calls of one step. What is sent passes the leak guard and has the run's parameters; what
+comes back is recorded as received.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ktdeval.values.strict_json import JsonValue
 
 
 class ModelPort:
-    """Model calls of one step. `history` returns the style factors of the index's members over some
-    days, in the mask's order.
+    """Model calls of one step. `history` returns the style factors of the index members over a
+    number of days, in the mask's order.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class ModelPort:
         self.predicted: Predictions | None = None  #: the model's predictions, set at the first call
 
     def ask(self, request: ModelRequest, states: Sequence[ObservedState]) -> Reply:
-        """Call a model; `states`: the states that messages may show. Raises ModelError (counted),
-        or LeakError before anything is sent.
+        """Call a model. `states` are the states that messages may show. Raises ModelError
+        (counted), or LeakError before anything is sent.
         """
         for spec in request.tools:
             self.clearance.clear_tool(spec)
@@ -92,8 +92,8 @@ class ModelPort:
     def embed(
         self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]
     ) -> Sequence[str]:
-        """Return vectors computed by `ask`, or those recorded for the step. The texts are checked
-        by the leak guard first.
+        """Return vectors computed by `ask`, or the vectors recorded for the step. The leak guard
+        checks the texts first.
         """
         for text in texts:
             self._parts.guard.check(text, "a text to embed")
@@ -111,7 +111,9 @@ class ModelPort:
         return vectors
 
     def _model_of(self, request: ModelRequest) -> NamedModel:
-        """Return the model that a request calls. Raises PluginError if the run does not have it."""
+        """Return the model that a request calls. Raises PluginError if the run does not have this
+        model.
+        """
         parts = self._parts
         if request.model in (None, parts.name):
             return NamedModel(parts.model, parts.params)
@@ -125,8 +127,8 @@ class ModelPort:
         )
 
     def _complete_request(self, request: ModelRequest, asked: NamedModel) -> ModelRequest:
-        """Return a request completed with the run's parameters and what the session knows about the
-        step.
+        """Return a request completed with the run's parameters and with what the session knows
+        about the step.
         """
         is_own = request.model in (None, self._parts.name)
         seed = derive_seed(self._parts.seed, self._step, self._calls)
@@ -155,7 +157,7 @@ class ModelPort:
 
     def _chance_of(self, model: Model) -> int | None:
         """Return the seed for a local model that draws random numbers; None for other models, since
-        the seed is a public function of the window.
+        anyone can compute the seed from the window.
         """
         seed = self._parts.chance_seed
         if seed is None or not model_traits(model).draws_chance:
@@ -166,9 +168,9 @@ class ModelPort:
 def _state_in(
     request: ModelRequest, messages: Sequence[Message], states: Sequence[ObservedState]
 ) -> ObservedState | None:
-    """Return the state shown by the latest user message that shows a state; if it shows several,
-    the request's own state has priority. A state whose text is in no message is not passed to the
-    model, so a local model knows nothing that the leak guard has not checked.
+    """Return the state in the latest user message that shows a state. If the message shows several,
+    the request's own state has priority. A state whose text is in no message is not passed on, so
+    that a local model knows nothing that the leak guard has not checked.
     """
     known = [state for state in (request.state, *states) if state is not None and state.sections]
     for message in reversed(messages):

@@ -45,7 +45,7 @@ class StepRecorder:
     def __init__(self, parts: SessionParts) -> None:
         self._guard = parts.guard
         self._offered = OfferedSchemas((*parts.specs, parts.form.tool))
-        self._messages: tuple[Message, ...] = ()  # of the latest call
+        self._messages: tuple[Message, ...] = ()  # messages of the latest call
         self._is_filtered = False  # whether a content filter stopped the latest reply
         self.counts = StepCounts()
         self.exchanges: list[dict[str, JsonValue]] = []
@@ -54,7 +54,7 @@ class StepRecorder:
         self.last_failure = ""  #: kind of failure of the last rejected submission
 
     def begin_call(self, sent: ModelRequest) -> dict[str, JsonValue]:
-        """Begin the record of a call and return it; leading messages that the previous call shares
+        """Begin the record of a call and return it. Leading messages shared with the previous call
         are counted instead of repeated.
         """
         number_before = 0
@@ -82,12 +82,12 @@ class StepRecorder:
         return exchange
 
     def fail_call(self, record: dict[str, JsonValue], error: ModelError) -> None:
-        """Add the failure of a call to its record, and count it."""
+        """Add a call's failure to its record, and count the failure."""
         record["error"] = error.kind
         self.counts.fail(f"model_{error.kind}")
 
     def count_reply(self, reply: Reply) -> None:
-        """Count a reply's tokens and what is wrong with it."""
+        """Count a reply's tokens and any faults in it."""
         self.counts.add_reply(reply)
         self._is_filtered = reply.finish_reason == "content_filter"
 
@@ -101,11 +101,9 @@ class StepRecorder:
         self.counts.fail(kind)
 
     def keep_acts(self, record: ExternalRecord) -> None:
-        """Add the actions of an external agent to the step's record, and its submissions to the
-        count.
-        """
+        """Add the actions of an external agent to the step's record, and count its submissions."""
         self.external = record
         submissions = [act for act in record.acts if act.kind == "submit"]
         self.counts.submissions += len(submissions)
-        if submissions:  # later failures do not concern submissions
+        if submissions:  # later failures are not about submissions
             self.last_failure = submissions[-1].failure

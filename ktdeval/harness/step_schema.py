@@ -1,15 +1,16 @@
-"""Per-step version of a submission's schema, narrowed to the rules of the step.
+"""Per-step version of a submission schema, narrowed to the rules of the step.
 
-The plain schema of a form is the same at every step, and an engine that enforces it accepts an
-empty list and labels that belong to no asset. The per-step schema lists the labels that the step
-shows, the number of decisions that it asks for, and the possible sides and sizes. It is built only
-from the state that the prompt shows, so it can't reveal more.
+The plain schema of a form is the same at every step. An engine that enforces it accepts an empty
+list, and labels that belong to no asset. The per-step schema lists the labels that the step shows,
+the number of decisions that it asks for, and the possible sides and sizes. It is built only from
+the state that the prompt shows, so it can't reveal more.
 
-What providers can compile limits the schema. OpenAI ("Structured model outputs", "Supported
-schemas"): 1,000 enumeration values per schema, and 15,000 characters in the values of an
-enumeration that has more than 250. Gemini rejects lists whose lengths add up to more than about
-960. Above a limit the label is a pattern, or any text. A reader validates a submission against the
-plain schema and the rules of its task, whatever an engine has accepted.
+The size of the schema is limited by what providers can compile. OpenAI ("Structured model outputs",
+"Supported schemas") allows 1,000 enumeration values per schema, and 15,000 characters in the values
+of an enumeration with more than 250 values. Gemini rejects lists whose lengths add up to more than
+about 960. If a limit is exceeded, the schema accepts labels by a pattern, or any text. A reader
+validates a submission against the plain schema and the rules of its task, whatever an engine has
+accepted.
 """
 
 from __future__ import annotations
@@ -25,34 +26,35 @@ from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.observation.state import ObservedState
 from ktdeval.values.strict_json import JsonValue, Schema
 
-#: maximum number of labels in an enumeration. From 251 on OpenAI counts their characters, and they
-#: take more of a prompt than the table that shows them.
+#: maximum number of labels in an enumeration. With more than 250, OpenAI limits their characters,
+#: and they take more of the prompt than the table that shows them.
 MAX_LABELS = 250
 MAX_VALUES = 1_000  #: maximum number of values in all enumerations of a schema
 MAX_ITEMS = 900  #: maximum length of a list
 
-_WEIGHT_DECIMALS = 3  # decimals of a limit; a limit with more is rounded up
-# A holding above the limit raises the bound, to one decimal, so that the bound rarely changes.
+_WEIGHT_DECIMALS = 3  # decimals of a limit; a limit with more decimals is rounded up
+# A holding above the limit raises the bound to the next tenth, so that the bound rarely changes.
 _HELD_STEPS = 10
-# An order fills at the next price, which may be lower than the rounded one that is shown.
+# An order fills at the next price, which may be lower than the rounded price that is shown.
 _ROOM = 4.0
-#: larger bounds are omitted: 10^9 would read as a timestamp, in seconds since 1970
+#: larger bounds are omitted, since 10^9 would read as a timestamp in seconds since 1970
 _MAX_BOUND = 10**8
-#: maps every digit to 0, byte by byte: UTF-8 bytes of other characters are never digits
+#: maps every digit to 0, byte by byte; the UTF-8 bytes of other characters are never digits
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _NO_LENGTHS = {"minLength", "maxLength"}
 
 
 def with_labels(schema: Schema, labels: Sequence[str]) -> Schema:
-    """Return a text schema that accepts these labels, in their order; or their pattern if an
-    enumeration would be too long; or the unchanged schema if they have no pattern.
+    """Return a string schema that accepts the given labels, in order. If an enumeration would be
+    too long, return a schema with the labels' pattern instead, or the unchanged schema if they have
+    no pattern.
     """
     return _narrow_schema(schema, _label_rule(labels))
 
 
 def _label_rule(labels: Sequence[str]) -> Schema:
-    """Return a rule that accepts texts equal to one of these labels; empty if no rule can express
-    them.
+    """Return a rule that accepts strings equal to one of the labels; empty if no rule can express
+    this.
     """
     if 0 < len(labels) <= MAX_LABELS:
         return {"enum": [*labels]}
@@ -64,7 +66,7 @@ def _label_rule(labels: Sequence[str]) -> Schema:
 
 
 def _narrow_schema(schema: Schema, rule: Schema) -> Schema:
-    """Return a text schema with a rule for labels instead of length bounds."""
+    """Return a string schema with a rule for labels in place of its length bounds."""
     if not rule:
         return schema
 
@@ -73,10 +75,11 @@ def _narrow_schema(schema: Schema, rule: Schema) -> Schema:
 
 
 def label_pattern(labels: Sequence[str]) -> str | None:
-    """Return the pattern of labels that differ only in digits, such as `^asset_[0-9]{4}$`. None if
-    they differ in more than digits, a label has several lines, or the list is empty.
+    """Return the pattern of labels that differ only in digits, such as `^asset_[0-9]{4}$`. Returns
+    None if the labels differ in more than digits, if a label has several lines, or if the list is
+    empty.
     """
-    # all labels at once: a step may show hundreds
+    # all labels at once, since a step may show hundreds
     text = "\n".join(labels).encode("utf-8", "surrogatepass")
     forms = text.translate(_DIGITS_AS_ZERO).split(b"\n")
     if not labels or len(forms) != len(labels) or len(set(forms)) != 1:
@@ -90,8 +93,8 @@ def label_pattern(labels: Sequence[str]) -> str | None:
 
 
 def shown_labels(state: ObservedState) -> list[str]:
-    """Return the labels of the assets that a state shows, each once, in the order shown. Empty if
-    the state lists no assets to choose from, so that an order may refer to others.
+    """Return the labels of the assets that a state shows, without duplicates, in display order.
+    Empty if the state lists no assets to choose from, in which case an order may refer to others.
     """
     if not state.sections.keys() & {"candidates", "universe"}:
         return []
@@ -112,7 +115,7 @@ def shown_labels(state: ObservedState) -> list[str]:
 
 
 def decisions_of(schema: Mapping[str, Any], labels: Sequence[str]) -> Schema:
-    """Return a schema for decisions that requires one for each of these labels."""
+    """Return a schema for decisions that requires one decision for each label."""
     made: dict[str, Any] = copy.deepcopy(dict(schema))
     decisions = made["properties"]["decisions"]
     if 0 < len(labels) <= MAX_ITEMS:
@@ -127,11 +130,11 @@ def decisions_of(schema: Mapping[str, Any], labels: Sequence[str]) -> Schema:
 
 
 def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) -> Schema:
-    """Return a schema for orders, bounded by what a state shows: labels, their number, sides,
-    sizes.
+    """Return a schema for orders, bounded by what a state shows: the labels, their number, the
+    sides and the sizes.
 
-    `shorts`: True if an asset that is not held can be sold. A bound is a round number, so that it
-    stays the same for many steps, and no order that the rules allow exceeds it.
+    `shorts` is True if an asset that is not held can be sold. Each bound is a round number, so that
+    it stays the same over many steps, and no order that the rules allow exceeds it.
     """
     made: dict[str, Any] = copy.deepcopy(dict(schema))
     orders = made["properties"]["orders"]
@@ -155,8 +158,8 @@ def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) 
 
 
 def _narrow_labels(forms: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> None:
-    """List the labels in the first form of an order. The other forms use their pattern, if there is
-    one: hundreds of labels in each form would cost more tokens than everything else in the schema.
+    """List the labels in the first form of an order. The other forms use the labels' pattern if one
+    exists: hundreds of labels in each form would cost more tokens than the rest of the schema.
     """
     pattern = label_pattern(labels)
     rule = _label_rule(labels)
@@ -167,8 +170,8 @@ def _narrow_labels(forms: Sequence[Mapping[str, Any]], labels: Sequence[str]) ->
 
 
 def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
-    """Bound a target weight by the limit for a single weight, or by the largest weight held if
-    greater: it may be reduced in parts.
+    """Bound a target weight by the limit for a single weight. If the largest weight held is
+    greater, it is the bound, since it may be reduced in parts.
     """
     limit = state.limits.max_weight
     if limit is None:
@@ -181,7 +184,7 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
         scale = 10**_WEIGHT_DECIMALS
         bound = math.ceil(round(limit * scale, 6)) / scale
 
-    # The first range is the widest; the others follow outwards, for each sign.
+    # The first range is the widest; the others follow outwards for each sign.
     inner, *outer = _truncated_bounds(min(field["maximum"], bound))
     can_be_short = field["minimum"] < 0
     ranges = [(-inner if can_be_short else field["minimum"], inner)]
@@ -201,8 +204,9 @@ def _bound_weight(field: dict[str, Any], state: ObservedState) -> None:
 
 
 def _truncated_bounds(bound: float) -> list[float]:
-    """Return a bound truncated after each of its decimals, such as 0.2 and 0.25: llguidance 1.9
-    rejects 0.2 in a range that ends at 0.25, and accepts it if a range ends at 0.2.
+    """Return a bound and its truncations after each decimal, such as 0.2 and 0.25. They are needed
+    because llguidance 1.9 rejects 0.2 in a range that ends at 0.25, but accepts it if a range ends
+    at 0.2.
     """
     scales = [10**decimals for decimals in range(1, _WEIGHT_DECIMALS + 1)]
     cuts = [math.floor(round(bound * scale, 6)) / scale for scale in scales]
@@ -210,8 +214,8 @@ def _truncated_bounds(bound: float) -> list[float]:
 
 
 def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:
-    """Bound a number of shares by what is held, or by what the maximum weight buys of the cheapest
-    asset, rounded up to the next power of ten.
+    """Bound a number of shares by the number held, or by the number of shares of the cheapest asset
+    that the maximum weight buys, rounded up to the next power of ten.
     """
     prices = [price for price in state.prices.values() if price > 0]
     nav = state.account.nav
@@ -232,8 +236,8 @@ def _bound_shares(field: dict[str, Any], state: ObservedState) -> None:
 
 
 def with_schema(tool: ToolSpec, parameters: Schema) -> ToolSpec:
-    """Return a tool with a different schema; the tool itself if the schema has more enumeration
-    values than providers accept.
+    """Return a tool with a different schema, or the unchanged tool if the schema has more
+    enumeration values than providers accept.
     """
     if _values_in(parameters) > MAX_VALUES:
         return tool
@@ -241,7 +245,7 @@ def with_schema(tool: ToolSpec, parameters: Schema) -> ToolSpec:
 
 
 def _values_in(schema: Any) -> int:
-    """Return the number of values in all enumerations of a schema."""
+    """Return the total number of values in a schema's enumerations."""
     count = 0
     parts: Iterable[Any] = schema
     if isinstance(schema, dict):
@@ -262,17 +266,17 @@ def _values_in(schema: Any) -> int:
 
 
 class OfferedSchemas:
-    """Schemas of tools as last offered in a step, initially those of the episode."""
+    """Tool schemas as last offered in a step; initially the episode's schemas."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
         self._by_name = {tool.name: dict(tool.parameters) for tool in tools}
 
     def record_changes(self, tools: Iterable[ToolSpec]) -> dict[str, JsonValue]:
-        """Return, by name, the schemas of tools whose offered schema has changed."""
+        """Return the schemas of tools whose offered schema has changed, keyed by tool name."""
         schemas: dict[str, JsonValue] = {}
         for tool in tools:
             if self._by_name.get(tool.name) != tool.parameters:
-                # A copy: an agent could change a schema in place.
+                # A copy, since an agent could change a schema in place.
                 self._by_name[tool.name] = copy.deepcopy(dict(tool.parameters))
                 schemas[tool.name] = self._by_name[tool.name]
 

@@ -1,7 +1,7 @@
-"""Session of one step: everything that an agent exchanges with the model and the tools is checked,
+"""Session of one step. Everything that an agent exchanges with the model and the tools is checked,
 counted and recorded here.
 
-It has four ports: models, research tools, submissions, and the record of the step.
+The session has four ports: models, research tools, submissions, and the record of the step.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class StepOutcome:
 class GuardedSession:
     """Session of one step (`ktdeval.harness.agent.StepSession`).
 
-    Texts of the suite and of the agent must pass the leak guard, or the step fails with LeakError.
-    The model's own words are sent back to it with hidden identities withheld. The agent also
-    receives a reply's text in that form, so that it can quote it anywhere; tool calls reach the
-    agent unchanged, since their arguments must be read as written.
+    Texts from the suite and the agent must pass the leak guard; otherwise the step fails with
+    LeakError. The model's own words are sent back to it with hidden identities withheld. The agent
+    also receives a reply's text in this form, so that it can quote the text anywhere. Tool calls
+    reach the agent unchanged, since their arguments must be read as written.
 
-    `breaches` returns the orders of an action that break a rule as known now; they are the feedback
-    for such a submission. `teach` gives the lessons of a warm-up, `history` the style factors of
-    the index's members over some days, in the mask's order.
+    `breaches` returns the orders in an action that break a rule, as known now; they become the
+    feedback for the submission. `teach` returns the lessons of a warm-up. `history` returns the
+    style factors of the index members over a number of days, in the mask's order.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class GuardedSession:
         self._submissions = SubmissionPort(parts, recorder, breaches)
         self._tools = ToolPort(parts, context, recorder.counts)
         self._model = ModelPort(parts, step, recorder, self._submissions, history)
-        #: exception that ended the episode in this step, whether or not the agent caught it
+        #: exception that ended the episode in this step, even if the agent caught it
         self.ended: BaseException | None = None
         self.counts = recorder.counts  #: counts of this step so far
         #: conversation of this step so far, as in `TranscriptEntry`
         self.exchanges = recorder.exchanges
 
-        # Methods that concern a single port, as `StepSession` describes them
+        # Methods that concern a single port, as described in `StepSession`
         self.parse_submission = self._submissions.parse
         self.submission_in_text = self._submissions.read_text
         self.accepted_text = self._submissions.written_text
@@ -99,9 +99,9 @@ class GuardedSession:
         self.let_pass = self._model.clearance.let_pass
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
-        """Let an agent decide this step; if its model call fails, the step holds. Raises
-        PluginError if the agent returns no decision, and the exception that ended the episode (a
-        leak, a budget, an interrupt, a defect in a tool or model), even if the agent caught it.
+        """Let an agent decide this step. If a model call fails, the step holds. Raises PluginError
+        if the agent returns no decision. Raises the exception that ended the episode (a leak, a
+        budget, an interrupt, a defect in a tool or model), even if the agent caught it.
         """
         state = observation.state
         if state is not None and state.text not in observation.user:
@@ -116,9 +116,9 @@ class GuardedSession:
         )
         try:
             decision = agent.decide(observation, self, memory)
-        except ModelError:  # `ask` has counted it under its kind
+        except ModelError:  # `ask` has already counted the error under its kind
             decision = Decision((), "error", memory=self._memory_on_failure)
-        finally:  # even if the agent turned it into a different error
+        finally:  # even if the agent turned the exception into a different error
             if self.ended is not None:
                 raise self.ended
 
@@ -153,8 +153,8 @@ class GuardedSession:
 
     @contextmanager
     def _ending_episode(self) -> Iterator[None]:
-        """Record an exception that a port raised, other than a failed model call, so that the
-        episode ends even if the agent swallows it.
+        """Record an exception that a port raised, unless it is a failed model call, so that the
+        episode ends even if the agent suppresses the exception.
         """
         try:
             yield
@@ -171,8 +171,8 @@ class GuardedSession:
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Return the submit tool, with its JSON Schema for this step: `submit_action` in trading.
-        All roles of a step share it.
+        """Return the submit tool with its JSON Schema for this step (`submit_action` in trading).
+        All roles in a step share the tool.
         """
         return self._submissions.tool
 
@@ -193,8 +193,8 @@ class GuardedSession:
 
     @cached_property
     def lessons(self) -> Sequence[Lesson]:
-        """Days of the task's warm-up, at the first step. Their text is only generated when an agent
-        asks for the lessons.
+        """The days of the task's warm-up, at the first step. Their text is generated only if an
+        agent asks for the lessons.
         """
         return () if self._teach is None else tuple(self._teach())
 
@@ -202,15 +202,15 @@ class GuardedSession:
         """Call the model with the run's parameters. Raises ModelError (counted), or LeakError
         before anything is sent.
         """
-        # The text of lessons is only generated when an agent asks for them.
+        # The text of lessons is generated only if an agent asks for them.
         lessons: Sequence[Lesson] = self.__dict__.get("lessons", ())
         shown = [self._observed, *(lesson.state for lesson in lessons)]
         with self._ending_episode():
             return self._model.ask(request, [state for state in shown if state is not None])
 
     def call_tool(self, call_: ToolCall) -> ToolResult:
-        """Run a research tool with un-masked arguments; the result is re-masked. Invalid calls
-        result in feedback and use up budget.
+        """Run a research tool with unmasked arguments, and mask the result again. Invalid calls use
+        up budget and result in feedback.
         """
         with self._ending_episode():
             return self._tools.call(call_, self.submit_tool.name)
@@ -218,15 +218,15 @@ class GuardedSession:
     def embed(
         self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]
     ) -> Sequence[str]:
-        """Return vectors computed by `ask`, or those recorded for the step. The texts are checked
-        by the leak guard first.
+        """Return vectors computed by `ask`, or the vectors recorded for the step. The leak guard
+        checks the texts first.
         """
         with self._ending_episode():
             return self._model.embed(texts, ask)
 
     @property
     def outside(self) -> Outside:
-        """Settings and records of the step that external agents use."""
+        """The step's settings and records for external agents."""
         recall = model_traits(self._parts.model).recorded_acts
         if recall is None:
             return self._parts.outside
@@ -235,7 +235,7 @@ class GuardedSession:
         return Outside(is_plan=recorded is None, recorded=recorded)
 
     def keep(self, memory: JsonValue) -> None:
-        """Set the memory to keep if a model call of this step fails (default: the previous step's
+        """Set the memory to keep if a model call in this step fails (by default the previous step's
         memory).
         """
         self._memory_on_failure = memory

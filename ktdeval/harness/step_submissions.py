@@ -1,5 +1,5 @@
-"""Submissions of one step: read by the task's form, checked against its rules, and compared with
-the decision.
+"""Submissions of one step. The task's form reads them; they are then checked against the task's
+rules and compared with the decision.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ktdeval.trading.types import DECIDED, Action
 
 
 class SubmissionPort:
-    """Submissions of one step. `breaches` returns the orders of an action that break a rule as
-    known now; they are the feedback for such a submission.
+    """Submissions of one step. `breaches` returns the orders in an action that break a rule, as
+    known now; they become the feedback for the submission.
     """
 
     def __init__(
@@ -32,16 +32,16 @@ class SubmissionPort:
         breaches: Callable[[Action], Sequence[RuleBreach]] | None,
     ) -> None:
         self._form = parts.form
-        self._redact = parts.guard.redact  # ledgers may be quoted, so texts are redacted
+        self._redact = parts.guard.redact  # texts are redacted because ledgers may be quoted
         self._recorder = recorder
         self._breaches = breaches
         self._received: set[str] = set()  # arguments of the model's calls, as received
         self._accepted: list[tuple[str, Submission]] = []
-        self.tool = parts.form.tool  #: the tool to submit with in this step
+        self.tool = parts.form.tool  #: the submit tool for this step
 
     def receive(self, reply: Reply, tools: Sequence[ToolSpec]) -> None:
-        """Keep the arguments of a reply's calls as the model wrote them; for a submission, also as
-        its tool reads them.
+        """Remember the arguments of a reply's calls as the model wrote them. For a submission, also
+        remember them as its tool reads them.
         """
         for call in reply.tool_calls:
             self._received.add(call.arguments)
@@ -95,16 +95,16 @@ class SubmissionPort:
         return submission
 
     def written_text(self, decision: Decision) -> str | None:
-        """Return the arguments of the submission that the decision used unchanged and that the
-        model wrote; None for a hold, or after any change.
+        """Return the arguments of the submission that the decision used, if the model wrote them
+        and nobody changed them; None for a hold, or after any change.
         """
         return self.taken_text(decision, self._is_received)
 
     def taken_text(
         self, decision: Decision, is_of_model: Callable[[str], bool] = bool
     ) -> str | None:
-        """Return the arguments of the last submission that the decision used, among those that
-        satisfy `is_of_model`.
+        """Return the arguments of the last submission that the decision used, among the submissions
+        for which `is_of_model` is true.
         """
         if decision.provenance not in DECIDED:
             return None
@@ -118,8 +118,8 @@ class SubmissionPort:
         return None
 
     def _is_received(self, text: str) -> bool:
-        """Return whether the model wrote a submission. An external agent may have rewritten it; in
-        that case its meaning is compared instead of its text.
+        """Return whether the model wrote a submission. An external agent may have rewritten the
+        text, in which case its meaning is compared instead.
         """
         if text in self._received:
             return True

@@ -1,5 +1,5 @@
-"""Research tools of one step: calls within a budget, with arguments un-masked and results
-masked.
+"""Research tools of one step: calls are made within a budget, with unmasked arguments and masked
+results.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ToolPort:
         self.budget = parts.harness.max_tool_calls  #: number of calls left
 
     def call(self, call_: ToolCall, submit_tool: str) -> ToolResult:
-        """Run a tool with un-masked arguments; the result is re-masked. Invalid calls, and calls of
-        `submit_tool`, result in feedback and use up budget.
+        """Run a tool with unmasked arguments, and mask the result again. Invalid calls, and calls
+        of `submit_tool`, use up budget and result in feedback.
         """
         if self.budget <= 0:
             return self._refuse(

@@ -1,4 +1,4 @@
-"""Pieces of a reply that is still being received, for those who watch a call."""
+"""Pieces of a reply that is still being received, for observers of a call."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ PieceKind = Literal["begun", "text", "thought", "call", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class ReplyPiece:
-    """One piece, in order of arrival. It is shown but never recorded: the reply that a call returns
-    contains everything.
+    """One piece of a reply, in order of arrival. Pieces are shown but never recorded, since the
+    reply that a call returns contains everything.
 
-    kind: `begun`: an attempt begins, and earlier pieces are void; `text`, `thought`: more of the
-    reply's text or reasoning; `call`: more of a tool call's arguments; `whole`: this provider sends
-    replies in one piece.
+    Values of `kind`:
+
+    - `begun`: an attempt begins, and earlier pieces are void
+    - `text`, `thought`: more of the reply's text or reasoning
+    - `call`: more of a tool call's arguments
+    - `whole`: this provider sends replies in one piece
     """
 
     kind: PieceKind
-    text: str = ""  #: text of the piece; for `whole`: why the provider does not stream
+    text: str = ""  #: text of the piece; for `whole`, why the provider does not stream
     index: int = 0  #: for `call`: index of the call in the reply
     name: str = ""  #: for `call`: more of the tool's name
 

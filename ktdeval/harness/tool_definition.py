@@ -56,8 +56,8 @@ class Tool:
     name: str  #: the function's name
     description: str  #: the docstring without its `Args:` section
     parameters: Mapping[str, JsonValue]  #: JSON Schema of the arguments
-    #: called as `function(context, **arguments)`, that of a `json_tool` as `function(context,
-    #: arguments)`; returns a payload, or a Refusal
+    #: called as `function(context, **arguments)`, or as `function(context, arguments)` for a
+    #: `json_tool`; returns a payload or a Refusal
     function: Callable[..., Payload | Refusal]
     #: the compiled arguments; None if the function reads the JSON object itself
     arguments: tuple[ToolArgument, ...] | None
@@ -70,7 +70,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Refusal of a call with the tool's own feedback, returned by its function.
+    """Refusal of a call, returned by the tool's function with its own feedback.
 
     Example:
         Refusal({"error": "there is no such page"}, "bad_arguments")
@@ -84,22 +84,21 @@ class Refusal:
 class ToolOutcome:
     """Outcome of a call."""
 
-    #: the function's result, or the feedback that says what was wrong with the call. Not yet
-    #: masked.
+    #: the function's result, or feedback that says what was wrong with the call; not yet masked
     payload: Payload
     #: `bad_json`, `bad_arguments`, `unknown_asset`, `unknown_day`, or None if the function ran
     failure: str | None = None
     unmask_attempts: int = 0  #: number of hidden identities found in the arguments
-    #: what is wrong with the arguments; None for other outcomes
+    #: the fault in the arguments; None for other outcomes
     complaint: ToolArgumentError | None = None
 
 
 def tool(function: Callable[..., Payload | Refusal]) -> Tool:
-    """Make a tool of a typed function. The first parameter is the context; the model never sees it.
-    Annotations may be str, int, float, bool, Literal of texts, AssetArg, DayArg, list[...] and
-    dict[AssetArg | str, ...] of these, `... | None`, and Annotated with `Bounds` or `Length`.
-    Defaults must be of the function's side (columns, rows). Raises PluginError: if the signature
-    can't be turned into a schema; the message names the function and the parameter.
+    """Turn a typed function into a tool. The first parameter is the context, which the model never
+    sees. Annotations may be str, int, float, bool, Literal of strings, AssetArg, DayArg, list[...]
+    and dict[AssetArg | str, ...] of these, `... | None`, and Annotated with `Bounds` or `Length`.
+    Defaults for handles must be columns or rows, not handles. Raises PluginError, which names the
+    function and the parameter, if the signature can't be turned into a schema.
 
     Example:
         # def count_words(context, text: str): "Count the words of a text."
@@ -118,7 +117,7 @@ def tool(function: Callable[..., Payload | Refusal]) -> Tool:
         if parameter.name in lines:
             schema["description"] = lines[parameter.name]
 
-        # A default on the function's side, a column or a row, means nothing to a model.
+        # A default for a handle is a column or row, which means nothing to a model.
         if isinstance(parameter.default, (str, int, float)) and not holds_handle(hint):
             schema["default"] = parameter.default
 
@@ -152,10 +151,12 @@ def json_tool(
     function: Callable[..., Payload | Refusal],
 ) -> Tool:
     """Return a tool with an explicit JSON Schema, for arguments that no signature can describe,
-    such as those of a service. `name`: letters, digits, `_` and `-`; `description`: what the model
-    reads; `parameters`: JSON Schema of the arguments; `function`: called as `function(context,
-    arguments)` with the JSON object as the model wrote it, which it must validate; returns a
-    payload or a Refusal. Raises PluginError if providers reject the name, or the description is
+    such as the arguments of a service.
+
+    `name` may contain letters, digits, `_` and `-`. `description` is what the model reads, and
+    `parameters` is the JSON Schema of the arguments. `function` is called as `function(context,
+    arguments)` with the JSON object as the model wrote it, which it must validate; it returns a
+    payload or a Refusal. Raises PluginError if providers reject the name, or if the description is
     empty.
     """
     if not _PLAIN_NAME.fullmatch(name):
@@ -179,7 +180,8 @@ def _parameters(function: Callable[..., Payload | Refusal]) -> list[tuple[inspec
         if parameter.annotation is parameter.empty:
             raise PluginError(f"tool {name}: parameter {parameter.name}: an annotation is missing")
 
-    # The context's annotation is left out: its type may be imported for type checkers only.
+    # The annotation of the context is left out, since its type may be imported for type checkers
+    # only.
     annotations = {parameter.name: parameter.annotation for parameter in parameters[1:]}
     holder = SimpleNamespace(__annotations__=annotations)
     names = getattr(function, "__globals__", {})
@@ -195,9 +197,9 @@ def _parameters(function: Callable[..., Payload | Refusal]) -> list[tuple[inspec
 
 
 def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutcome:
-    """Run a tool with arguments as a model wrote them; any text yields an outcome. `tool`: the
-    tool; `context`: passed to its function; `arguments_text`: raw JSON text, read as `{}` if it has
-    no arguments (`is_no_arguments`); `lens`: translates handles.
+    """Run a tool with arguments as a model wrote them. Any text yields an outcome. `context` is
+    passed to the tool's function. `arguments_text` is raw JSON text, which is read as `{}` if it
+    has no arguments (`is_no_arguments`). `lens` translates handles.
     """
     attempts = 0
     try:
@@ -217,7 +219,7 @@ def call(tool: Tool, context: Any, arguments_text: str, lens: Lens) -> ToolOutco
 
 
 def _arguments_in(text: str) -> dict[str, JsonValue]:
-    """Return the arguments in a text. Raises ToolArgumentError if it is not one JSON object."""
+    """Return the arguments in a text. Raises ToolArgumentError unless it is one JSON object."""
     try:
         arguments = {} if is_no_arguments(text) else loads_unique(text)
     except DoubledFieldError:
@@ -255,8 +257,8 @@ def _convert_all(
 
 
 def _nested_texts(value: JsonValue) -> Iterator[str]:
-    """Yield every text inside a JSON value, including keys: a model may use a hidden identity in
-    any of them.
+    """Yield every string in a JSON value, including keys, since a model may use a hidden identity
+    in any of them.
     """
     stack = [value]
     while stack:
@@ -275,7 +277,7 @@ _ARGUMENT_LINE = re.compile(r"(\w+):\s*(.+)")
 
 
 def _split_docstring(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return the description, and for each argument its text in the `Args:` section.
+    """Return the description, and the text for each argument in the `Args:` section.
 
     Lines of a paragraph are joined, so that re-wrapping the source does not change a prompt.
     """

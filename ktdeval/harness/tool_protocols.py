@@ -1,12 +1,12 @@
 """Tool protocols for models without native tool calling.
 
-The prompt offers the tools, and the text of a reply contains the calls. Under `json_schema` every
-reply is one JSON object that follows a schema and contains the calls; under `text` a call is a
-fenced block in the reply. Both only translate a request and its reply, so agent and harness are the
-same with every protocol.
+The prompt offers the tools, and the text of a reply contains the calls. Under `json_schema`, every
+reply is one JSON object that follows a schema and contains the calls. Under `text`, a call is a
+fenced block in the reply. A protocol only translates a request and its reply, so agent and harness
+are the same with every protocol.
 
-The leak guard checks a request before this translation. Therefore this module adds nothing but its
-own fixed texts, the tool specifications of the request (already checked), and numbers of calls.
+The leak guard checks a request before it is translated. This module therefore adds nothing except
+its own fixed texts, the request's tool specifications (already checked), and call numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ktdeval.values.strict_json import JsonValue, Schema
 
 
 def _rules_of(form: str) -> str:
-    """Return the rules of a protocol for the prompt."""
+    """Return the rules of a protocol, as text for the prompt."""
     path = Path(__file__).with_name(f"{form}_rules.md")
     return path.read_text("utf-8").removesuffix("\n")
 
@@ -57,7 +57,7 @@ def encode(request: ModelRequest) -> ModelRequest:
     """Translate a request into the tool protocol that its parameters specify.
 
     Tools and results become text, and earlier calls become what the model would have written under
-    this protocol. A request that needs no translation is returned unchanged. If the request allows
+    the protocol. A request that needs no translation is returned unchanged. If the request allows
     no tool call, tools are omitted, since rules on how to call them would mislead.
     """
     protocol = request.params.tool_protocol
@@ -74,7 +74,8 @@ def encode(request: ModelRequest) -> ModelRequest:
 
     messages = list(_with_rules(_as_turns(request.messages, form), offer.rules))
     if request.tool_choice is not None:
-        # Last, so that the rest is the same in both phases of a step: prompt caches reuse it.
+        # Appended last, so that the rest is the same in both phases of a step and prompt caches can
+        # reuse it.
         messages = _with_closing(messages, _FORCED.format(name=request.tool_choice))
 
     return replace(
@@ -90,8 +91,8 @@ def decode(reply: Reply, request: ModelRequest) -> Reply:
     """Translate the reply to `encode(request)` back into a reply to `request`.
 
     Calls are numbered through the conversation (`call_1`, `call_2`, …). Their arguments are exactly
-    what the model wrote, malformed or not; all other text is content. A reply that already has
-    calls, because its server parses them, is returned unchanged.
+    what the model wrote, malformed or not; all other text becomes the content. A reply that already
+    has calls, because its server parses them, is returned unchanged.
     """
     protocol = request.params.tool_protocol
     is_text = not request.tools or request.tool_choice == NO_TOOL
@@ -123,13 +124,15 @@ def decode(reply: Reply, request: ModelRequest) -> Reply:
 
 
 class ProtocolModel:
-    """Model that supports each tool protocol; the parameters of a request specify which to use."""
+    """Model that supports every tool protocol. The parameters of a request specify which one to
+    use.
+    """
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request; errors are the inner model's."""
+        """Answer one request. Raises the same errors as the inner model."""
         return decode(self._inner.reply(encode(request)), request)
 
 
@@ -145,10 +148,11 @@ def _needs_encoding(request: ModelRequest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ToolOffer:
-    """Tools of a request, in the form in which this protocol offers them."""
+    """Tools of a request, in the form in which the protocol offers them."""
 
     rules: str  #: text added to the prompt
-    response_schema: Mapping[str, JsonValue] | None  #: schema of the reply, if it needs one
+    #: schema of the reply, if the protocol needs one
+    response_schema: Mapping[str, JsonValue] | None
 
 
 def _offer(request: ModelRequest) -> _ToolOffer:
@@ -182,7 +186,7 @@ def _envelope_schema(
 ) -> Schema:
     """Return the JSON Schema of a reply with content and calls.
 
-    Content comes first, so that a model can reason in writing before it calls a tool.
+    The content comes first, so that a model can reason in writing before it calls a tool.
     """
     callable_tools = [tool for tool in tools if forced in (None, tool.name)]
     forms = [_call_schema(tool) for tool in callable_tools]
@@ -203,7 +207,7 @@ def _envelope_schema(
 
 
 def _call_schema(tool: ToolSpec) -> Schema:
-    """Return the JSON Schema of a call of one tool."""
+    """Return the JSON Schema of a call to one tool."""
     name: Schema = {"type": "string", "enum": [tool.name]}
     return _object_schema({"name": name, "arguments": dict(tool.parameters)})
 
@@ -218,9 +222,9 @@ def _object_schema(properties: Schema) -> Schema:
 
 
 def _with_rules(messages: Iterator[Message], rules: str) -> Iterator[Message]:
-    """Yield the conversation with the rules added to the system message at its beginning.
+    """Yield the conversation with the rules added to its opening system message.
 
-    Without such a message, the rules become one.
+    If there is no system message, the rules become one.
     """
     pending = rules
     for message in messages:
@@ -236,8 +240,8 @@ def _with_rules(messages: Iterator[Message], rules: str) -> Iterator[Message]:
 
 
 def _with_closing(messages: Sequence[Message], words: str) -> list[Message]:
-    """Return the conversation with words added to the user's last turn, or as a separate turn if it
-    does not end with a user turn.
+    """Return the conversation with words added to the last user turn; if it does not end with a
+    user turn, the words become a separate turn.
     """
     *earlier, last = messages
     if last.role != "user":
@@ -248,8 +252,8 @@ def _with_closing(messages: Sequence[Message], words: str) -> list[Message]:
 def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[Message]:
     """Yield the conversation as text.
 
-    Tool results and the next user message become one turn: some chat templates require that user
-    and assistant alternate.
+    Tool results and the next user message become one turn, since some chat templates require user
+    and assistant to alternate.
     """
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     parts: list[str] = []
@@ -280,11 +284,12 @@ def _as_turns(messages: Sequence[Message], protocol: ToolProtocol) -> Iterator[M
 
 
 def _result(message: Message, names: Mapping[str, str]) -> str:
-    """Return the result of a tool as text, with the call that it belongs to."""
+    """Return the result of a tool as text, with the call to which it belongs."""
     call_id = message.tool_call_id or ""
     attributes = ""
     for attribute, value in (("call", call_id), ("tool", names.get(call_id, ""))):
-        # A name may come from the model: anything else could break out of the attribute.
+        # A name may come from the model, and anything but a plain name could break out of the
+        # attribute.
         if _PLAIN_NAME.fullmatch(value):
             attributes += f' {attribute}="{value}"'
 
@@ -292,7 +297,7 @@ def _result(message: Message, names: Mapping[str, str]) -> str:
 
 
 def _as_text(message: Message, protocol: ToolProtocol) -> Message:
-    """Return an assistant's message with its calls as the model would write them."""
+    """Return an assistant message with its calls as the model would write them."""
     if protocol == "text":
         parts = [message.content] if message.content else []
         for call in message.tool_calls:
@@ -305,7 +310,7 @@ def _as_text(message: Message, protocol: ToolProtocol) -> Message:
 
 
 def _call(key: str, call: ToolCall) -> str:
-    """Return a call as text; its arguments stay exactly as they were written; `{}` if empty."""
+    """Return a call as text. Its arguments stay exactly as written, or become `{}` if empty."""
     arguments = call.arguments
     if is_no_arguments(arguments):
         arguments = "{}"

@@ -1,6 +1,6 @@
 """Traits of models and agents: declarations beyond their protocol, each with a default.
 
-An object declares them in its attribute `traits`; without this attribute, the defaults apply.
+An object declares its traits in the attribute `traits`. Without this attribute, the defaults apply.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ agent elsewhere; a file of decisions; a person.
 class ModelTraits:
     """Traits that a model may declare.
 
-    A trait that is a function is a method of the model, so that a model with one has a property
-    `traits`, or sets it in `__init__`.
+    If a trait is a function, it is a method of the model. A model with such a trait therefore has a
+    property `traits`, or sets `traits` in `__init__`.
 
     Example:
         class Echo:
@@ -210,14 +210,14 @@ _AGENT = AgentTraits()
 
 
 def model_traits(model: object) -> ModelTraits:
-    """Return the traits of a model; the defaults if it declares none. Raises PluginError if
+    """Return the traits of a model, or the defaults if it declares none. Raises PluginError if
     `traits` is not a `ModelTraits`.
     """
     return stated_traits(model, _MODEL)
 
 
 def agent_traits(agent: object) -> AgentTraits:
-    """Return the traits of an agent; the defaults if it declares none. Raises PluginError if
+    """Return the traits of an agent, or the defaults if it declares none. Raises PluginError if
     `traits` is not an `AgentTraits`.
     """
     return stated_traits(agent, _AGENT)
@@ -225,7 +225,7 @@ def agent_traits(agent: object) -> AgentTraits:
 
 def stated_traits(instance: object, default: T) -> T:
     """Return the `traits` of an object, or the default if it declares none. Raises PluginError if
-    they are not of the default's class.
+    the traits are of another class than the default.
     """
     stated = getattr(instance, "traits", default)
     if not isinstance(stated, type(default)):

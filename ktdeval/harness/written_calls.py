@@ -1,9 +1,9 @@
-"""Find tool calls that a model wrote as text. They are cut out, never repaired.
+"""Find tool calls that a model wrote as text. Calls are extracted but never repaired.
 
 The arguments of a call are exactly the characters that the model wrote. Malformed arguments thus
 reach the harness malformed, and are counted as with native tool calling. Only the wrapping is
-parsed leniently, since it is not part of a decision: a missing fence, a language tag in capitals, a
-fence that is never closed.
+parsed leniently, since it is not part of a decision: a missing fence, a language tag in capitals,
+or a fence that is never closed.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import NamedTuple
 
 from ktdeval.values.strict_json import loads_strict
 
-# Used only to find where a value ends, so it may accept a little more than JSON: NaN, and numbers
-# of any length. Strict parsing of the arguments comes later, in the harness.
+# Used only to find where a value ends, so it may accept slightly more than JSON: NaN, and numbers
+# of any length. The harness parses the arguments strictly later.
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _FENCE = re.compile(r"```[ \t]*([^\s`{]*)")
 _CLOSING = re.compile(r"```(?![^\s`])|(?=```)")  # a fence with an info string opens the next block
 _CLOSING_LINE = re.compile(r"\n[ \t]*```")
-_MAX_READ = 1 << 17  # maximum characters; no calls are read from a longer text, to bound the time
+_MAX_READ = 1 << 17  # maximum characters; to bound the time, no calls are read from longer text
 _CALL_TAGS = ("", "json")
 _THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)|.*?</think>[ \t\r]*(?:\n|\Z)", re.DOTALL)
 _CALLS_LIST = re.compile(r'"calls"\s*:\s*\[')
 _ARGUMENTS = re.compile(r"""["']?\barguments["']?\s*:\s*""")
 _NAME = r"""["']?\b{key}["']?\s*:\s*("(?:[^"\\\n]|\\[^\n])+"|'[^'\n]+')"""
 _NAMES = {key: re.compile(_NAME.format(key=key)) for key in ("tool", "name")}
-#: brackets after the arguments of the last call: in a block, and in an envelope
+#: brackets after the arguments of the last call, in a block and in an envelope
 _ENDS = {"tool": "}", "name": "}]}"}
 
 
-# Marks around a call by which models were trained to call, and which a server's tool parser takes
-# out: Hermes and Qwen, Kimi, DeepSeek, Mistral, Llama, MiniMax, gpt-oss (each model's chat
+# Marks around a call that models were trained to write, and that a server's tool parser removes:
+# Hermes and Qwen, Kimi, DeepSeek, Mistral, Llama, MiniMax, gpt-oss (from each model's chat
 # template).
 _MARKS = re.compile(
     r"<tool_calls?>|<\|tool_calls?(_section)?_begin\|>|<\|tool_call\|>|<\uff5ctool\u2581calls?\u2581begin\uff5c>"
@@ -44,14 +44,14 @@ _MARKS = re.compile(
 
 
 def holds_marked_call(text: str) -> bool:
-    """Return whether a text contains the marks of a call that a server's tool parser should have
-    parsed.
+    """Return whether a text contains marks of a call that a server's tool parser should have
+    removed.
     """
     return _MARKS.search(text) is not None
 
 
 class WrittenCall(NamedTuple):
-    """Call as the model wrote it: the tool's name, and its arguments as text ("" if absent)."""
+    """Call as the model wrote it: the tool's name, and the arguments as text ("" if absent)."""
 
     name: str
     arguments: str
@@ -69,16 +69,18 @@ class ParsedReply:
 class _WrittenObject:
     """JSON object in a text."""
 
-    spans: dict[str, list[slice]]  #: spans of the values, by key; several if a key is repeated
-    end: int  #: offset after the object
+    #: spans of the values, by key; several spans if a key is repeated
+    spans: dict[str, list[slice]]
+    end: int  #: offset just after the object
 
 
 def split_thought(text: str) -> tuple[str, str]:
-    """Split the reasoning of a model, written between `<think>` tags, from its answer.
+    """Split a model's reasoning, written between `<think>` tags, from its answer.
 
-    Servers without a reasoning parser leave `<think>…</think>` in the text; some omit the first
+    Servers without a reasoning parser leave `<think>…</think>` in the text; some omit the opening
     tag, which is then part of the prompt. A call drafted in the reasoning does not count. A closing
-    tag without an opening one is read only at the end of a line, where JSON text cannot contain it.
+    tag without an opening tag is recognised only at the end of a line, where JSON text can't
+    contain it.
     """
     if "<think>" not in text and "</think>" not in text:
         return "", text
@@ -115,7 +117,7 @@ def read_blocks(text: str) -> ParsedReply:
             block_calls, stop = _read_objects(text, body, len(text))
             fence, end = stop, stop
 
-        offset = max(end, body + 1)  # always forward, even if the block was empty
+        offset = max(end, body + 1)  # always move forward, even if the block was empty
         if block_calls:
             calls.extend(block_calls)
             prose.append(text[prose_start:begin])
@@ -134,8 +136,8 @@ def read_envelope(text: str) -> ParsedReply:
     """Read a reply `{"content": …, "calls": [{"name": …, "arguments": …}]}`, with or without a
     fence.
 
-    Any other text is content. If the calls are cut off or malformed, the result has the calls
-    before that point, and the call at that point with malformed arguments.
+    Any other text is content. If the calls are truncated or malformed, the result contains the
+    calls before that point, and the call at that point with malformed arguments.
     """
     if len(text) > _MAX_READ:
         return ParsedReply(text, ())
@@ -162,7 +164,9 @@ def read_envelope(text: str) -> ParsedReply:
 
 
 def _without_fence(text: str) -> str:
-    """Return the text inside a fence around all of it, or the text itself without one."""
+    """Return the text inside a fence that encloses everything; text without such a fence is
+    returned unchanged.
+    """
     text = text.strip()
     fence = _FENCE.match(text)
     if fence is None:
@@ -171,7 +175,9 @@ def _without_fence(text: str) -> str:
 
 
 def _read_broken_envelope(text: str, whole: str) -> ParsedReply:
-    """Return the calls of an envelope that is malformed JSON; without any, all is content."""
+    """Return the calls in an envelope that is malformed JSON. If it has no calls, everything is
+    content.
+    """
     calls_list = _CALLS_LIST.search(whole)
     if calls_list is None:
         return ParsedReply(text, ())
@@ -184,8 +190,8 @@ def _read_broken_envelope(text: str, whole: str) -> ParsedReply:
 
 
 def _next_block(text: str, offset: int) -> tuple[int, int, bool] | None:
-    """Return, for the next block that may contain calls: its start, the start of its first object,
-    and whether it is fenced.
+    """Return where the next block that may contain calls starts, where its first object starts, and
+    whether the block is fenced.
     """
     if offset == 0 and text.lstrip().startswith("{"):
         body = len(text) - len(text.lstrip())
@@ -202,9 +208,9 @@ def _next_block(text: str, offset: int) -> tuple[int, int, bool] | None:
 
 
 def _closing(text: str, offset: int) -> tuple[int, int]:
-    """Return start and end of the fence that closes a block.
+    """Return the start and end of the fence that closes a block.
 
-    As in CommonMark, a block that no fence closes ends with the text.
+    As in CommonMark, a block without a closing fence ends with the text.
     """
     match = _CLOSING.search(text, offset)
     if match is None:
@@ -213,9 +219,9 @@ def _closing(text: str, offset: int) -> tuple[int, int]:
 
 
 def _limit(text: str, offset: int) -> int:
-    """Return the end of a block whose content may be malformed.
+    """Return the end of a block whose contents may be malformed.
 
-    Prefers a fence on its own line: one within a line may be part of a string.
+    A fence on its own line is preferred, since a fence within a line may be part of a string.
     """
     match = _CLOSING_LINE.search(text, offset)
     if match is not None:
@@ -245,7 +251,7 @@ def _read_objects(text: str, offset: int, limit: int) -> tuple[list[WrittenCall]
 def _envelope_content(text: str, envelope: _WrittenObject) -> str:
     """Return the text under `content`.
 
-    A schema in the request may allow another type, which is returned as the JSON text.
+    A schema in the request may allow another type, which is then returned as JSON text.
     """
     if "content" not in envelope.spans:
         return ""
@@ -259,9 +265,10 @@ def _envelope_content(text: str, envelope: _WrittenObject) -> str:
 
 
 def _read_list(text: str, offset: int) -> tuple[WrittenCall, ...]:
-    """Return the calls in a list; `offset` is after its opening bracket.
+    """Return the calls in a list, where `offset` is just after the opening bracket.
 
-    Reading ends with the list, or at its first fault. A call without a name calls the tool "".
+    Reading stops at the end of the list, or at its first fault. A call without a name calls the
+    tool "".
     """
     calls: list[WrittenCall] = []
     offset = _skip(text, offset)
@@ -276,8 +283,8 @@ def _read_list(text: str, offset: int) -> tuple[WrittenCall, ...]:
 
 
 def _call_at(text: str, offset: int, limit: int, key: str) -> tuple[WrittenCall | None, int]:
-    """Return the call in the object at `offset`, None if it has no name, and the offset after it:
-    `limit` if the object is malformed.
+    """Return the call in the object at `offset` (None if it has no name) and the offset after the
+    object. If the object is malformed, that offset is `limit`.
     """
     item = _object_at(text, offset)
     if item is None:
@@ -286,10 +293,11 @@ def _call_at(text: str, offset: int, limit: int, key: str) -> tuple[WrittenCall 
 
 
 def _sound_call(text: str, item: _WrittenObject, key: str) -> WrittenCall | None:
-    """Return the call in a well-formed object; None if it has no name.
+    """Return the call in a well-formed object; None if the object has no name.
 
-    If a name or the arguments are repeated, the arguments are the text from the first to the last
-    of them. That is not a JSON object, so the harness rejects the ambiguous call.
+    If a name or the arguments are repeated, the returned arguments are the text from the first to
+    the last of the repeated values. This is not a JSON object, so the harness rejects the ambiguous
+    call.
     """
     names = item.spans.get(key, [])
     if not names or text[names[0].start] != '"':
@@ -306,11 +314,11 @@ def _sound_call(text: str, item: _WrittenObject, key: str) -> WrittenCall | None
 
 
 def _broken_call(text: str, key: str) -> WrittenCall | None:
-    """Return the call in malformed JSON, with malformed arguments; None if it has no name.
+    """Return the call in malformed JSON, with malformed arguments; None if the call has no name.
 
-    The arguments are the text after their key, without the brackets that close the call. If that
-    text is valid JSON, the brackets are included and, as a last resort, all of the text: a
-    malformed call must not become a valid one.
+    The arguments are the text after their key, without the brackets that close the call. If this
+    text is valid JSON, the brackets are included; as a last resort, the whole text is. A malformed
+    call must not become a valid one.
     """
     name = _NAMES[key].search(text)
     if name is None:
@@ -336,8 +344,8 @@ def _unquote_text(text: str) -> str:
 
 
 def _without_end(text: str, brackets: str) -> str:
-    """Return `text` without these brackets at its end, ignoring whitespace between them; unchanged
-    if a bracket is missing.
+    """Return `text` without the given brackets at its end, ignoring whitespace between them;
+    unchanged if a bracket is missing.
     """
     rest = text.rstrip()
     for bracket in reversed(brackets):
@@ -358,7 +366,7 @@ def _is_json(text: str) -> bool:
 
 
 def _object_at(text: str, offset: int) -> _WrittenObject | None:
-    """Return the JSON object that begins at `offset`; None if the text there is not one."""
+    """Return the JSON object that begins at `offset`; None if the text there is not an object."""
     try:
         return _scan(text, offset)
     except (ValueError, RecursionError):
@@ -366,7 +374,7 @@ def _object_at(text: str, offset: int) -> _WrittenObject | None:
 
 
 def _scan(text: str, offset: int) -> _WrittenObject:
-    """Find the values of the JSON object at `offset`. Raises ValueError if it is malformed."""
+    """Find the values in the JSON object at `offset`. Raises ValueError if it is malformed."""
     spans: dict[str, list[slice]] = {}
     offset = _after(text, offset, "{")
     if text.startswith("}", offset):
@@ -388,7 +396,7 @@ def _scan(text: str, offset: int) -> _WrittenObject:
 
 
 def _after(text: str, offset: int, mark: str) -> int:
-    """Return the offset after `mark` and the whitespace around it. Raises ValueError if `mark` is
+    """Return the offset after `mark` and any whitespace around it. Raises ValueError if `mark` is
     missing.
     """
     offset = _skip(text, offset)

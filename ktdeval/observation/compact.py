@@ -1,9 +1,9 @@
-"""Tables of figures in few tokens: each row is a line of comma-separated values with three
+"""Tables of figures in few tokens. Each row is a line of comma-separated values with three
 significant digits, and a bar has only its close and volume.
 
-A digit costs a token, and so do the quotes and brackets of JSON. A packed table can still be read
-as a table: `{"columns": "stock_id,close", "rows": ["asset_0042,12.3"]}` is read as the rows that
-were packed.
+Every digit costs a token, as do the quotes and brackets of JSON. A packed table can still be read
+as a table: `{"columns": "stock_id,close", "rows": ["asset_0042,12.3"]}` yields the rows that were
+packed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BARE = re.compile(r'[^\s",\\][^",\\\n\r]*')
 
 
 def compact_sections(sections: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of a state's sections with its tables of figures packed."""
+    """Return the texts of a state's sections, with tables of figures packed."""
     packed = dict(sections)
     for name in SECTIONS:
         if name in packed:
@@ -41,7 +41,9 @@ def compact_sections(sections: Mapping[str, str]) -> dict[str, str]:
 
 
 def unpack_section(value: Any) -> Any:
-    """Return a packed section as a table with rows of values; any other section as it is."""
+    """Return a packed section as a table with rows of values. Other sections are returned
+    unchanged.
+    """
     if not isinstance(value, dict):
         return value
     if not isinstance(value.get("columns"), str):
@@ -69,7 +71,7 @@ def _pack_table(value: Any) -> Any:
 
 
 def _cell_text(value: Any, *, is_label: bool) -> str:
-    """Return the text of a cell; text that could be read as anything else is quoted."""
+    """Return the text of a cell. Text that could be read as another type is quoted."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -84,7 +86,7 @@ def _cell_text(value: Any, *, is_label: bool) -> str:
 
 
 def _rounded_number(value: float) -> float:
-    """Return a number rounded to three significant digits, as an integer if it is whole."""
+    """Return a number rounded to three significant digits, as an integer if it is a whole number."""
     if not value or not math.isfinite(value):
         return value
 
@@ -109,7 +111,7 @@ def _values_of(row: str, columns: Sequence[str]) -> list[Any]:
 
 
 def _value_of(text: str) -> Any:
-    """Return the value that a cell's text represents."""
+    """Return the value that the text of a cell represents."""
     if not text:
         return None
     try:

@@ -11,7 +11,7 @@ from ktdeval.observation.state_entries import ObservedOrder, first_number
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Outcome of all of a step's orders for one asset."""
+    """Outcome of all orders for one asset in a step."""
 
     #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`, `booked`
     words: str
@@ -19,8 +19,9 @@ class Fill:
 
 
 def fill_of(state: ObservedState, label: str) -> Fill | None:
-    """Return the outcome of the previous step's orders for an asset; None if it had no order, or
-    the task does not show outcomes. A `label` that the state does not show may be an unknown asset.
+    """Return the outcome of the previous step's orders for an asset; None if it had no order, or if
+    the task does not show outcomes. A `label` that is missing from the state may be an unknown
+    asset.
     """
     named = label.lower()
     orders = [order for order in state.last_orders if (order.label or "").lower() == named]
@@ -30,7 +31,7 @@ def fill_of(state: ObservedState, label: str) -> Fill | None:
         return None
 
     if not any(order.status for order in orders):
-        return Fill("booked", is_traded=True)  # an account at book shows no outcome
+        return Fill("booked", is_traded=True)  # an account at book value does not show outcomes
 
     rules = ", ".join(dict.fromkeys(order.rule for order in orders if order.rule))
     if not any(order.filled_shares for order in orders):

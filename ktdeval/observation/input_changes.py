@@ -1,8 +1,8 @@
-"""Counterfactual change to one input of a prompt, made before masking: the prompt that a model
-would have seen with a different figure, word or order.
+"""Counterfactual change to one input of a prompt, made before masking. It results in the prompt
+that a model would have seen with a different figure, word or order.
 
-A change is applied to payloads, so that the prompt text, the typed state and tool results agree,
-and the mask's rounding, noise and rebased prices apply to the changed figure as to any other.
+A change is applied to payloads, so that the prompt text, the typed state and the tool results
+agree. The mask's rounding, noise and rebased prices apply to the changed figure as to any other.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ktdeval.observation.state_rows import ASSET
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.seeds import derive_seed
 
-State = Mapping[str, Any]  # payloads of a day, keyed by section
+State = Mapping[str, Any]  # payloads for a day, keyed by section
 Operation = Literal["set", "add", "times", "reversed", "shuffled"]
 
-ORDER = "order"  #: order of the candidates, or of the universe
+ORDER = "order"  #: order of the candidates or of the universe
 LABELS = "labels"  #: handles of assets and industries
-EACH = "each"  #: used in place of changes: each input that is shown
+EACH = "each"  #: represents one change to each input that is shown
 DEALT: tuple[Operation, ...] = ("reversed", "shuffled")
 """Operations that permute the values shown among rows, so that each value stays one that the market
 had.
@@ -49,13 +49,13 @@ _PER_CENT = re.compile(rf"({_NUMBER})\s*%")
 _TIMES = re.compile(rf"\*\s*({_NUMBER})")
 _SIGNED = re.compile("return|drawdown|MOM|REV|SKEW|CORR")  # figures that can be negative
 _ADD = re.compile(rf"\+\s*({_NUMBER})")
-_MAX_NAMED = 30  # maximum number of fields that an error lists
-_MAX_WORDS = 200  # maximum number of characters of a text that is set
-_RANKED = ("candidates", "holdings")  # tables of figures of assets
+_MAX_NAMED = 30  # maximum number of fields listed in an error
+_MAX_WORDS = 200  # maximum number of characters in a text to set
+_RANKED = ("candidates", "holdings")  # tables with figures for assets
 _LISTED = ("candidates", "universe")
 _DAY = "day"
-_OUTCOMES = "outcomes"  # outcomes of a warm-up day
-_SCORE = "score"  # score in a tool's ranking; the columns behind the score follow it
+_OUTCOMES = "outcomes"  # outcomes after a warm-up day
+_SCORE = "score"  # score in a tool's ranking, followed by the columns behind the score
 _NEVER = (AssetRef, AssetName, DayRef, DocumentRef)
 #: Sections whose figures depend on each other and on earlier decisions
 ACCOUNT_SECTIONS = frozenset({
@@ -65,35 +65,35 @@ _NEWS_INPUTS = ("sentiment", "title", "text")
 
 
 class CannotChangeError(UsageError):
-    """A change has no matching input here, or would contradict other inputs."""
+    """A change has no matching input at this step, or would contradict other inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputChange:
-    """Change to one input. `field`: a column of the candidates, `SECTION.FIELD`, a whole section,
-    or `ORDER` or `LABELS`.
+    """Change to one input. `field` is a candidate column, `SECTION.FIELD`, a whole section, `ORDER`
+    or `LABELS`.
     """
 
-    text: str  #: name in reports
+    text: str  #: name of the change in reports
     field: str
     operation: Operation
-    stock: str = ""  #: handle of the single asset to change; empty: all assets
+    stock: str = ""  #: handle of the only asset to change; empty: all assets
     number: float = 0.0  #: operand of `set`, `add` and `times`
-    words: str = ""  #: text to set instead of a number
+    words: str = ""  #: text to set, instead of a number
 
     @property
     def is_placebo(self) -> bool:
-        """True if the change affects nothing that a decision should depend on."""
+        """True if the change affects nothing on which a decision should depend."""
         return self.field in (ORDER, LABELS)
 
     @property
     def is_dealt(self) -> bool:
-        """True if the change redistributes the shown values among the rows."""
+        """True if the change redistributes the values shown among the rows."""
         return self.operation in DEALT
 
 
 def parse_change(text: str) -> InputChange:
-    """Parse a change as written by a user. Raises UsageError if it is malformed."""
+    """Parse a change as written by a user. Raises UsageError if the text is malformed."""
     left, is_split, value = text.strip().partition("=")
     left = left.strip()
     value = value.strip()
@@ -127,7 +127,7 @@ def parse_change(text: str) -> InputChange:
 
 
 def _operation(value: str, text: str) -> tuple[Operation, float, str]:
-    """Parse a value into the operation, its operand and its text."""
+    """Parse a value into an operation, its operand and its text."""
     for dealt in DEALT:
         if value == dealt:
             return dealt, 0.0, ""
@@ -159,13 +159,14 @@ def _finite(number: str, text: str) -> float:
 
 
 def is_state(payload: Any) -> bool:
-    """Return whether a payload is a day's state rather than a tool result."""
+    """Return whether a payload is a day's state, as opposed to a tool result."""
     return isinstance(payload, Mapping) and _DAY in payload and "constraints" in payload
 
 
 def changes_of_each(state: State) -> list[InputChange]:
-    """Return one change for each input that a state shows: values in reverse order, or market
-    figures with the opposite sign. The account is skipped, since its figures depend on each other.
+    """Return one change for each input that a state shows: either its values in reverse order or,
+    for market figures, the opposite sign. The account is skipped, since its figures depend on each
+    other.
     """
     texts: list[str] = []
     for section, payload in state.items():
@@ -189,8 +190,9 @@ def changes_of_each(state: State) -> list[InputChange]:
 
 
 def _changes_of_one(table: State) -> list[str]:
-    """Return changes for the figures of a single asset, whose values can't be exchanged with other
-    assets': figures that can be negative change their sign, others are halved.
+    """Return changes for the figures of a single asset, whose values can't be exchanged with the
+    values of other assets. Figures that can be negative change their sign; other figures are
+    halved.
     """
     (row,) = table["rows"]
     texts = []
@@ -203,7 +205,7 @@ def _changes_of_one(table: State) -> list[str]:
 
 
 def shown_fields(state: State) -> list[str]:
-    """Return the names by which a state's fields can be changed: candidates first, the account
+    """Return the names of the fields in a state that can be changed: candidates first, the account
     last.
     """
     ranked: list[str] = []
@@ -234,15 +236,16 @@ def _columns(payload: Any) -> list[str]:
 class ChangedPayloads:
     """Payloads of one step with the change applied.
 
-    `asset`: column of the asset to change, None for all assets; `day`: the step's row; `seed`: seed
-    for a shuffle; `has_tools`: True if only tools may show the field.
+    `asset` is the column of the asset to change (None for all assets), `day` the step's row, and
+    `seed` the seed for a shuffle. `has_tools` is True if tools may show the field even though the
+    state does not.
     """
 
     def __init__(
         self, change: InputChange, asset: int | None, day: int, seed: int, has_tools: bool = False
     ) -> None:
         self.cells = 0  #: number of changed cells
-        #: by an asset's column: increase of its figure in the state
+        #: increase of each asset's figure in the state, by the asset's column
         self.differences: dict[int, float] = {}
         self._change = change
         self._asset = asset
@@ -250,11 +253,12 @@ class ChangedPayloads:
         self._seed = seed
         self._has_tools = has_tools
         self._column = change.field.rpartition(".")[2]
-        self._is_whole_section = False  # text in it is not changed
-        self._dealt: dict[int, Payload] = {}  # for a field of assets, by the asset's column
+        self._is_whole_section = False  # text in a whole section is not changed
+        # for a field of assets: the value dealt to each asset, by column
+        self._dealt: dict[int, Payload] = {}
 
     def __call__(self, payload: Any) -> Any:
-        """Return the changed payload; warm-up days are not changed. Raises CannotChangeError."""
+        """Return the changed payload. Warm-up days are not changed. Raises CannotChangeError."""
         if isinstance(payload, Mapping) and _OUTCOMES in payload:
             return payload
         if not is_state(payload):
@@ -320,8 +324,8 @@ class ChangedPayloads:
         return changed
 
     def _cells_of(self, state: dict[str, Any], section: str, column: str) -> list[_Cell]:
-        """Return the cells of a section that may change: those of one column or key, or all figures
-        if no column is given.
+        """Return the cells of a section that may change: those in one column or under one key, or
+        all figures if no column is given.
         """
         payload = state[section]
         columns = _columns(payload)
@@ -342,8 +346,8 @@ class ChangedPayloads:
         return [_Cell(payload, key) for key in keys]
 
     def _deal(self, cells: Sequence[_Cell]) -> None:
-        """Redistribute the values of cells among them: those of different days within an asset,
-        others by size.
+        """Redistribute values among cells. Within an asset, values are exchanged between days;
+        otherwise they are exchanged by size.
         """
         groups: dict[Any, list[_Cell]] = {}
         for cell in cells:
@@ -378,7 +382,7 @@ class ChangedPayloads:
         cell.put(new)
 
     def _cell(self, value: Payload) -> Payload:
-        """Return one cell changed by a value; a null cell stays null."""
+        """Return one cell changed by a value. A null cell stays null."""
         change = self._change
         if value is None:
             return None
@@ -429,7 +433,7 @@ class ChangedPayloads:
         return changed
 
     def _result_cells(self, payload: Any, asset: AssetRef | None) -> Iterator[_Cell]:
-        """Yield the cells of the field in a result; `asset`: the asset that the result is about."""
+        """Yield the cells of the field in a result. `asset` is the asset that the result is about."""
         columns = _columns(payload)
         if columns:
             yield from self._result_rows(payload["rows"], columns, asset)
@@ -471,7 +475,7 @@ class _Cell:
     holder: Any  #: a row, or an object
     key: Any  #: column of the row, or name
     asset: Payload = None  #: owner of the cell: an asset, several, or None
-    is_by_day: bool = False  #: whether its table has a row per asset and day
+    is_by_day: bool = False  #: whether the cell's table has a row per asset and day
 
     @property
     def value(self) -> Payload:
@@ -480,7 +484,7 @@ class _Cell:
 
     @property
     def group(self) -> Any:
-        """Cells of one group exchange their values."""
+        """Key of the cell's group; cells in the same group exchange their values."""
         return (self.key, self.asset) if self.is_by_day else ()
 
     def put(self, value: Payload) -> None:
@@ -506,7 +510,7 @@ def _editable(payload: Any) -> Any:
 def _table_cells(
     rows: Iterable[list[Payload]], columns: Sequence[str], wanted: Sequence[int]
 ) -> Iterator[_Cell]:
-    """Yield the cells in some columns of a table."""
+    """Yield the cells in the given columns of a table."""
     label = next((columns.index(name) for name in (ASSET, "stock_ids") if name in columns), None)
     is_by_day = _DAY in columns and ASSET in columns
     for row in rows:
@@ -516,8 +520,8 @@ def _table_cells(
 
 
 def _places(state: State, field: str) -> list[tuple[str, str]]:
-    """Return the section and column (or key; empty: all) of a field. Raises CannotChangeError if
-    the field isn't shown, or its name is ambiguous.
+    """Return the section and column of a field. For an object, the column is a key; an empty column
+    means all. Raises CannotChangeError if the field isn't shown, or if its name is ambiguous.
     """
     section, _, column = field.partition(".")
     if column:
@@ -555,7 +559,7 @@ def _names_in(payload: Any) -> Iterable[str]:
 
 
 def _figures(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> list[int]:
-    """Return the indices of the columns with figures."""
+    """Return the indices of the columns that contain figures."""
 
     def has_figures(place: int) -> bool:
         return any(_number(row[place]) is not None for row in rows)
@@ -564,7 +568,7 @@ def _figures(columns: Sequence[str], rows: Sequence[Sequence[Payload]]) -> list[
 
 
 def _number(value: Payload) -> float | None:
-    """Return the number shown in a cell; None if it shows no number."""
+    """Return the number shown in a cell; None if the cell does not show a number."""
     held = value
     if isinstance(value, tuple):
         if isinstance(value, _NEVER):
@@ -581,7 +585,7 @@ def _is_word(value: Payload) -> bool:
 
 
 def _with_number(cell: Any, change: Callable[[float], float]) -> Any:
-    """Return a cell of the same kind that shows the changed number."""
+    """Return a cell of the same kind with the number changed."""
     number = change(_number(cell) or 0.0)
     if hasattr(cell, "_replace"):
         return cell._replace(value=number)

@@ -31,7 +31,7 @@ Row = Sequence[Any]
 
 
 def with_older_apart(sections: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the texts of a state's sections, with the older closes of its history stored
+    """Return the texts of a state's sections, with the older closes in its history stored
     separately.
     """
     if HISTORY not in sections:
@@ -45,8 +45,9 @@ def with_older_apart(sections: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def older_apart(history: Table) -> Table:
-    """Return a history with the leading rows of each asset stored separately, as long as they show
-    only a close. An asset's last row always stays. If no row is moved, return the history itself.
+    """Return a history in which the leading rows of each asset are stored separately, as long as
+    they show only a close. An asset's last row always stays. If no row is moved, the history itself
+    is returned.
     """
     columns = history["columns"]
     if not set(_ALWAYS) < set(columns):  # in a market with only closes, rows are short anyway
@@ -71,12 +72,14 @@ def older_apart(history: Table) -> Table:
 
 
 def shows_older_apart(sections: Mapping[str, str]) -> bool:
-    """Return whether the history in a state's sections has rows stored separately."""
+    """Return whether a state's history has rows that are stored separately."""
     return f'"{_EARLIER}":[' in sections.get(HISTORY, "")
 
 
 def joined_again(history: Table) -> Table:
-    """Return a table with its separately stored rows merged back; any other table unchanged."""
+    """Return a table with its separately stored rows merged back in. Any other table is returned
+    unchanged.
+    """
     if not _has_rows_apart(history):
         return history
 
@@ -100,7 +103,9 @@ def joined_again(history: Table) -> Table:
 
 
 def _has_rows_apart(value: Table) -> bool:
-    """Return whether a value has the form of such a table, since it may be untrusted input."""
+    """Return whether a value has the form of a table with separately stored rows. The check is
+    needed because the value may be untrusted input.
+    """
     groups = value.get(_EARLIER)
     if not isinstance(value.get("columns"), list) or not isinstance(groups, list):
         return False
@@ -122,7 +127,7 @@ def _row_of(columns: Sequence[str], asset: str, day: str, close: Any) -> Row:
 
 
 def _has_close_alone(columns: Sequence[str]) -> Callable[[Row], bool]:
-    """Return a function that tests whether a row has a close but no other figure."""
+    """Return a function that tests whether a row has a close but no other figures."""
     close = columns.index(_CLOSE)
     others = [place for place, name in enumerate(columns) if name not in _ALWAYS]
 

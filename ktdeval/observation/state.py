@@ -1,9 +1,10 @@
-"""A day's state as the mask shows it, as a single value. The JSON block of the prompt is written
-from it, and agents and local models read it.
+"""A day's state as the mask shows it, as a single value. The JSON block in the prompt is written
+from the state; agents and local models read it.
 
 A task builds the state as payloads. Only `observe` turns payloads into an `ObservedState`, using
-the lens, so a state holds only what the prompt shows. A task's rules give its limits as text; the
-state has them as numbers for local readers. Numbers are exactly those in the text.
+the lens, so a state contains only what the prompt shows. A task's rules state its limits as text,
+while the state contains them as numbers for local readers. All numbers are exactly those in the
+text.
 """
 
 from __future__ import annotations
@@ -41,41 +42,43 @@ _LIMITS = "constraints"
 @dataclass(frozen=True)
 class ObservedState:
     """State of a day. A section that the task doesn't show is empty. Entries keyed by label are in
-    the order shown.
+    display order.
     """
 
-    #: JSON text of each masked section, by name, in the order shown
+    #: JSON text of each masked section, by name, in display order
     sections: Mapping[str, str]
 
     # --- the state as text and as plain values
 
     @cached_property
     def text(self) -> str:
-        """JSON block of the prompt: all sections except the limits, which are in the task's rules."""
+        """The JSON block in the prompt: all sections except the limits, which are part of the
+        task's rules.
+        """
         shown = {name: text for name, text in self.sections.items() if name != _LIMITS}
         fields = [f"{encode_basestring(name)}:{text}" for name, text in shown.items()]
         return f"{{{','.join(fields)}}}"
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Sections by name as plain JSON values, with the numbers as shown."""
+        """Sections as plain JSON values, keyed by name, with the numbers as shown."""
         return {name: unpack_section(loads_strict(text)) for name, text in self.sections.items()}
 
     # --- the state as typed entries
 
     @property
     def day(self) -> str:
-        """Label of the day; empty if none is shown."""
+        """Label of the day; empty if no day is shown."""
         return str(self.values.get("day", ""))
 
     @cached_property
     def account(self) -> ObservedAccount:
-        """Account as of this close."""
+        """The account at this day's close."""
         return ObservedAccount(as_object(self.values.get("account")))
 
     @cached_property
     def limits(self) -> ObservedLimits:
-        """Limits of the task."""
+        """The task's limits."""
         return ObservedLimits(as_object(self.values.get(_LIMITS)))
 
     @cached_property
@@ -85,14 +88,14 @@ class ObservedState:
 
     @cached_property
     def candidates(self) -> Mapping[str, ObservedAsset]:
-        """Assets that the task offers to choose from, by label."""
+        """Assets from which the task lets the agent choose, by label."""
         return self._by_label("candidates", ObservedAsset)
 
     @cached_property
     def assets(self) -> Mapping[str, ObservedAsset]:
         """Candidates, then the other positions, by label. An asset that is both has the cells of
-        both, with precedence for the candidate's. Figures of other holdings come from their own
-        table.
+        both, with precedence for the candidate cells. Figures for other holdings come from a
+        separate table.
         """
         figures_held = rows_by_asset(self.values.get("holdings"))
         assets: dict[str, ObservedAsset] = {}
@@ -109,7 +112,7 @@ class ObservedState:
 
     @cached_property
     def prices(self) -> Mapping[str, float]:
-        """Close, or last known close, of each asset that shows one, by label."""
+        """Close, or last known close, of each asset that shows a close, by label."""
         prices: dict[str, float] = {}
         for label, asset in self.assets.items():
             if asset.price is not None:
@@ -119,7 +122,7 @@ class ObservedState:
 
     @cached_property
     def universe(self) -> tuple[str, ...]:
-        """Labels in a list that shows only labels."""
+        """Labels in a list that shows nothing but labels."""
         return tuple(self.values.get("universe") or ())
 
     @cached_property
@@ -139,7 +142,7 @@ class ObservedState:
 
     @cached_property
     def last_orders(self) -> tuple[ObservedOrder, ...]:
-        """Orders of the previous step, in the order submitted."""
+        """Orders of the previous step, in the order in which they were submitted."""
         last_step = as_object(self.values.get("last_step"))
         return tuple(map(ObservedOrder, table_rows(last_step.get("orders"))))
 
@@ -150,7 +153,7 @@ class ObservedState:
 
     @cached_property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:
-        """For a warm-up day: subsequent price changes by asset label."""
+        """For a warm-up day: the price changes that followed, by asset label."""
         return self._by_label("outcomes", ObservedOutcome)
 
     def _by_label(self, section: str, kind: type[T]) -> Mapping[str, T]:
@@ -160,8 +163,8 @@ class ObservedState:
     # --- states that show less
 
     def without_sources(self, sources: Collection[str]) -> ObservedState:
-        """Return the state without the documents from some sources. The text of all other sections
-        is unchanged.
+        """Return the state without the documents from the given sources. The text of all other
+        sections is unchanged.
         """
         if not sources or "news" not in self.sections:
             return self
@@ -172,7 +175,9 @@ class ObservedState:
         return ObservedState({**self.sections, "news": _compact({**news, "rows": rows})})
 
     def with_older_apart_as(self, other: ObservedState) -> ObservedState:
-        """Return the state with older closes of its history stored separately if `other` does so."""
+        """Return the state with the older closes in its history stored separately, if `other` does
+        so too.
+        """
         if not shows_older_apart(other.sections):
             return self
         return ObservedState(with_older_apart(self.sections))
@@ -189,9 +194,9 @@ def observe(
     is_compact: bool = False,
     sets_older_apart: bool = False,
 ) -> ObservedState:
-    """Return a day's payload as its lens shows it. `is_compact`: pack its tables of figures;
-    `sets_older_apart`: store the older closes of its history separately. Raises PluginError if a
-    value is not a payload type; DataError if the snapshot lacks an asset or day.
+    """Return a day's payload as the lens shows it. `is_compact` packs the tables of figures;
+    `sets_older_apart` stores the older closes in the history separately. Raises PluginError if a
+    value is not a payload type, and DataError if the snapshot lacks an asset or day.
     """
     sections: Mapping[str, str] = lens.render_fields(payload)
     if sets_older_apart:
@@ -202,7 +207,7 @@ def observe(
 
 
 def state_of_values(values: Mapping[str, JsonValue]) -> ObservedState:
-    """Return a state that an agent made from values it was shown, for example with fewer assets."""
+    """Return a state that an agent made from values shown to it, for example with fewer assets."""
     return ObservedState({name: _compact(value) for name, value in values.items()})
 
 

@@ -1,8 +1,8 @@
 """Entries of a state: an account, a position, an asset, a bar, a document, …
 
-Each entry is one row or object of the state with its columns as typed attributes. `cells` has all
-its columns, including those without an attribute. KTD-Fin includes the unit in the names of money
-amounts (`close_cny`), tasks on any market omit it (`close`): the attributes read both.
+Each entry is one row or object of the state, with its columns as typed attributes. `cells` contains
+all its columns, including those without an attribute. KTD-Fin includes the unit in the names of
+money amounts (`close_cny`), while tasks on any market omit it (`close`); the attributes read both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Number:
 
 
 class _Text:
-    """Entry attribute: a cell as text; empty if the cell is missing."""
+    """Entry attribute: a cell as a string; empty if the cell is missing."""
 
     def __init__(self, column: str) -> None:
         self._column = column
@@ -58,7 +58,7 @@ class StateEntry:
 
 
 class ObservedAccount(StateEntry):
-    """Account before the decision, in units of its currency."""
+    """The account before the decision, in units of its currency."""
 
     cash = _Number("cash", "cash_cny")
     nav = _Number("nav", "nav_cny")
@@ -66,13 +66,13 @@ class ObservedAccount(StateEntry):
 
 
 class ObservedLimits(StateEntry):
-    """Limits of the task. An attribute is None if the task doesn't state it."""
+    """The task's limits. An attribute is None if the task doesn't state the limit."""
 
     max_weight = _Number("max_weight")  #: maximum weight of one asset, as a share of the NAV
 
     @property
     def max_positions(self) -> int | None:
-        """Maximum number of positions in an account."""
+        """Maximum number of positions in the account."""
         most = first_number(self.cells, "max_positions")
         return None if most is None else int(most)
 
@@ -83,7 +83,7 @@ class ObservedLimits(StateEntry):
 
     @property
     def hold(self) -> str | None:
-        """Meaning of HOLD (`ktdeval.harness.HoldRule`) if the task asks for BUY, SELL or HOLD for
+        """Meaning of HOLD (`ktdeval.harness.HoldRule`) if the task asks for BUY, SELL or HOLD on
         each asset shown; None if it asks for orders.
         """
         hold = self.cells.get("hold")
@@ -91,7 +91,7 @@ class ObservedLimits(StateEntry):
 
     @property
     def asks_decisions(self) -> bool:
-        """True if the task asks for BUY, SELL or HOLD for each asset shown, not for orders."""
+        """True if the task asks for BUY, SELL or HOLD on each asset shown, instead of orders."""
         return self.hold is not None
 
 
@@ -99,36 +99,37 @@ class ObservedPosition(StateEntry):
     """Long or short position in one asset. A number is None if it isn't shown."""
 
     label = _Text(ASSET)
-    shares = _Number("shares")  #: negative: a short position
-    locked_shares = _Number("locked_shares")  #: of these, bought today and not sellable today
+    shares = _Number("shares")  #: number of shares; negative for a short position
+    #: number of shares bought today, which can't be sold today
+    locked_shares = _Number("locked_shares")
     value = _Number("value", "value_cny")  #: value at the last close
     weight = _Number("weight")  #: share of the NAV
     status = _Text("status")
 
     @property
     def is_sellable(self) -> bool:
-        """True if some of the position can be sold at the next open (not locked). An account at
-        book shows no shares: its next-day orders are never locked.
+        """True if part of the position can be sold at the next open because it is not locked. An
+        account at book value shows no shares, and its next-day orders are never locked.
         """
         return self.shares is None or self.shares > (self.locked_shares or 0)
 
 
 class ObservedAsset(StateEntry):
-    """One asset with all figures shown for it, as a candidate and as a position."""
+    """An asset with all figures shown for it, both as a candidate and as a position."""
 
     label = _Text(ASSET)
     kind = _Text("kind")  #: kind of asset, such as `stock` or `crypto`; empty if it isn't shown
     status = _Text("status")  #: trading status, such as `trading`; empty if it isn't shown
-    #: close of the day, or the last close before it
+    #: close of the day, or the last close before that
     price = _Number("close", "close_cny", "last_close", "last_close_cny")
 
     def figure(self, name: str) -> float | None:
-        """Return the finite number in a column; None if there is no such number."""
+        """Return the finite number in a column; None if the column has no finite number."""
         return first_number(self.cells, name)
 
 
 class ObservedBar(StateEntry):
-    """One day's trading in an asset. A price or volume is None if it isn't shown."""
+    """An asset's bar for one day. A price or volume is None if it isn't shown."""
 
     label = _Text(ASSET)
     day = _Text("day")
@@ -140,40 +141,40 @@ class ObservedBar(StateEntry):
 
 
 class ObservedDocument(StateEntry):
-    """News or a report, with everything removed that the mask hides."""
+    """A news item or report, with everything removed that the mask hides."""
 
     day = _Text("day")
     source = _Text("source")
     kind = _Text("kind")
-    sentiment = _Text("sentiment")  #: sentiment in the source's wording; empty if not given
+    sentiment = _Text("sentiment")  #: sentiment in the source's own terms; empty if not given
     title = _Text("title")
     text = _Text("text")
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of the assets that it is about; empty: the whole market."""
+        """Labels of the assets that the document is about; empty: the whole market."""
         return tuple(self.cells.get("stock_ids") or ())
 
 
 class ObservedOrder(StateEntry):
-    """An order of the previous step, and its outcome."""
+    """An order from the previous step, with its outcome."""
 
     side = _Text("side")
     status = _Text("status")  #: final status; empty if it isn't shown
 
     @property
     def label(self) -> str | None:
-        """Label of the asset; None if the order did not name an asset."""
+        """Label of the asset; None if the order did not name a known asset."""
         return self.cells.get(ASSET)
 
     @property
     def rule(self) -> str | None:
-        """Rule that a rejected order broke."""
+        """Rule that the order broke, if it was rejected."""
         return self.cells.get("rule")
 
     @property
     def filled_shares(self) -> float:
-        """Number of shares filled; 0 if it isn't shown."""
+        """Number of shares filled; 0 if the number isn't shown."""
         return first_number(self.cells, "filled_shares") or 0.0
 
 
@@ -182,5 +183,5 @@ class ObservedOutcome(StateEntry):
 
     label = _Text(ASSET)
     next_day = _Text("next_day")
-    change_pct = _Number("change_pct")  #: price change until `next_day`, in per cent
-    action = _Text("label")  #: BUY, SELL or HOLD: the decision that matches the change
+    change_pct = _Number("change_pct")  #: price change up to `next_day`, in per cent
+    action = _Text("label")  #: BUY, SELL or HOLD: the decision that fits the price change

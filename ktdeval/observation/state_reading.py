@@ -1,7 +1,7 @@
-"""Reading a state from a recorded prompt: transcripts have only the text.
+"""Read a state from a recorded prompt. Transcripts contain only the text.
 
 For metrics and viewers of finished runs. Agents, models and estimates use `Observation.state` and
-`ModelRequest.state`.
+`ModelRequest.state` instead.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
 
 
 def recorded_state(prompt: str) -> ObservedState:
-    """Return the state in a recorded prompt; an empty one if the prompt shows none."""
+    """Return the state in a recorded prompt; an empty state if the prompt shows none."""
     return state_of_values(shown_state(prompt))
 
 
 def shown_state(prompt: str) -> Mapping[str, Any]:
-    """Return the last JSON block in a recorded prompt; empty without a JSON block or if it
-    is not an object.
+    """Return the last JSON block in a recorded prompt; empty if there is no JSON block, or if the
+    block is not an object.
     """
     blocks = _JSON_BLOCK.findall(prompt)
     if not blocks:

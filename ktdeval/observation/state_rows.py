@@ -1,4 +1,4 @@
-"""Tables in a state: `{"columns": [...], "rows": [[...], ...]}` read as one mapping per row."""
+"""Tables in a state: `{"columns": [...], "rows": [[...], ...]}` is read as one mapping per row."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ ASSET = "stock_id"
 
 
 def as_object(value: Any) -> Mapping[str, Any]:
-    """Return a JSON value if it is an object; empty for any other value."""
+    """Return a JSON value if it is an object; otherwise empty."""
     return value if isinstance(value, dict) else {}
 
 
 def table_rows(value: Any) -> list[Mapping[str, Any]]:
-    """Return the rows of a table, each keyed by column; empty if `value` is not a table."""
+    """Return the rows of a table as mappings, keyed by column; empty if `value` is not a table."""
     is_table = isinstance(value, Mapping) and "columns" in value and "rows" in value
     if not is_table:
         return []
@@ -25,8 +25,8 @@ def table_rows(value: Any) -> list[Mapping[str, Any]]:
 
 
 def rows_by_asset(value: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the rows of a table by asset label, in table order, without the rows that have no
-    label.
+    """Return the rows of a table, keyed by asset label, in table order. Rows without a label are
+    omitted.
     """
     by_asset: dict[str, Mapping[str, Any]] = {}
     for row in table_rows(value):

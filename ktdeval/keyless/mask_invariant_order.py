@@ -1,5 +1,5 @@
-"""Order of a table's rows by figures that no mask changes. Rule-based models use it to break ties
-in their own score.
+"""Order the rows of a table by figures that no mask changes. Rule-based models use this order to
+break ties in their own score.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MASKED_FIGURES = frozenset({
 
 
 def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row]]:
-    """Return groups of rows, best first: by `scores`, highest first (empty: all equal), then by the
-    figures that no mask changes, with columns in alphabetical order and lower values first. Rows
-    within a group are equal in all of them.
+    """Return groups of rows, best first. Rows are ordered by `scores`, highest first (empty: all
+    equal), then by the figures that no mask changes, with columns in alphabetical order and lower
+    values first. Rows within a group are equal in all of them.
     """
     if not rows:
         return []

@@ -1,5 +1,5 @@
-"""Trading on predictions: hold the names with a trained model's best scores. A name is replaced
-only if the improvement exceeds a threshold.
+"""Trade on predictions by holding the names to which a trained model gives the best scores. A name
+is replaced only if the improvement exceeds a threshold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LABEL = "predicted score"
 
 
 class TopModel(KeylessModel):
-    """Holds the names with the highest predictions at equal weights. Subclasses are
+    """Hold the names with the highest predictions at equal weights. Subclasses are
     `ktdeval.harness.Predictor`s.
     """
 
@@ -38,7 +38,7 @@ class TopModel(KeylessModel):
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return calls for the market, and for the status and close of the names with the best
-        predictions; the model knows the names only from its predictions.
+        predictions, since the model knows these names only from its predictions.
         """
         groups = _groups_by_place(_places(conversation))
         most = min(2 * self.top.positions, MAX_COMPARED)
@@ -52,7 +52,7 @@ class TopModel(KeylessModel):
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Replace names where the improvement exceeds the threshold, and fill vacant positions with
-        the best names; hold if nothing is predicted or shown.
+        the best names. Hold if nothing is predicted or shown.
         """
         scores = conversation.request.predictions or {}
         offered = conversation.result_rows("compare_candidates", "grid")
@@ -82,9 +82,7 @@ def _groups_by_place(placed: Mapping[str, int]) -> list[list[str]]:
 
 
 def _places(conversation: Conversation) -> Mapping[str, int]:
-    """Return the rank of each predicted name: from the request, or by score if the request has no
-    ranks.
-    """
+    """Return the rank of each predicted name: as given in the request, otherwise by score."""
     return conversation.request.places or _places_by(conversation.request.predictions or {})
 
 
@@ -103,14 +101,17 @@ def choose_replaced(
     threshold: float,
     placed: Mapping[str, int] | None = None,
 ) -> frozenset[str]:
-    """Return the holdings to replace: the worst by the best name not held, the next worst by the
-    next best, as long as the new name is among the `positions` best and beats the holding by more
-    than `threshold` standard deviations of all `scores`. `placed`: rank of each name, best first
-    (None: by score); names that share a rank are replaced, and chosen as replacements, all or none.
+    """Return the holdings to replace. The worst holding is compared with the best name not held,
+    the next worst with the next best, and so on. A holding is replaced if the new name is among the
+    `positions` best and exceeds the holding by more than `threshold` standard deviations of all
+    `scores`.
 
-    Under Grinold's forecast (information coefficient × volatility × score) a round trip of 20 bps
-    is covered by 0.5 standard deviations if the IC is 0.05, daily volatility is 2 %, and a forecast
-    lasts four days.
+    `placed` gives the rank of each name, best first (None: by score). Names that share a rank are
+    replaced together or not at all; the same applies to their replacements.
+
+    In Grinold's forecast (information coefficient × volatility × score), 0.5 standard deviations
+    cover a round trip of 20 bps if the IC is 0.05, daily volatility is 2 %, and a forecast lasts
+    four days.
     """
     number = max(len(scores), 1)
     mean = math.fsum(scores.values()) / number

@@ -1,10 +1,10 @@
-"""Orders from a ranking: which holdings to sell, which names to buy, and at what weight. Uses
-figures, never labels.
+"""Orders from a ranking: which holdings to sell, which names to buy, and at what weight. Only
+figures are used, never labels.
 
-Names that no figure distinguishes (`ktdeval.values.tie_breaking`) are treated alike: all are bought
-or none, at equal weights that share the remaining positions. The next open may leave too little
-cash for the last orders. So such names come first, and are bought only if the cash available before
-any sale is enough for all of them; otherwise they wait.
+Names that no figure distinguishes (`ktdeval.values.tie_breaking`) are treated alike: either all are
+bought or none, at equal weights that share the remaining positions. At the next open, there may be
+too little cash for the last orders. Such names therefore come first, and are bought only if the
+cash available before any sale is enough for all of them; otherwise they wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Item = TypeVar("Item")
 
 RESERVE = 0.005
 SMALLEST_BUY = 0.01
-# cash for a group of equal names must suffice even if holdings rise by this much before the open
+# cash for a group of equal names must suffice even if the holdings rise by this fraction before the
+# open
 LARGEST_RISE = 0.2
 _UNSELLABLE = frozenset({"suspended", "limit_down", "closed", "not_listed"})
 
@@ -33,7 +34,7 @@ class Intent:
     """An intended order: a stock, a side, a target weight and the reason."""
 
     stock_id: str
-    side: Literal["BUY", "SELL", "HOLD"]  # HOLD, if a task asks for it
+    side: Literal["BUY", "SELL", "HOLD"]  # HOLD only if a task asks for it
     target_weight: float
     confidence: float
     reason: str
@@ -53,17 +54,17 @@ class Intent:
 class Ranking:
     """A model's ranking of the names."""
 
-    # rows of buyable names, best first, with `stock_id`, `close_cny`; `board` if shown
+    # rows of buyable names, best first, with `stock_id` and `close_cny`, and `board` if shown
     buyable: Sequence[Row]
-    # holdings that still rank high enough; None keeps every holding that is a member
+    # holdings that still rank high enough; None keeps every holding that is a member of the index
     kept: frozenset[str] | None
-    label: str  # ranking criterion, quoted in reasons
-    # stock -> rank, shared by names that no figure distinguishes; all other ranks differ
+    label: str  # ranking criterion, as quoted in reasons
+    # stock -> rank; names that no figure distinguishes share a rank
     places: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def groups(self) -> list[list[Row]]:
-        """Buyable rows, best first; names that no figure distinguishes form one group."""
+        """Buyable rows, best first. Names that no figure distinguishes form one group."""
         groups: list[list[Row]] = []
         for _, rows in groupby(self.buyable, key=self._place):
             groups.append(list(rows))
@@ -71,26 +72,27 @@ class Ranking:
         return groups
 
     def _place(self, row: Row) -> int | str:
-        """Return a name's rank; a name without a rank differs from all others."""
+        """Return a name's rank. A name without a rank differs from all others."""
         stock: str = row["stock_id"]
         return self.places.get(stock, stock)
 
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """Number and weight of holdings, and when weights are corrected."""
+    """Number and weight of holdings, and the band outside which weights are corrected."""
 
     positions: int  # target number of holdings
     target: float  # weight of each name
-    trim_above: float  # weight above which a holding is cut back to `target`
+    trim_above: float  # weight above which a holding is reduced to `target`
     add_below: float = 0.0  # weight below which a holding is raised to `target`; 0 never raises
 
     @classmethod
     def equal(
         cls, conversation: Conversation, positions: int, invested: float, band: tuple[float, float]
     ) -> Sizing:
-        """Return equal weights, within the task's limits, for `positions` names, or for as many as
-        can be held. `band`: multiples of the target below and above which weights are corrected.
+        """Return equal weights, within the task's limits, for `positions` names or, if fewer, for
+        as many as can be held. `band` gives the multiples of the target below and above which
+        weights are corrected.
         """
         limits = conversation.state["constraints"]
         count = min(positions, int(limits["max_positions"]))
@@ -101,7 +103,7 @@ class Sizing:
 
 
 def holdable(conversation: Conversation) -> int:
-    """Return how many names can be held: the universe's members, as far as they are shown.
+    """Return how many names can be held: the members of the universe, as far as they are shown.
 
     A name is excluded if it is not listed yet, or if its smallest buy exceeds the task's maximum
     weight. Names that don't trade today are included, since they can be held.
@@ -136,7 +138,7 @@ def _can_be_held(row: Row, state: Mapping[str, Any], largest: float) -> bool:
 
 
 def largest_weight(conversation: Conversation) -> float:
-    """Return the maximum weight to order. It is below the task's limit, since the limit is checked
+    """Return the maximum weight to order. It is below the task's limit because the limit is checked
     at the next open, not at the close seen here.
     """
     return 0.95 * float(conversation.state["constraints"]["max_weight"])
@@ -144,8 +146,8 @@ def largest_weight(conversation: Conversation) -> float:
 
 class Certain:
     """Cash and positions that are available before any sale. Equal names may use only these, so
-    that none of them fails for lack of cash because of its order. Unlimited if the prompt shows no
-    cash or positions.
+    that no name fails for lack of cash because of its place in the order. Unlimited if the prompt
+    shows no cash or positions.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -166,7 +168,7 @@ class Certain:
         self._names = max_names - len(weights)
 
     def takes(self, weight: float, names: int = 0) -> bool:
-        """Reserve cash for a weight and a number of positions. If there is not enough, reserve
+        """Reserve cash for a weight, and a number of positions. If there is not enough, reserve
         nothing and return False.
         """
         if weight > self._cash or names > self._names:
@@ -176,8 +178,8 @@ class Certain:
         return True
 
     def share(self, weight: float, names: int) -> float:
-        """Reserve equal weights of at most `weight` for `names` names and return the weight of
-        each; 0 if it would be less than half of `weight`.
+        """Reserve equal weights of at most `weight` for `names` names, and return the weight of
+        each. Returns 0 if each weight would be less than half of `weight`.
         """
         part = int(min(weight, self._cash / names) * 10_000) / 10_000
         if part < weight / 2:
@@ -188,8 +190,8 @@ class Certain:
 def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> list[Intent]:
     """Return the orders that align the portfolio with the ranking.
 
-    Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights
-    outside the band are corrected; vacant positions go to the best names not held. Buys share the
+    Holdings that no longer rank, or have left the index, are sold unless they can't trade. Weights
+    outside the band are corrected. Vacant positions go to the best names not held. Buys share the
     available cash.
     """
     state = conversation.state
@@ -228,7 +230,7 @@ def _is_sellable(row: Row) -> bool:
 
 
 def _is_gone(row: Row, kept: frozenset[str] | None) -> bool:
-    """Return whether a holding has left the index, or no longer ranks. `kept`: see `Ranking`."""
+    """Return whether a holding has left the index or no longer ranks. `kept`: as in `Ranking`."""
     if not row["member"]:
         return True
     return kept is not None and row["stock_id"] not in kept
@@ -237,7 +239,7 @@ def _is_gone(row: Row, kept: frozenset[str] | None) -> bool:
 def _fresh(
     ranking: Ranking, held: Set[str], state: Mapping[str, Any], weight: float
 ) -> list[list[Row]]:
-    """Return groups of names not held that can be bought at a weight, best first."""
+    """Return the groups of names not held that can be bought at a weight, best first."""
     groups: list[list[Row]] = []
     for group in ranking.groups:
         rows = []
@@ -261,14 +263,14 @@ class BuyingRoom:
     """Cash and positions available for buying."""
 
     state: Mapping[str, Any]  # the state shown
-    vacant: int  # vacant positions, up to the portfolio's size
-    names: int  # further names that the task allows
+    vacant: int  # vacant positions in the portfolio
+    names: int  # number of further names that the task allows
     cash: float  # fraction of NAV, including proceeds of the sells
     certain: Certain
 
 
 def equal_first(groups: Iterable[Sequence[Item]]) -> list[Item]:
-    """Return the items of groups, with groups of several equal names first, so that a shortage of
+    """Return the items of groups. Groups of several equal names come first, so that a shortage of
     cash affects the other names.
     """
     ordered = sorted(groups, key=lambda group: len(group) == 1)
@@ -279,7 +281,7 @@ def _raise_holdings(
     stays: Sequence[Row], sizing: Sizing, cash: float, certain: Certain
 ) -> tuple[list[list[Row]], float]:
     """Return the holdings to raise from below the band, as far as cash allows, and the remaining
-    cash; holdings of equal worth are raised all or none.
+    cash. Holdings of equal worth are raised together or not at all.
     """
     low = []
     for row in stays:
@@ -298,15 +300,15 @@ def _raise_holdings(
 
 
 def worth(row: Row) -> tuple[float, float]:
-    """Return a holding's weight and value, the figures by which positions are listed."""
+    """Return a holding's weight and value, by which positions are listed."""
     return row["weight"], row.get("value_cny", row.get("value", 0.0))
 
 
 def _buys(
     groups: Sequence[Sequence[Row]], sizing: Sizing, room: BuyingRoom, label: str
 ) -> list[list[Intent]]:
-    """Buy names with equal shares of the cash, at most to the target weight; buy fewer names if the
-    shares would be very small. If fewer positions are left than a group of equal names needs, the
+    """Buy names with equal shares of the cash, up to the target weight. Buy fewer names if the
+    shares would be very small. If a group of equal names needs more positions than are left, the
     group splits their weight.
     """
     slots = min(room.vacant, max(0, int(room.cash / SMALLEST_BUY)))
@@ -340,7 +342,7 @@ def _buys(
 
 
 def _is_group_affordable(group: Sequence[Row], weight: float, room: BuyingRoom) -> bool:
-    """Return whether the whole group can be bought at this weight from the cash and positions
+    """Return whether the whole group can be bought at a weight with the cash and positions that are
     available before any sale.
     """
     affordable = all(is_affordable(row, room.state, weight) for row in group)
@@ -355,7 +357,7 @@ def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
 
     price = row["close_cny"]
     nav = state["account"].get("nav_cny")
-    if price is None or nav is None:  # an account valued at book has no NAV to compare with
+    if price is None or nav is None:  # an account at book value has no NAV to compare with
         return price is not None
 
     is_star = row.get("board") == "star"  # if the board is not shown, the task's lot size applies
@@ -366,9 +368,9 @@ def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
 def sell_short(
     conversation: Conversation, worst: Sequence[Sequence[Row]], kept: frozenset[str], weight: float
 ) -> list[Intent]:
-    """Return the orders that hold the worst names of a ranking short, each at most at `weight`, and
-    buy back shorts not in `kept`. `worst`: groups of names that no figure distinguishes, worst
-    first; each group is sold short as a whole or not at all.
+    """Return the orders that hold the worst names of a ranking short, each at `weight` or less, and
+    that buy back shorts not in `kept`. `worst` contains groups of names that no figure
+    distinguishes, worst first. Each group is sold short as a whole or not at all.
     """
     held = {row["stock_id"]: row for row in conversation.rows(conversation.state["positions"])}
     shorts = [row for row in held.values() if row["weight"] < 0]

@@ -1,5 +1,5 @@
-"""How rule-based models read a request and write a reply: the tools and state shown to a real
-model, as values.
+"""How rule-based models read a request and write a reply. They use the same tools and state as a
+real model, in the form of values.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ SUBMIT = "submit_action"
 Call = tuple[str, Mapping[str, JsonValue]]  # tool name and arguments
 _READABLE = frozenset({"account", "positions", "constraints"})
 _STATE = "```json"  # marks the start of a state in a message
-_MEMORY = re.compile(r"^- (M[0-9]+): (.*)$", re.MULTILINE)  # a memory line of an agent with memory
+# a memory line, from an agent with memory
+_MEMORY = re.compile(r"^- (M[0-9]+): (.*)$", re.MULTILINE)
 
 
-@lru_cache(maxsize=32)  # covers several steps: every request in a step contains the results again
+# covers several steps, since every request in a step contains the results again
+@lru_cache(maxsize=32)
 def _read_result(text: str) -> Mapping[str, Any]:
-    """Return a tool's result, which must not be changed."""
+    """Return a tool's result. Callers must not change it."""
     return json_object(text)
 
 
 @lru_cache(maxsize=32)
 def _read_rows(text: str, table: str) -> Sequence[Row]:
-    """Return the rows of a table in a tool's result, which must not be changed."""
+    """Return the rows of a table in a tool's result. Callers must not change them."""
     return tuple(table_rows(_read_result(text).get(table)))
 
 
 class Conversation:
-    """A request, split into shown state, research results, and question."""
+    """A request, split into the state shown, research results, and the question."""
 
     def __init__(self, request: ModelRequest) -> None:
         self.request = request
@@ -54,8 +56,8 @@ class Conversation:
 
     @cached_property
     def choices(self) -> Mapping[str, Sequence[str]]:
-        """Options by field if a forced tool requires choosing from a list; empty for other requests
-        and for submissions.
+        """Options by field, if a forced tool requires choosing from a list; empty for other
+        requests and for submissions.
         """
         if self.is_submission:
             return {}
@@ -73,50 +75,54 @@ class Conversation:
         return on_offer
 
     def choose_all(self) -> Reply:
-        """Return a call of the forced tool that selects every option: a rule has no preference."""
+        """Return a call of the forced tool that selects every option, since a rule has no
+        preference.
+        """
         name = str(self.request.tool_choice)
         return self.call([(name, {**self.choices, "reason": "no preference by rule"})])
 
     @property
     def observed(self) -> ObservedState:
-        """State of the day shown in the messages; empty if they show none."""
+        """State of the day shown in the messages; empty if they show no state."""
         return self.request.state or NOTHING_SHOWN
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """Sections of `observed` as plain JSON values, by name."""
+        """Sections of `observed` as plain JSON values, keyed by name."""
         return self.observed.values
 
     @property
     def is_readable(self) -> bool:
-        """Whether the state has the sections that these models need: account, positions and
+        """True if the state has the sections that these models need: account, positions and
         constraints.
         """
         return self.observed.sections.keys() >= _READABLE
 
     @cached_property
     def calls_made(self) -> int:
-        """Tool calls in the conversation so far."""
+        """Number of tool calls in the conversation so far."""
         return sum(len(message.tool_calls) for message in self.request.messages)
 
     @cached_property
     def turns(self) -> int:
-        """Assistant turns with tool calls so far."""
+        """Number of assistant turns with tool calls so far."""
         return sum(bool(message.tool_calls) for message in self.request.messages)
 
     def result(self, name: str) -> Mapping[str, Any]:
-        """Return a tool's latest JSON result; empty if it was not called, or its result is not a
-        JSON object.
+        """Return a tool's latest JSON result; empty if the tool was not called, or if its result is
+        not a JSON object.
         """
         return _read_result(self.results.get(name, ""))
 
     def result_rows(self, name: str, table: str) -> Sequence[Row]:
-        """Return the rows of a table in a tool's latest result; empty if there is none."""
+        """Return the rows of a table in a tool's latest result; empty if the result has no such
+        table.
+        """
         return _read_rows(self.results.get(name, ""), table)
 
     @cached_property
     def results(self) -> Mapping[str, str]:
-        """Text of each tool's latest result, by tool name."""
+        """Text of each tool's latest result, keyed by tool name."""
         name_of: dict[str, str] = {}
         for message in self.request.messages:
             for call in message.tool_calls:
@@ -136,15 +142,15 @@ class Conversation:
 
     @cached_property
     def holdings(self) -> list[Row]:
-        """Rows of the positions. If a task does not show whether a position trades or is in the
-        index, it is assumed to do both.
+        """Rows of the positions. A position whose row does not show whether it trades or is in the
+        index is assumed to do both.
         """
         assumed = {"status": "trading", "member": True}
         return [{**assumed, **row} for row in self.rows(self.state["positions"])]
 
     @cached_property
     def day_message(self) -> str:
-        """Latest user message with a state; empty if there is none."""
+        """Latest user message that shows a state; empty if no message does."""
         for message in reversed(self.request.messages):
             if message.role == "user" and _STATE in message.content:
                 return message.content
@@ -154,7 +160,7 @@ class Conversation:
     @cached_property
     def documents(self) -> Sequence[Row]:
         """The day's documents whose text is shown, either in the table or, for an agent with
-        memory, in the memory line that the document's row refers to.
+        memory, in the memory line to which the document's row refers.
         """
         remembered = dict(_MEMORY.findall(self.day_message))
         documents: list[Row] = []
@@ -172,15 +178,15 @@ class Conversation:
         """Return a reply that calls tools."""
         tool_calls = []
         for number, (name, arguments) in enumerate(calls, start=self.calls_made + 1):
-            # Keys keep the model's order: if sorted, stock keys would be ordered by their labels.
+            # Keys keep the model's order; sorting would order stock keys by label.
             text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
             tool_calls.append(ToolCall(f"call_{number}", name, text))
 
         return Reply(tool_calls=tuple(tool_calls), finish_reason="tool_calls")
 
     def submit(self, orders: Sequence[Mapping[str, JsonValue]], overall_reason: str) -> Reply:
-        """Return a reply that submits an action, in the form of a decision per asset for tasks that
-        ask for BUY, SELL or HOLD.
+        """Return a reply that submits an action. For tasks that ask for BUY, SELL or HOLD, the
+        action is submitted as one decision per asset.
         """
         action: dict[str, JsonValue]
         if self.observed.limits.asks_decisions:
@@ -191,9 +197,9 @@ class Conversation:
         return self.call([(SUBMIT, {**action, "overall_reason": overall_reason})])
 
     def _decisions(self, orders: Sequence[Mapping[str, Any]]) -> list[JsonValue]:
-        """Return one decision per candidate: the side after its order, or its current side.
-        Candidates come in the order of the orders, then by their figures: earlier decisions are
-        traded first.
+        """Return one decision per candidate: the side after its order, or the current side if it
+        has no order. Candidates with orders come first, in the sequence of the orders; the others
+        follow, sorted by their figures. Earlier decisions are traded first.
         """
         order_of = {order["stock_id"]: order for order in orders}
         stocks = dict.fromkeys(order_of)
@@ -221,9 +227,9 @@ class Conversation:
         return decisions
 
     def _decision(self, stock: str, order: Mapping[str, Any] | None) -> str:
-        """Return BUY, SELL or HOLD: the side of the order's target weight. Without an order: the
-        side of the current weight if HOLD closes positions; if HOLD keeps a position, only the
-        opposite side ends it.
+        """Return BUY, SELL or HOLD. With an order, this is the side of the target weight; if that
+        weight is 0, it is HOLD if HOLD closes positions, otherwise the order's own side. Without an
+        order, it is the side of the current weight if HOLD closes positions, otherwise HOLD.
         """
         is_flat = self.observed.limits.hold == "flat"
         weight = 0.0
@@ -241,7 +247,7 @@ class Conversation:
         return "HOLD"
 
     def reason(self, text: str) -> str:
-        """Return `text`, repeated until it reaches the task's minimum reason length."""
+        """Return `text`, repeated until it has the task's minimum reason length."""
         shortest = self.observed.limits.min_reason_chars
         if len(text) >= shortest:
             return text

@@ -1,4 +1,4 @@
-"""Rule-based models: they look things up, check the plan and submit it, like a real model."""
+"""Rule-based models. Like a real model, they look things up, check their plan and submit it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ NO_ACCOUNT = "trades, and needs a task that shows an account and takes orders"
 class KeylessModel:
     """A stateless function of the request, in the harness's two phases.
 
-    Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of
-    the plan, then a closing remark, or the submission if it counts already. Submission: the plan,
-    except orders that the risk check found to break a rule.
+    In the research phase, if tools are offered, the model makes the calls of `lookups` in one turn,
+    then a `risk_check` of the plan, and ends with a closing remark, or with the submission if it
+    already counts. In the submission phase, it submits the plan without the orders that break a
+    rule according to the risk check.
     """
 
     closing = "Research done."
@@ -31,7 +32,7 @@ class KeylessModel:
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits: the model is free, and declares its requirements for a step."""
+        """Traits: the model is free, and declares what it requires of a step."""
         return ModelTraits(is_free=True, step_problem=self._step_problem)
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -64,10 +65,10 @@ class KeylessModel:
         return conversation.submit(orders, conversation.reason(explained))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return what a step lacks that the model needs, as the end of a sentence that begins with
-        the model's name; None if the model can act.
+        """Return what the model needs but the step lacks, worded as the end of a sentence that
+        begins with the model's name; None if the model can act.
 
-        `requests`: all requests of a first step, before any reply by this model.
+        `requests` contains all requests of a first step, before any reply by this model.
         """
         conversations = [Conversation(request) for request in requests]
         if not any(asked.is_submission and asked.is_readable for asked in conversations):
@@ -108,12 +109,14 @@ class KeylessModel:
         return [intent for intent in self.plan(conversation) if intent.stock_id not in forbidden]
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:  # noqa: ARG002 - it looks nothing up
-        """Return the calls of the first research turn; none unless a subclass overrides this."""
+        """Return the calls for the first research turn; empty unless a subclass overrides this
+        method.
+        """
         return ()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Return the orders that follow from the conversation so far; empty if it has no data to
-        decide on.
+        """Return the orders that follow from the conversation so far; empty if it contains no data
+        on which to decide.
         """
         raise NotImplementedError
 
@@ -131,8 +134,8 @@ class KeylessModel:
 
 
 def table_columns(conversations: Sequence[Conversation], table: str) -> frozenset[str]:
-    """Return the union of a table's columns over all submission prompts that show it; empty if none
-    does.
+    """Return the union of a table's columns over all submission prompts that show the table; empty
+    if no prompt shows it.
     """
     columns = set[str]()
     for asked in conversations:
@@ -149,5 +152,5 @@ def is_offered(conversations: Sequence[Conversation], tool: str) -> bool:
 
 
 def buyable(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of names that trade and are not at their upper limit."""
+    """Return the rows of names that trade and are not at their upper price limit."""
     return [row for row in rows if row["status"] in ("trading", "limit_down")]

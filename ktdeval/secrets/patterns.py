@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ktdeval.values.yamlio import load_yaml
 
-REDACTED = "[redacted]"  #: replacement for a secret that has no specific text
+REDACTED = "[redacted]"  #: replacement for a secret without a specific replacement text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Removal of secrets from third-party text, in whatever encoding a server echoes them.
+"""Removal of secrets from third-party text, in whatever encoding a server returns them.
 
-A secret is found, as is any long enough piece of a random secret: verbatim, escaped as in JSON or
-URLs, in base64 and in hexadecimal digits, and in these encodings with escapes on top. Other
-encodings, a different case, and anything shorter than a piece are not found.
+A secret is found, as is any sufficiently long piece of a random secret: verbatim, escaped as in
+JSON or URLs, in base64, in hexadecimal digits, and in these encodings with escapes on top. Other
+encodings, a different case, and shorter pieces are not found.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
-#: In characters; shorter secrets are words such as "true", and placeholders of local servers, which
-#: occur in any text
+#: In characters. Shorter secrets are words such as "true", or placeholders for local servers, which
+#: occur in any text.
 SHORTEST_SECRET = 8
-PIECE = 12  #: number of characters of a random secret, in one of its forms, that reveal it
-MAX_LAYERS = 4  #: maximum layers of nested escapes that are undone, as for JSON in JSON
+#: number of characters of a random secret, in one of its forms, that give the secret away
+PIECE = 12
+MAX_LAYERS = 4  #: maximum layers of nested escapes that are undone, such as JSON in JSON
 
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/~.][^\s]*")
 _ESCAPE = re.compile(
@@ -32,7 +33,7 @@ _SIGNS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 # a tuple, so that spans can be sorted
 class _SecretSpan(NamedTuple):
-    """Part of a text that reveals a secret, and the name of the secret."""
+    """Part of a text that reveals a secret, with the name of the secret."""
 
     start: int
     end: int
@@ -41,7 +42,7 @@ class _SecretSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A text with escapes undone. Character i corresponds to the original text between offsets
+    """A text with escapes undone. Character i corresponds to the original text between the offsets
     `edges[i]` and `edges[i + 1]`.
     """
 
@@ -50,8 +51,8 @@ class _Reading:
 
 
 class SecretHider:
-    """Removes secrets from text. `secrets` are pairs of the replacement text and the secret; if two
-    overlap in a text, the name of the first is used.
+    """Removes secrets from text. `secrets` are pairs of replacement text and secret. If two secrets
+    overlap in a text, the replacement of the first is used.
     """
 
     def __init__(self, secrets: Iterable[tuple[str, str]]) -> None:
@@ -70,7 +71,9 @@ class SecretHider:
             self._pieces.setdefault(piece, label)
 
     def hide(self, text: str) -> str:
-        """Return the text without the secrets; the same object if it contains none."""
+        """Return the text without the secrets. If it contains no secrets, the same object is
+        returned.
+        """
         pieces = []
         at = 0
         for span in _merge_spans(self._spans(text)):
@@ -96,32 +99,32 @@ class SecretHider:
 
 
 def hide_keys(text: str, keys: Iterable[str]) -> str:
-    """Return text in which the given keys are replaced by `[key]`."""
+    """Return text with each of the given keys replaced by `[key]`."""
     long_ones = tuple(("[key]", key) for key in keys if len(key) >= SHORTEST_SECRET)
     return hider_of(long_ones).hide(text) if long_ones else text
 
 
 @lru_cache(maxsize=64)
 def hider_of(secrets: tuple[tuple[str, str], ...]) -> SecretHider:
-    """Return the hider for the given secrets, created once."""
+    """Return the hider for the given secrets, which is created only once."""
     return SecretHider(secrets)
 
 
 def hide_secrets(text: str, secrets: Mapping[str, str]) -> str:
-    """Return text in which each value of a mapping is replaced by its name in brackets."""
+    """Return text with each value of a mapping replaced by its key in brackets."""
     if not secrets:
         return text
     return hider_of(tuple((f"[{name}]", value) for name, value in secrets.items())).hide(text)
 
 
 def written_forms(secret: str) -> list[str]:
-    """Return the forms of a secret to search for once escapes are undone."""
+    """Return the forms of a secret to search for after escapes are undone."""
     data = secret.encode("utf-8", "surrogatepass")
     forms = [secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     forms += [quote(data, safe=""), quote_plus(data)]
     forms += [data.hex(), data.hex().upper()]
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        # Base64 depends on the secret's offset in a longer text: all shifts are tried.
+        # The base64 form depends on the secret's offset in a longer text, so all shifts are tried.
         for shift in range(3):
             encoded = encode(bytes(shift) + data).decode()
             first = math.ceil(shift * 8 / 6)
@@ -136,7 +139,7 @@ def _pieces_of(text: str) -> Iterator[str]:
 
 
 def _merge_spans(spans: Iterable[_SecretSpan]) -> list[_SecretSpan]:
-    """Return spans in order; overlapping spans are merged under the name of the first."""
+    """Return spans in order. Overlapping spans are merged under the name of the first one."""
     merged: list[_SecretSpan] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if merged and span.start < merged[-1].end:
@@ -149,7 +152,7 @@ def _merge_spans(spans: Iterable[_SecretSpan]) -> list[_SecretSpan]:
 
 
 def _readings(text: str) -> Iterator[_Reading]:
-    """Yield a text as it is, and with successive layers of escapes undone."""
+    """Yield a text as it is, then with successive layers of escapes undone."""
     reading = _Reading(text, range(len(text) + 1))
     yield reading
     for _ in range(MAX_LAYERS):
@@ -173,7 +176,9 @@ def _unescape_text(reading: _Reading) -> _Reading:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the character of an escape; a URL-escaped byte becomes the character with its number."""
+    """Return the character for an escape. A URL-escaped byte becomes the character with the same
+    number.
+    """
     if match["sign"]:
         return _SIGNS.get(match["sign"], match["sign"])
     return chr(int(match["url"] or match["json"], 16))
@@ -193,20 +198,20 @@ _HEADER = re.compile(
 
 
 def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the secrets in an environment by variable name, longest first, since one may contain a
-    shorter one. They are the values of secret-looking variables, passwords in addresses, and the
-    values of secret-looking headers.
+    """Return the secrets in an environment by variable name, longest first, since a secret may
+    contain a shorter one. These are the values of variables and headers whose names suggest
+    secrets, and passwords in addresses.
     """
     found: dict[str, str] = {}
     for name, value in environment.items():
         if _SECRET_NAME.search(name):
             found[name] = value
 
-        # Proxies and servers are given as addresses that may contain a password.
+        # Proxies and servers are given as addresses, which may contain a password.
         for password in _PASSWORD.findall(value):
             found.setdefault(name, password)
 
-        # OPENAI_CUSTOM_HEADERS and similar variables hold one header per line.
+        # Variables such as OPENAI_CUSTOM_HEADERS contain one header per line.
         for header, held in _HEADER.findall(value) if name.upper().endswith("HEADERS") else ():
             if _SECRET_HEADER.search(header):
                 found[f"{name}: {header}"] = held
@@ -216,5 +221,5 @@ def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def redact_secrets(text: str, environment: Mapping[str, str]) -> str:
-    """Return `text` with every secret of an environment replaced by the name of its variable."""
+    """Return `text` with every secret from an environment replaced by the name of its variable."""
     return hide_secrets(text, secrets_of(environment))

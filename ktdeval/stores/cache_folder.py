@@ -1,4 +1,6 @@
-"""Folder for data that ktdeval keeps for a user between runs, and can recreate or fetch again."""
+"""Folder for data that ktdeval keeps for a user between runs, and that it can recreate or fetch
+again.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Claims on units of work by several workers sharing one store, with leases that expire.
+"""Claims on units of work by several workers that share one store, with leases that expire.
 
-Generation n of a claim is a file written with `create`, so that only one worker gets it. Another
-worker takes over with generation n + 1 when the holder's heartbeat has stopped for the length of a
-lease. If the old holder comes back later, it finds that generation, and knows that it has lost the
-unit.
+Generation n of a claim is a file written with `create`, so that only one worker gets it. When the
+holder's heartbeat has stopped for the length of a lease, another worker takes over with generation
+n + 1. If the old holder comes back later, it finds the newer generation and knows that it has lost
+the unit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _GENERATION = re.compile(r"(\d{4,})\.json")
 
 
 class ClaimRecord(Value):
-    """Content of a claim's file. `earlier`: holders of the earlier generations, latest first."""
+    """Contents of a claim file. `earlier` contains the holders of earlier generations, latest
+    first.
+    """
 
     unit: str
     generation: int
@@ -39,8 +41,9 @@ class ClaimRecord(Value):
 class ClaimBoard(Closing):
     """Claims of one worker under `PREFIX/claims`, `PREFIX/done` and `PREFIX/beats`.
 
-    Takes the parameters of `Heartbeats`; `beats` is such an object. A unit is a key, such as an
-    episode's id or `card/MODEL/TASK`. Thread-safe: two threads never get the same unit.
+    The parameters are those of `Heartbeats`, and `beats` is an instance of that class. A unit is a
+    key, such as an episode id or `card/MODEL/TASK`. Thread-safe: two threads never get the same
+    unit.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class ClaimBoard(Closing):
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Start the heartbeat on its own thread; it runs until `close`. Raises StoreError."""
+        """Start the heartbeat on its own thread, where it runs until `close`. Raises StoreError."""
         self.beats.start()
 
     def close(self) -> None:
@@ -71,11 +74,11 @@ class ClaimBoard(Closing):
         self.beats.close()
 
     def claim(self, unit: str) -> Claim | None:
-        """Claim a unit that is free, released or expired; return None if it is done or another
-        worker holds it.
+        """Claim a unit that is free, released or expired. Returns None if the unit is done or
+        another worker holds it.
 
         The first look at a holder starts its lease on this observer's clock, so an expired holder
-        is only detected by asking again.
+        is detected only by asking again.
         """
         if not self._take(unit):
             return None
@@ -89,8 +92,9 @@ class ClaimBoard(Closing):
         return claim
 
     def holder(self, unit: str) -> HolderId | None:
-        """Return the holder of a unit; None if it is done, was never claimed, or can be claimed
-        again because it was released or the holder's lease has expired by this observer's clock.
+        """Return the holder of a unit. Returns None if the unit is done or was never claimed, or if
+        it can be claimed again because it was released or because the holder's lease has expired by
+        this observer's clock.
         """
         latest = self._latest(unit)
         if latest is None or latest.released or self.is_done(unit):
@@ -98,8 +102,8 @@ class ClaimBoard(Closing):
         return None if self.beats.is_expired(latest.holder) else latest.holder
 
     def record_done(self, unit: str, data: bytes) -> bool:
-        """Record that a unit is done, and return True; return False and drop `data` if it was
-        already done.
+        """Record that a unit is done and return True. If it was already done, drop `data` and
+        return False.
         """
         return self.store.create(self._done_key(unit), data)
 
@@ -108,11 +112,11 @@ class ClaimBoard(Closing):
         return self.store.exists(self._done_key(unit))
 
     def done_data(self, unit: str) -> bytes:
-        """Return the value recorded by `done`. Raises MissingKey."""
+        """Return the data recorded when the unit was done. Raises MissingKey."""
         return self.store.read(self._done_key(unit))
 
     def done_units(self) -> Iterator[str]:
-        """Yield the units that are done, using a single listing."""
+        """Yield the units that are done, from a single listing."""
         for found in self.store.list(self._done):
             yield found.key.removeprefix(f"{self._done}/").removesuffix(".json")
 
@@ -122,13 +126,14 @@ class ClaimBoard(Closing):
             return None
 
         if latest is not None and self._is_of_this_process(latest):
-            record = latest  # its claim raised StoreUnavailable, but the write had succeeded
+            record = latest  # the claim had raised StoreUnavailable although the write succeeded
         else:
             record = self._next(unit, latest)
             if not self.store.create(self._key(unit, record.generation), encode_value(record)):
                 return None
 
-        # It may have been finished, and released or compacted, after its claims were listed.
+        # The unit may have been finished, and then released or compacted, after its claims were
+        # listed.
         claim = Claim(self, record)
         if self.is_done(unit):
             claim.release()
@@ -147,7 +152,7 @@ class ClaimBoard(Closing):
         return ClaimRecord(unit=unit, generation=generation, holder=self.beats.me, earlier=earlier)
 
     def _is_free(self, latest: ClaimRecord) -> bool:
-        """Return whether this process may claim a unit with this latest claim."""
+        """Return whether this process may claim a unit, given its latest claim."""
         return (
             latest.released
             or self._is_of_this_process(latest)
@@ -158,7 +163,7 @@ class ClaimBoard(Closing):
         return latest.holder.session == self.beats.me.session and not latest.released
 
     def _latest(self, unit: str) -> ClaimRecord | None:
-        """Return the claim with the highest generation in a listing."""
+        """Return the claim with the highest generation in the listing."""
         folder = f"{self._claims}/{checked_key(unit)}"
         generations = [
             int(match[1])
@@ -168,12 +173,12 @@ class ClaimBoard(Closing):
         if not generations:
             return None
 
-        # None if it was compacted by an earlier version, or is missing from the listing
+        # None if an earlier version compacted the claim, or if it is missing from the listing
         return find_value(self.store, self._key(unit, max(generations)), ClaimRecord)
 
     def _take(self, unit: str) -> bool:
-        """Reserve a unit against other threads of this process; return False if one is claiming or
-        holding it.
+        """Reserve a unit against other threads of this process. Returns False if one of them is
+        claiming or holding it.
         """
         with self._lock:
             is_free = unit not in self._ours
@@ -183,7 +188,7 @@ class ClaimBoard(Closing):
         return is_free
 
     def _settle(self, unit: str, claim: Claim | None) -> None:
-        """Record the claim that a thread obtained on its reserved unit, or None."""
+        """Record the claim that a thread obtained for its reserved unit, or None."""
         with self._lock:
             if claim is None:
                 del self._ours[unit]
@@ -191,7 +196,7 @@ class ClaimBoard(Closing):
                 self._ours[unit] = claim
 
     def _give_back(self, claim: Claim) -> None:
-        """Let threads of this process claim a unit again, unless one already has."""
+        """Let threads of this process claim a unit again, unless one of them already has."""
         with self._lock:
             if self._ours.get(claim.unit) is claim:
                 del self._ours[claim.unit]
@@ -217,8 +222,8 @@ class Claim:
         self._asked_at_s = -math.inf  # when the store was last asked, on this observer's clock
 
     def is_ours(self) -> bool:
-        """Return whether the unit has not been taken over. If it has, threads of this process may
-        claim it again.
+        """Return whether the unit is still this worker's. If it was taken over, threads of this
+        process may claim it again.
         """
         is_ours = self._ask()
         if not is_ours:
@@ -227,12 +232,12 @@ class Claim:
         return is_ours
 
     def check(self, fresh_s: float = 0.0) -> None:
-        """Raise FencedError if the unit was taken over: call this before each effect, such as a
+        """Raise FencedError if the unit was taken over. Call this before each effect, such as a
         paid call or a write.
 
-        The store's answer remains valid for `fresh_s` seconds, a small part of a lease, so that a
-        process that was paused for a whole lease notices the elapsed time and asks again. The unit
-        stays this thread's until `release` or `finish`.
+        The store's answer remains valid for `fresh_s` seconds, a small part of a lease. A process
+        that was paused for a whole lease therefore notices the elapsed time and asks again. The
+        unit belongs to this thread until `release` or `finish`.
         """
         is_fresh = self._board.clock() - self._asked_at_s < fresh_s
         if self._is_lost or not (is_fresh or self._ask()):
@@ -242,18 +247,19 @@ class Claim:
             )
 
     def _ask(self) -> bool:
-        """Ask the store whether the claim is still held; once lost, it stays lost."""
-        asked_at_s = self._board.clock()  # before the answer, so that a pause in between counts
+        """Ask the store whether the claim is still held. A lost claim stays lost."""
+        # taken before the answer, so that a pause in between counts
+        asked_at_s = self._board.clock()
         store = self._board.store
         is_taken_over = store.exists(self._board._key(self.unit, self.generation + 1))
-        # if its own file is missing, the unit is done and its claims were compacted
+        # if the claim's own file is missing, the unit is done and its claims were compacted
         is_ours = not is_taken_over and store.exists(self._board._key(self.unit, self.generation))
         self._asked_at_s = asked_at_s
         self._is_lost = self._is_lost or not is_ours
         return is_ours
 
     def release(self) -> None:
-        """Let others claim the unit immediately. Does nothing if it was taken over."""
+        """Let others claim the unit immediately. Does nothing if the unit was taken over."""
         if self.is_ours():
             released = msgspec.structs.replace(self._record, released=True)
             key = self._board._key(self.unit, self.generation)
@@ -262,9 +268,9 @@ class Claim:
         self._board._give_back(self)
 
     def finish(self, data: bytes) -> bool:
-        """Record the unit as done if this worker still holds it; return False if it was taken over
-        or completed by another worker, in which case its result must be dropped. After
-        StoreUnavailable, call this again with the same data.
+        """Record the unit as done if this worker still holds it. Returns False if another worker
+        took it over or completed it, in which case this worker's result must be dropped. After
+        StoreUnavailable, call this method again with the same data.
         """
         is_recorded = self.is_ours() and self._is_recorded(data)
         self._board._give_back(self)

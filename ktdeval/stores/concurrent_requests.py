@@ -1,4 +1,4 @@
-"""Concurrent requests to a store: each spends most of its time waiting."""
+"""Concurrent requests to a store, since each request spends most of its time waiting."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AT_ONCE = 16  #: maximum at once; a request to an object store takes tens of milliseconds
+#: maximum number of concurrent requests; one request to an object store takes tens of milliseconds
+_AT_ONCE = 16
 
 
 def at_once(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Apply a function that waits for a store to each item, and return the results in the order of
-    the items. Raises what the function raises.
+    the items. Raises whatever the function raises.
     """
     every = list(items)
     if len(every) < 2:

@@ -1,8 +1,8 @@
-"""Differences between fsspec drivers: conditional writes, writer marks, listings, errors.
+"""Differences between fsspec drivers: conditional writes, writer marks, listings and errors.
 
 A driver is S3 (s3fs), Google Cloud Storage (gcsfs), Azure (adlfs), memory, or any other that fsspec
-supports. Other drivers can be read and written, but not used for coordination: their `create`
-checks first and then writes, so two processes could both succeed.
+supports. Other drivers can be read and written, but not used for coordination: since their `create`
+first checks and then writes, two processes could both succeed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Asking = Callable[[Callable[[], Any]], Any]
 
 
 class StoreDriver:
-    """An fsspec file system with the driver-specific parts. Methods raise what fsspec's driver
-    raises.
+    """An fsspec file system, together with the driver-specific parts. Methods raise what fsspec's
+    driver raises.
 
-    `refusal` says why processes cannot coordinate through it; empty if they can. `errors` are the
-    exceptions that methods may raise; a driver that is not in `DRIVERS` adds those of its own
-    libraries.
+    `refusal` says why processes can't coordinate through the driver; empty if they can. `errors`
+    are the exceptions that methods may raise; a driver that is not in `DRIVERS` adds the exceptions
+    of its own libraries.
     """
 
     refusal = "its driver has no conditional writes"
@@ -57,18 +57,20 @@ class StoreDriver:
         )
 
     def path(self, key: str) -> str:
-        """Return the path of a key in the driver's form."""
+        """Return the path of a key in the form that the driver expects."""
         root = self.root.rstrip("/")
         return f"{root}/{key}" if key else root
 
     def read(self, path: str) -> bytes:
-        """Return the bytes of an object, in one request: parts could come from different versions."""
+        """Return the bytes of an object in one request, since parts could come from different
+        versions.
+        """
         data: bytes = self.fs.cat_file(path)
         return data
 
     def head(self, path: str) -> str | None:
-        """Return the mark of the write that made an object, empty if it has no mark; None if the
-        object does not exist.
+        """Return the mark of the write that created an object (empty if it has no mark); None if
+        the object does not exist.
         """
         try:
             found = self.fs.info(path)
@@ -77,11 +79,11 @@ class StoreDriver:
         return self.mark_in(found) if found["type"] == "file" else None
 
     def mark_in(self, found: Mapping[str, Any]) -> str:  # noqa: ARG002 - for others
-        """Return the mark in a driver's description of an object, or an empty text."""
+        """Return the mark in a driver's description of an object; empty if it has no mark."""
         return ""
 
     def create(self, path: str, data: bytes, mark: str) -> None:
-        """Write a new object with a mark. Raises FileExistsError if it exists."""
+        """Write a new object with a mark. Raises FileExistsError if the object exists."""
         self.fs.pipe_file(path, data, mode="create", **self.mark_options(mark))
 
     def mark_options(self, mark: str) -> dict[str, Any]:  # noqa: ARG002 - for others
@@ -97,8 +99,8 @@ class StoreDriver:
         self.fs.rm_file(path)
 
     def list(self, path: str, ask: Asking) -> Iterator[Stat]:
-        """Yield the objects below a path in order, with their full paths as keys; one folder is in
-        memory at a time. Each request is made through `ask`.
+        """Yield the objects below a path in order, with their full paths as keys. Only one folder
+        is in memory at a time. Each request is made through `ask`.
         """
         try:
             found = ask(lambda: self.fs.ls(path, detail=True))
@@ -117,7 +119,7 @@ class StoreDriver:
 
 
 class MemoryDriver(StoreDriver):
-    """Memory of this process, for tests. A lock makes fsspec's lookup and write one atomic step."""
+    """Memory of this process, for tests. A lock makes fsspec's look-up and write atomic."""
 
     refusal = ""
     keeps_marks = False  # no response gets lost
@@ -126,7 +128,7 @@ class MemoryDriver(StoreDriver):
 
 
 class S3Driver(StoreDriver):
-    """S3 and S3-compatible storage, through s3fs: `If-None-Match: *`, listings page by page."""
+    """S3 and S3-compatible storage, through s3fs, with `If-None-Match: *` and paged listings."""
 
     refusal = ""
 
@@ -138,18 +140,20 @@ class S3Driver(StoreDriver):
         settings = {
             "connect_timeout": _CONNECTION_TIMEOUT_S,
             "read_timeout": _READ_TIMEOUT_S,
-            # The store does its own retries: those of botocore and s3fs would multiply them.
+            # The store makes its own retries, which the retries of botocore and s3fs would
+            # multiply.
             "retries": {"total_max_attempts": 1},
         }
         own = dict(options)
         settings.update(fsspec.config.conf.get("s3", {}).get("config_kwargs", {}))
         settings.update(own.pop("config_kwargs", {}))
-        # With one request at a time, an object is read whole: parts could come from two versions.
+        # With one request at a time, an object is read whole; otherwise its parts could come from
+        # two versions.
         super().__init__(url, {"max_concurrency": 1, "config_kwargs": settings, **own})
         self.fs.retries = 1
 
     def head(self, path: str) -> str | None:
-        """Return the mark of an object, in one request."""
+        """Return the mark of an object in one request."""
         bucket, key, _ = self.fs.split_path(path)
         try:
             found = self.fs.call_s3("head_object", Bucket=bucket, Key=key)
@@ -184,7 +188,7 @@ class S3Driver(StoreDriver):
 
 
 class GcsDriver(StoreDriver):
-    """Google Cloud Storage, through gcsfs: `ifGenerationMatch=0`."""
+    """Google Cloud Storage, through gcsfs, with `ifGenerationMatch=0`."""
 
     refusal = ""
 
@@ -207,8 +211,8 @@ class GcsDriver(StoreDriver):
 
 
 class AzureDriver(StoreDriver):
-    """Azure blobs, through adlfs: `If-None-Match: *`. adlfs sets all metadata itself, so the mark
-    is stored as a parameter of the content type.
+    """Azure blobs, through adlfs, with `If-None-Match: *`. Since adlfs sets all metadata itself,
+    the mark is stored as a parameter of the content type.
     """
 
     refusal = ""
@@ -249,7 +253,7 @@ DRIVERS: dict[str, tuple[type[StoreDriver], str]] = {
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a request that a driver failed with this error may succeed if repeated."""
+    """Return whether a request that failed with this driver error may succeed if repeated."""
     if _is_of_connection(error):
         return True
 
@@ -261,15 +265,15 @@ def is_transient(error: BaseException) -> bool:
 
 
 def _is_of_connection(error: BaseException | None) -> bool:
-    """Return whether an error is a connection error, judging by its name so that no library is
-    imported.
+    """Return whether an error is a connection error. The error's name is compared, so that no
+    library is imported.
     """
     return any(kind.__name__ in _CONNECTION_ERRORS for kind in type(error).__mro__)
 
 
 def _answer_of(error: BaseException) -> tuple[int | None, str]:
-    """Return the HTTP status and error code of the response behind a driver's error; None without
-    a response. Each SDK stores them in a different place.
+    """Return the HTTP status and error code of the response behind a driver's error; None if there
+    was no response. Each SDK stores them in a different place.
     """
     for cause in (error, error.__cause__):
         response = getattr(cause, "response", None)
@@ -286,8 +290,8 @@ def _answer_of(error: BaseException) -> tuple[int | None, str]:
 
 
 def error_code(error: BaseException) -> str:
-    """Return the error code in the response behind a driver's error, such as `NoSuchBucket`, or
-    `""`.
+    """Return the error code in the response behind a driver's error, such as `NoSuchBucket`; empty
+    if it has no code.
     """
     return _answer_of(error)[1]
 
@@ -300,7 +304,7 @@ def _place_in_order(entry: Mapping[str, Any]) -> str:
 
 def _version(entry: Mapping[str, Any]) -> str:
     """Return the version of an object, from the driver-specific field that changes with the
-    content.
+    contents.
     """
     for name in ("ETag", "etag", "generation", "mtime", "last_modified", "created"):
         if entry.get(name) is not None:

@@ -1,9 +1,9 @@
-"""Git calls, all made in the same safe way. A repository may come from a stranger: programs named
-in its settings are not run, and neither the settings nor the caller's environment change what is
+"""Git calls, all made in the same safe way. Since a repository may come from a stranger, programs
+named in its settings are not run. Neither its settings nor the caller's environment change what is
 read or committed.
 
-The repository's settings are read first, which runs nothing, and rejected unless they are known to
-be harmless. The user's settings, such as credential helpers, apply only to a push.
+The repository's settings are read first, which runs nothing, and are rejected unless they are known
+to be harmless. The user's settings, such as credential helpers, apply only to a push.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ktdeval.errors import StoreError
 from ktdeval.values.files import read_plain
 
 _TIMEOUT_S = 120
-_MAX_SAID = 1000  # characters of git's output; it repeats paths after the reason
-_SHOWN_KEY = 100  # characters of a setting's name
+_MAX_SAID = 1000  # characters of git's output, which repeats paths after the reason
+_SHOWN_KEY = 100  # maximum characters of a setting's name
 
 _OFF = {
     "core.attributesFile": os.devnull,
@@ -106,8 +106,8 @@ _TRUSTED_SCOPES = (b"system", b"global", b"command")
 
 
 class Git:
-    """Git commands on one repository. `git_dir`: its `.git`; `work_tree`: its files; `folder`:
-    where commands run, by default the top of the work tree.
+    """Git commands on one repository. `git_dir` is its `.git`, and `work_tree` contains its files.
+    `folder` is where commands run; by default, this is the top of the work tree.
     """
 
     def __init__(self, git_dir: Path, work_tree: Path, folder: Path | None = None) -> None:
@@ -117,14 +117,14 @@ class Git:
 
     def read(self, *arguments: str) -> bytes:
         """Return the output of a command that changes nothing and needs no network. Raises
-        StoreError if it fails, or the settings are not harmless.
+        StoreError if the command fails or the settings are not harmless.
         """
         self._check_settings(_HARMLESS, _HARMLESS_OFFLINE)
         return self._out(arguments, self._run(arguments, _LOCAL))
 
     def answer(self, *arguments: str) -> bytes | None:
-        """Like `read`, but return None if the command fails. Raises StoreError if the settings are
-        not harmless.
+        """Do the same as `read`, but return None if the command fails. Raises StoreError if the
+        settings are not harmless.
         """
         self._check_settings(_HARMLESS, _HARMLESS_OFFLINE)
         done = self._run(arguments, _LOCAL)
@@ -132,7 +132,7 @@ class Git:
 
     def pipe(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a command that changes nothing, with pipes for its input and output. Raises
-        StoreError if git is not installed, or the settings are not harmless.
+        StoreError if git is not installed or the settings are not harmless.
         """
         self._check_settings(_HARMLESS, _HARMLESS_OFFLINE)
         try:
@@ -155,17 +155,17 @@ class Git:
     def change(
         self, *arguments: str, extra: Mapping[str, str] | None = None, lock: int = -1
     ) -> str:
-        """Change the repository without using the network; return git's output. `extra`:
-        environment variables; `lock`: descriptor that git inherits. Raises StoreError as `read`
-        does.
+        """Change the repository without using the network, and return git's output. `extra`
+        contains environment variables, and `lock` is a descriptor that git inherits. Raises
+        StoreError as `read` does.
         """
         self._check_own()
         done = self._run(arguments, {**_LOCAL, **(extra or {})}, _AS_IT_IS, lock)
         return self._out(arguments, done).decode("utf-8", "surrogateescape")
 
     def push(self, remote: str, branch: str) -> None:
-        """Push HEAD to a branch of a remote, given by address or name. Raises StoreError if the
-        remote rejects the push or can't be reached, or the settings are not harmless.
+        """Push HEAD to a branch of a remote, which is given by address or name. Raises StoreError
+        if the remote rejects the push, if it can't be reached, or if the settings are not harmless.
         """
         self._check_own()
         address = self._push_address(remote)
@@ -176,7 +176,9 @@ class Git:
     # ---- checks against planted settings
 
     def _check_own(self) -> None:
-        """Raise StoreError unless a change or push touches only this repository and runs nothing."""
+        """Raise StoreError if a change or push could run a program or affect anything outside this
+        repository.
+        """
         is_elsewhere = (self.git_dir / "commondir").exists()
         if self.git_dir.is_symlink() or self.git_dir.is_file() or is_elsewhere:
             raise StoreError(
@@ -185,8 +187,8 @@ class Git:
         self._check_settings(_HARMLESS)
 
     def _check_settings(self, *harmless: re.Pattern[str]) -> None:
-        """Raise StoreError if settings or attributes of the repository could run a program, or
-        alter what is read.
+        """Raise StoreError if settings or attributes of the repository could run a program or alter
+        what is read.
         """
         if os.path.lexists(self._common_dir() / "info" / "attributes"):
             raise StoreError(
@@ -206,15 +208,15 @@ class Git:
                 )
 
     def _common_dir(self) -> Path:
-        """Return the folder shared by linked work trees."""
+        """Return the folder that linked work trees share."""
         link = self.git_dir / "commondir"
         if not link.exists():
             return self.git_dir
         return self.git_dir / os.fsdecode(read_plain(link).rstrip(b"\n"))
 
     def _push_address(self, remote: str) -> str:
-        """Return the address of a remote named in the settings; any other text is returned as it
-        is.
+        """Return the address of a remote that is named in the settings. Any other string is
+        returned unchanged.
         """
         if re.fullmatch(r"[A-Za-z0-9_.-]+", remote) is None:
             return remote
@@ -231,8 +233,8 @@ class Git:
         return remote
 
     def _check_local_remote(self, address: str) -> None:
-        """Raise StoreError if a remote on this machine may have come with the folder, because its
-        hooks run.
+        """Raise StoreError if a remote on this machine may have come with the folder, since the
+        remote's hooks would run.
         """
         path = local_path(address)
         if path is None:
@@ -255,7 +257,8 @@ class Git:
         return done.stdout
 
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        # Set explicitly: otherwise, without a repository, git would use one around the folder.
+        # Set explicitly, since git would otherwise use an enclosing repository if the folder has
+        # none.
         places = {"GIT_DIR": str(self.git_dir)}
         if self.git_dir.exists():  # otherwise `init` would record the work tree
             places["GIT_WORK_TREE"] = str(self._work_tree)
@@ -274,11 +277,12 @@ class Git:
 
 
 def git_around(folder: Path) -> Git | None:
-    """Return the repository that contains a folder, with commands that run in the folder; None if
-    no repository contains it, or git does not trust it. Raises StoreError if git can't be started.
+    """Return the repository that contains a folder, with commands that run in the folder. Returns
+    None if no repository contains it, or if git does not trust the repository. Raises StoreError if
+    git can't be started.
     """
     words = _command(_OFF, ("rev-parse", "--absolute-git-dir", "--show-toplevel"))
-    # The user's own settings specify which repositories of others are trusted (safe.directory).
+    # The user's own settings say which repositories of other users are trusted (safe.directory).
     environment = {**_callers(_OF_A_PUSH), **_SURROUNDINGS}
     done = _run_git(words, folder, environment)
     lines = done.stdout.split(b"\n")
@@ -299,7 +303,7 @@ def local_path(address: str) -> Path | None:
 def _run_git(
     words: Sequence[str], folder: Path, environment: Mapping[str, str], lock: int = -1
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git until it ends. Raises StoreError if it is not installed, or takes too long."""
+    """Run git until it ends. Raises StoreError if git is not installed or takes too long."""
     try:
         process = subprocess.Popen(  # noqa: S603 - git, without a shell
             words,
@@ -322,7 +326,7 @@ def _run_git(
         ) from error
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)  # including ssh, which git started
+            os.killpg(process.pid, signal.SIGKILL)  # including ssh, which git has started
             process.wait()
 
     return subprocess.CompletedProcess(words, process.returncode, out, said)
@@ -342,7 +346,7 @@ def _command(settings: Mapping[str, str], arguments: Sequence[str]) -> list[str]
 
 
 def _callers(kept: Collection[str]) -> dict[str, str]:
-    """Return the caller's environment; of git's own variables, only those in `kept`."""
+    """Return the caller's environment. Of git's own variables, it has only those in `kept`."""
     environment = {}
     for name, value in os.environ.items():
         if not name.startswith("GIT_") or name in kept:
@@ -351,8 +355,8 @@ def _callers(kept: Collection[str]) -> dict[str, str]:
 
 
 def _shown_setting(key: str) -> str:
-    """Return the name of a setting on one line, without a password that an address in it may
-    contain.
+    """Return the name of a setting on one line, without any password in an address that it
+    contains.
     """
     section, _, rest = key.partition(".")
     variable = rest.rpartition(".")[2]

@@ -1,8 +1,8 @@
 """Heartbeats of workers: which workers are alive, according to each observer's own clock.
 
-A worker repeatedly replaces one small file that holds a rising counter. An observer never compares
-its clock with the worker's: it notes when it last saw the counter change, and considers the worker
-dead once that was a lease ago.
+A worker repeatedly replaces one small file that contains a rising counter. An observer never
+compares its clock with the worker's. Instead, it notes when it last saw the counter change, and
+considers the worker dead once this was a whole lease ago.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ BEATS_PER_LEASE = 4
 
 
 class HolderId(Value):
-    """A process that holds claims or grants: the worker's name, and a number unique to this
-    process.
-    """
+    """A process that holds claims or grants: worker name, and a number unique to the process."""
 
     worker: str
     session: str
@@ -34,7 +32,7 @@ class HolderId(Value):
 
 
 class Beat(Value):
-    """Content of a heartbeat."""
+    """Contents of a heartbeat file."""
 
     holder: HolderId
     counter: int
@@ -42,7 +40,9 @@ class Beat(Value):
 
 @dataclass(frozen=True)
 class _SeenCounter:
-    """A counter (None: no heartbeat was found), and when the observer's clock first saw it."""
+    """A counter (None: no heartbeat was found), and the time at which the observer's clock first
+    saw it.
+    """
 
     counter: int | None
     at_s: float
@@ -53,8 +53,9 @@ class Heartbeats(Closing):
 
     `worker` is a name that no other living process uses. `lease_s` is how long others wait after
     the last change of this worker's counter before they take over what it holds. `clock` is a
-    monotonic clock in seconds; tests pass their own. `previous_ended`: the caller knows that no
-    earlier process with this name is alive, so that its claims expire immediately.
+    monotonic clock in seconds; tests pass their own. `previous_ended` means that, as the caller
+    knows, no earlier process with this name is alive, so the claims of such processes expire
+    immediately.
     """
 
     def __init__(
@@ -90,9 +91,10 @@ class Heartbeats(Closing):
         self._store.replace(self._key, encode_value(beat))
 
     def start(self) -> None:
-        """Write a heartbeat, then another every quarter of a lease on a thread until `close`.
+        """Write a heartbeat, then another every quarter of a lease on a separate thread, until
+        `close`.
 
-        A heartbeat that the store rejects is retried at the next turn; other workers consider this
+        A heartbeat that the store rejects is retried on the next turn. Other workers consider this
         worker dead once a whole lease has passed without a heartbeat. Raises StoreError if the
         first heartbeat can't be written.
         """
@@ -115,8 +117,8 @@ class Heartbeats(Closing):
             self._thread.join()
 
     def is_expired(self, holder: HolderId) -> bool:
-        """Return whether a holder's counter has not changed for the length of its lease on this
-        observer's clock. The first look at a holder starts its lease, and returns False.
+        """Return whether a holder's counter has not changed for the length of its lease, on this
+        observer's clock. The first look at a holder starts the lease and returns False.
         """
         if holder.session == self.me.session:
             return False
@@ -135,7 +137,7 @@ class Heartbeats(Closing):
         return now_s - seen.at_s >= holder.lease_s
 
     def _counter_of(self, holder: HolderId) -> int | None:
-        """Return the counter of a holder's process; None if its worker has no heartbeat, or the
+        """Return the counter of a holder's process; None if its worker has no heartbeat, or if the
         heartbeat belongs to another process.
         """
         beat = find_value(self._store, self._key_of(holder.worker), Beat)

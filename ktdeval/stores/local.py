@@ -1,4 +1,4 @@
-"""Stores in a folder: on a local disk, or on a network file system shared by several nodes.
+"""Stores in a folder, either on a local disk or on a network file system that several nodes share.
 
 Nothing here takes a lock, since not every network file system supports locks. A file is written
 under a temporary name next to its key, made durable, and then linked or renamed to its key in one
@@ -30,7 +30,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 
 
 class LocalStore:
-    """A store in a folder. The folder is created at the first write."""
+    """A store in a folder, which is created at the first write."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -40,7 +40,7 @@ class LocalStore:
         return f"LocalStore({self.place!r})"
 
     def local_path(self, key: str) -> Path:
-        """Return the path of a key's file, existing or not."""
+        """Return the path of a key's file, whether it exists or not."""
         return self.root / checked_key(key)
 
     def read(self, key: str) -> bytes:
@@ -61,11 +61,11 @@ class LocalStore:
             return _plain_stat(path) is not None
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write a new file, and return True; return False if the file exists.
+        """Write a new file and return True. Returns False if the file exists.
 
         Raises NoConditionalWrites if the file system has no hard links.
         """
-        if self.exists(key):  # avoids a needless write; the link decides
+        if self.exists(key):  # avoids a needless write; the link below decides
             return False
 
         path = self.local_path(key)
@@ -85,7 +85,7 @@ class LocalStore:
             sync_folder(path.parent)
 
     def list(self, prefix: str = "") -> Iterator[Stat]:
-        """Yield the files below a folder in key order, with one folder in memory at a time."""
+        """Yield the files below a folder in key order, with only one folder in memory at a time."""
         folder = checked_prefix(prefix)
         return self._list(self.root / folder, f"{folder}/" if folder else "")
 
@@ -118,9 +118,10 @@ class LocalStore:
 
     @contextmanager
     def _write_temporary(self, path: Path, data: bytes) -> Iterator[Path]:
-        """Yield a durable temporary file with `data` next to a path, to be linked or renamed to it.
+        """Yield a durable temporary file with `data` next to a path, to be linked or renamed to the
+        path.
 
-        Raises StoreError if it can't be created, or if the block fails to link or rename it.
+        Raises StoreError if the file can't be created, or if the block fails to link or rename it.
         """
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
         with wrap_os_error(f"{path}: can't write", "free space or choose another folder"):
@@ -138,7 +139,7 @@ def _place_in_order(entry: os.DirEntry[str]) -> str:
 
 
 def _plain_stat(path: Path) -> os.stat_result | None:
-    """Return the status of a regular file; None if it does not exist or is not a regular file."""
+    """Return the status of a regular file; None if the file does not exist or is not regular."""
     try:
         found = path.stat(follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -166,15 +167,17 @@ def _write_durably(path: Path, data: bytes) -> None:
 
 
 def _link_into_place(temporary: Path, path: Path) -> bool:
-    """Link a temporary file to a path if nothing exists there, and return whether this was done."""
+    """Link a temporary file to a path if nothing exists there, and return whether the link was
+    made.
+    """
     try:
         os.link(temporary, path)
     except FileExistsError:
         if path.is_dir():
             raise StoreError(f"{path}: is a folder of other keys; choose another key") from None
 
-        # A network file system may lose the response to a link request, resend it, and then report
-        # this error for its own link. The link count tells the two cases apart.
+        # A network file system may lose the response to a link request, resend the request, and
+        # then report this error for its own link. The link count distinguishes the two cases.
         return temporary.stat().st_nlink > 1
     except OSError as error:
         if error.errno in _NO_LINKS:

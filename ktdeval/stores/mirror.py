@@ -45,16 +45,16 @@ _OPENING = threading.RLock()
 
 
 class Mirror:
-    """Files below one URL, and their local copies. Can be shared between threads."""
+    """Files below one URL, and their local copies. Threads may share a mirror."""
 
     def __init__(self, url: str, path: Path, store: Store, use: Use = "read") -> None:
         """Use a local folder for the copies; it is created if missing."""
         self.url = url
         self.path = path
         self.store = store
-        #: whether a run writes the local files first, so that the store never has newer ones
+        #: whether a run writes the local files first, so that the store never contains newer files
         self.is_working = use == "run"
-        #: keys whose local file this process wrote itself and uploaded to the store
+        #: keys of files that this process wrote locally and uploaded to the store
         self._own: set[str] = set()
         with wrap_os_error(f"{path}: can't make the local copy of {url}", "set KTDEVAL_CACHE_DIR"):
             path.mkdir(parents=True, exist_ok=True)
@@ -62,12 +62,12 @@ class Mirror:
         self._versions = FileVersions(path.parent.with_suffix(".sqlite"))
 
     def stats(self, folder: str = "") -> dict[str, Stat]:
-        """Return the files below a folder at this moment, keyed by key."""
+        """Return the files that are currently below a folder, by key."""
         return {stat.key: stat for stat in self.store.list(folder)}
 
     def fetch(self, stats: Iterable[Stat]) -> None:
-        """Copy files to the local folder, several at once, skipping files whose version is already
-        there. Raises StoreError, and MissingKey if a file has been deleted in the meantime.
+        """Copy files to the local folder, several at once, except files whose version is already
+        there. Raises StoreError, and MissingKey if a file was deleted in the meantime.
         """
         stale = [stat for stat in stats if not self._is_current(stat)]
         at_once(self._fetch, stale)
@@ -81,8 +81,8 @@ class Mirror:
                 path.unlink(missing_ok=True)
 
     def fetch_file(self, key: str) -> bool:
-        """Fetch one file by reading it, without a listing; return whether it exists. If it does not
-        exist, its local copy is deleted.
+        """Fetch one file by reading it, without a listing, and return whether it exists. If it does
+        not, its local copy is deleted.
         """
         if self.owns(key):
             return True
@@ -99,15 +99,15 @@ class Mirror:
         return True
 
     def put(self, key: str, data: bytes) -> None:
-        """Replace a file in the store with the content of its local copy; durable on return."""
+        """Replace a file in the store with the contents of its local copy. Durable on return."""
         self.store.replace(key, data)
         self._own.add(key)
 
     def put_new(self, key: str, data: bytes, where: str) -> None:
-        """Create a file in the store; durable on return. Raises StoreError if another process has
-        written the file, so that this process must stop.
+        """Create a file in the store. Durable on return. Raises StoreError if another process has
+        written the file, in which case this process must stop.
         """
-        # A request that was repeated after a lost response finds its own file.
+        # A request that was repeated after a lost response finds the file that it created.
         if not self.store.create(key, data) and self.store.read(key) != data:
             raise StoreError(
                 f"{self.url}: another process has continued {where} ({key}); this one stops, and"
@@ -115,7 +115,9 @@ class Mirror:
             )
 
     def keep(self, key: str, version: str, data: bytes) -> None:
-        """Write a local file derived from files of the store; `version` identifies their versions."""
+        """Write a local file derived from files in the store. `version` identifies the versions of
+        these files.
+        """
         with self._versions.replacing(key, version):
             path = self.path / checked_key(key)  # a key from a listing must not be trusted
             with wrap_os_error(f"{path}: can't keep the local copy", "free space"):
@@ -124,12 +126,12 @@ class Mirror:
             write_atomic(path, data)
 
     def replace_local(self, key: str, version: str, source: Path) -> None:
-        """Move a local file derived from files of the store into place."""
+        """Move a local file into place that was derived from files in the store."""
         with self._versions.replacing(key, version):
             source.replace(self.path / key)
 
     def has(self, key: str, version: str) -> bool:
-        """Return whether the local file exists in this version."""
+        """Return whether the local file exists in the given version."""
         return self._versions.get(key) == version and (self.path / key).is_file()
 
     def owns(self, key: str) -> bool:
@@ -137,11 +139,13 @@ class Mirror:
         return key in self._own
 
     def forget_own(self) -> None:
-        """Stop treating any file as this process's own, since others may have changed the files."""
+        """Stop treating any file as this process's own, since other processes may have changed the
+        files.
+        """
         self._own.clear()
 
     def remember(self, stats: Iterable[Stat]) -> None:
-        """Treat the local files that this process wrote as copies of these versions."""
+        """Treat the local files that this process wrote as copies of the given versions."""
         own = [stat for stat in stats if self.owns(stat.key)]
         self._versions.add((stat.key, str(stat.version)) for stat in own)
 
@@ -153,13 +157,13 @@ class Mirror:
 
 
 def is_url(text: str | Path) -> bool:
-    """Return whether the user's text is a URL rather than a local path."""
+    """Return whether the user's input is a URL rather than a local path."""
     return _URL.match(str(text)) is not None
 
 
 def checked_url(text: str) -> str:
-    """Return a URL in the normalised form under which its local copy is found. Raises UsageError if
-    it contains a password or a query, which would end up in files and logs.
+    """Return a URL in the normalised form that determines its local copy. Raises UsageError if the
+    URL contains a password or a query, which would end up in files and logs.
     """
     if secret_in(text) is not None or "?" in text:
         raise UsageError(
@@ -191,8 +195,8 @@ def open_mirror(url: str, use: Use) -> Mirror:
 
 
 def mirror_at(path: Path) -> Mirror | None:
-    """Return the local copy that contains a path, even if another process made it; None for any
-    other path.
+    """Return the local copy that contains a path, even if another process made the copy; None for
+    any other path.
     """
     homes = _homes()
     absolute = path.absolute()
@@ -217,7 +221,7 @@ def mirror_at(path: Path) -> Mirror | None:
 
 
 def key_at(mirror: Mirror, path: Path) -> str:
-    """Return the key of a local file or folder of a copy; empty for its root."""
+    """Return the key of a local file or folder in a copy; empty for the root of the copy."""
     root = mirror.path
     if path.absolute().is_relative_to(root):
         relative = path.absolute().relative_to(root)
@@ -229,8 +233,8 @@ def key_at(mirror: Mirror, path: Path) -> str:
 
 
 def mirrored_folder(path: Path) -> tuple[Mirror, str] | None:
-    """Return the copy that holds a folder, and the prefix of the folder's keys; None for a folder
-    that is not the local copy of a URL.
+    """Return the copy that contains a folder, and the prefix of the folder's keys; None if the
+    folder is not in the local copy of a URL.
     """
     mirror = mirror_at(path)
     if mirror is None:
@@ -241,8 +245,8 @@ def mirrored_folder(path: Path) -> tuple[Mirror, str] | None:
 
 
 def keep_file(path: Path, data: bytes | str) -> None:
-    """Write a file atomically and durably: locally, and also in the store if its folder is the
-    local copy of a URL. Raises StoreError.
+    """Write a file atomically and durably on this machine. If its folder is the local copy of a
+    URL, also write the file to the store. Raises StoreError.
     """
     write_atomic(path, data)
     mirror = mirror_at(path)

@@ -1,4 +1,4 @@
-"""Versions of the files of a local copy, in one SQLite file that processes share."""
+"""Versions of the files in a local copy, stored in one SQLite file that processes share."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from ktdeval.errors import StoreError
 from ktdeval.values.rollback import undone_on_error
 
-_BUSY_S = 60.0  #: maximum wait for another process that is writing a file
+_BUSY_S = 60.0  #: maximum seconds to wait for another process that is writing a file
 
 
 class FileVersions:
-    """Versions by key. This is a cache: deleting the file only means that files are fetched again."""
+    """File versions by key. This is a cache: if it is deleted, files are merely fetched again."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, creating it if necessary. Raises StoreError."""
+        """Open the file, and create it if necessary. Raises StoreError."""
         self.path = path
         self._lock = threading.RLock()
         with self._wrap_errors():
@@ -31,7 +31,7 @@ class FileVersions:
             )
 
     def get(self, key: str) -> str | None:
-        """Return the version of a local file; None if none is recorded."""
+        """Return the version of a local file; None if no version is recorded."""
         with self._lock, self._wrap_errors():
             rows = self._sql.execute("SELECT version FROM files WHERE key = ?", (key,)).fetchall()
         return str(rows[0][0]) if rows else None
@@ -46,8 +46,8 @@ class FileVersions:
     @contextlib.contextmanager
     def replacing(self, key: str, version: str) -> Iterator[None]:
         """Record a version while its file is written. No other process writes the file or its
-        version at the same time, so they stay consistent. If the block raises, the version is not
-        recorded.
+        version at the same time, so the two stay consistent. If the block raises an exception, the
+        version is not recorded.
         """
         with self._lock, self._wrap_errors():
             self._sql.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Local copies in output, shown as the URLs that the user knows."""
+"""Local copies are shown in output as the URLs that the user knows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SHOWN: list[_ShownUrl] = []
 
 
 def show_as(folder: str, url: str) -> None:
-    """Show a URL in output instead of the folder that holds its local copy."""
+    """Show a URL in output instead of the folder that contains its local copy."""
     _SHOWN.append(_ShownUrl(folder, url))
 
 
 def with_urls(text: str) -> str:
-    """Return text with the folders of local copies replaced by their URLs."""
+    """Return text in which the folders of local copies are replaced by their URLs."""
     for shown in _SHOWN:
         text = text.replace(shown.folder, shown.url)
     return text

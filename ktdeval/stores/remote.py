@@ -1,7 +1,8 @@
 """Stores behind a URL, through fsspec: object stores, and memory for tests.
 
 Retries are made here, so that each driver request is a single attempt. A `create` whose response
-was lost is sent again and then finds its own object: a mark in each object identifies its writer.
+was lost is sent again, and then finds the object that it created: a mark in each object identifies
+its writer.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ from ktdeval.values.secret_free_addresses import secret_in
 T = TypeVar("T")
 
 _LINE_BREAKS = re.compile(r"\s+")
-_MAX_SHOWN = 300  # characters of a driver's message
-_SHOWN_WAIT_S = 5.0  # longer waits are shown
+_MAX_SHOWN = 300  # maximum characters of a driver's message
+_SHOWN_WAIT_S = 5.0  # longer waits are shown to the user
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RequestRetries:
-    """Attempts per request, and the seconds between them: random, up to a bound that doubles from
-    `first_s` to `max_s`.
+    """Attempts per request, and the seconds between them. The wait is random, up to a bound that
+    doubles from `first_s` to `max_s`.
     """
 
     attempts: int = 8
@@ -61,11 +62,11 @@ class RequestRetries:
 def open_remote(
     url: str, options: Mapping[str, Any] | None = None, retries: RequestRetries | None = None
 ) -> FsspecStore:
-    """Return the store at a URL. `options` are driver options, used in addition to those from
+    """Return the store at a URL. `options` are driver options, which supplement the options from
     fsspec's own configuration.
 
-    Makes no request. Raises UsageError if the URL contains a password, its scheme is unknown, or
-    the driver is not installed or rejects its options.
+    No request is made. Raises UsageError if the URL contains a password, if its scheme is unknown,
+    or if the driver is not installed or rejects its options.
     """
     scheme = url.partition("://")[0]
     if secret_in(url) is not None:
@@ -81,8 +82,8 @@ def open_remote(
         advice = install_command(extra) if extra else "install it with pip"
         raise UsageError(f"{url}: the driver is not installed ({error}); {advice}") from error
     except (ValueError, TypeError, AttributeError, OSError) as error:
-        # OSError: some drivers connect on creation; AttributeError: a driver needs an address in
-        # its options, and it is missing
+        # OSError: some drivers connect on creation. AttributeError: a driver needs an address in
+        # its options, and it is missing.
         known = ", ".join(sorted(DRIVERS))
         raise UsageError(
             f"{url}: can't be opened: {_shown_error(error)}; known schemes: {known}"
@@ -98,14 +99,14 @@ class FsspecStore:
         self.place = url
         self._driver = driver
         self._retries = retries
-        self._is_proved = False  # whether conditional writes were tested
+        self._is_proved = False  # whether conditional writes have been tested
         self._proving = threading.Lock()
 
     def __repr__(self) -> str:
         return f"FsspecStore({self.place!r})"
 
     def local_path(self, key: str) -> None:
-        """Return None: keys of this store have no path."""
+        """Return None, since keys of this store have no path."""
         checked_key(key)
 
     def read(self, key: str) -> bytes:
@@ -123,7 +124,7 @@ class FsspecStore:
         return self._ask(key, lambda: self._driver.head(path)) is not None
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write a new key, and return True; return False if the key exists.
+        """Write a new key and return True. Returns False if the key exists.
 
         Raises NoConditionalWrites.
         """
@@ -140,7 +141,7 @@ class FsspecStore:
         try:
             self._ask(key, lambda: self._driver.create(path, data, mark))
         except FileExistsError:
-            # Possibly written by an earlier attempt of this call whose response was lost.
+            # The object may come from an earlier attempt of this call whose response was lost.
             return self._ask(key, lambda: self._driver.head(path)) == mark
 
         return True
@@ -180,10 +181,10 @@ class FsspecStore:
         return self._driver.path(checked_key(key))
 
     def _ask(self, key: str, request: Callable[[], T]) -> T:
-        """Make a request, and retry after transient errors.
+        """Make a request, and retry it after transient errors.
 
-        Passes on FileNotFoundError and FileExistsError. Raises StoreUnavailable if no attempt got a
-        response, StoreError if the request is rejected.
+        FileNotFoundError and FileExistsError are passed on. Raises StoreUnavailable if no attempt
+        got a response, and StoreError if the request is rejected.
         """
         retrying = Retrying(
             stop=stop_after_attempt(self._retries.attempts),
@@ -211,7 +212,7 @@ class FsspecStore:
             self._fail(key, error)
 
     def _tell_of_wait(self, key: str, state: RetryCallState) -> None:
-        """Tell the user about a long wait, with the store's response."""
+        """Tell the user about a long wait, and show the store's response."""
         wait_s = state.upcoming_sleep
         if wait_s >= _SHOWN_WAIT_S and state.outcome is not None:
             _LOG.warning(
@@ -230,7 +231,7 @@ class FsspecStore:
         ) from error
 
     def _check_bucket(self, key: str, error: Exception) -> None:
-        """Raise StoreError if the whole bucket is missing, not just the key."""
+        """Raise StoreError if the whole bucket is missing, and not just the key."""
         if error_code(error) == "NoSuchBucket":
             self._fail(key, error)
 
@@ -273,6 +274,6 @@ class FsspecStore:
 
 
 def _shown_error(error: BaseException | None) -> str:
-    """Return the message of a driver's error, on one line, without secrets from the environment."""
+    """Return the message of a driver's error on one line, without secrets from the environment."""
     text = _LINE_BREAKS.sub(" ", str(error)).strip() or type(error).__name__
     return redact_secrets(text, os.environ)[:_MAX_SHOWN]

@@ -1,8 +1,9 @@
-"""Sums shared by several workers: dollars or tokens, limited in total.
+"""Sums that several workers share, such as dollars or tokens, with a limit on the total.
 
 A worker draws an amount before it spends it, and returns what it has not used. Each change is a
-numbered file written with `create` that holds the complete resulting state. So changes are totally
-ordered, no two workers draw the same remainder, and only the latest file has to be read.
+numbered file, written with `create`, that contains the complete resulting state. The changes are
+therefore totally ordered, no two workers draw the same remainder, and only the latest file has to
+be read.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ktdeval.values.typed_json import Value
 
 
 class Drawer(Value):
-    """Process that has drawn from a sum and may yet give back. Earlier versions recorded an amount
-    and a purpose.
+    """Process that has drawn from a sum and may still return part of it. Earlier versions recorded
+    an amount and a purpose.
     """
 
     holder: HolderId
@@ -30,24 +31,26 @@ class Drawer(Value):
 
 
 class SumState(Value):
-    """State of a sum: what counts as used, and who may yet give back, by the ids of processes."""
+    """State of a sum: the amount that counts as used, and the processes, by id, that may still
+    return part of it.
+    """
 
     used: int = 0
     open: dict[str, Drawer] = msgspec.field(default_factory=dict)
 
 
 class SumEntry(Value, forbid_unknown_fields=False):
-    """State of a sum after a numbered change, which earlier versions recorded as well."""
+    """State of a sum after a numbered change. Earlier versions also recorded the change itself."""
 
     number: int
     state: SumState
 
 
 class SharedSum:
-    """Sum under `PREFIX`, whose drawn amounts never exceed `limit` (None: no limit).
+    """Sum under `PREFIX`. The total amount drawn never exceeds `limit` (None: no limit).
 
     Amounts are whole numbers of the smallest unit, such as tokens or millionths of a dollar.
-    Amounts drawn by a killed process stay counted as used. Thread-safe.
+    Amounts drawn by a killed process still count as used. Thread-safe.
     """
 
     def __init__(self, store: Store, prefix: str, limit: int | None, beats: Heartbeats) -> None:
@@ -59,11 +62,11 @@ class SharedSum:
         self._lock = threading.Lock()
 
     def draw(self, amount: int) -> bool:
-        """Count an amount as used, and return True; return False if the limit leaves less than the
+        """Count an amount as used and return True. Returns False if the limit leaves less than the
         amount.
 
-        After StoreUnavailable, the amount may already have been counted: a repeated call may count
-        it twice, which errs on the safe side of the limit. Raises StoreError.
+        After StoreUnavailable, the amount may already have been counted. Repeating the call may
+        then count it twice, which errs on the safe side. Raises StoreError.
         """
         if amount < 0:
             raise StoreError(f"an amount of {amount}: must not be negative")
@@ -79,9 +82,9 @@ class SharedSum:
         return self._change(draw)
 
     def give_back(self, amount: int) -> None:
-        """Return an unused amount that this process has drawn; a negative amount is counted as used
-        in addition, regardless of the limit. Do not call this again after StoreUnavailable. Raises
-        StoreError.
+        """Return an unused amount that this process has drawn. A negative amount counts as
+        additional use, regardless of the limit. Do not repeat this call after StoreUnavailable.
+        Raises StoreError.
         """
 
         def given_back(state: SumState) -> SumState:
@@ -90,7 +93,7 @@ class SharedSum:
         self._change(given_back)
 
     def leave(self, amount: int) -> None:
-        """Like `give_back`, and also tell others that this process will return nothing more."""
+        """Do the same as `give_back`, and tell others that this process will return no more."""
         session = self._beats.me.session
 
         def leave(state: SumState) -> SumState | None:
@@ -109,19 +112,21 @@ class SharedSum:
             return self._latest.state
 
     def may_others_give_back(self) -> bool:
-        """Return whether another living process has drawn and not left. Raises StoreError."""
+        """Return whether another living process has drawn an amount and not left. Raises
+        StoreError.
+        """
         may_give_back = False
         for drawer in self.state().open.values():
             is_other = drawer.holder.session != self._beats.me.session
-            # every drawer is checked, since its lease starts with the first look
+            # every drawer is checked, since the first look at a drawer starts its lease
             if is_other and not self._beats.is_expired(drawer.holder):
                 may_give_back = True
 
         return may_give_back
 
     def _change(self, changed: Callable[[SumState], SumState | None]) -> bool:
-        """Add an entry after the latest one, and return True; return False if `changed` rejects the
-        state of the latest entry.
+        """Add an entry after the latest one and return True. Returns False if `changed` rejects the
+        state in the latest entry.
         """
         with self._lock:
             while True:
@@ -131,14 +136,14 @@ class SharedSum:
                     return False
 
                 entry = SumEntry(number=self._latest.number + 1, state=state)
-                # If another process was first, the change is recomputed from its state.
+                # If another process was faster, the change is recomputed from its state.
                 if self._store.create(self._key(entry.number), encode_value(entry)):
                     self._latest = entry
                     return True
 
     def _refresh(self) -> None:
-        """Read the latest entry: step sizes double until an entry is missing, then halve, since a
-        listing would take a request per 1,000 entries. Entries have no gaps.
+        """Read the latest entry. Step sizes double until an entry is missing, then halve, since a
+        listing would take one request per 1,000 entries. Entries have no gaps.
         """
         number = self._latest.number
         step = 1

@@ -1,7 +1,7 @@
 """Stores: files under keys, in a folder or an object store, shared by any number of processes.
 
-`create`, which succeeds for one caller only, is the basis of all coordination: it needs no server,
-no lock file and no common clock. docs/grid-workers.md lists what each kind of store guarantees.
+`create`, which succeeds for only one caller, is the basis of all coordination: it needs no server,
+lock file or common clock. docs/grid-workers.md lists what each kind of store guarantees.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Protocol
 from ktdeval.errors import StoreError
 from ktdeval.values.lazy import maker
 
-MAX_KEY_BYTES = 900  #: size limit of a key in UTF-8; object stores allow 1,024, prefix included
-MAX_NAME_BYTES = 200  #: size limit of one part of a key; file systems allow 255
+#: size limit of a key in UTF-8 bytes; object stores allow 1,024, including the prefix
+MAX_KEY_BYTES = 900
+MAX_NAME_BYTES = 200  #: size limit in bytes of one part of a key; file systems allow 255
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\?#*<>|"\[\]{}\ud800-\udfff]')
 _FILE_URL = "file://"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -31,20 +32,20 @@ class MissingKey(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """A store did not respond after all retries. The data being written may or may not have been
-    stored.
+    """A store did not respond, even after all retries. The data being written may or may not have
+    been stored.
     """
 
 
 class NoConditionalWrites(StoreError):
-    """A store can't create a file only if it does not exist, so processes can't coordinate through
-    it.
+    """A store can't make the creation of a file conditional on its absence, so processes can't use
+    it for coordination.
     """
 
 
 @dataclass(frozen=True)
 class Stat:
-    """Listing entry for a key. `size` is in bytes; `version` changes with the content."""
+    """Listing entry for a key. `size` is in bytes; `version` changes with the contents."""
 
     key: str
     size: int
@@ -54,7 +55,7 @@ class Stat:
 class Store(Protocol):
     """Files under keys. A key is a relative path of plain names, separated by `/`.
 
-    Every method raises BadKey for a malformed key, StoreUnavailable if the store does not respond
+    Every method raises BadKey if a key is malformed, StoreUnavailable if the store does not respond
     after retries, and StoreError for any other failure. A key is never also a folder of other keys.
     """
 
@@ -67,34 +68,36 @@ class Store(Protocol):
         """Return whether a key exists."""
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write a new key, and return True; return False if the key exists.
+        """Write a new key and return True. Returns False if the key exists.
 
-        However many callers there are, only one gets True. Readers see all of `data` or nothing.
-        Raises NoConditionalWrites.
+        However many callers there are, only one gets True. Readers see either all of `data` or
+        nothing. Raises NoConditionalWrites.
         """
 
     def replace(self, key: str, data: bytes) -> None:
-        """Write a key, whether it exists or not. Readers see either the old content or all of the
-        new content; the last writer wins.
+        """Write a key, whether it exists or not. Readers see either the old contents or all of the
+        new contents; the last writer wins.
         """
 
     def list(self, prefix: str = "") -> Iterator[Stat]:
-        """Yield the keys below a folder (`""`: all) lazily, in code-point order.
+        """Yield the keys below a folder (`""`: all keys) lazily, in code-point order.
 
-        A key that was created before the call is listed, unless it is deleted in the meantime.
+        A key that was created before the call is listed unless it is deleted in the meantime.
         """
 
     def delete(self, key: str) -> None:
         """Remove a key if it exists."""
 
     def local_path(self, key: str) -> Path | None:
-        """Return the path of a key's file, existing or not; None if the store is not a folder."""
+        """Return the path of a key's file, whether it exists or not; None if the store is not a
+        folder.
+        """
 
 
 def open_store(place: str | Path) -> Store:
     """Return the store in a folder, which need not exist, or at a URL such as `s3://BUCKET/PREFIX`.
 
-    Raises StoreError if the URL's driver is unknown, not installed or rejects its settings.
+    Raises StoreError if the URL's driver is unknown, is not installed, or rejects its settings.
     """
     text = str(place)
     is_url = isinstance(place, str) and _URL.match(text) is not None
@@ -110,7 +113,7 @@ def open_store(place: str | Path) -> Store:
 
 
 def checked_key(key: str) -> str:
-    """Return the key unchanged. Raises BadKey if it is not a relative path of plain names."""
+    """Return the key unchanged. Raises BadKey if the key is not a relative path of plain names."""
     problem = _key_problem(key)
     if problem:
         raise BadKey(f"key {key[:100]!r}: {problem}; use plain names, separated by '/'")
@@ -118,7 +121,7 @@ def checked_key(key: str) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Return whether text is a valid key: listings omit all other files."""
+    """Return whether a string is a valid key. Listings omit all other files."""
     return not _key_problem(text)
 
 
@@ -128,7 +131,7 @@ def checked_prefix(prefix: str) -> str:
 
 
 def _key_problem(key: str) -> str:
-    """Return what is wrong with a key, or `""`.
+    """Return what is wrong with a key; empty if the key is valid.
 
     Names that begin with a dot, including `.` and `..`, are reserved for temporary files, which
     listings omit.

@@ -10,12 +10,12 @@ from ktdeval.values.typed_json import T, Value, decode_json, encode_canonical
 
 
 def encode_value(value: Value) -> bytes:
-    """Return the content of a value's file."""
+    """Return the contents of a value's file."""
     return f"{encode_canonical(value)}\n".encode()
 
 
 def read_value(store: Store, key: str, kind: type[T]) -> T:
-    """Return the value under a key. Raises MissingKey, and StoreError if it is malformed."""
+    """Return the value under a key. Raises MissingKey, and StoreError if the value is malformed."""
     return decode_json(store.read(key), kind, f"{store.place}: {key}")
 
 
@@ -28,7 +28,7 @@ def find_value(store: Store, key: str, kind: type[T]) -> T | None:
 
 
 def value_name(key: str) -> str:
-    """Return the name of a value's file, without folder and suffix."""
+    """Return the name of a value's file without folder and suffix."""
     return key.rpartition("/")[2].removesuffix(".json")
 
 
@@ -43,8 +43,8 @@ class ValueFolder(Generic[T]):
         self._kind = kind
 
     def read(self, wanted: Container[str] | None = None) -> dict[str, T]:
-        """Read the files that are new or have changed, either those with `wanted` names or all;
-        return all values. Raises StoreError.
+        """Read the files that are new or have changed, either those whose names are in `wanted` or
+        all, and return all values. Raises StoreError.
         """
         values: dict[str, T] = {}
         versions: dict[str, str] = {}
@@ -56,7 +56,7 @@ class ValueFolder(Generic[T]):
             value = self.values.get(name)
             if value is None or self.versions.get(name) != stat.version:
                 value = find_value(self.store, stat.key, self._kind)
-            if value is not None:  # None if it was deleted after the listing
+            if value is not None:  # None if the file was deleted after the listing
                 values[name] = value
                 versions[name] = stat.version
 

@@ -1,4 +1,4 @@
-"""Manifest of the command `leaderboard`, which manages a leaderboard kept in a git repository."""
+"""Manifest for the `leaderboard` command, which manages a leaderboard kept in a git repository."""
 
 from __future__ import annotations
 

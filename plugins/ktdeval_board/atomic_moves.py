@@ -15,8 +15,8 @@ _FOLDER_MODE = 0o755
 
 
 class Placement:
-    """Moves files and folders into place together or not at all: if the `with` block ends with an
-    error, all of them are removed again.
+    """Context manager that moves files and folders into place together or not at all: if the `with`
+    block ends with an error, everything that was moved is removed again.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Placement:
             ) from error
 
     def undo(self) -> None:
-        """Remove everything that was moved, and the folders created for it."""
+        """Remove everything that was moved and the parent folders created for it."""
         for path in reversed(self._moved):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -69,7 +69,8 @@ def replacing(out: Path, marker: str = "") -> Iterator[Path]:
     """Yield a new folder that replaces `out` if the block ends without an error, and is removed
     otherwise.
 
-    Raises UsageError if `out` exists and must not be replaced; StoreError if it can't be written.
+    Raises UsageError if `out` exists and must not be replaced; raises StoreError if `out` can't be
+    written.
     """
     _check_replaceable(out, marker)
     stack = ExitStack()
@@ -103,7 +104,7 @@ def _check_replaceable(out: Path, marker: str) -> None:
 
 
 def _swap(fresh: Path, out: Path) -> None:
-    """Replace the old folder with the new one; if this fails, the old folder is restored."""
+    """Replace the old folder with the new one. If this fails, restore the old folder."""
     old = fresh.with_name("old")
     try:
         if out.exists():

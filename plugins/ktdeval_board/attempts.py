@@ -1,5 +1,5 @@
-"""Attempts that a board knows of in addition to the declared ones, and drawn keys that were never
-used.
+"""Attempts known to the board beyond those that a submitter declares, and drawn keys that were
+never used.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ def known_attempts(
     registrations: Registrations,
     own_keys: Counter[tuple[Party, tuple[str, ...]]],
 ) -> int:
-    """Return the number of attempts by a card's submitter that the board knows of. 0 if the board
-    does not count attempts for this card: it counts them only for entrants with keys drawn by the
-    board.
+    """Return the number of attempts by a card's submitter that the board knows of.
 
-    The count includes the submitter's registrations, for any model, and the submitter's cards of
-    the same system under own keys. Unused, withdrawn and excused registrations are included: each
-    was a draw. Registrations by others are not attempts of this submitter. `own_keys`: from
-    `count_own_keys`.
+    The result is 0 unless the card is an entrant's and has a key drawn by the board. Otherwise, it
+    counts all of the submitter's registrations in the division, for any model. Unused, withdrawn
+    and excused registrations count too, since a key was at stake in each. It also counts the
+    submitter's cards for the same system that have a key of the submitter's own. Registrations by
+    other submitters are not counted. `own_keys` comes from `count_own_keys`.
     """
     division = entry.division
     if division is None or not division.is_governed or entry.baseline is not None:
@@ -41,8 +40,8 @@ def known_attempts(
 
 
 def attempts_of(board: LoadedBoard, entry: BoardEntry) -> int:
-    """Return a card's number of attempts: the larger of the declared number and the number known to
-    the board.
+    """Return the number of attempts behind a card: the declared number or the number known to the
+    board, whichever is larger.
     """
     known = known_attempts(entry, board.registrations, board.own_keys)
     return max(entry.submission.attempts.runs, known)
@@ -59,10 +58,10 @@ def state_of(board: LoadedBoard, filed: FiledRegistration) -> State:
 def unused_keys(
     board: LoadedBoard, entry: BoardEntry, division: Division
 ) -> Sequence[FiledRegistration]:
-    """Return the registrations by a card's submitter in its division that have a key but no checked
-    card.
+    """Return the registrations in a card's division, made by the card's submitter, that have a key
+    but neither a checked card nor an excuse.
 
-    Anyone can compute the result under a published key, so leaving a key unused is a choice.
+    A key is public, so its submitter can compute the result before deciding whether to submit it.
     """
     unused = []
     party = board.registrations.party(entry.submission.submitter)
@@ -74,8 +73,8 @@ def unused_keys(
 
 
 def key_reasons(board: LoadedBoard, entry: BoardEntry, division: Division) -> list[str]:
-    """Return why a card can't be ranked because of its key, or because its submitter has unused
-    keys.
+    """Return the reasons related to mask keys why a card can't be ranked: the card's own key, or
+    other keys that its submitter left unused.
     """
     if not division.is_governed or entry.baseline is not None:
         return []

@@ -1,11 +1,12 @@
-"""Baselines: models that every division shows next to its entrants. They need no API key and give
+"""Baseline models, which every division shows next to its entrants. They need no API key and give
 the same figures on every machine.
 
 The supervised baseline is a linear model on the nine style factors, trained on market data from
-before the division begins. KTD-Fin compares its agents with eighteen trained factor models of Qlib
-(Tables 4 and 9); this is the simplest model of that kind: a ridge regression of the next days'
-returns on standardised factor values, pooled over days. Its coefficients are arguments of
-`builtin/linear_factor`, so the card records them and anyone can reproduce the training.
+before the division begins. KTD-Fin compares its agents with eighteen trained factor models from
+Qlib (Tables 4 and 9). The model used here is the simplest of that kind: a ridge regression of the
+following days' returns on standardised factor values, pooled over days. Its coefficients are
+arguments to `builtin/linear_factor`, so the card records them and anyone can reproduce the
+training.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ def run_baseline(
     """Run a baseline on a division, using the market specified in the board's rules.
 
     `options` are additional run options: `concurrency`, and `mask_key` or `registration`. Returns
-    the path of the card, in the run folder. Two runs of the same baseline with the same mask key
+    the path of the card in the run folder. Two runs of the same baseline with the same mask key
     give the same card except for `provenance`. Raises ConfigError if the division can't be run as
-    written: the board has no data for it; its task, windows or market differ here; or its seeds are
-    not consecutive. Raises EpisodeFailure if an episode did not finish; KtdevalError if the market
-    or the model is not available.
+    written: if the board has no data for it, if its task, windows or market differ on this machine,
+    or if its seeds are not consecutive. Raises EpisodeFailure if an episode did not finish, and
+    KtdevalError if the market or the model is not available.
     """
     where = f"baseline {baseline.words} of division {division.id}"
     seeds = list(seeds_of(rules, division, baseline.model, baseline.args))
@@ -106,7 +107,7 @@ def run_baseline(
 def baseline_args(
     rules: Rules, division: Division, baseline: Baseline, plugins: Plugins
 ) -> dict[str, JsonValue]:
-    """Return a baseline's parameters in a division. Raises the same errors as `run_baseline`."""
+    """Return a baseline's parameters for a division. Raises the same errors as `run_baseline`."""
     if baseline.kind != "supervised":
         return dict(baseline.args)
 
@@ -156,8 +157,8 @@ def refusals(
     snapshot: MarketSnapshot,
     plugins: Plugins,
 ) -> dict[str, ConfigError | UsageError]:
-    """Return why a baseline can't act, by the id of each division in which it can't. `opening`: the
-    first steps of each division.
+    """Return the reasons why a baseline can't act, keyed by the ids of the divisions concerned.
+    `opening` holds the first steps of each division.
     """
     trained = cache(partial(train_coefficients, snapshot))
     refused: dict[str, ConfigError | UsageError] = {}
@@ -169,22 +170,22 @@ def refusals(
 
             model = plugins.make_model(baseline.model, args)
             check_model(baseline.model, model, steps, plugins)
-        except (ConfigError, UsageError) as error:  # also if a package is not installed
+        except (ConfigError, UsageError) as error:  # also raised if a package is not installed
             refused[division.id] = error
 
     return refused
 
 
 def first_day(division: Division) -> str:
-    """Return the first day of all windows, YYYY-MM-DD; a supervised baseline is trained only on
-    earlier days.
+    """Return the earliest day of all windows, as YYYY-MM-DD. A supervised baseline is trained only
+    on days before it.
     """
     return min(window.first for window in division.windows)
 
 
 def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
-    """Raise ConfigError if a window on the board covers different days in the installed task, since
-    a run refers to its windows by name.
+    """Raise ConfigError if a window covers different days on the board than in the installed task.
+    Runs refer to windows by name, so such a run would cover the wrong days.
     """
     known = plugins.make_task(division.task).windows
     for window in division.windows:
@@ -206,8 +207,8 @@ def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
             )
 
 
-#: Horizon of the predicted return in trading days, from the close of the day after the factor
-#: values
+#: Horizon of the predicted return in trading days, starting at the close of the day after the
+#: factor values
 HORIZON_DAYS = 10
 EVERY_DAYS = 5
 """Spacing of training days: overlapping targets add little information."""
@@ -225,8 +226,8 @@ _UNTRAINED = "the supervised baseline can't be trained on it; leave it out of th
 def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
     """Fit coefficients for `builtin/linear_factor` to the days of a snapshot before a date.
 
-    Returns `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of
-    `FACTORS`. Raises ConfigError if there is too little data before that date.
+    Returns `NAME:NUMBER` for each of the strongest factors, in the order of `FACTORS`, with
+    coefficients in natural units. Raises ConfigError if there is too little data before that date.
     """
     end = int(np.searchsorted(snapshot.days, np.datetime64(before, "D")))
     rows = range(_HISTORY_DAYS, end - 1 - HORIZON_DAYS, EVERY_DAYS)
@@ -268,14 +269,14 @@ def _check_days(days: int, snapshot: MarketSnapshot, before: str, what: str = ""
 
 
 def _usable(exposures: FloatArray, targets: FloatArray) -> BoolArray:
-    """Return [T, N]: whether all values of a stock on a day are defined."""
+    """Return a [T, N] mask of the days and stocks for which all values are defined."""
     usable: BoolArray = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
     return usable
 
 
 def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray:
-    """Return the [K] coefficients of a pooled ridge regression of returns, minus their daily mean,
-    on exposures, over all days and stocks with defined values.
+    """Return the [K] coefficients of a pooled ridge regression of demeaned returns on exposures.
+    Returns are demeaned by day; only days and stocks with defined values are used.
     """
     usable = _usable(exposures, targets)
     counts = usable.sum(axis=1, keepdims=True)
@@ -286,8 +287,8 @@ def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray
 
 
 def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return the [K, N] factor values at the close of a row, the [N] subsequent returns, and [N]
-    whether each stock was in the index.
+    """Return the [K, N] factor values at the close of a row, the [N] subsequent returns, and an [N]
+    mask of the index members.
     """
     values = factor_values(snapshot.as_of(row)).matrix()
     close = snapshot.close * snapshot.factor
@@ -297,8 +298,8 @@ def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, Float
 
 
 def _mean_spread(raw: FloatArray, member: BoolArray) -> FloatArray:
-    """Return the [K] cross-sectional standard deviations, averaged over days: one unit of exposure
-    in natural units.
+    """Return the [K] cross-sectional standard deviations, averaged over days. Each is the size of
+    one unit of exposure in natural units.
     """
     inside = np.where(member[:, None, :], raw, np.nan)
     low, high = np.nanquantile(inside, [0.01, 0.99], axis=2, keepdims=True)
@@ -308,7 +309,5 @@ def _mean_spread(raw: FloatArray, member: BoolArray) -> FloatArray:
 
 
 def _rounded_text(value: float) -> str:
-    """Return a number as text, rounded so that the digits in which linear solvers differ are
-    dropped.
-    """
+    """Return a number as text, rounded to drop the digits in which linear solvers differ."""
     return f"{value:.{_DIGITS}g}"

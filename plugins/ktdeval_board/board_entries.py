@@ -1,5 +1,5 @@
-"""Submitted cards with their submissions, verdicts and errata, read once for ranking, site and
-exports.
+"""Submitted cards with their submissions, verdicts and errata, read once for the ranking, the site
+and the exports.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ Card = TradingCard | ScoringCard
 #: Label for a card whose mask key was not drawn by the board, in a division with drawn keys
 OWN_KEY = "own key"
 SUBMITTERS_PRICE = "price by submitter"  #: Label for a card whose costs the board can't compare
-VERDICT = "verdict.json"  #: File in a certificate's folder with the verdict on it
+#: Name of the file with the verdict on a certificate, in the certificate's folder
+VERDICT = "verdict.json"
 
 _SETTING_PREFIX = "reasoning_"
 _SUITE = "builtin/"  #: Provider prefix of the suite's own rule-based models
 
 
 class EntryFacts(TypedDict):
-    """Facts about a row, for either a card or a reference, which has no card."""
+    """Facts about a table row, which shows either a card or a reference without a card."""
 
     card: str | None
     agent: str
@@ -75,18 +76,19 @@ class BoardEntry:
 
     card_id: str  #: SHA-256 of the card's file
     files: CardFiles
-    #: content of the card, validated by the board's check of these bytes or when it was read
+    #: contents of the card, validated either by the board's check of the same bytes or on reading
     card: Card
     #: division of the card; None if the board has no division for it
     division: Division | None
-    submission: Submission  #: the submitter, with the submitter's claims
-    #: result of the board's check of these bytes; None if they were not checked
+    submission: Submission  #: the submission: its submitter and the submitter's claims
+    #: result of the board's check of the card's bytes; None if they were not checked
     verdict: Verdict | None
     errata: tuple[Erratum, ...] = ()  #: maintainers' later statements on the card, oldest first
-    baseline: Baseline | None = None  #: the baseline that the card's model is; None for an entrant
+    baseline: Baseline | None = None  #: baseline that the card belongs to; None for an entrant
     is_certified: bool = False  #: whether this board has verified the mask's certificate
     signed_by: tuple[str, ...] = ()  #: names of the maintainers who signed the verdict
-    #: name of the submitter, if the card is signed with a key that the board has for this submitter
+    #: name of the submitter, if the card is signed with a key that the board lists for the
+    #: submitter
     card_signed_by: tuple[str, ...] = ()
     #: whether the card's costs use the board's prices instead of the card's own
     has_board_prices: bool = False
@@ -98,9 +100,9 @@ class BoardEntry:
 
     @property
     def labels(self) -> list[str]:
-        """Labels of the card, plus labels added by the board: whether the board verified the
-        certificate, whether token prices come only from the submitter, and whether the submitter
-        chose the key.
+        """Labels of the card, as adjusted by the board. A certificate that the board verified is
+        labelled as verified. The board also labels a price that comes only from the submitter, and
+        a mask key chosen by the submitter.
         """
         labels = []
         for label in self.card.labels:
@@ -120,8 +122,9 @@ class BoardEntry:
     @property
     def has_submitters_price(self) -> bool:
         """Return whether the price behind the card's costs comes only from the submitter.
-        Otherwise, the board has its own price for the model, runs the baseline itself, or knows
-        that the model belongs to the suite and is free.
+
+        The result is False if the board has its own price for the model, if the card is a
+        baseline's, or if all models belong to the suite and are therefore free.
         """
         if self.has_board_prices or self.baseline is not None:
             return False
@@ -167,8 +170,8 @@ class BoardEntry:
         return self.card.agent.name
 
     def facts(self, label: str) -> EntryFacts:
-        """Return the facts shared by tables and model pages; `label`: name of the card's system on
-        the board.
+        """Return the facts that tables and model pages share. `label` is the name of the card's
+        system on the board.
         """
         submission = self.submission
         return EntryFacts(
@@ -224,7 +227,7 @@ class LoadedBoard:
 
     @cached_property
     def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
-        """Number of cards under own keys, from `count_own_keys`."""
+        """Number of cards with keys chosen by the submitter, from `count_own_keys`."""
         return count_own_keys(self.entries, self.registrations)
 
     def of_division(self, division: Division) -> list[BoardEntry]:
@@ -237,8 +240,8 @@ class LoadedBoard:
 def count_own_keys(
     entries: Iterable[BoardEntry], registrations: Registrations
 ) -> Counter[tuple[Party, tuple[str, ...]]]:
-    """Count the cards under own keys in divisions for which the board draws the keys, by submitter
-    and system family; withdrawn cards are included.
+    """Count the cards with keys chosen by the submitter, in divisions for which the board draws the
+    keys. Counts are keyed by submitter and system family, and include withdrawn cards.
     """
     counts = Counter[tuple[Party, tuple[str, ...]]]()
     for entry in entries:
@@ -253,9 +256,9 @@ def load_board(path: Path) -> LoadedBoard:
     """Read a board.
 
     A card with a verdict on its exact bytes is not validated again, so that large boards are quick
-    to build. Raises ConfigError if there is no board at `path`, or its rules or errata are invalid;
-    CardError if a card, submission or verdict can't be read or is invalid; SignatureError if a
-    signature on a verdict or card is invalid. `check` lists all faults.
+    to build. Raises ConfigError if there is no board at `path` or its rules or errata are invalid,
+    CardError if a card, submission or verdict can't be read or is invalid, and SignatureError if a
+    signature on a verdict or card is invalid. The `check` command lists all faults.
     """
     folder = BoardFolder(path)
     rules = load_rules(path)
@@ -273,8 +276,8 @@ def load_board(path: Path) -> LoadedBoard:
 
 
 def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
-    """Return the markets that the board has opened, by the names the board gives them. Raises
-    CardError if a document is malformed.
+    """Return the markets that the board has opened, keyed by the names that the board gives them.
+    Raises CardError if a document is malformed.
     """
     markets = {}
     for rule in rules.snapshots:
@@ -283,7 +286,8 @@ def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:
             continue
 
         market = read_own(path, Market)
-        if market.snapshot.id == rule.id:  # otherwise, the rules have changed since
+        # If the ids differ, the rules have changed since the market was opened.
+        if market.snapshot.id == rule.id:
             markets[rule.name] = market
 
     return markets
@@ -309,8 +313,8 @@ def _with_words_of_board(
 
 
 def _with_prices_of_board(entry: BoardEntry, rules: Rules) -> BoardEntry:
-    """Return an entry with its costs at the board's prices, if the board has a price for each
-    model.
+    """Return an entry with its costs recomputed at the board's prices, if the board has a price for
+    each model.
     """
     if not rules.prices:
         return entry
@@ -378,7 +382,7 @@ def is_certified(folder: BoardFolder, card: Card) -> bool:
     if not isinstance(card, TradingCard) or not card.certificate.value:
         return False
 
-    # The card only claims the certificate, so nothing but a hash may become a path.
+    # The certificate is only the card's claim, so it becomes part of a path only if it is a hash.
     sha256 = str(card.certificate.value.get("sha256"))
     if not CARD_ID.fullmatch(sha256):
         return False
@@ -417,8 +421,8 @@ def unset_to_none(value: T | UnsetType | None) -> T | None:
 
 
 def division_of(rules: Rules, card: Card) -> Division | None:
-    """Return the division of a card: the one with the same task, version, config, snapshot, rule
-    set, windows and seeds.
+    """Return the division that a card belongs to: the one with the same task, version, config,
+    snapshot, rule set, windows and seeds.
     """
     for division in rules.divisions:
         if not facets(rules, division, card):
@@ -428,8 +432,8 @@ def division_of(rules: Rules, card: Card) -> Division | None:
 
 
 def nearest_division(rules: Rules, card: Card) -> Division | None:
-    """Return the division with the fewest differences from a card, preferring divisions for its
-    task; None on a board without divisions.
+    """Return the division that differs from a card in the fewest respects, preferring divisions for
+    the card's task; None on a board without divisions.
     """
 
     def distance(division: Division) -> tuple[bool, int]:
@@ -439,8 +443,8 @@ def nearest_division(rules: Rules, card: Card) -> Division | None:
 
 
 def facets(rules: Rules, division: Division, card: Card) -> dict[str, str]:
-    """Return why a card does not belong to a division, as a mapping from check rule to text with
-    the card's value and the required one; empty if the card belongs to it.
+    """Return why a card does not belong to a division, keyed by check rule; empty if it does
+    belong. Each text gives the card's value and the required value.
     """
     task = card.task
     market = rules.snapshot_of(division)
@@ -481,8 +485,8 @@ def spans_of(card: Card) -> dict[str, tuple[str, str]]:
 def seeds_of(
     rules: Rules, division: Division, model: str, args: Mapping[str, JsonValue]
 ) -> tuple[int, ...]:
-    """Return the seeds that a card of a model with these parameters must have in a division, in
-    ascending order: the division's seeds, or a baseline's own.
+    """Return the seeds that a division requires for a model with these parameters, in ascending
+    order: the division's seeds, or a baseline's own seeds.
     """
     baseline = rules.baseline_of(model, args)
     if baseline is not None and baseline.seeds:
@@ -533,8 +537,8 @@ def identity(card: Card, division: Division) -> tuple[str, ...]:
     agent. Each system may have one card.
 
     Model and agent arguments, temperature and call limits are not part of the identity, as varying
-    them would allow repeated attempts. If the board draws the keys, a card under an own key is a
-    different system from one under a drawn key.
+    them would allow repeated attempts. If the board draws the keys, a card with a key chosen by the
+    submitter is a different system from a card with a drawn key.
     """
     drawn = str(division.is_governed and bool(card.registration))
     return (
@@ -547,7 +551,7 @@ def identity(card: Card, division: Division) -> tuple[str, ...]:
 
 
 def identity_words(card: Card) -> str:
-    """Return the system as text, without its division: `openai/gpt-4.1 with agent react
+    """Return the system as text, without its division, such as `openai/gpt-4.1 with agent react
     (reasoning_effort high)`.
     """
     words = f"{card.model.name} with agent {card.agent.name}"

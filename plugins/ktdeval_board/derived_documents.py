@@ -1,4 +1,4 @@
-"""Documents derived by the check: daily series of episodes, orders and holdings by day, and the
+"""Documents derived by the check: daily series of episodes, daily orders and holdings, and the
 board's markets over its windows.
 """
 
@@ -41,7 +41,7 @@ ENVELOPE = EnvelopeSettings()
 reproduced.
 """
 
-#: A figure found only in tasks whose series include the price of their single asset
+#: Figure that exists only for tasks whose series include the price of a single asset
 _AGAINST_BUY_AND_HOLD = "ama_gap_to_buy_and_hold"
 
 _PARTS = ("common", "industry", "style", "selection", "trading", "selection_daily", "exposures")
@@ -51,7 +51,7 @@ _NO_PART: Mapping[str, JsonValue] = dict.fromkeys(_PARTS)
 def make_series(
     run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot
 ) -> Series:
-    """Return the series of a trading card; equal records give equal values."""
+    """Return the series of a trading card. Equal records give equal series."""
     config = trading_rules(card.task.config.get("trading") or {}, "trading rules on the card")
     episodes: list[JsonValue] = []
     for entry in card.episodes:
@@ -108,8 +108,8 @@ def _ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> FloatAr
 
 
 def _gross_nav(ledger: Ledger) -> list[float]:
-    """Return the [steps + 1] NAV compounded from daily returns before fees, as if unpaid fees
-    stayed invested.
+    """Return the [steps + 1] NAV, compounded from daily returns before fees. Unpaid fees are
+    treated as if they stayed invested.
     """
     fees = np.array([step.costs_minor for step in ledger.steps], dtype=np.float64)
     minor = float(ledger.minor_per_unit)
@@ -133,7 +133,9 @@ def _asset_levels(
     ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard
 ) -> list[float] | None:
     """Return the price of the single asset in a task whose figures compare with Buy & Hold; None
-    for other tasks. Days without a price are forward-filled, leading ones with the first price.
+    for other tasks.
+
+    Days without a price are forward-filled, and leading days are filled with the first price.
     """
     assets = card.task.config.get("assets")
     if _AGAINST_BUY_AND_HOLD not in card.metrics:
@@ -183,7 +185,7 @@ def _envelope(
         return {"envelope": None, "envelope_reason": problem}
 
     envelope = random_envelope(ledger, snapshot, config, ENVELOPE)
-    # Without a fill, the random traders do not trade either, and bands are meaningless.
+    # If nothing was filled, the random traders do not trade either, so bands are meaningless.
     if envelope.rank is None:
         return {"envelope": None, "envelope_reason": envelope.reason}
 
@@ -202,7 +204,7 @@ def _envelope(
 WHY_LENGTH = 300
 REASON_LENGTH = 160
 _CODE_LENGTH = 40
-#: A figure found only in tasks whose analyst teams have their signals counted
+#: Figure that exists only for tasks in which the signals of analyst teams are counted
 _OF_A_FUND = "df_effectiveness"
 _MAX_ANALYSTS = 40
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
@@ -212,7 +214,7 @@ different text.
 
 
 def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions:
-    """Return the decisions of a trading card; equal records give equal values."""
+    """Return the decisions of a trading card. Equal records give equal decisions."""
     episodes: list[JsonValue] = []
     for entry in card.episodes:
         spec = episode_spec(run, entry.id)
@@ -235,8 +237,8 @@ def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions
 
 
 def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]:
-    """Return how often each analyst in a team gave each signal in an episode, for the first
-    `_MAX_ANALYSTS` analysts by name.
+    """Count how often each analyst in a team gave each signal in an episode. Only the first
+    `_MAX_ANALYSTS` analysts by name are included.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for talk in talks:
@@ -249,8 +251,8 @@ def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]
 
 
 def plain_line(text: str, length: int) -> str:
-    """Return text by a model on one line without invisible characters, truncated to a length with
-    an ellipsis.
+    """Return text by a model on one line, without invisible characters. Long text is truncated to
+    `length` and ends with an ellipsis.
     """
     visible = []
     for character in text:
@@ -294,7 +296,9 @@ def _order_entry(order: OrderRecord, ledger: Ledger) -> JsonValue:
 
 
 def describe_order(order: OrderRecord, steps: int = 1) -> str:
-    """Return an order's target weight or shares as text; `steps`: quantity steps of a share."""
+    """Return an order's target weight or shares as text. `steps` is the number of quantity steps
+    per share.
+    """
     weight = order.target_weight
     shares = order.shares
     if weight is not None:
@@ -325,12 +329,12 @@ def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
 
 
 def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> Market:
-    """Return the board's document on a snapshot; equal rules and snapshots give equal values."""
+    """Return the board's document for a snapshot. Equal rules and snapshots give equal documents."""
     windows = windows_of(rules, rule)
     spans = [window_rows(snapshot.days, window.first, window.last) for window in windows]
     whole = slice(0, 0)
     if spans:
-        # The close before the first day is the base for a window's figures.
+        # A window's figures are based on the close before its first day.
         whole = slice(min(first for first, _ in spans) - 1, max(stop for _, stop in spans))
 
     figures: list[JsonValue] = []
@@ -368,7 +372,9 @@ def _snapshot_facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, J
 
 
 def _benchmark_figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonValue]:
-    """Return the benchmark's figures from its [days + 1] levels, base level first."""
+    """Return the benchmark's figures from its [days + 1] levels, of which the first is the base
+    level.
+    """
     if level_problem(levels):
         return {
             "total_return": None,

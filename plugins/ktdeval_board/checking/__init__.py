@@ -1,1 +1,1 @@
-"""Check of a board. Submissions are treated as data: nothing in them is trusted or executed."""
+"""Board checks. Submissions are treated as data: nothing in them is trusted or executed."""

@@ -1,5 +1,5 @@
 """Runs made by the board: baselines, which give the same figures on every machine, and the
-maintainers' own run of a submitted plan.
+maintainers' own runs of submitted plans.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktdeval_board.rules import Baseline, Rules
 
 BY_CHECK = "the board's check"
 _SHOWN = 80
-_TRANSPORT = {"timeout_s"}  #: Call parameters that can't change a model's answer
+_TRANSPORT = {"timeout_s"}  #: Call parameters that can't change a model's response
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ def rerun_baseline(
 ) -> RecordEvidence:
     """Rerun a baseline and compare its card with the submitted one.
 
-    Returns evidence of tier `re-run` with the series and decisions of the new run; findings if a
-    figure differs; `self-reported` if the baseline can't be run here.
+    Returns evidence with tier `re-run` and the new run's series and decisions. If a figure differs,
+    the evidence contains findings instead. If the baseline can't be run on this machine, its tier
+    is `self-reported`.
     """
     with temporary_folder("ktdeval-check-") as private:
         try:
@@ -79,7 +80,7 @@ def rerun_baseline(
 
 
 def _key_option(recorded: RecordedCard) -> dict[str, str | None]:
-    """Return the option that runs under a card's mask key: its registration if the card refers to
+    """Return the run option that sets a card's mask key: the registration if the card refers to
     one, otherwise the key itself.
     """
     if recorded.card.registration:
@@ -89,12 +90,12 @@ def _key_option(recorded: RecordedCard) -> dict[str, str | None]:
 
 
 def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
-    """Return the cards of the maintainers' run of one or more plans of this board, each verified
-    against its records on the board's market.
+    """Return the cards from the maintainers' run of one or more of this board's plans. Each card is
+    verified against its records on the board's market.
 
-    Raises UsageError if the run has no card that belongs to a division of this board;
-    VerificationError if its records do not reproduce a card; KtdevalError if the run can't be read,
-    or the market can't be opened.
+    Raises UsageError if the run has no card that belongs to a division of this board,
+    VerificationError if the run's records do not reproduce a card, and KtdevalError if the run
+    can't be read or the market can't be opened.
     """
     runs = []
     for card_path in sorted((path / "cards").glob("*.json")):
@@ -126,7 +127,7 @@ def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:
 
 def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | None:
     """Return the maintainers' run of a submitted card's plan; None if no such run was made. Raises
-    UsageError if a run is of the same system but a different plan.
+    UsageError if the maintainers ran the same system with a different plan.
     """
     for own in runs:
         if own.division != recorded.division.id or names_of(own.card) != names_of(recorded.card):
@@ -151,7 +152,7 @@ def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | Non
 def with_rerun(
     evidence: RecordEvidence, recorded: RecordedCard, own: OwnRun, by: str, on: str
 ) -> RecordEvidence:
-    """Return the evidence with the maintainers' own run added; its tier is `re-run` if the
+    """Return the evidence with the maintainers' own run added. The tier is `re-run` if the
     submitted records were re-executed as well.
     """
     tier: Tier = "re-run"
@@ -175,8 +176,9 @@ def with_rerun(
 
 
 def _comparable(card: Card) -> dict[str, JsonValue]:
-    """Return the part of a card that is the same on any machine: the bytes of packed files vary
-    with library versions, and each machine has its own code.
+    """Return the part of a card that is the same on any machine. Hashes of packed files are left
+    out because their bytes vary with library versions, and the record of the code because it may
+    differ between machines.
     """
     plain = card.plain
     for episode in plain["episodes"]:
@@ -187,7 +189,7 @@ def _comparable(card: Card) -> dict[str, JsonValue]:
 
 
 def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
-    """Yield the differences between the plans of two cards in one division."""
+    """Yield the differences between the plans of two cards in the same division."""
     lacking = [reason for reason in own.rankable.reasons if reason != NEVER_TRADED]
     if lacking:
         yield f"it is not complete: {'; '.join(lacking)}"

@@ -45,7 +45,7 @@ _SYNTHETIC = "synthetic"
 
 @dataclass(frozen=True)
 class CardInputs:
-    """A valid card, with what the rules need to check it."""
+    """A valid card, with the inputs that the rules need to check it."""
 
     where: str
     rules: Rules
@@ -54,7 +54,7 @@ class CardInputs:
     registrations: Registrations = NONE_FILED
     #: the board's document on the card's market; None if the board has not opened it yet
     market: Market | None = None
-    plugins: Plugins | None = None  #: plugins to use; None: the installed ones
+    plugins: Plugins | None = None  #: plugins to use; None for the installed ones
 
     @cached_property
     def nearest(self) -> Division | None:
@@ -63,7 +63,7 @@ class CardInputs:
 
     @cached_property
     def division(self) -> Division | None:
-        """Nearest division, if it is for the card's task."""
+        """Nearest division, if it is for the card's task; otherwise None."""
         nearest = self.nearest
         if nearest is None or nearest.task != self.card.task.name:
             return None
@@ -72,7 +72,7 @@ class CardInputs:
 
     @cached_property
     def facets(self) -> Mapping[str, str]:
-        """Why the card does not belong to the nearest division, by rule."""
+        """Reasons why the card does not belong to the nearest division, keyed by rule."""
         if self.nearest is None:
             return {}
 
@@ -85,7 +85,7 @@ class CardInputs:
 
 
 def _facet(rule_id: str, inputs: CardInputs) -> Iterator[str]:
-    """Yield the card's difference from its division in one respect."""
+    """Yield the card's difference from the nearest division under a rule, if there is one."""
     if rule_id in inputs.facets and inputs.nearest is not None:
         yield f"{inputs.facets[rule_id]} (division {inputs.nearest.id})"
 
@@ -330,7 +330,7 @@ class SubmissionInputs:
     card_id: str  #: SHA-256 of the card's file
     card: Card
     submission: Submission
-    #: day of the check; None if the card was checked before, so its dates are known to be past
+    #: day of the check; None if an earlier check found the submission's dates to be in the past
     today: str | None
     registrations: Registrations = NONE_FILED
 
@@ -434,8 +434,8 @@ class ListInputs:
         return self.records.stored == "repository"
 
     def list_expected(self, is_whole: bool) -> set[str]:
-        """Return the files that the card's records must include. `is_whole`: whether to include the
-        completion marks of episodes.
+        """Return the files that the card's records must include. `is_whole` says whether the list
+        must also include the episodes' completion marks.
         """
         card = self.card
         names = [TRANSCRIPT]

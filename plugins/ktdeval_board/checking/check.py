@@ -1,5 +1,5 @@
-"""Check a board: the changes in a pull request, files, cards, and the records of cards, which are
-re-executed.
+"""Check a board: the changes in a pull request, the files, the cards, and the cards' records, which
+are re-executed.
 """
 
 from __future__ import annotations
@@ -58,14 +58,15 @@ class CheckOptions:
     every: bool = False  #: whether cards that already have a verdict are re-executed
     record: bool = True  #: whether verdicts and derived files are written
     execute: bool = True  #: whether records are executed; if not, the check ends before that stage
-    #: cards whose records are executed, with or without a verdict; empty: all cards without a
+    #: cards whose records are executed, with or without a verdict; if empty, all cards without a
     #: verdict
     only: tuple[str, ...] = ()
-    #: cards that are being submitted: they are ordered after all others, whatever dates they give
+    #: cards being submitted, which are ordered after all others whatever their dates
     submitted: tuple[str, ...] = ()
-    #: snapshot folder or data provider for one of the board's markets; None: as in board.yaml
+    #: snapshot folder or data provider for one of the board's markets; None for the one in
+    #: board.yaml
     data: str | None = None
-    #: a run folder of the maintainers, with the plan of submitted cards; None without one
+    #: folder of the maintainers' own run of submitted plans; None if there is none
     rerun: Path | None = None
     rerun_by: str = ""
     plugins: tuple[str, ...] = ()  #: additional plugins to load, as given with --plugin
@@ -101,14 +102,14 @@ def check_board(
 ) -> CheckReport:
     """Check a board.
 
-    The changes in a pull request are checked first, since they may change the rules; then files,
-    the content of all cards, and the records of cards without findings. No code from a submission
-    is executed. Only verdicts and files derived from records are written.
+    The changes in a pull request are checked first, since they may affect the rules. The files, the
+    contents of all cards, and the records of cards without findings follow. No code from a
+    submission is executed. Only verdicts and files derived from records are written.
 
     Raises ConfigError if there is no board in `folder`, or its own rules or errata are invalid;
     DataError if `data` is not one of the board's markets; UsageError if `since` or a card in `only`
-    does not exist, or `rerun` matches no card; VerificationError if the records of `rerun` do not
-    reproduce its card; StoreError if a verdict can't be written.
+    does not exist, or if `rerun` matches no card; VerificationError if the records of `rerun` do
+    not reproduce its card; and StoreError if a verdict can't be written.
     """
     if options.since is not None:
         changed = check_changes(folder, options.since)
@@ -161,7 +162,7 @@ def check_changes(folder: Path, since: str) -> list[Finding]:
 class _RecordsChecker:
     """Checks the records of sound cards.
 
-    `findings, checked, skipped, notes`: as in `CheckReport`, so far.
+    `findings`, `checked`, `skipped` and `notes` are those of a `CheckReport`, collected so far.
     """
 
     def __init__(
@@ -184,8 +185,8 @@ class _RecordsChecker:
         self._rules = markets.rules  # with the paths of the markets on this machine
 
     def check(self, candidates: Sequence[Candidate], names: Sequence[str]) -> None:
-        """Check the records of the cards that are due. `names`: cards and rejected files; those in
-        `only` must be among them.
+        """Check the records of the cards that are due. `names` lists the cards and the rejected
+        files; the names in `only` must be among them.
         """
         options = self._options
         for card_id in options.only:
@@ -276,8 +277,8 @@ class _RecordsChecker:
             write_findings(self._folder, verdict, evidence)
 
     def _evidence(self, candidate: Candidate, recorded: RecordedCard) -> RecordEvidence:
-        """Return the evidence from the records and, for a baseline, from the board's own run: a
-        baseline's name proves nothing.
+        """Return the evidence from the records. For a baseline, also use the board's own run, since
+        a baseline's name proves nothing.
         """
         market = self._market(candidate)
         if isinstance(market, str):
@@ -324,8 +325,8 @@ class _RecordsChecker:
         return None if rule is None else self._markets.open(rule)
 
     def write_markets(self) -> Iterator[Finding]:
-        """Write the documents of markets that are missing or do not match the rules; yield windows
-        that a market does not cover.
+        """Write the market documents that are missing or do not match the rules. Yield a finding
+        for each market that does not cover a window.
         """
         for rule in self._rules.snapshots:
             path = self._folder.market(rule.name)
@@ -354,8 +355,8 @@ def _has_evidence(candidate: Candidate) -> bool:
 
 
 def _standing(candidate: Candidate) -> Verdict | None:
-    """Return the verdict on a card in its current division; a verdict from another division of the
-    board is no longer valid.
+    """Return the verdict on a card in its current division. A verdict from another division of the
+    board no longer counts.
     """
     verdict = candidate.verdict
     if verdict is None or verdict.division != candidate.division.id:
@@ -425,7 +426,7 @@ class OpenedMarkets:
         return self._described[rule.name]
 
     def open(self, rule: SnapshotRule) -> MarketSnapshot | str:
-        """Return the market for a rule, or a text on why the board can't open it."""
+        """Return the market for a rule, or a message that says why the board can't open it."""
         if rule.name not in self._opened:
             self._opened[rule.name] = self._open(rule)
 
@@ -450,8 +451,8 @@ class OpenedMarkets:
 
 
 def missing_plugin(plugins: Plugins, division: Division, agent: str) -> str | None:
-    """Return a text on why the installed plugins can't execute the episodes of a division; None if
-    they can.
+    """Return a message that says why the installed plugins can't execute a division's episodes;
+    None if they can.
     """
     if agent not in plugins.specs("agents"):
         return f"agent {agent} is not installed where the check ran"

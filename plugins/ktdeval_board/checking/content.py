@@ -1,5 +1,5 @@
-"""Stages of a check between files and records: JSON, documents, single cards, and all cards
-together. Each stage checks each file once.
+"""Check stages between the file stage and the record stage: JSON, documents, single cards, and all
+cards together. Each stage checks each file once.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CheckContext:
 
     #: ids of cards that are being submitted, which are ordered after all others
     submitted: Collection[str] = ()
-    plugins: Plugins | None = None  #: plugins that know the models; None: the installed ones
+    plugins: Plugins | None = None  #: plugins that provide the models; None for the installed ones
 
 
 def check_content(
@@ -91,8 +91,9 @@ def check_content(
 ) -> tuple[list[Finding], list[Candidate]]:
     """Check every document written by submitters, as far as possible without records and markets.
 
-    `today`: day of the check, YYYY-MM-DD; `every`: whether cards with a verdict on their exact
-    bytes are validated again. Returns the findings, and the valid cards ordered by path.
+    `today` is the day of the check, as YYYY-MM-DD. `every` says whether cards with a verdict on
+    their exact bytes are validated again. Returns the findings, and the valid cards ordered by
+    path.
     """
     known = load_plugins() if given.plugins is None else given.plugins
     documents = _DocumentChecker(BoardFolder(folder), rules, today, every, known)
@@ -177,9 +178,11 @@ class _DocumentChecker:
         drawn: DrawnKey | None,
         excuse: Excuse | None,
     ) -> bool:
-        """Return whether a registration's signature is valid. Rejects an invalid signature, and a
-        missing one if the name or contact belongs to a key holder, since anyone can write those. An
-        excused registration gets no key.
+        """Return whether a registration's signature is valid.
+
+        Rejects an invalid signature. Also rejects a missing one if the name or contact belongs to a
+        key holder, since anyone can write a name. A missing signature is accepted on an excused
+        registration without a key, since it never gets one.
         """
         submitter = registration.submitter
         try:
@@ -199,7 +202,7 @@ class _DocumentChecker:
         # A submitter's own model may be served over http.
         value = self.read(path, most, schemes=("https", "http"))
         if value is not None:
-            # Tables show the submitter's texts, so these must not be formulas.
+            # Tables show the submitter's texts, which must therefore not be spreadsheet formulas.
             shown: dict[str, JsonValue] = {"submitter": value.get("submitter")}
             submitter = ReadDocument(self._board.relative(path), shown, is_table=True)
             if self._check_found(Stage.JSON, submitter):
@@ -217,7 +220,7 @@ class _DocumentChecker:
         return registration
 
     def _keys(self, written: Mapping[str, Registration], most: int) -> dict[str, DrawnKey]:
-        """Return the valid drawn keys, by registration."""
+        """Return the valid drawn keys, keyed by registration."""
         keys = dict[str, DrawnKey]()
         first = dict[str, str]()
         for path in listed_keys(self._board.path):
@@ -380,10 +383,10 @@ class _DocumentChecker:
     def read(
         self, path: Path, max_bytes: int, is_known: bool = False, **more: Any
     ) -> dict[str, JsonValue] | None:
-        """Read a JSON object with harmless texts; None if something is rejected.
+        """Read a JSON object and check its texts; return None if anything is rejected.
 
         Texts are checked before the schema, since the schema's patterns are slow on long texts.
-        `is_known`: whether the texts were checked before.
+        `is_known` says whether the texts were checked before.
         """
         if not path.is_file() and not path.is_symlink():
             return None  # reported in the files stage

@@ -1,5 +1,5 @@
-"""Rules on a board's files, and their listing, which opens no file of the wrong kind and follows no
-links.
+"""Rules for a board's files, and functions that list the files without opening any of the wrong
+kind or following links.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ class FolderItem:
     name: str
     where: str  #: path of the entry, relative to the board
     path: Path
-    mode: int  #: mode of the entry, or of the link itself if it is one; 0 if it can't be read
+    mode: int  #: mode of the entry, without following a link; 0 if it can't be read
     size: int = 0
     problem: str = ""  #: why the entry can't be read
-    twins: int = 1  #: entries in its folder, itself included, whose names differ only in case
+    #: number of entries in the same folder, including this one, whose names differ only in case
+    twins: int = 1
     limits: Limits | None = None
 
     @property
@@ -92,9 +93,7 @@ class FolderItem:
 
     @property
     def is_sound(self) -> bool:
-        """Return whether the entry's kind and path are valid, so that, if it is a folder, it is
-        walked.
-        """
+        """Return whether the entry's kind and path are valid. Only valid folders are walked."""
         checks = (_link, _special, _path, _foreign_file)
         return not any(next(check(self), None) for check in checks)
 
@@ -216,7 +215,7 @@ def records_folder(board: BoardFolder, card_id: str) -> Path | None:
     return None
 
 
-# -- rules on an entry; the first four concern its kind and path
+# -- rules for an entry; the first four concern its kind and path
 
 
 @rule("link", Stage.FILES)
@@ -286,7 +285,7 @@ def _size(item: FolderItem) -> Iterator[str]:
         yield f"has {item.size:,} bytes; at most {most:,} are allowed"
 
 
-# -- rules on all files together
+# -- rules for all files together
 
 
 @dataclass(frozen=True)
@@ -299,7 +298,7 @@ class BoardTree:
 
     @cached_property
     def cards(self) -> Mapping[str, list[str]]:
-        """Paths of each card, by card id."""
+        """Paths of each card, keyed by card id."""
         cards: dict[str, list[str]] = {}
         for item in self._named:
             if _is_card(item):

@@ -1,5 +1,5 @@
-"""Findings of a check: file, rule, and a one-line message that is safe to print whatever the
-submission contains; and the registry of rule functions.
+"""Findings of a check, and the registry of rule functions. A finding has a file, a rule, and a
+one-line message that is safe to print whatever the submission contains.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class FileMessage:
 def make_finding(path: str, rule: str, message: str) -> Finding:
     """Return a reason to reject a file or folder, with its path relative to the board.
 
-    Both texts are made printable, so that a submission can't use them to colour a terminal, hide a
-    finding or send commands to hosted CI. `rule`: id of a check rule; `message`: the problem with
-    the actual and expected values, on one line.
+    The path and the message are made printable, so that a submission can't use them to colour a
+    terminal, hide a finding or send commands to hosted CI. `rule` is the id of a check rule.
+    `message` states the problem on one line, with the actual and expected values.
     """
     shown = printable(path, _LONGEST_PATH)
     # `::name::` and `##[name]` at the start of a line are commands for hosted CI.

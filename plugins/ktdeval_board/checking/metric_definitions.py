@@ -35,7 +35,7 @@ def definition_problems(card: Card, plugins: Plugins) -> Iterator[str]:
 
 
 def _installed_definitions(card: Card, plugins: Plugins) -> Mapping[str, Any]:
-    """Return the installed definitions of a card's figures, by name."""
+    """Return the installed definitions of a card's figures, keyed by name."""
     if not isinstance(card, TradingCard):
         task: Any = plugins.make_task(card.task.name)
         scores: Mapping[str, Any] = task.scores

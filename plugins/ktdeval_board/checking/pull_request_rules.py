@@ -1,7 +1,7 @@
-"""Rules on the changes in a pull request: a submission may only add files; everything else is
-changed by maintainers.
+"""Rules for the changes in a pull request: a submission may only add files, and only maintainers
+may change anything else.
 
-The other checks trust verdicts, rules and errata, so a submission must not change these.
+The other checks trust verdicts, rules and errata, so a submission must not change those files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FileChange:
     """A file that differs from the merge base."""
 
     how: str  #: git's letter for the kind of change
-    mode: str  #: mode of the file now
+    mode: str  #: current mode of the file
     where: str  #: path of the file, relative to the board
 
 
@@ -110,7 +110,9 @@ def _is_below_submitted(change: FileChange) -> bool:
 
 
 def _is_answer(change: FileChange) -> bool:
-    """Return whether a file is one that only the board adds and that has a rule of its own."""
+    """Return whether a file is a verdict or a drawn key. Only the board adds these files, and each
+    kind has its own rule.
+    """
     return _is_verdict(change) or _is_key(change)
 
 
@@ -133,7 +135,7 @@ def _say_added() -> str:
 
 
 def _merge_base(git: Git, folder: Path, since: str) -> str:
-    """Return the full object id of the commit at which the branch left the other branch."""
+    """Return the full object id of the commit at which the current branch left the other branch."""
     if since.startswith("-") or not since.isprintable():
         raise UsageError(
             f"--since: {printable(since)!r} is not a revision; give one such as origin/main"
@@ -158,7 +160,7 @@ def _merge_base(git: Git, folder: Path, since: str) -> str:
 
 
 def _changes_since_base(git: Git, folder: Path, base: str) -> Iterator[FileChange]:
-    """Yield committed changes, then uncommitted ones, without files that the check itself
+    """Yield the committed changes, then the uncommitted ones, without files that the check itself
     writes.
     """
     yield from _differences(git, folder, (base, "HEAD"))

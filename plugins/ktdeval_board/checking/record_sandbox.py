@@ -1,11 +1,13 @@
-"""Processes that read and execute the records of submissions: `python -m
+"""Processes that read and execute the records in submissions: `python -m
 ktdeval_board.checking.record_sandbox`.
 
 No part of a submission is code, and no model is created from it. But the libraries that read its
-archives and tables are large, so each submission is read in a separate process with limited memory,
-time and file sizes, without secrets in its environment, and without a path to the board. A server
-imports the libraries once and forks a process for each job, which is a line on its stdin; it
-replies with the exit code, and results are written as files to a private folder.
+archives and tables are large and may have flaws. Each submission is therefore read in a separate
+process with limited memory, time and file sizes, without secrets in its environment, and without a
+path to the board.
+
+A server imports the libraries once and forks a process for each job. It reads jobs line by line
+from stdin and replies with exit codes; the results are written as files to a private folder.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ _BYTES_OF_VALUE = 8
 class Job(Value, frozen=True, kw_only=True):
     """Job of a sandbox process."""
 
-    cwd: str  #: folder to which paths of plugins and of the market are relative
-    run: str  #: the records as a run folder, with the submitted card as its card
+    cwd: str  #: folder to which the paths of plugins and of the market are relative
+    run: str  #: run folder that contains the records and the submitted card
     card_id: str  #: SHA-256 of the card's file
     out: str  #: folder for results
     #: `data` and `data_args` of the market as the board declares it; empty without a market
@@ -58,8 +60,8 @@ class Job(Value, frozen=True, kw_only=True):
     unpacked_bytes: int  #: maximum unpacked size of a record
     rows: int  #: maximum number of steps per episode
     memory_bytes: int  #: limit on this process's address space
-    seconds: int  #: limit on its processor time
-    file_bytes: int  #: limit on the size of files that it writes
+    seconds: int  #: limit on this process's CPU time
+    file_bytes: int  #: limit on the size of files that this process writes
 
 
 class Result(Value, frozen=True, kw_only=True):
@@ -67,17 +69,18 @@ class Result(Value, frozen=True, kw_only=True):
 
     size: tuple[tuple[str, str], ...] = ()  #: path and problem of each file that was not read
     findings: tuple[str, ...] = ()
-    error: str = ""  #: why it stopped early
+    error: str = ""  #: why the process stopped early
     episodes: int = 0  #: number of episodes that were re-executed
     steps: int = 0  #: number of steps that were re-executed
 
 
 def main() -> int:
-    """Process the jobs on stdin one after the other; reply to each with the exit code of its
+    """Process the jobs on stdin one by one, and reply to each with the exit code of the job's
     process.
     """
     answers = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a plugin's output must not become a reply
+    # a plugin's output must not be mistaken for a reply
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     load_plugins(())
     # Python warns about forking while pyarrow's allocator has a thread, but no job waits for that
     # thread.
@@ -96,7 +99,7 @@ def main() -> int:
 
 
 def _do(line: bytes) -> NoReturn:
-    """Process a job in this process, then exit; the exit code is 0 if there is a result of any
+    """Process a job in this process, then exit. The exit code is 0 if there is a result of any
     kind.
     """
     code = 1
@@ -118,7 +121,7 @@ def _do(line: bytes) -> NoReturn:
 
 
 def _set_limits(job: Job) -> None:
-    """Limit the resources of this process and its children; the limits can't be raised again."""
+    """Limit the resources of this process and its children. They can't raise the limits again."""
     limits = {
         resource.RLIMIT_AS: job.memory_bytes,
         resource.RLIMIT_CPU: job.seconds,
@@ -148,7 +151,7 @@ def _check_records(job: Job) -> Result:
 
 
 def _size_problems(run: Path, job: Job) -> Iterator[tuple[str, str]]:
-    """Yield path and problem of each file that would become too large when unpacked."""
+    """Yield the path of, and the problem with, each file that would become too large when unpacked."""
     for path in sorted(run.glob("episodes/*/*")):
         problem = None
         if path.suffix == ".parquet":
@@ -177,7 +180,7 @@ def _without_run_path(text: str, run: Path) -> str:
     return text.replace(f"{run}/", "").replace(str(run), "records")
 
 
-# -- how large a packed record would become, measured before it is read as a whole
+# -- unpacked size of a record, measured before the record is read as a whole
 
 
 def lines_problem(path: Path, max_bytes: int) -> str | None:
@@ -219,8 +222,8 @@ def lines_problem(path: Path, max_bytes: int) -> str | None:
 def table_problem(path: Path, max_bytes: int, max_rows: int) -> str | None:
     """Return why a Parquet file must not be read, judging by its footer, or None.
 
-    A footer may be wrong, and it does not give the lengths of lists, so reading still needs a
-    memory limit.
+    The footer may be wrong, and it does not give the lengths of lists, so reading the file still
+    needs a memory limit.
     """
     try:
         footer = pq.read_metadata(path)

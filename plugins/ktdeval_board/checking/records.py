@@ -3,7 +3,7 @@ board's own market must reproduce the card.
 
 The records are copied, and hashed while being copied, into a private folder laid out as a run,
 together with the submitted card. Only this copy is read, by a separate process (`record_sandbox`).
-The market is the one specified in board.yaml, never one specified by a submission.
+The market is always taken from board.yaml, never from a submission.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from ktdeval_board.read_documents import parse_untrusted, read_own, read_text, r
 from ktdeval_board.rules import Division, Limits, Rules
 
 T = TypeVar("T")
-#: A violated rule, and a message about a path relative to the records' folder, or about the card
+#: A violated rule, and a message about the card or about a path relative to the records folder
 Fault = tuple[str, FileMessage]
 
 _BLOCK = 1 << 20
@@ -102,9 +102,10 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 @dataclass(frozen=True)
 class RecordEvidence:
-    """Evidence from a card's records."""
+    """Evidence derived from a card's records."""
 
-    findings: tuple[Finding, ...] = ()  #: why the records are refused; other fields are then unused
+    #: reasons to refuse the records; if there are any, the other fields are unused
+    findings: tuple[Finding, ...] = ()
     tier: Tier = "self-reported"  #: tier of the card, based on this evidence
     notes: tuple[str, ...] = ()  #: why the tier is not higher
     episodes: int = 0  #: number of episodes that were re-executed
@@ -152,7 +153,7 @@ class RecordedCard:
 
 
 def check_records(recorded: RecordedCard) -> RecordEvidence:
-    """Re-execute a card's records: return evidence of tier `re-executed` with series and decisions,
+    """Re-execute a card's records. Return evidence with tier `re-executed`, series and decisions,
     or the reasons why the records are refused.
     """
     with temporary_folder("ktdeval-check-") as private:
@@ -170,8 +171,8 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
     """Copy the listed records and the card into a run folder; return findings for records that do
     not match the list.
 
-    No file larger than the limits is read, no link is followed, and the bytes that are hashed are
-    the bytes that are copied.
+    Files above the size limits are not read, links are not followed, and each file is hashed and
+    copied in a single read.
     """
     listed = {file.path: file for file in recorded.records.files}
     total = sum(file.bytes for file in listed.values())
@@ -201,8 +202,8 @@ def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
 
 
 def _present(source: Path) -> Iterator[str]:
-    """Yield the relative path of everything in a folder except subfolders; links are not
-    followed.
+    """Yield the relative paths of everything in a folder except subfolders, without following
+    links.
     """
     for folder, folders, names in os.walk(source, followlinks=False):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118 - names of any bytes
@@ -235,8 +236,8 @@ def _copy_record(
 
 
 def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
-    """Copy a regular file, reading at most one block more than `most` bytes; return the SHA-256 and
-    size of the copy.
+    """Copy a regular file, but read no more than one block beyond `most` bytes. Return the SHA-256
+    and size of the copy.
     """
     digest = hashlib.sha256()
     size = 0
@@ -359,10 +360,10 @@ def _ask(line: bytes, seconds: int) -> int:
 
 @cache
 def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
-    """Start the sandbox server with these environment variables; it ends when this process exits
-    and its stdin closes.
+    """Start the sandbox server with these environment variables. It ends when this process exits,
+    which closes the server's stdin.
     """
-    # -P: nothing is imported from the folder in which the check is run.
+    # -P: nothing is imported from the current folder.
     words = [sys.executable, "-P", "-m", "ktdeval_board.checking.record_sandbox"]
     server = subprocess.Popen(  # noqa: S603 - our own module, and no word of it is from a submission
         words,
@@ -377,7 +378,7 @@ def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
 
 
 def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
-    """Yield the faults in the result, each with the file that it concerns."""
+    """Yield the faults in the result, each with the file concerned."""
     for path, problem in result.size:
         yield "size", FileMessage(path, problem)
 
@@ -397,7 +398,7 @@ def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
 
 
 def _read_derived(path: Path, type_: type[T]) -> T | None:
-    """Read a derived document; None if it does not exist, as for a task without trading."""
+    """Read a derived document; None if it does not exist, as for tasks without trading."""
     if not path.is_file():
         return None
 
@@ -428,9 +429,9 @@ def make_verdict(
 def settle(earlier: Verdict | None, new: Verdict) -> Verdict:
     """Return the verdict to record when a card that already has a verdict is checked again.
 
-    The card's bytes are unchanged, so its tier is never lowered: a check that could not execute the
-    records, because the market is not on this machine, changes nothing, and the maintainers' own
-    run remains on record.
+    The card's bytes are unchanged, so its tier is never lowered. A check that could not execute the
+    records because the market is not on this machine changes nothing. The maintainers' own run
+    remains on record.
     """
     if earlier is None:
         return new
@@ -445,7 +446,7 @@ def settle(earlier: Verdict | None, new: Verdict) -> Verdict:
 
 
 def is_whole(folder: BoardFolder, card_id: str, verdict: Verdict, is_trading: bool) -> bool:
-    """Return whether the derived files that belong to a verdict exist, so that the card need not be
+    """Return whether all derived files that belong to a verdict exist. If so, the card need not be
     checked again.
     """
     if not is_trading or not verdict.is_executed:
@@ -455,7 +456,7 @@ def is_whole(folder: BoardFolder, card_id: str, verdict: Verdict, is_trading: bo
 
 
 def write_findings(folder: BoardFolder, verdict: Verdict, evidence: RecordEvidence) -> None:
-    """Write the derived files and then the verdict, so that an interrupted check leaves no verdict
+    """Write the derived files before the verdict, so that an interrupted check leaves no verdict
     without its derived files.
     """
     if evidence.series is not None:

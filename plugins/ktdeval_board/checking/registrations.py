@@ -1,4 +1,4 @@
-"""Rules on registrations, on the keys drawn for them, and on cards of registered runs."""
+"""Rules for registrations, for the keys drawn for them, and for cards from registered runs."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _CALL_FIELDS = {each.name for each in dataclasses.fields(CallParams)} - set(TRAN
 
 @dataclass(frozen=True)
 class RegistrationInputs:
-    """A registration, together with all others of the board."""
+    """A registration, together with all other registrations on the board."""
 
     where: str  #: file of the registration, relative to the board
     rules: Rules
     filed: FiledRegistration
     all: Registrations
-    #: day of the check; None if the key was drawn before, so its dates are known to be past
+    #: day of the check; None if the key was already drawn, so the dates are known to be past
     today: str | None
 
     @property
@@ -100,7 +100,7 @@ def _registration(inputs: RegistrationInputs) -> Iterator[str]:
 
 
 def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
-    """Yield why the board draws no key for the registered plan."""
+    """Yield the reasons why the board draws no key for the registered plan."""
     registration = inputs.registration
     division = inputs.division
     rules = inputs.rules
@@ -125,7 +125,7 @@ def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
 
 
 def question_problems(question: Question, windows: Iterable[RegisteredWindow]) -> Iterator[str]:
-    """Yield why a question can't be answered by a run over these windows."""
+    """Yield the reasons why a run over these windows can't answer a question."""
     there = {window.name: window for window in windows}
     unknown = [name for name in question.windows if name not in there]
     if unknown:
@@ -159,7 +159,9 @@ def _make_asked_plan(
 
 
 def _system_problems(inputs: RegistrationInputs) -> Iterator[str]:
-    """Yield fields of the registered system that are left open or could be mistaken for others."""
+    """Yield problems with the registered system: names that are not plain ASCII, call parameters
+    that can't be fixed, and an unset tool protocol.
+    """
     system = inputs.registration.system
     for part, name in (("model", system.model), ("agent", system.agent)):
         if not PLAIN_NAME.fullmatch(name):
@@ -215,9 +217,10 @@ class KeyInputs:
     """A file in the folder of drawn keys."""
 
     where: str
-    is_named: bool  #: whether its name has the form of a key's file name
+    is_named: bool  #: whether the file's name has the form of a drawn key's file name
     drawn: DrawnKey
-    registration: Registration | None  #: registration that it is named after, if on the board
+    #: registration that the file is named after, if it is on the board
+    registration: Registration | None
     twin: str  #: path of another file with the same key; empty if the key is unique
 
 
@@ -252,8 +255,8 @@ def _drawn_key(inputs: KeyInputs) -> Iterator[str]:
 def card_problems(
     card: Card, division: Division | None, registrations: Registrations
 ) -> Iterator[str]:
-    """Yield why a card does not match the registration it refers to, or must not use that
-    registration's key.
+    """Yield the reasons why a card does not match the registration it refers to, or must not use
+    that registration's key.
     """
     key = card.mask_key or ""
     if not card.registration:
@@ -315,7 +318,7 @@ def _system_differences(
 def submitter_problems(
     card: Card, submission: Submission, registrations: Registrations
 ) -> Iterator[str]:
-    """Yield why a submission does not match the submitter or date of its registration."""
+    """Yield the reasons why a submission does not match its registration's submitter or date."""
     filed = registrations.by_id.get(card.registration or "")
     if filed is None or filed.drawn is None:
         return

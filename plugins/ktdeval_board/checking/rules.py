@@ -1,5 +1,5 @@
-"""Rules of the check: one sentence each in `rules.yaml`, and functions that find violations,
-registered with the decorator `rule`.
+"""Check rules. Each is stated in one sentence in `rules.yaml`; the functions that find violations
+are registered with the `rule` decorator.
 
 The stages run in the order of `Stage`; only files that pass a stage reach the next.
 """
@@ -48,7 +48,7 @@ class CheckRule:
 
 @dataclass(frozen=True)
 class FileFaults:
-    """Faults found while reading or executing a file, by the rule that they violate."""
+    """Faults found while reading or executing a file, keyed by the rule that they violate."""
 
     where: str
     faults: Sequence[tuple[str, str | FileMessage]]
@@ -107,7 +107,7 @@ reported.
 
 
 def findings_of(stage: Stage, inputs: StageInputs) -> list[Finding]:
-    """Check a stage's inputs against all rules of that stage."""
+    """Check a stage's inputs against all of its rules."""
     findings: list[Finding] = []
     for each in RULES:
         if stage not in each.checks:

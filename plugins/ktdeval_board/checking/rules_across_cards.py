@@ -49,9 +49,9 @@ class SoundCards:
         return sorted(self.candidates, key=self._precedence)
 
     def _precedence(self, candidate: Candidate) -> tuple[bool, bool, int, str, str]:
-        # A card that is being submitted comes last. Otherwise, the date given by its submitter
-        # could put it before a card that is on the board but has no verdict yet, and that card
-        # would be refused instead.
+        # A card that is being submitted comes last. If its submitter's date counted, it could
+        # precede a card that is on the board without a verdict, and that card would then be
+        # refused.
         return (
             candidate.card_id in self.submitted,
             candidate.verdict is None,
@@ -67,12 +67,12 @@ class SoundCards:
 
     @cached_property
     def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
-        """Number of cards under own keys, by submitter and system family."""
+        """Number of cards with keys chosen by the submitter, keyed by submitter and system family."""
         return count_own_keys(self.candidates, self.registrations)
 
     def party(self, candidate: Candidate) -> Party:
-        """Return the submitter of a card under a drawn key. Any other card has no party: its system
-        may have a single card, whoever submits it.
+        """Return the submitter of a card with a drawn key. Any other card has no party, since its
+        system may have only one card, whoever submits it.
         """
         if not candidate.division.is_governed or not candidate.card.registration:
             return ()
@@ -80,7 +80,7 @@ class SoundCards:
         return self.registrations.party(candidate.submission.submitter)
 
     def later(self, key: Callable[[Candidate], Hashable]) -> Iterator[tuple[Candidate, Candidate]]:
-        """Yield each pair of cards that share a key, the earlier card first."""
+        """Yield each pair of cards with the same key, the earlier card first."""
         first: dict[Hashable, Candidate] = {}
         for candidate in self.standing:
             earlier = first.setdefault(key(candidate), candidate)
@@ -106,8 +106,8 @@ def _duplicate(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _baseline_words(candidate: Candidate) -> str:
-    """Return the text that distinguishes a baseline from others of the same model; empty for an
-    entrant.
+    """Return the text that distinguishes a baseline from other baselines of the same model; empty
+    for an entrant.
     """
     return "" if candidate.baseline is None else candidate.baseline.words
 
@@ -124,7 +124,7 @@ def _find_copies(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _is_baseline_elsewhere(one: Candidate, other: Candidate) -> bool:
-    """Return whether two cards are of the same baseline in two divisions, which may share
+    """Return whether two cards belong to the same baseline in two divisions, since those may share
     episodes.
     """
     is_one = one.baseline is not None and one.baseline == other.baseline
@@ -148,8 +148,8 @@ def _key_used(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _is_one_run(one: Candidate, other: Candidate) -> bool:
-    """Return whether two cards may come from the same run: they have the same episodes, or were
-    submitted together for the same model and agent.
+    """Return whether two cards may come from the same run. They may if they have the same episodes,
+    or if they were submitted together for the same model and agent.
     """
     if _identify_submission(one) == _identify_submission(other):
         return True
@@ -164,8 +164,9 @@ def _identify_submission(candidate: Candidate) -> tuple[str, str, Submitter, str
 
 
 def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
-    """Yield key and name of everything that two honest cards never share: an episode, a ledger or a
-    transcript. Identical correct answers to a few questions are possible.
+    """Yield the key and name of everything that two honest cards never share: an episode, a ledger
+    or a transcript. Answer files are left out, since identical correct answers to a few questions
+    are possible.
     """
     for episode in candidate.card.episodes:
         yield episode.id, f"episode {episode.id}"
@@ -187,14 +188,14 @@ def _name(together: SoundCards) -> Iterator[FileMessage]:
 
 
 def _spelled_alike(name_of: Callable[[Candidate], str], candidate: Candidate) -> str:
-    """Return what names that can be mistaken for each other have in common."""
+    """Return what a name has in common with all names that could be mistaken for it."""
     return path_segment(name_of(candidate)).casefold()
 
 
 @rule("attempts", Stage.TOGETHER)
 def _attempts(together: SoundCards) -> Iterator[FileMessage]:
     counts: defaultdict[Hashable, int] = defaultdict(int)
-    # For all other cards, a withdrawn card counts in attempts.
+    # For all other cards, a withdrawn card counts as an attempt.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         party = together.party(candidate)
         system = candidate.model, candidate.agent, _baseline_words(candidate)
@@ -219,7 +220,7 @@ def _attempts(together: SoundCards) -> Iterator[FileMessage]:
             yield FileMessage(where, f"attempts.runs: {declared} declared; {there}")
 
 
-# -- kinds and metrics that differ from a card of the division that the board executed
+# -- kinds and metrics that differ from a card in the division that the board executed
 
 
 def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:

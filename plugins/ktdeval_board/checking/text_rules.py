@@ -1,4 +1,4 @@
-"""Rules on the texts of a submitted document: no browser, terminal, spreadsheet or reader must
+"""Rules for the texts in a submitted document: no browser, terminal, spreadsheet or reader may
 mistake them for something else.
 """
 
@@ -34,7 +34,7 @@ _SCRIPT = re.compile(
     r"(?:java|vb|live)script\s*:|data\s*:\s*(?:text/html|text/xml|image/svg|application/)",
     re.IGNORECASE,
 )
-# bounded, since otherwise a long word would take quadratic time
+# bounded, since a long word would otherwise take quadratic time
 _SCHEME = re.compile(r"([A-Za-z0-9+.-]{0,20})://")
 _SPECIAL_KEYS = {"__proto__", "constructor", "prototype"}
 _FORMULA = ("=", "+", "-", "@")
@@ -44,7 +44,7 @@ _FORMULA = ("=", "+", "-", "@")
 class DocumentText:
     """A text in a document."""
 
-    path: str  #: path of the text in the document, such as `metrics.sharpe.source`
+    path: str  #: path to the text in the document, such as `metrics.sharpe.source`
     text: str
     is_key: bool  #: whether the text is the name of a field
 
@@ -63,16 +63,17 @@ class ReadDocument:
 
     where: str  #: the file, relative to the board
     value: JsonValue  #: JSON value of the file; None if it could not be read
-    #: why the file could not be read, by the rule that it violates
+    #: why the file could not be read, keyed by the rule that it violates
     faults: tuple[tuple[str, str], ...] = ()
     #: allowed URL schemes: a card contains the address of its model's server, which may use http
     schemes: Sequence[str] = ("https",)
-    is_table: bool = False  #: whether its texts become cells that a spreadsheet may evaluate
+    #: whether the document's texts become table cells that a spreadsheet may evaluate
+    is_table: bool = False
 
     @cached_property
     def is_too_deep(self) -> bool:
-        """Return whether the document is nested deeper than `DEEPEST` levels. This is checked
-        first, without recursion, which would fail on such a document.
+        """Return whether the document is nested deeper than `DEEPEST` levels. This check comes
+        first and avoids recursion, which would fail on such a document.
         """
         nodes = [self.value]
         for _ in range(DEEPEST):

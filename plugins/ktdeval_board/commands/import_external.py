@@ -1,5 +1,5 @@
-"""`ktdeval leaderboard import`: add external files to a board: a mask's certificate, or results of
-another harness.
+"""`ktdeval leaderboard import`: add external files to a board, either a mask's certificate or
+results from another harness.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _copy_runs(runs: Sequence[Path], targets: Sequence[Path]) -> None:
 
 
 def _copy_answers(run: RunFolder, target: Path) -> None:
-    """Copy the plan and the records of a run, from which its answers are derived."""
+    """Copy a run's plan and records, from which its answers are derived."""
     names = [MANIFEST]
     for spec in run.manifest.specs:
         names += [f"episodes/{spec.id}/{name}" for name in (ANSWERS, TRANSCRIPT, MARK)]

@@ -101,8 +101,10 @@ def init(folder: Path, options: InitOptions) -> None:
 
 
 def _new_board(options: InitOptions) -> NewBoard:
-    """Return the settings of a new board; options override the file. Raises UsageError if a name, a
-    title or tasks are missing; ConfigError if the file is not a valid board config.
+    """Return the settings of a new board; options override the file.
+
+    Raises UsageError if a name, a title or tasks are missing, and ConfigError if the file is not a
+    valid board config.
     """
     wishes: dict[str, Any] = {}
     if options.config is not None:
@@ -129,7 +131,7 @@ def _new_board(options: InitOptions) -> NewBoard:
     return build(NewBoard, wishes, "options")
 
 
-#: Placeholders for a board's required settings while a file's other fields are checked
+#: Placeholders for a board's required settings, used while the other fields of a file are checked
 _LEAST = {"name": "board", "title": "Board", "tasks": ("task",), "opened_on": "2000-01-01"}
 
 
@@ -254,7 +256,7 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
 def _lacking(
     board: LoadedBoard, divisions: list[Division], plugins: Plugins
 ) -> Iterator[tuple[Division, Baseline]]:
-    """Yield the baselines for which divisions of trading tasks have no card."""
+    """Yield the baselines for which divisions of trading tasks have no card yet."""
     for division in divisions:
         if is_scoring(plugins.make_task(division.task)):
             continue
@@ -278,9 +280,9 @@ class _BaselineRuns:
     concurrency: int
 
     def submit(self, division: Division, baseline: Baseline) -> str:
-        """Run a baseline on a division and submit it; return the path of its card on the board.
+        """Run a baseline on a division and submit it. Return the path of its card on the board.
 
-        Raises VerificationError if the board does not accept it.
+        Raises VerificationError if the board does not accept the card.
         """
         rules = self._rules_here(division)
         board = self.board.folder.path
@@ -326,9 +328,7 @@ class _BaselineRuns:
         return rules.with_market(msgspec.structs.replace(market, **self.changes))
 
     def _key(self, rules: Rules, division: Division, baseline: Baseline) -> dict[str, str]:
-        """Return the run option for the key that the board draws for the baseline, if it
-        draws any.
-        """
+        """Return the run option for the baseline's key, if the board draws keys."""
         if not division.is_governed:
             return {}
 

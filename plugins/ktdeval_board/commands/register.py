@@ -133,11 +133,13 @@ def register(context: click.Context, /, options: RegisterOptions) -> None:
 
 
 def _system_of(options: RegisterOptions) -> dict[str, Any]:
-    """Return the options of a system by `RunConfig` field name; `--model` overrides `--config`."""
+    """Return the options that define a system, keyed by `RunConfig` field name. `--model` overrides
+    `--config`.
+    """
     system: dict[str, Any] = {}
     if options.config is not None:
         stated = load_yaml(options.config)
-        # Loaded as for a run, so that errors are reported in the same words.
+        # Load the config as for a run, so that errors are reported in the same words.
         config = load_config(options.config, {"model": options.model, "tasks": ("any",)})
         for name in (*_SYSTEM, "plugin"):
             if name in stated:

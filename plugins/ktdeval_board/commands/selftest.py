@@ -1,5 +1,5 @@
-"""`ktdeval leaderboard selftest`: forge a submission in eight ways; the check must refuse
-each one.
+"""`ktdeval leaderboard selftest`: forge a submission in eight ways, each of which the check must
+refuse.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ def sign(board: Path, options: SignOptions) -> None:
 
 
 def _is_signed(verdict: Path, rules: Rules) -> bool:
-    """Return whether a verdict has a valid signature. An invalid one is removed so that it can be
-    replaced.
+    """Return whether a verdict has a valid signature. An invalid signature is removed so that it
+    can be replaced.
     """
     try:
         return bool(verdict_signers(verdict, rules))

@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard submit`: write the submission of a run, or report what is missing."""
+"""`ktdeval leaderboard submit`: write a run's submission, or report what is missing."""
 
 from __future__ import annotations
 
@@ -150,7 +150,9 @@ def submit(context: click.Context, /, run: Path, options: SubmitOptions) -> None
 
 
 def _storage_of(records: str) -> tuple[Stored, str]:
-    """Return where records are stored, and their address. Raises UsageError if neither is given."""
+    """Return where the records are stored, and the address of that place. Raises UsageError if
+    `records` names neither a kind of place nor an address.
+    """
     if records == "repository":
         return "repository", ""
     if records == "elsewhere":
@@ -182,7 +184,7 @@ def _claims_of(options: SubmitOptions) -> Claims:
 
 
 def _outcome_lines(outcome: Outcome, request: SubmitRequest) -> Iterator[str]:
-    """Yield lines on what was written and how to turn it into a pull request."""
+    """Yield lines that say what was written and how to turn it into a pull request."""
     verb = "would write" if request.is_dry else "wrote"
     folders = set()
     for submitted in outcome.submitted:

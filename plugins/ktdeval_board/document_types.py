@@ -1,5 +1,5 @@
-"""Documents of a board as typed values, from submitters and from its own check; the source of their
-JSON Schemas.
+"""A board's documents as typed values, written by submitters and by the board's check. Their JSON
+Schemas are generated from these types.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _PATTERNS = {
 
 
 def in_words(message: str) -> str:
-    """Return the error message of a document with a description of a text's form instead of its
-    pattern.
+    """Return a document's error message, with a failed pattern replaced by a description of the
+    expected form.
     """
     head, regex, pattern = message.partition(" matching regex ")
     words = (words for part, words in _PATTERNS.items() if part in pattern)
     return f"{head} of {next(words, pattern)}" if regex else message
 
 
-# `$` would accept a line break at the end.
+# A plain `$` would accept a line break at the end.
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 EpisodeId = Annotated[str, Meta(pattern=r"^[0-9a-f]{20}$(?!\n)")]
 Day = Annotated[

@@ -1,4 +1,6 @@
-"""Later statements of maintainers on a board's cards and registrations: the file `errata.yaml`."""
+"""Maintainers' later statements on a board's cards and registrations, kept in the file
+`errata.yaml`.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class Errata(Value, frozen=True):
 
 
 def load_errata(folder: Path) -> Errata:
-    """Read the errata of the board in a folder; empty if it has no such file.
+    """Read the errata of the board in a folder; empty if the board has no such file.
 
     Raises ConfigError, with the entry, if the file is not valid.
     """

@@ -1,4 +1,4 @@
-"""Create a board: generate its rules from a snapshot and installed tasks, and its other files from
+"""Create a board. Its rules are generated from a snapshot and installed tasks, its other files from
 the template.
 """
 
@@ -67,7 +67,8 @@ DEFAULT_BASELINES = (
     "builtin/random",
 )
 """Baselines of a board that specifies none, used in the divisions in which each of them can act."""
-RANDOM_SEEDS = tuple(range(10))  #: Seeds for a random baseline, enough for a band of random traders
+#: Seeds for a random baseline, enough to draw a band of random traders
+RANDOM_SEEDS = tuple(range(10))
 
 _KINDS: Mapping[str, BaselineKind] = {
     "builtin/random": "random",
@@ -97,10 +98,10 @@ class NewBoard:
     opened_on: str  #: the board's first day, YYYY-MM-DD
     data: Address = "synthetic"
     data_args: Parameters = field(default_factory=dict)
-    windows: tuple[str, ...] = ()  #: names, globs or FIRST:LAST; by default the tasks' own
-    #: seeds for every division; consecutive, as in a run
+    windows: tuple[str, ...] = ()  #: names, globs or FIRST:LAST; by default the tasks' own windows
+    #: seeds for every division; must be consecutive, as in a run
     seeds: tuple[int, ...] = (0,)
-    market: MarketKind | None = None  #: None: as in the snapshot
+    market: MarketKind | None = None  #: None for the value in the snapshot
     certificate: Literal["required", "optional"] = "optional"
     attackers: tuple[str, ...] = ()  #: models whose attacks count in a required certificate
     #: who draws mask keys; divisions without a market have no keys
@@ -130,10 +131,10 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> BegunBoard:
     """Create a board in a folder that is new, empty or a fresh git repository. Either all files are
     written or none.
 
-    Raises UsageError if the folder is not empty; a task, window or model is unknown; the seeds are
-    not consecutive; or `market` does not match the snapshot. Raises DataError if the snapshot can't
-    be opened, or does not cover a window; ConfigError if a name or address can't be used;
-    StoreError if the folder can't be written.
+    Raises UsageError if the folder is not empty, if a task, window or model is unknown, if the
+    seeds are not consecutive, or if `market` does not match the snapshot. Raises DataError if the
+    snapshot can't be opened or does not cover a window, ConfigError if a name or address can't be
+    used, and StoreError if the folder can't be written.
     """
     _check_folder(folder)
     _check_texts(new)
@@ -272,7 +273,7 @@ def _baselines(
     snapshot: MarketSnapshot | None,
     plugins: Plugins,
 ) -> tuple[tuple[Baseline, ...], list[str]]:
-    """Return the baselines of the divisions whose first steps are given, and a note for each
+    """Return the baselines for the divisions whose first steps are given, and a note for each
     default baseline that is missing or can't act.
     """
     if not opening or snapshot is None:
@@ -334,7 +335,7 @@ def _write_board(folder: Path, rules: Rules) -> Rules:
 
 
 def _board_files(rules: Rules) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each of a board's files."""
+    """Yield the path and text of each of a board's files."""
     governed = next((division for division in rules.divisions if division.is_governed), None)
     values = {
         "rules": rules,
@@ -370,14 +371,14 @@ def _run_command(rules: Rules, division: Division) -> str:
 
 
 def _data_words(rules: Rules, division: Division) -> str:
-    """Return the command-line options that select a division's market; empty for the
-    embedded one.
+    """Return the command-line options that select a division's market; empty for the embedded
+    market.
     """
     snapshot = rules.snapshot_of(division)
     if snapshot is None or (snapshot.data == "synthetic" and not snapshot.data_args):
         return ""
 
-    # The snapshot folder differs from machine to machine.
+    # The path of the snapshot folder differs from machine to machine.
     words = f" --data {'SNAPSHOT' if stored_market(snapshot.data) else snapshot.data}"
     if snapshot.data_args:
         args = [_assignment(name, value) for name, value in snapshot.data_args.items()]

@@ -22,39 +22,39 @@ _LOOK_ALIKES = str.maketrans("01i5", "olls")  #: Digits and letters that look li
 
 @cache
 def plain_name(name: str) -> str:
-    """Return the name of a model or agent without its provider, case and punctuation, all of which
-    a submitter could vary.
+    """Return the name of a model or agent without its provider, case and punctuation, which a
+    submitter could vary at will.
     """
     return _letters(name.rpartition("/")[2]) or name.casefold()
 
 
 def mark_of_name(name: str) -> str:
-    """Return the mark of a submitter's name: normalised in spelling, with look-alike characters
-    mapped to a single form (`0penAI`, `OPENA1`).
+    """Return a normalised form of a submitter's name, in which look-alike characters have a single
+    form: `0penAI` and `OPENA1` give the same result.
     """
     letters = _letters(name).translate(_LOOK_ALIKES).replace("rn", "m").replace("vv", "w")
     return f"name {letters or name}"
 
 
 def mark_of_contact(contact: str) -> str:
-    """Return the mark of a contact: without case and `+tag`, and with look-alike characters mapped
-    to a single form.
+    """Return a normalised form of a contact, without case and `+tag`, in which look-alike
+    characters have a single form.
     """
     return f"contact {_plain_contact(contact)}"
 
 
 def pair_of(submitter: Registrant | Submitter) -> Party:
-    """Return the marks of a submitter's name and contact, which are only compared as a pair."""
+    """Return the normalised name and contact of a submitter, which are only compared as a pair."""
     return mark_of_name(submitter.name), mark_of_contact(submitter.contact)
 
 
 def holder_of(key: SubmitterKey) -> Party:
-    """Return the party that holds a key: all keys under the same name belong to one holder."""
+    """Return the party that holds a key. All keys under the same name belong to one holder."""
     return (mark_of_name(key.name),)
 
 
 def holders_by_mark(keys: Iterable[SubmitterKey]) -> Mapping[str, Party]:
-    """Return the holder for each key, name and contact for which the board knows a key."""
+    """Map each key, name and contact of the board's key holders to the holder."""
     holders: dict[str, Party] = {}
     for each in keys:
         holder = holder_of(each)
@@ -67,8 +67,8 @@ def holders_by_mark(keys: Iterable[SubmitterKey]) -> Mapping[str, Party]:
 
 
 def _letters(text: str) -> str:
-    """Return only the letters and digits of a text in a normalised form: lower case, without
-    accents, and with Latin letters for look-alike Cyrillic and Greek ones.
+    """Return only the letters and digits of a text, in a normalised form: lower case, without
+    accents, and with Latin letters in place of look-alike Cyrillic and Greek ones.
     """
     return "".join(sign for sign in _one_form(text) if sign.isalnum())
 

@@ -1,5 +1,6 @@
-"""The document on a board's market over its windows, as typed values; the source of its JSON
-Schema. The board describes a market based on this document, never based on a card.
+"""The document that describes a board's market over its windows, as typed values from which its
+JSON Schema is generated. The board describes a market based on this document, never based on a
+card.
 """
 
 from __future__ import annotations
@@ -94,15 +95,17 @@ _SHOWN = 60
 _PRECISION = 1e-5
 """Relative precision of the document's figures, which have six significant digits."""
 
-NOT_OPENED = "not opened by this board"  #: Source of a market that the board has not opened
+NOT_OPENED = "not opened by this board"  #: Source shown for a market that the board has not opened
 
 
 def description_problems(
     card: TradingCard | ScoringCard, market: Market
 ) -> Iterator[tuple[str, str]]:
-    """Yield rule and message for each false statement of a card about the board's market."""
+    """Yield the rule and the message for each false statement that a card makes about the board's
+    market.
+    """
     if card.snapshot is None or card.snapshot.id != market.snapshot.id:
-        return  # reported as a different market
+        return  # a different market is reported by another rule
 
     for name, claimed, found in _descriptions(card.snapshot, market.snapshot):
         if claimed != found:
@@ -140,8 +143,8 @@ def _descriptions(card: SnapshotPart, market: MarketFacts) -> Iterator[tuple[str
 
 
 def _benchmark_problems(card: TradingCard, market: Market) -> Iterator[tuple[str, str]]:
-    """Yield the card's figures for the benchmark over whole windows that differ from the
-    market's.
+    """Yield the rule and the message for each of a card's benchmark figures that differs from the
+    market's own figure for the same window. Limited cards are skipped.
     """
     spans = {(each.first, each.last): each for each in market.windows}
     references = card.reference.benchmark_buy_and_hold
@@ -175,7 +178,7 @@ def _shortened_repr(value: object) -> str:
 
 
 def in_words_of_board(card: SnapshotPart, name: str, market: MarketFacts | None) -> SnapshotPart:
-    """Return a card's market as described by the board; `name`: the board's name for it.
+    """Return a card's market as described by the board. `name` is the board's name for the market.
 
     If the board has not opened the market, only the name is returned, since the card's texts come
     from its submitter.

@@ -1,1 +1,1 @@
-"""Export a board's rows to every_eval_ever and the Hub, and import records of every_eval_ever."""
+"""Export a board's rows to every_eval_ever and the Hub, and import every_eval_ever records."""

@@ -1,6 +1,4 @@
-"""Board data shared by all exports, that is its cards and their rows; and the report of an
-export.
-"""
+"""Board data shared by all exports: the cards and their rows. Also defines the export report."""
 
 from __future__ import annotations
 
@@ -25,14 +23,15 @@ IS_BASELINE = "a baseline: shown among the ranked cards, but not ranked itself"
 
 @dataclass(frozen=True)
 class BoardData:
-    """A board with the data that all exports share."""
+    """A board's data as used by all exports."""
 
     board: LoadedBoard
     entries: tuple[
         BoardEntry, ...
-    ]  #: cards that were not withdrawn, limited to one division if given
-    rows: Mapping[str, Row]  #: rows over all windows for cards that have a division, by card id
-    columns: Mapping[str, Sequence[str]]  #: figures in the rows, by division
+    ]  #: cards that were not withdrawn, limited to a single division if requested
+    #: rows over all windows for cards that have a division, keyed by card id
+    rows: Mapping[str, Row]
+    columns: Mapping[str, Sequence[str]]  #: figures in the rows, keyed by division
 
     def why_unranked(self, entry: BoardEntry) -> list[str]:
         """Return why a card has no rank; empty if it is ranked."""
@@ -85,7 +84,7 @@ class ExportReport:
 
 
 def write_folder(out: Path, write: Callable[[Path], ExportReport]) -> ExportReport:
-    """Create a new folder, or use an empty one, and let `write` add files; after a failure, nothing
+    """Create a new folder, or use an empty one, and let `write` add files. After a failure, nothing
     is left behind.
     """
     try:

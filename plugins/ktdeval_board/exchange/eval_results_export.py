@@ -3,15 +3,17 @@ Hugging Face's Hub.
 
 every_eval_ever (evaleval), version 0.3.0, has one file per card:
 `data/<collection>/<developer>/<model>/<uuid>.json`. Additional facts go under `additional_details`,
-as text only; a continuous score needs a range that contains it (see that project's
-`eval.schema.json` and the rules of its datastore).
+as text only. A continuous score needs a range that contains it. See the `eval.schema.json` of
+every_eval_ever and the rules for its datastore.
 
-The Hub keeps a list of entries in a model's repository (`eval_results.yaml` of
-huggingface/hub-docs): `dataset` (`id` of a benchmark dataset on the Hub, `task_id` as its
-`eval.yaml` defines it), `value`, and, if known, `date`, `source` and `notes`. The benchmark dataset
-has one configuration per division with that division's rows, and an `eval.yaml` (`name`,
-`description`, `evaluation_framework`, and for each task `id`, `config` and `split`) whose tasks are
-the divisions; its owner has to register it with the Hub.
+The Hub keeps a list of results in a model's repository (see `eval_results.yaml` in
+huggingface/hub-docs). Each entry has a `dataset` (the `id` of a benchmark dataset on the Hub, and a
+`task_id` from its `eval.yaml`), a `value`, and, if known, `date`, `source` and `notes`.
+
+The benchmark dataset has one configuration per division, with the division's rows. The tasks in its
+`eval.yaml` are the divisions; that file has a `name`, a `description`, an `evaluation_framework`,
+and for each task an `id`, a `config` and a `split`. The dataset's owner has to register it with the
+Hub.
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ _RESERVED = re.compile(r"(data|con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IG
 def write_every_eval_ever(
     data: BoardData, folder: Path, retrieved_on: dt.date, plugins: Plugins
 ) -> ExportReport:
-    """Write one record for each card of an entrant that used a language model, ranked or not; the
-    record's details say why an unranked card has no rank.
+    """Write one record for each entrant's card that used a language model, whether ranked or not.
+    The record of an unranked card says why it has no rank.
     """
     exported = ExportReport(unit="figures")
     midnight = dt.datetime.combine(retrieved_on, dt.time(), dt.UTC)
@@ -93,9 +95,9 @@ def write_every_eval_ever(
 
 
 def used_language_model(card: Card, plugins: Plugins) -> bool:
-    """Return whether at least one of a card's models is a language model behind a network,
-    according to the model's plugin; neither its name nor the card decides. An agent hosted
-    elsewhere may be a fixed rule.
+    """Return whether at least one of a card's models is a language model behind a network. The
+    model's plugin decides this, not the model's name or the card. An agent hosted elsewhere does
+    not count, since it may be a fixed rule.
     """
     for name in (card.model.name, *(each.name for each in card.further_models)):
         if plugins.is_remote(name):
@@ -107,14 +109,14 @@ def used_language_model(card: Card, plugins: Plugins) -> bool:
 
 
 def record_path(board: str, entry: BoardEntry) -> str:
-    """Return the path of a card's record in the datastore; its UUID (in the form of version 4) is
-    derived from the card's id.
+    """Return the path of a card's record in the datastore. Its UUID (formatted as version 4) is
+    derived from the card id.
     """
     developer, _, model = entry.model.rpartition("/")
     path = ["data"]
     for part in (f"ktdeval-{board}", developer or "unknown", model):
         name = path_segment(part)
-        # names reserved on Windows, and `data`
+        # names that are reserved on Windows, and `data`
         path.append(f"x{name}" if _RESERVED.fullmatch(name) else name)
 
     digest = hashlib.sha256(entry.card_id.encode()).digest()
@@ -129,7 +131,8 @@ def make_record(
     card = entry.card
     record: dict[str, JsonValue] = {
         "schema_version": SCHEMA_VERSION,
-        # The id is based on the card, not on the time of the export: one card is one evaluation.
+        # The id is based on the card, not on the time of the export, since one card is one
+        # evaluation.
         "evaluation_id": f"{_evaluation(data, division)}/{entry.model}/{entry.card_id}",
         "retrieved_timestamp": retrieved,
         "source_metadata": _source_metadata(data, entry),
@@ -203,7 +206,7 @@ def _source_metadata(data: BoardData, entry: BoardEntry) -> dict[str, JsonValue]
     executed = entry.tier in ("re-executed", "re-run")
     metadata: dict[str, JsonValue] = {
         "source_name": rules.title,
-        # The board has records of what it executed; everything else is only the submitter's claim.
+        # The board has records of what it executed. Everything else is only the submitter's claim.
         "source_type": "evaluation_run" if executed else "documentation",
         "source_organization_name": rules.title,
         "evaluator_relationship": "other",
@@ -307,7 +310,7 @@ def _generation(card: Card) -> dict[str, JsonValue]:
 
 
 def _metric_config(name: str, figure: MetricLine | ScoreLine, value: float) -> dict[str, JsonValue]:
-    """Return the definition of a figure, with a range only if the value lies in it."""
+    """Return the definition of a figure. A range is included only if the value lies in it."""
     config: dict[str, JsonValue] = {
         "metric_id": f"{LIBRARY}.{name}",
         "metric_name": name,
@@ -383,8 +386,8 @@ _HUB_PAGE = re.compile(r"https://(?:www\.)?huggingface\.co/(" + _REPOSITORY.patt
 def write_eval_results(
     data: BoardData, folder: Path, dataset: str, licence: str, plugins: Plugins
 ) -> ExportReport:
-    """Write `<model>/.eval_results/<board>-<division>-<card>.yaml` for each ranked card that used a
-    language model, and the benchmark dataset that these files refer to, under `datasets/`.
+    """Write the benchmark dataset under `datasets/`, and for each ranked card that used a language
+    model, a file that refers to it: `<model>/.eval_results/<board>-<division>-<card>.yaml`.
 
     Unranked cards appear only in the dataset, since a list of results has no field for the reason.
     """
@@ -466,7 +469,7 @@ def _market_tags(rules: Rules) -> list[str]:
 
 
 def _dataset_row(data: BoardData, entry: BoardEntry, division: Division) -> dict[str, JsonValue]:
-    """Return a card's row, with its figures by name."""
+    """Return a card's row, with its figures keyed by name."""
     row = data.rows[entry.card_id]
     columns = data.columns[division.id]
     plain = to_object(row)
@@ -480,8 +483,8 @@ def _dataset_row(data: BoardData, entry: BoardEntry, division: Division) -> dict
 
 
 def repository_of(entry: BoardEntry) -> str:
-    """Return the folder for a model's files: the model's repository on the Hub if the submission
-    gives one, else the model's own name.
+    """Return the folder for a model's files. Its name is the model's repository on the Hub if the
+    submission gives one, and otherwise the model's name.
     """
     page = _HUB_PAGE.fullmatch(entry.submission.model.url)
     if page is not None:

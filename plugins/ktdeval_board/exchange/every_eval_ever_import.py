@@ -1,11 +1,12 @@
-"""Import results of other harnesses into a board's `imported/`, from a record of every_eval_ever.
+"""Import results from other harnesses into a board's `imported/` folder. The input is an
+every_eval_ever record.
 
 That project's converters turn results from lm-eval, Inspect, HELM and others into records with a
-single schema (`eval.schema.json`); the fields read here are the same in its versions 0.0.1 to
+single schema (`eval.schema.json`). The fields read here are the same in its versions 0.0.1 to
 0.3.0.
 
-The file comes from outside, so it is read within a size limit, as strict JSON, and its texts must
-be plain lines of text.
+Since the file comes from outside, it is read as strict JSON within a size limit, and its texts must
+be plain lines.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class _Result(Struct, frozen=True):
 
     @property
     def task(self) -> str:
-        """Name of the evaluation, taken from its data set."""
+        """Name of the evaluation, taken from its dataset."""
         dataset = self.source_data.dataset_name
         if not dataset or dataset == self.evaluation_name:
             return self.evaluation_name
@@ -86,10 +87,10 @@ class _Record(Struct, frozen=True):
 
 
 def import_results(path: Path, max_bytes: int, model: str | None = None) -> Imported:
-    """Read a record of every_eval_ever.
+    """Read an every_eval_ever record and return it as an imported document.
 
-    Returns the document. `model`: model name that overrides the record's. Raises CardError if the
-    file can't be read, is not a record, or contains text that is not a plain line.
+    `model` overrides the model name in the record. Raises CardError if the file can't be read, is
+    not a record, or contains text that is not a plain line.
     """
     text = read_text(path, max_bytes)
     value = parse_untrusted(text, str(path))
@@ -119,8 +120,8 @@ def import_results(path: Path, max_bytes: int, model: str | None = None) -> Impo
 
 
 def file_name(document: Imported) -> str:
-    """Return the document's file name under `imported/`: the model name and the first digits of the
-    source's SHA-256.
+    """Return the document's file name under `imported/`, made of the model name and the first
+    digits of the source's SHA-256.
     """
     return f"{path_segment(document.model.name)}--{document.source.sha256[:12]}.json"
 
@@ -142,8 +143,8 @@ def _row_of(result: _Result) -> dict[str, JsonValue]:
 
 
 def _day_of(stamp: str) -> str | None:
-    """Return the day (UTC) of a Unix timestamp in seconds or of an ISO timestamp; None for any
-    other text.
+    """Return the UTC day of a Unix timestamp in seconds or an ISO timestamp; None for any other
+    text.
     """
     try:
         if stamp.replace(".", "", 1).isdecimal():

@@ -1,3 +1,3 @@
-"""Ranking of a board's cards, and all texts on pages about several cards: pure functions of a board
-and daily series.
+"""Ranking of a board's cards, and all texts on pages about several cards. The functions are pure
+and depend only on a board and its daily series.
 """

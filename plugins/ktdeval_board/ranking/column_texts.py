@@ -1,5 +1,5 @@
-"""A board's columns, described for readers who do not know the paper; ranks, reasons why a card has
-no rank, and system labels.
+"""A board's columns, described for readers who do not know the paper, together with ranks, reasons
+why a card has no rank, and system labels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ktdeval_board.ranking.daily_summaries import Vector
 from ktdeval_board.rules import Division, Rules
 
 ALPHA = "selection_alpha"  #: The metric that determines the α-rank
-COST = "cost_usd"  #: The board's own column that depends on prices
+COST = "cost_usd"  #: The board column that depends on prices
 
 
 class Definition(Value, frozen=True, kw_only=True):
@@ -72,8 +72,8 @@ _GROUPS |= dict.fromkeys(_COLUMNS.attribution, "attribution")
 
 
 def by_trust(entries: Iterable[BoardEntry]) -> list[BoardEntry]:
-    """Sort entries by tier, best confirmed first, and within a tier put complete runs before
-    limited ones.
+    """Sort entries by tier, with the best confirmed tier first. Within a tier, complete runs
+    precede limited ones.
 
     Descriptions of markets and metrics are taken from the first card, so that claims do not
     override the board's own findings.
@@ -104,8 +104,8 @@ def division_scopes(board: LoadedBoard, division: Division) -> list[str]:
 def division_columns(board: LoadedBoard, division: Division) -> list[str]:
     """Return the names of a division's columns in table order; empty without cards.
 
-    The names come from the task's config, which the division's hash pins, so a submitter can't add
-    columns.
+    The names come from the task's config. The division's hash pins that config, so a submitter
+    can't add columns.
     """
     entries = by_trust(board.of_division(division))
     if not entries:
@@ -129,8 +129,8 @@ def division_columns(board: LoadedBoard, division: Division) -> list[str]:
 
 
 def default_columns(columns: Sequence[str], rank_by: str) -> list[str]:
-    """Return the columns shown by default: a selection for a trading task, the first four scores
-    for a scoring task.
+    """Return the columns shown by default: a selection of metrics for a trading task, or the first
+    four scores for a scoring task.
     """
     if not columns:
         return []
@@ -145,7 +145,7 @@ def default_columns(columns: Sequence[str], rank_by: str) -> list[str]:
 
 
 def describe_metrics(board: LoadedBoard) -> dict[str, JsonValue]:
-    """Return the definitions of all columns in the board's divisions, by name."""
+    """Return the definitions of all columns in the board's divisions, keyed by name."""
     definitions: dict[str, Definition] = {}
     for division in board.rules.divisions:
         own = column_definitions(board, division)
@@ -156,15 +156,17 @@ def describe_metrics(board: LoadedBoard) -> dict[str, JsonValue]:
 
 
 def direction(board: LoadedBoard, division: Division, column: str) -> str:
-    """Return the direction of a column of the division: whether `higher` or `lower` is better, or
-    `neutral`.
+    """Return the direction of a division's column: `higher` or `lower` if such values are better,
+    or `neutral`.
     """
     definitions = column_definitions(board, division)
     return definitions[column].better if column in definitions else "neither"
 
 
 def column_definitions(board: LoadedBoard, division: Division) -> dict[str, Definition]:
-    """Return the definitions of the board's own columns and of those in the best confirmed card."""
+    """Return the definitions of the board's own columns and of the columns in the best confirmed
+    card.
+    """
     definitions = dict(EXTRA)
     for entry in by_trust(board.of_division(division))[:1]:
         for name, figure in figures_of(entry.card).items():
@@ -199,7 +201,7 @@ HUMAN = "human"  #: Label of a card whose decisions were made by a person
 
 
 def why_unranked(entry: BoardEntry, board: LoadedBoard, division: Division) -> list[str]:
-    """Return why a listed card has no rank in any scope; empty if it may be ranked."""
+    """Return why a listed card has no rank in any scope; empty if it can be ranked."""
     reasons = [*_reasons(entry, board.rules, division), *key_reasons(board, entry, division)]
     return list(dict.fromkeys(reasons))
 
@@ -237,7 +239,7 @@ def _reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterator[st
 
 
 def _certificate_reasons(entry: BoardEntry, division: Division) -> Iterator[str]:
-    """Yield why a mask's certificate is not sufficient for a division that requires one."""
+    """Yield the reasons why a mask's certificate does not suffice for a division that requires one."""
     card = entry.card
     if "mask not certified" in entry.labels or "certificate claimed" in entry.labels:
         yield "the division requires a certificate of the mask that the board has verified"
@@ -250,8 +252,8 @@ def _certificate_reasons(entry: BoardEntry, division: Division) -> Iterator[str]
 def undefined_reason(column: str, n: int, planned: int, reason: str | None) -> str | None:
     """Return why a figure can't be ranked in a scope; None if it can be ranked.
 
-    A median over some windows is not comparable with a median over all of them: otherwise, a system
-    could choose which windows count by having no figure in the others.
+    A median over some windows can't be compared with a median over all of them. If it could, a
+    system could choose which windows count by having no figure in the others.
     """
     if reason is not None:
         return f"{column} is not defined: {reason}"
@@ -265,7 +267,7 @@ def competition_ranks(
     values: Vector, better: str, eligible: npt.NDArray[np.bool_]
 ) -> list[int | None]:
     """Return the competition ranks (1, 2, 2, 4) of the eligible values: one plus the number of
-    eligible values that are strictly better; None for all others.
+    eligible values that are strictly better. All other values get None.
     """
     keys = -values if better == "higher" else values
     ordered = np.sort(keys[eligible])
@@ -277,8 +279,8 @@ def competition_ranks(
 
 
 def system_labels(board: LoadedBoard) -> dict[str, str]:
-    """Return a mapping from card id to the label of its system on this board: the model's name,
-    plus whatever distinguishes the system from others with that model.
+    """Return the label of each card's system on this board, keyed by card id. A label is the
+    model's name, plus whatever distinguishes the system from others with the same model.
 
     All cards of a system have the same label in every division. If cards in the same division would
     still share a label, the beginning of the card id is added.
@@ -289,8 +291,8 @@ def system_labels(board: LoadedBoard) -> dict[str, str]:
 
 
 def _distinct(entries: Sequence[BoardEntry], labels: dict[str, str]) -> dict[str, str]:
-    """Add the beginning of the card id to a label shared with another card of the division,
-    ignoring withdrawn cards.
+    """Add the beginning of the card id to each label that is shared with another card in the same
+    division. Withdrawn cards are ignored.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for entry in entries:

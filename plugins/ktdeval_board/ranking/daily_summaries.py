@@ -1,5 +1,5 @@
-"""Facts from a card's daily series for the ranking, kept small enough for thousands of cards to fit
-in memory.
+"""Facts from a card's daily series that the ranking needs, kept so small that those of thousands of
+cards fit in memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ktdeval_board.document_types import EpisodeSeries, Series
 Cell = tuple[str, int]  #: Window and seed
 Vector = npt.NDArray[np.float64]
 Days = npt.NDArray[np.datetime64]
-LoadSeries = Callable[[str], Series | None]  #: Card id -> its series; None if the board lacks it
+#: Maps a card id to the card's series; None if the board lacks it
+LoadSeries = Callable[[str], Series | None]
 
 NO_SERIES = "no daily series: the board has not executed this card's records"
 
@@ -35,7 +36,7 @@ class EpisodeDays:
 
 @dataclass(frozen=True)
 class SeriesFacts:
-    """Facts from one card's series, by cell."""
+    """Facts from one card's series, keyed by cell."""
 
     #: total return before fees, or the reason why it is undefined
     gross: Mapping[Cell, float | str] = field(default_factory=dict)
@@ -70,7 +71,7 @@ def facts_of(series: Series) -> SeriesFacts:
 
 
 def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> EpisodeDays:
-    # Episodes of the same window share one array of days.
+    # Episodes of the same window share a single array of days.
     days = tuple(episode.days)
     if days not in arrays:
         arrays[days] = np.array(days, dtype="datetime64[D]")
@@ -97,7 +98,7 @@ def _returns(levels: Sequence[float]) -> Vector:
 
 
 def figures_by_cell(episodes: Iterable[TradingEpisode], metric: str) -> dict[Cell, float]:
-    """Return the defined figures of a metric by window and seed."""
+    """Return a metric's defined figures, keyed by window and seed."""
     figures = {}
     for episode in episodes:
         figure = episode.metrics.get(metric)
@@ -108,8 +109,8 @@ def figures_by_cell(episodes: Iterable[TradingEpisode], metric: str) -> dict[Cel
 
 
 def mean_by_day(episodes: Sequence[Sequence[EpisodeDays]], attribute: str) -> Vector:
-    """Return the [days, agents] means over seeds and over windows that share a day, so that each
-    day counts once.
+    """Return the [days, agents] means over seeds. Windows that share a day are averaged too, so
+    that each day counts once.
     """
     if not episodes or not episodes[0]:
         return np.empty((0, len(episodes)))

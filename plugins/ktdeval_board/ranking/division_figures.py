@@ -1,10 +1,10 @@
-"""Figures of a division's cards, by episode and over a scope, and the reference rows, which are not
-cards: the benchmark and, for a scoring task, the chance level.
+"""Figures of a division's cards, by episode and over a scope, and the reference rows. Reference
+rows do not belong to a card: they are the benchmark and, for a scoring task, the chance level.
 
 A figure over a scope is defined like the card's own figure over all its episodes (`metrics` in a
-card): the median over the episodes in which it is defined, with the interquartile range if there
-are at least two, else with the single episode's own interval. Random traders show the range of
-their episodes instead, as an indication of what chance can produce.
+card). It is the median over the episodes in which it is defined. Its interval is the interquartile
+range if there are at least two such episodes; otherwise, it is the single episode's own interval.
+Random traders show the range of their episodes instead, to indicate what chance can produce.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _figure_fields(figure: ScoreLine | Line | EpisodeMetric) -> tuple[object, ..
     kind = None
     if figure.value is None:
         reason = unset_to_none(figure.reason) or ""
-        # An event that never happens sorts after any number, so its time is not missing.
+        # An event that never happens counts as later than any number of days, so its time is
+        # infinite rather than missing.
         value = math.inf if is_never(reason) else math.nan
         return value, low, high, kind, reason, figure.n, 0
 
@@ -91,8 +92,8 @@ def _figure_fields(figure: ScoreLine | Line | EpisodeMetric) -> tuple[object, ..
 
 @dataclass(frozen=True)
 class EpisodeSamples:
-    """Per-episode figures for entries that share windows and seeds, on a grid of [entries, cells,
-    columns].
+    """Per-episode figures for entries with the same windows and seeds, on a grid of [entries,
+    cells, columns].
     """
 
     entries: Sequence[BoardEntry]
@@ -101,11 +102,11 @@ class EpisodeSamples:
     grid: Figures
     decided: Vector  #: [entries, cells] steps (decided, planned)
     planned: Vector
-    windows: Collection[str]  #: windows that count for these entries
+    windows: Collection[str]  #: windows that count for all of these entries
 
     def _put_pooled_decisions(self, figures: Figures, chosen: Sequence[int]) -> None:
-        """Put the share of steps with a decision over all steps of the chosen cells: a median over
-        episodes would hide an episode without decisions.
+        """Set the share of decided steps to that of all steps in the chosen cells together. A
+        median over episodes would hide an episode without decisions.
         """
         pooled = figures[:, self.columns.index("decided")]
         planned = self.planned[:, chosen].sum(axis=1)
@@ -116,7 +117,7 @@ class EpisodeSamples:
         pooled["high"] = math.nan
 
     def over(self, windows: Collection[str]) -> Figures:
-        """Return the figures over those of the given windows that count."""
+        """Return the figures over the given windows, leaving out windows that do not count."""
         chosen = []
         for number, (window, _) in enumerate(self.cells):
             if window in windows and window in self.windows:
@@ -166,8 +167,8 @@ class EpisodeSamples:
         return figures
 
     def _put_chance_ranges(self, values: Vector, figures: Figures) -> None:
-        """Give random traders the range of their episodes instead of quartiles. `values`: [entries,
-        episodes, columns].
+        """Give random traders the range of their episodes instead of quartiles. `values` has shape
+        [entries, episodes, columns].
         """
         for row, entry in enumerate(self.entries):
             if entry.baseline is None or entry.baseline.kind != "random":
@@ -182,10 +183,10 @@ class EpisodeSamples:
 
 
 def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int64]]:
-    """Return median, quartiles and count along the second axis, ignoring NaN, each [entries,
-    columns].
+    """Return the median, quartiles and count along the second axis, ignoring NaN. Each has shape
+    [entries, columns].
 
-    Quartiles are interpolated linearly between order statistics; they are NaN for fewer than two
+    Quartiles are interpolated linearly between order statistics. They are NaN for fewer than two
     values.
     """
     n = (~np.isnan(values)).sum(axis=1)
@@ -199,7 +200,7 @@ def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int6
         return np.take_along_axis(ordered, np.maximum(index, 0)[:, None], axis=1)[:, 0]
 
     def quartile(quarter: int) -> Vector:
-        # Equal to statistics.quantiles(method="inclusive") to the last bit, so that a board shows
+        # Equal to the last bit to statistics.quantiles(method="inclusive"), so that a board shows
         # the same values as the card.
         index, rest = np.divmod(quarter * (n - 1), 4)
         # A weight of 0 times infinity would be NaN.
@@ -222,8 +223,9 @@ def collect(
     facts: Callable[[str], SeriesFacts | None],
     windows_of: Callable[[BoardEntry], tuple[str, ...]],
 ) -> list[EpisodeSamples]:
-    """Return the figures of trading cards by episode: one `EpisodeSamples` for each combination of
-    seeds (baselines may have more of them) and windows that count (`windows_of`).
+    """Return the figures of trading cards by episode, with one `EpisodeSamples` for each
+    combination of seeds and windows that count (`windows_of`). Baselines may have more seeds than
+    entrants.
     """
     groups: dict[tuple[tuple[int, ...], tuple[str, ...]], list[BoardEntry]] = {}
     for entry in entries:
@@ -243,7 +245,7 @@ def _samples(
     facts: Callable[[str], SeriesFacts | None],
     windows: tuple[str, ...],
 ) -> EpisodeSamples:
-    """Return the figures of cards that have the same seeds and the same windows that count."""
+    """Return the figures of cards that share their seeds and the windows that count."""
     card = entries[0].card
     cells = list(product([window.name for window in card.windows], card.seeds))
     number_of = {cell: number for number, cell in enumerate(cells)}
@@ -332,8 +334,8 @@ def _none(reason: str) -> EpisodeMetric:
 
 
 def score_figures(entries: Sequence[BoardEntry], columns: Sequence[str]) -> Figures:
-    """Return the figures for cards of scoring tasks over all their answers: scores with their own
-    intervals. The number of planned episodes is 0, since a score can't lack an episode.
+    """Return the figures for scoring-task cards over all their answers: scores, each with its own
+    interval. The number of planned episodes is 0, since a score can't lack an episode.
     """
     figures = _undefined_figures(len(entries), len(columns))
     for row, entry in enumerate(entries):
@@ -393,7 +395,7 @@ def benchmark_of(entries: Sequence[BoardEntry]) -> dict[str, dict[str, float]]:
 
 
 def six_digits(values: Vector) -> Vector:
-    """Round to six significant digits, so that JSON shows no more; NaN and zero are unchanged."""
+    """Round to six significant digits, so that the JSON has no more. NaN and zero are unchanged."""
     size = np.where((values == 0) | np.isnan(values), 1.0, np.abs(values))
     places = DIGITS - 1 - np.floor(np.log10(size)).astype(np.int64)
     # Powers of ten up to 22 are exact, so rounding to an integer and dividing once gives the
@@ -444,9 +446,9 @@ def reference_rows(
     entries: Sequence[BoardEntry],
     samples: Sequence[EpisodeSamples],
 ) -> Iterator[Row]:
-    """Yield a scope's rows that do not belong to a card. For a scoring task, the chance level, as
-    the median of the cards' figures for it; otherwise the index bought before the first day and
-    held, as the median over windows.
+    """Yield a scope's rows that do not belong to a card. For a scoring task, this is the chance
+    level: the median of the cards' figures for it. Otherwise, it is the index, bought before the
+    first day and held, with medians over windows.
     """
     if not samples:
         chance = _figure_table([_chance_figures(entry.card) for entry in entries], columns)
@@ -473,7 +475,7 @@ def reference_rows(
 
 
 def _chance_figures(card: Card) -> dict[str, float]:
-    """Return the expected figures at the chance level on a card's samples, by score."""
+    """Return the figures expected by chance on a card's samples, keyed by score."""
     if not isinstance(card, ScoringCard):
         return {}
 
@@ -493,7 +495,7 @@ def _benchmark_figures(policy: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _figure_table(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -> Vector:
-    """Return figures as a [rows, columns] array; NaN if a row lacks a figure."""
+    """Return figures as a [rows, columns] array, with NaN where a row lacks a figure."""
     table = np.full((len(rows), len(columns)), math.nan)
     for number, figures in enumerate(rows):
         table[number] = [figures.get(name, math.nan) for name in columns]
@@ -504,8 +506,8 @@ def _figure_table(rows: Sequence[Mapping[str, float]], columns: Sequence[str]) -
 def _reference_row(
     model: str, label: str, source: BoardEntry, table: Vector, reasons: Mapping[str, str]
 ) -> Row:
-    """Return the row of column medians of a table; its tier is the tier of the card from which it
-    is computed. `reasons`: why a figure is undefined, by column.
+    """Return the row of column medians of a table. The row has the tier of `source`, the card on
+    which it is based. `reasons` says why a figure is undefined, keyed by column.
     """
     figures = _undefined_figures(1, len(reasons))
     middle, low, high, n = medians(table[None])

@@ -1,5 +1,5 @@
-"""Windows after the end of an entrant's training data, which determine its rank in a division with
-`fresh: true`, and the effect size detectable in so short a period.
+"""Windows after the end of an entrant's training data, and the effect size detectable in so short a
+period. Only these windows determine the entrant's rank in a division with `fresh: true`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ ONLY_A_BOUND = (
 
 
 class FreshFacts(TypedDict):
-    """Facts on the windows of a division that lie after the end of an entrant's training data."""
+    """Facts about a division's fresh windows: those that lie after the end of an entrant's training
+    data.
+    """
 
     cutoff: str  #: day, month, `none` (nothing was trained) or `unknown`
     source: str  #: source of the cutoff
@@ -39,15 +41,15 @@ class FreshFacts(TypedDict):
     of_windows: int
     days: int  #: number of trading days in these windows
     of_days: int
-    #: selection over all fresh days that a test of the daily mean would detect (significance level
-    #: 5 %, power 80 %), as a fraction of the NAV; None where undefined
+    #: selection over all fresh days, as a fraction of the NAV, that a test of the daily mean would
+    #: detect (significance level 5 %, power 80 %); None where undefined
     detectable: float | None
     detectable_reason: str | None
 
 
 @dataclass(frozen=True)
 class KnownUntil:
-    """Latest end of the training data that an entrant's models may have read."""
+    """The latest date up to which an entrant's models may have seen data in training."""
 
     cutoff: str  #: day, month, `none` or `unknown`
     source: str
@@ -62,10 +64,10 @@ class KnownUntil:
 
 
 def known_until(entry: BoardEntry, rules: Rules) -> KnownUntil:
-    """Return the end of an entrant's training data: the latest date over its models.
+    """Return the end of an entrant's training data: the latest date among its models.
 
-    The date comes from the board's list, or else from the suite's. A later date from the submitter
-    or the card takes precedence, so a claim can never gain a window.
+    The date comes from the board's list or, failing that, from the suite's list. A later date from
+    the submitter or the card takes precedence, so a claim can never gain a window.
     """
     models = [entry.model, *(further.name for further in entry.card.further_models)]
     listed = [_read_listed_cutoff(model, rules) for model in models]
@@ -87,12 +89,14 @@ def _last_day(known: KnownUntil) -> np.datetime64:
 
 
 def _read_listed_cutoff(model: str, rules: Rules) -> KnownUntil:
-    """Return the end of one model's training data from the board's list, else from the suite's."""
+    """Return the end of one model's training data, from the board's list or, failing that, from the
+    suite's list.
+    """
     own = rules.cutoff_of(model)
     if own is not None:
         return _parse_cutoff(own.cutoff, f"{own.source} ({own.as_of})")
 
-    # The model's arguments are not used, since they are the card's claim.
+    # The model's arguments are not used, since they are only claims on the card.
     listed = listed_cutoff(model, {})
     if listed == "unknown":
         return KnownUntil("unknown", NOT_KNOWN, None)
@@ -126,9 +130,10 @@ def _parse_cutoff(cutoff: str, source: str) -> KnownUntil:
 
 
 def counted_windows(entry: BoardEntry, division: Division, rules: Rules) -> tuple[str, ...]:
-    """Return the names of the windows that count for an entry: all of them, except that for an
-    entrant in a division with fresh windows, only those that begin after the end of its training
-    data count. A baseline has no rank and keeps all windows.
+    """Return the names of the windows that count for an entry.
+
+    For an entrant in a division with fresh windows, only windows that begin after the end of its
+    training data count. In all other cases, all windows count; a baseline has no rank anyway.
     """
     if not division.fresh or entry.baseline is not None:
         return tuple(division.window_names())
@@ -155,8 +160,8 @@ def why_not_fresh(entry: BoardEntry, rules: Rules, windows: Sequence[str]) -> st
 def fresh_facts(
     entry: BoardEntry, division: Division, rules: Rules, series: SeriesFacts | None
 ) -> FreshFacts:
-    """Return the windows after the end of an entrant's training data, and the effect detectable in
-    them.
+    """Return the windows after the end of an entrant's training data, and the effect size
+    detectable in those windows.
     """
     known = known_until(entry, rules)
     fresh = counted_windows(entry, division, rules)
@@ -182,9 +187,9 @@ def fresh_facts(
 
 
 def _detectable_selection(windows: Sequence[str], series: SeriesFacts | None) -> float | str:
-    """Return the selection over all days of the windows that a z-test of the daily mean detects
-    with power `POWER` at significance level `LEVEL`: `(z_0.975 + z_0.8) * sd * sqrt(n)`; or the
-    reason why it is undefined.
+    """Return the selection over all days of the windows that a z-test of the daily mean would
+    detect with power `POWER` at significance level `LEVEL`: `(z_0.975 + z_0.8) * sd * sqrt(n)`. If
+    it is undefined, return the reason instead.
     """
     if not windows:
         return "no window is later than the training data"

@@ -1,5 +1,5 @@
-"""Head-to-head tests of a division's cards over its windows, identical to those of `ktdeval
-compare`; pages only look up the results.
+"""Head-to-head tests between a division's cards over its windows. The tests are identical to those
+of `ktdeval compare`; pages only look up the results.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Time and size grow quadratically.
 """
 
 
-# a tuple, since each test is a row in a data file of the site
+# a tuple, since each test is a row in one of the site's data files
 class PairingTest(NamedTuple):
-    """Figures of a single test, as shown on pages: for the signed-rank test, the Hodges-Lehmann
-    shift and the sign-flip test.
+    """Figures of a single test, as shown on pages: the signed-rank test, the Hodges-Lehmann shift
+    and the sign-flip test.
     """
 
     n: int
@@ -67,19 +67,19 @@ class PairedWindows:
     #: in the order of the division; empty for a scoring task, whose scores cover all answers
     #: together.
     windows: Sequence[WindowRule]
-    correlation: Vector  #: [n, n] between figures of windows, from shared days
+    correlation: Vector  #: [n, n] correlation between the figures of windows, caused by shared days
     counted: Callable[[BoardEntry], Sequence[str]]  #: names of the windows that count for an entry
 
     @cached_property
     def null(self) -> stats.RankNull | None:
-        """Null distribution of the signed-rank statistic over all windows if they share days; None
-        if it is exact.
+        """Null distribution of the signed-rank statistic over all windows, if windows share days;
+        None if the exact distribution applies.
         """
         return stats.overlap_null(self.correlation, _SEED)
 
     @cached_property
     def blocks(self) -> npt.NDArray[np.int64]:
-        """Labels, counted from 0, of windows that change signs together, [n]."""
+        """[n] block labels, counted from 0. Windows in the same block change signs together."""
         if not self.windows:
             return np.zeros(0, np.int64)
 
@@ -93,12 +93,12 @@ class PairedWindows:
 
 
 def windows_of(board: LoadedBoard, division: Division) -> PairedWindows:
-    """Return a division's windows with the days covered by episodes; without cards, the days in the
-    rules.
+    """Return a division's windows, with the days that episodes cover. If there are no cards, the
+    days come from the rules.
     """
     windows = () if division_kind(board, division) == "scoring" else division.windows
     covered = {each.name: (each.first, each.last) for each in windows}
-    # The days of the best confirmed card override those of the others.
+    # The days in the best confirmed card override those in other cards.
     for entry in reversed(by_trust(board.of_division(division))):
         if entry.is_trading and entry.card.limit is None:
             for episode in entry.trading.episodes:
@@ -110,9 +110,10 @@ def windows_of(board: LoadedBoard, division: Division) -> PairedWindows:
 
 
 def paired_cards(rows: Sequence[Row]) -> list[str]:
-    """Return the ids of the tested cards, in the row order of a table. Baselines are chosen first,
-    then the best cards. Cards that share a rank are chosen together or not at all, so that names do
-    not decide.
+    """Return the ids of the tested cards, in the row order of a table.
+
+    Baselines are chosen first, then the best cards. Cards that share a rank are chosen together or
+    not at all, so that the choice does not depend on names.
     """
     cards = []
     for row in rows:
@@ -137,7 +138,7 @@ class NamedDays(TypedDict):
 
 
 class PairsIndex(TypedDict):
-    """Data about a division that pages need before any pair."""
+    """Data about a division that pages need before any pair is loaded."""
 
     windows: list[NamedDays]
     overlap: bool  #: whether windows share days
@@ -147,7 +148,7 @@ class PairsIndex(TypedDict):
 
 
 def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
-    """Return the data about a division that pages need before any pair."""
+    """Return the data about a division that pages need before any pair is loaded."""
     days: list[NamedDays] = []
     for window in windows.windows:
         days.append({"name": window.name, "first": window.first, "last": window.last})
@@ -164,9 +165,9 @@ def pairs_index(windows: PairedWindows, cards: Sequence[str]) -> PairsIndex:
 def pair_tests(
     entries: Sequence[BoardEntry], windows: PairedWindows
 ) -> dict[str, dict[str, dict[str, PairingTest]]]:
-    """Return the tests of cards against each other: card to other card to metric to the values of
-    `FIELDS`, as the first card minus the second. Each pair is tested on the windows that count for
-    both cards.
+    """Return the tests of each card against every other card. The result maps a card to the other
+    card, then to a metric, and then to the values of `FIELDS`; differences are the first card minus
+    the second. Each pair is tested on the windows that count for both cards.
     """
     tests: dict[str, dict[str, dict[str, PairingTest]]] = {entry.card_id: {} for entry in entries}
     metrics = set[str]()
@@ -210,7 +211,7 @@ def _figure_array(entries: Sequence[BoardEntry], metric: str, windows: Sequence[
 
 
 def _turn_test(test: PairingTest) -> PairingTest:
-    """Return the test for the second card minus the first."""
+    """Return the same test with the second card minus the first."""
     return test._replace(
         effect=_negate(test.effect),
         value=_negate(test.value),
@@ -220,13 +221,13 @@ def _turn_test(test: PairingTest) -> PairingTest:
 
 
 def _negate(value: float | None) -> float | None:
-    # subtracted from 0.0, since negation could show a minus zero
+    # subtracted from 0.0, since negation could give a minus zero
     return None if value is None else 0.0 - value
 
 
 def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
-    """Test [pairs, windows] differences, NaN where undefined: plain rows as a batch, which is ten
-    times as fast, and all others one by one.
+    """Test [pairs, windows] differences, with NaN where undefined. Plain rows are tested as a
+    batch, which is ten times as fast; all other rows are tested one by one.
     """
     sizes = np.sort(np.abs(differences), axis=1)
     plain = (
@@ -240,7 +241,7 @@ def _tests(differences: Vector, windows: PairedWindows) -> list[PairingTest]:
         together = _plain_tests(differences[plain], windows)
 
     in_turn = iter(together)
-    # Cards that never differ are common, and so are identical rows.
+    # Identical rows are common, in particular those of cards that never differ.
     tested: dict[bytes, PairingTest] = {}
     tests = []
 
@@ -265,13 +266,13 @@ def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTes
     n = differences.shape[1]
     null = windows.null or stats.rank_null(np.arange(1.0, n + 1.0))
 
-    # Signed ranks: the sum of the positive ranks.
+    # Signed-rank test, based on the sum of the positive ranks.
     p = np.array([null.two_sided(float(statistic)) for statistic in null.support])
     positive = stats.positive_rank_sums(differences)
     top = n * (n + 1) // 2
     effect = (2.0 * positive - top) / top
 
-    # Hodges-Lehmann shift: the median of the Walsh averages, with two of them as interval bounds.
+    # Hodges-Lehmann shift: the median of the Walsh averages, two of which are the interval bounds.
     one, other = np.triu_indices(n)
     walsh = np.sort((differences[:, one] + differences[:, other]) / 2.0, axis=1)
     low = np.full(len(walsh), np.nan)
@@ -281,7 +282,7 @@ def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTes
         low = walsh[:, cut]
         high = walsh[:, -1 - cut]
 
-    # Sign flips of whole blocks, over all combinations.
+    # Sign-flip test, over all combinations of signs for whole blocks.
     blocks = range(windows.blocks.max() + 1)
     sums = np.stack(
         [differences[:, windows.blocks == block].sum(axis=1) for block in blocks], axis=1
@@ -292,7 +293,7 @@ def _plain_tests(differences: Vector, windows: PairedWindows) -> list[PairingTes
 
     medians_ = np.median(walsh, axis=1)
     columns = nullable(np.column_stack((p[positive], effect, medians_, low, high, flips)))
-    example = _test_row(differences[0], windows)  # the other figures are equal for all such rows
+    example = _test_row(differences[0], windows)  # the other figures are equal for all plain rows
     tests = []
     for p_value, biserial, value, lower, upper, flip in columns:
         tests.append(
@@ -311,7 +312,7 @@ def _test_row(differences: Vector, windows: PairedWindows) -> PairingTest:
     moving = [index for index in indices if differences[index] != 0]
     shared = windows.share_days(indices)
     shared_moving = windows.share_days(moving)
-    # The simulated distribution covers all windows; one for each subset of them would take too
+    # The simulated distribution covers all windows; simulating one for each subset would take too
     # long.
     has_p = not shared_moving or len(moving) == len(differences)
     has_interval = not shared or len(indices) == len(differences)

@@ -1,7 +1,7 @@
-"""Read the documents of a board, and generate their JSON Schemas from the classes.
+"""Read a board's documents, and generate JSON Schemas from their classes.
 
-A document from outside may be hostile: it is read strictly and within a size limit, and errors
-identify the field in a single line.
+A document from outside may be hostile. It is therefore read strictly and within a size limit, and
+errors name the field in a single line.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def schema_of(name: str) -> dict[str, JsonValue]:
     """Return the JSON Schema (draft 2020-12) of a document."""
     type_ = DOCUMENTS[name]
     title = " ".join((type_.__doc__ or "").split())
-    # Any: a JSON Schema can be nested arbitrarily.
+    # Any: the nesting of a JSON Schema has no fixed depth.
     schema: dict[str, Any] = json_schema(type_, f"urn:ktdeval:board:{name}:1", title)
     for key, part in struct_types(type_).items():
         properties = schema["$defs"][key]["properties"]
@@ -65,7 +65,9 @@ def schema_of(name: str) -> dict[str, JsonValue]:
 
 
 def schema_texts() -> dict[str, str]:
-    """Return a board's schemas by file name: first those of this package, then those of cards."""
+    """Return a board's schemas, keyed by file name: first the schemas of this package, then those
+    of cards.
+    """
     texts = {f"{name}-v1.json": dumps_pretty(schema_of(name)) for name in sorted(DOCUMENTS)}
     for kind in card_kinds().values():
         texts[kind.schema.name] = kind.schema.read_text(encoding="utf-8")
@@ -80,12 +82,12 @@ def write_schemas(folder: Path) -> None:
 
 
 class OversizeError(CardError):
-    """A document has more bytes than allowed, and was not read."""
+    """Raised for a document that is larger than allowed and was therefore not read."""
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
     """Return the bytes of a file. Raises OversizeError, without reading the file, if it is too
-    large; CardError if it is a link or not a regular file.
+    large. Raises CardError if it is a link or not a regular file.
     """
     try:
         with open_plain(path, follow=False) as stream:
@@ -109,8 +111,8 @@ def read_text(path: Path, max_bytes: int) -> str:
 
 
 def parse_untrusted(text: str, where: str) -> JsonValue:
-    """Parse strict JSON from outside. Raises CardError if it is invalid; `where`: the file, for the
-    error message.
+    """Parse strict JSON from outside. Raises CardError if it is invalid. `where` names the file in
+    the error message.
     """
     try:
         return loads_untrusted(text)

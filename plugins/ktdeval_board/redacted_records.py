@@ -1,10 +1,10 @@
-"""Records of a card for submission to a board: a copy of its run folder that contains only records,
-and no secrets.
+"""Redacted records of a card for submission to a board: a copy of the card's run folder that
+contains only records, without secrets.
 
 Secrets are the values of secret environment variables, keys in known formats, and home folders.
 Messages never quote a secret, only its kind and file. A secret in a transcript is replaced
-everywhere, so that replies, prompts, ledger and card still agree and the copy verifies from the
-replies alone; if the copy does not verify, the bundle has problems and must not be submitted.
+everywhere, so that replies, prompts, ledger and card still agree, and the copy can be verified from
+the replies alone. If the copy does not verify, the bundle has problems and must not be submitted.
 """
 
 from __future__ import annotations
@@ -57,14 +57,15 @@ _ADVICE = "run again without it, or unset the variable if it is not a secret"
 
 @dataclass(frozen=True)
 class BundleSource:
-    """Source of a bundle: a card of a run, and the current location of its market."""
+    """Source of a bundle: a card from a run, and the current location of its market."""
 
     run: RunFolder
-    card_path: Path  #: the card, in the run's folder `cards`
+    card_path: Path  #: the card in the run's `cards` folder
     card: Card
     #: `data` and `data_args` for the market's current location (as accepted by `verify_card`)
     changes: Mapping[str, Any]
-    market: SnapshotRule | None  #: the board's rule for that market; None if the card has no market
+    #: the board's rule for the card's market; None if the card has no market
+    market: SnapshotRule | None
 
     @property
     def specs(self) -> list[EpisodeSpec]:
@@ -74,14 +75,14 @@ class BundleSource:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A run folder with a single card, fit for publication if `problems` is empty."""
+    """A run folder with a single card. It is fit for publication if `problems` is empty."""
 
     folder: Path
-    #: the card, in the bundle's folder `cards`: the run's own, or regenerated if a secret was
-    #: replaced
+    #: the card in the bundle's `cards` folder: the run's own card, or a regenerated card if a
+    #: secret was replaced
     card_path: Path
-    redacted: tuple[Leak, ...] = ()  #: secrets that were replaced, by file
-    problems: tuple[str, ...] = ()  #: why it must not be published, one line each
+    redacted: tuple[Leak, ...] = ()  #: secrets that were replaced, with their files
+    problems: tuple[str, ...] = ()  #: why the bundle must not be published, one line each
 
     @property
     def card_id(self) -> str:
@@ -116,7 +117,7 @@ def make_bundle(source: BundleSource, folder: Path, redactor: Redactor, plugins:
 
             left = list(dict.fromkeys(_find_leaks(bundle, redactor)))
         except (KtdevalError, pa.ArrowException) as error:
-            # The content of such a file is unknown, so nothing from the run is published.
+            # The contents of such a file are unknown, so nothing from the run is published.
             reason = redactor.redact(str(error).replace(f"{folder}/", ""))[0]
             return replace(bundle, problems=(f"does not verify: can't be read: {reason}",))
 
@@ -144,7 +145,7 @@ def _copy(source: BundleSource, folder: Path) -> Bundle:
     if source.market is not None:
         data = {"data": source.market.data, "data_args": dict(source.market.data_args)}
 
-    # The call log contains hashes of all prompts and unused replies, so it stays with the
+    # The call log contains hashes of all prompts and of unused replies, so it stays with the
     # submitter.
     manifest = replace(source.run.manifest, data=data, specs=tuple(source.specs), call_log=None)
     write_atomic(folder / MANIFEST, dumps_pretty(manifest.to_json()))
@@ -158,7 +159,7 @@ def _copy(source: BundleSource, folder: Path) -> Bundle:
 
 
 def _redact(bundle: Bundle, source: BundleSource, redactor: Redactor) -> Iterator[Leak]:
-    """Replace secrets in transcripts, ledgers, answers and fixed questions; yield each of them with
+    """Replace secrets in transcripts, ledgers, answers and fixed questions. Yield each secret with
     its file.
     """
     run = RunFolder.load(bundle.folder)
@@ -194,7 +195,7 @@ def _redact(bundle: Bundle, source: BundleSource, redactor: Redactor) -> Iterato
 
 
 def _update_mark(folder: Path) -> None:
-    """Write the hashes of an episode's files to its completion mark."""
+    """Write the hashes of an episode's files to the episode's completion mark."""
     mark = _read_object(folder / MARK)
     names = mark.get("sha256")
     if not isinstance(names, Mapping):
@@ -213,7 +214,7 @@ def _update_mark(folder: Path) -> None:
 def _rewritten(
     path: Path, value: JsonValue, pack: Callable[[Any], bytes | str], redactor: Redactor
 ) -> list[Leak]:
-    """Write a file with its secrets replaced; return what was replaced."""
+    """Write a file with its secrets replaced; return the replaced secrets."""
     kinds: dict[str, None] = {}
     redacted = redactor.redact_value(value, lambda kind: kinds.update({kind: None}))
     if kinds:
@@ -256,13 +257,15 @@ def _remade_problems(
     redactor: Redactor,
     plugins: Plugins,
 ) -> list[str]:
-    """Regenerate the card from the redacted records, and return why it does not verify, if so."""
+    """Regenerate the card from the redacted records. If the new card does not verify, return the
+    reason.
+    """
     try:
         bundle.card_path.unlink(missing_ok=True)
         rescore(bundle.folder, plugins, source.changes, is_published=True)
         card = _read_object(bundle.card_path)
         # The call log is not published, so the time, place and cost of the run can't be derived
-        # from the copy: they are kept as they were.
+        # from the copy. They are therefore taken from the original card.
         provenance = to_plain(source.card.provenance)
         card["provenance"] = redactor.redact_value(provenance, list[str]().append)
         validate_card(card, str(bundle.card_path))
@@ -287,7 +290,7 @@ def _card_differences(
 ) -> list[str]:
     """Return how a regenerated card differs from the run's card, apart from hashes of records.
 
-    Otherwise, rescoring would silently turn a forged card into an honest one.
+    Without this comparison, rescoring would silently turn a forged card into an honest one.
     """
     difference = card_difference({**submitted, "artefacts": {}}, {**remade, "artefacts": {}})
     return [] if difference is None else [f"the card differs: {difference}"]
@@ -297,7 +300,7 @@ def _card_differences(
 
 
 def _find_leaks(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
-    """Yield secrets that remain: in a field that goes into hashes, in a name, or in the
+    """Yield the secrets that remain, which lie in a field that is hashed, in a name, or in the
     certificate.
     """
     for path in sorted(bundle.folder.rglob("*")):
@@ -323,7 +326,7 @@ _MAX_CACHED = 50_000
 
 
 class Leak(Value, frozen=True, kw_only=False):
-    """A secret: its file, and its kind."""
+    """A secret that was found: its file and its kind."""
 
     place: str
     kind: str
@@ -333,8 +336,9 @@ class Redactor:
     """Finds and replaces secrets. Equal inputs give equal outputs, so that a record and its copies
     stay equal.
 
-    `environment`: environment variables; the values of the secret ones (see `secrets_of`) are
-    secrets. `home`: the user's home folder, a secret even if its form is unusual.
+    `environment` contains environment variables. The values of its secret variables are treated as
+    secrets (see `secrets_of`). `home` is the user's home folder, which is a secret even if it has
+    an unusual form.
     """
 
     def __init__(self, environment: Mapping[str, str], home: str = "") -> None:
@@ -349,7 +353,7 @@ class Redactor:
         self._seen: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def redact(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return a text with its secrets replaced, and the kinds of the replaced secrets."""
+        """Return a text with its secrets replaced, and the kinds of secrets that were replaced."""
         redacted = self._seen.get(text)
         if redacted is None:
             redacted = self._look(text)
@@ -360,7 +364,7 @@ class Redactor:
         return redacted
 
     def redact_value(self, value: JsonValue, report: Callable[[str], None]) -> JsonValue:
-        """Return a JSON value with all texts redacted except keys; `report` is called with the kind
+        """Return a JSON value with all texts except keys redacted. `report` is called with the kind
         of each secret.
         """
         if isinstance(value, str):
@@ -378,8 +382,8 @@ class Redactor:
         return value
 
     def find(self, value: JsonValue, where: str) -> Iterator[Leak]:
-        """Yield the secrets in a JSON value, including its keys, each kind once. `where`: the file
-        that contains the value.
+        """Yield the secrets in a JSON value, including its keys, one for each kind. `where` is the
+        file that contains the value.
         """
         kinds: dict[str, None] = {}
         for text in _json_texts(value):

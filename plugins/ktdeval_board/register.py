@@ -1,5 +1,5 @@
-"""Register a system with a board, as a submitter does, and draw the keys for registrations, as only
-the board does.
+"""Register a system with a board, as a submitter does, and draw keys for registrations, as only the
+board does.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class RegisterRequest:
     """Request to register a system."""
 
     division: str  #: id of the division to register with
-    #: options of the run by `RunConfig` field name: model, agent, their parameters, call parameters
+    #: run options keyed by `RunConfig` field name: model, agent, their parameters, call parameters
     options: Mapping[str, Any]
     submitter: Registrant
     today: str  #: day of the registration, YYYY-MM-DD
-    key: PrivateKey | None = None  #: signs the registration; None: it is not signed
-    #: question that the run is to answer, as written by a user; None: no question
+    key: PrivateKey | None = None  #: key that signs the registration; None to leave it unsigned
+    #: question that the run is to answer, as written by a user; None for no question
     question: Mapping[str, Any] | None = None
 
 
@@ -76,9 +76,9 @@ def register(
 ) -> RegistrationResult:
     """Write the registration of a system with a division of a board.
 
-    Raises ConfigError if the board, division or model does not exist; UsageError if an option
-    leaves open what a registration must fix, or the board does not draw keys for the division;
-    StoreError if the registration can't be written.
+    Raises ConfigError if the board, division or model does not exist. Raises UsageError if an
+    option leaves open what a registration must fix, or if the board does not draw keys for the
+    division. Raises StoreError if the registration can't be written.
     """
     rules = load_rules(folder)
     division = rules.division(request.division)
@@ -124,12 +124,12 @@ def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) 
 def make_question(
     stated: Mapping[str, Any], division: Division, folder: Path, plugins: Plugins
 ) -> Question:
-    """Return a question from its fields as written by a user. If omitted, `windows` defaults to the
-    division's windows, and `looks` to a single look at all of them; `against` may be the model of a
-    card in the division.
+    """Return a question from its fields as written by a user.
 
-    Raises ConfigError if a field is unknown, has the wrong type or contradicts the others;
-    UsageError if the metric does not exist, or if no card or more than one card is of that model.
+    `windows` defaults to the division's windows, and `looks` to a single look at all of them.
+    `against` may be the model of a card in the division. Raises ConfigError if a field is unknown,
+    has the wrong type or contradicts the others. Raises UsageError if the metric does not exist, or
+    if `against` names a model with no card or with several cards.
     """
     values: dict[str, Any] = {"windows": division.window_names(), **stated}
     values.setdefault("looks", [len(values["windows"])])
@@ -138,12 +138,12 @@ def make_question(
         values["against"] = _card_of(against, division, folder)
 
     question = from_plain(values, Question, "question", ConfigError)
-    plugins.make_metric(question.metric)  # raises an error for an unknown metric
+    plugins.make_metric(question.metric)  # raises an error if the metric is unknown
     return question
 
 
 def _card_of(name: str, division: Division, folder: Path) -> str:
-    """Return the id of the card that a question refers to, by id or by model."""
+    """Return the id of the card that a question names by id or by model."""
     cards = load_board(folder).of_division(division)
     found = [entry.card_id for entry in cards if name in (entry.card_id, entry.model)]
     if len(found) != 1:
@@ -171,8 +171,8 @@ def file_registration(
     redactor: Redactor,
     key: PrivateKey | None = None,
 ) -> RegistrationResult:
-    """Write a registration, signed with a key if one is given, unless the board's check would
-    refuse it.
+    """Write a registration, unless the board's check would refuse it. It is signed if a key is
+    given.
     """
     board = BoardFolder(folder)
     path = board.registration(registration.id)
@@ -212,7 +212,7 @@ def file_registration(
 
 
 def _copy_of_registrations(folder: Path, target: Path) -> BoardFolder:
-    """Copy the files of a board that the check reads for registrations."""
+    """Copy the files that the check needs in order to check a board's registrations."""
     with wrap_os_error(f"{folder}: can't be copied for the check"):
         target.mkdir()
         for name in (REGISTRATIONS, KEYS):
@@ -242,7 +242,7 @@ def draw_keys(folder: Path, today: str) -> KeyDraw:
 
     A registration that maintainers excused before its key was drawn gets no key.
 
-    Raises ConfigError if there is no board; StoreError if a key can't be written, or an existing
+    Raises ConfigError if there is no board, and StoreError if a key can't be written or an existing
     key is invalid.
     """
     rules = load_rules(folder)
@@ -288,8 +288,9 @@ def baseline_key(
     """Register a baseline in the board's name, draw its key, and return the key's file.
 
     A system has only one key in a division, which is reused if the baseline's run is missing or its
-    card was withdrawn. `rules`: with the market's path on this machine. Raises ConfigError if the
-    board does not accept the registration; other errors as `make_registration` and `draw_keys` do.
+    card was withdrawn. `rules` must contain the market's path on this machine. Raises ConfigError
+    if the board does not accept the registration, and otherwise the same errors as
+    `make_registration` and `draw_keys`.
     """
     division = rules.division(request.division)
     board = BoardFolder(folder)
@@ -316,8 +317,8 @@ def baseline_key(
 
 
 def _of_baseline(there: Registrations, registration: Registration) -> Iterator[FiledRegistration]:
-    """Yield the registrations of the same plan and system that have a key, whoever
-    registered them.
+    """Yield the registrations for the same plan and system that have a key, whoever registered
+    them.
     """
     wanted = _without_submitter(registration)
     for each in there.filed:

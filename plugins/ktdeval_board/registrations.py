@@ -2,9 +2,9 @@
 which attempts are attributed.
 
 A drawn key is public, and anyone can compute without a model call whether it favours a policy. A
-second draw must therefore not pay off: a submitter can have only one registration per system in a
-division, however its parameters or its name are written; a submitter with an unused drawn key is
-not ranked in the division; and every registration by a submitter counts as an attempt.
+second draw must therefore not pay off. A submitter can have only one registration per system in a
+division, however the system's parameters or name are written. A submitter with an unused drawn key
+is not ranked in the division. Every registration by a submitter counts as an attempt.
 
 A name proves nothing, so a registration counts for the key holder who signed it. If the board has
 no key for the submitter, it counts for whoever has both the same name and the same contact.
@@ -46,7 +46,7 @@ class FiledRegistration:
     drawn: DrawnKey | None = None  #: key drawn for the registration; None while it is open
     #: maintainers' statement that the key may stay unused, if there is one
     excuse: Excuse | None = None
-    #: public key of the holder who signed the registration, in hexadecimal; empty if nobody did
+    #: public key of the holder who signed the registration, in hexadecimal; empty if it is unsigned
     signed_by: str = ""
 
     @property
@@ -69,19 +69,20 @@ class FiledRegistration:
 
     @property
     def system(self) -> tuple[str, ...]:
-        """The registered system, for which a submitter may have only one registration: its family
-        and the reasoning effort, which is a word rather than a number that could be varied.
+        """The registered system, for which a submitter may have only one registration. It consists
+        of the system's family and the reasoning effort, which is a word rather than a number that
+        could be varied.
         """
         return (*self.family, str(self.registration.system.call.get("reasoning_effort")))
 
     @property
     def words(self) -> str:
-        """The registration as text: `1a2b3c4d5e6f (openai/gpt-4.1 with agent react)`."""
+        """The registration as text, such as `1a2b3c4d5e6f (openai/gpt-4.1 with agent react)`."""
         return f"{self.id[:12]} ({self.system_words})"
 
     @property
     def system_words(self) -> str:
-        """The registered system as text: `openai/gpt-4.1 with agent react`."""
+        """The registered system as text, such as `openai/gpt-4.1 with agent react`."""
         system = self.registration.system
         return f"{system.model} with agent {system.agent}"
 
@@ -92,22 +93,22 @@ class Registrations:
 
     filed: tuple[FiledRegistration, ...] = ()
     baselines: tuple[Baseline, ...] = ()  #: models that the board runs itself
-    #: key, name or contact -> key holder, from `holders_by_mark`
+    #: key holders, keyed by public key, name or contact; from `holders_by_mark`
     holders: Mapping[str, Party] = field(default_factory=dict)
 
     @cached_property
     def by_id(self) -> Mapping[str, FiledRegistration]:
-        """Registrations by their ids."""
+        """Registrations, keyed by id."""
         return {each.id: each for each in self.filed}
 
     @cached_property
     def by_key(self) -> Mapping[str, FiledRegistration]:
-        """Registrations whose key was drawn, by that key."""
+        """Registrations with a drawn key, keyed by that key."""
         return {each.drawn.mask_key: each for each in self.filed if each.drawn is not None}
 
     def party(self, submitter: Registrant | Submitter) -> Party:
         """Return the party for which a submitter's registrations count: the key holder with the
-        name or contact, else name and contact together, ignoring spelling.
+        submitter's name or contact, or else the name and contact together. Spelling is ignored.
         """
         pair = pair_of(submitter)
         for mark in pair:
@@ -117,8 +118,8 @@ class Registrations:
         return pair
 
     def party_of(self, filed: FiledRegistration) -> Party:
-        """Return the party for which a registration counts; never a key holder if it is
-        unsigned.
+        """Return the party for which a registration counts. An unsigned registration never counts
+        for a key holder.
         """
         submitter = filed.registration.submitter
         if filed.signed_by:
@@ -130,7 +131,7 @@ class Registrations:
 
     @cached_property
     def _by_party(self) -> Mapping[tuple[str, Party], list[FiledRegistration]]:
-        """Registrations by division and party, without baselines, which have no rank."""
+        """Registrations keyed by division and party, without baselines, which have no rank."""
         own: dict[tuple[str, Party], list[FiledRegistration]] = {}
         for each in self.filed:
             if not self._is_baseline(each):
@@ -150,7 +151,7 @@ class Registrations:
         """Return a registration of the same system by the same submitter that precedes this one;
         None if this is the first.
 
-        A registration with a key precedes one without, regardless of the dates in them. Two
+        A registration with a key precedes one without a key, whatever their dates. Two
         registrations with the same date precede each other, since submitters could choose the order
         of their ids. Excused registrations are skipped.
         """
@@ -162,8 +163,8 @@ class Registrations:
 
     def is_beyond(self, filed: FiledRegistration, most: int) -> bool:
         """Return whether a submitter already has `most` registrations in a division before this
-        one. Excused registrations are included, and registrations with the same date all precede
-        each other.
+        one. Excused registrations are included. Registrations with the same date all precede each
+        other.
         """
         own = self.of_party(filed.division, self.party_of(filed))
         return len(_not_after(filed, own)) >= most
@@ -173,26 +174,26 @@ NONE_FILED = Registrations()
 
 
 def _rank(filed: FiledRegistration) -> tuple[bool, str]:
-    """Return the chronological rank of a registration: those with a key precede those without,
-    regardless of the dates in them.
+    """Return the chronological rank of a registration. Registrations with a key precede those
+    without, whatever their dates.
     """
     return (filed.drawn is None, filed.registration.registered_on)
 
 
 def _time_order(filed: FiledRegistration) -> tuple[bool, str, str]:
-    """Sort key for chronological order; the id breaks ties, only for messages."""
+    """Sort key for chronological order. Ties are broken by id, which matters only for messages."""
     return (*_rank(filed), filed.id)
 
 
 def _not_after(
     filed: FiledRegistration, others: Iterable[FiledRegistration]
 ) -> list[FiledRegistration]:
-    """Return the other registrations that do not have a later rank."""
+    """Return the other registrations, except those with a later rank."""
     return [each for each in others if each.id != filed.id and _rank(each) <= _rank(filed)]
 
 
 def family_of(division: str, model: str, agent: str) -> tuple[str, ...]:
-    """Return the family of a system: division, and the names of model and agent, ignoring
+    """Return the family of a system: the division, and the names of the model and agent, ignoring
     spelling.
     """
     return (division, plain_name(model), plain_name(agent))
@@ -201,8 +202,8 @@ def family_of(division: str, model: str, agent: str) -> tuple[str, ...]:
 def load_registrations(
     folder: BoardFolder, rules: Rules, excuses: Iterable[Excuse]
 ) -> Registrations:
-    """Read the registrations on a board with their keys. Raises CardError if one can't be read
-    (`check` lists all faults); SignatureError if a signature is invalid.
+    """Read the registrations on a board with their keys. Raises CardError if a file can't be read,
+    and SignatureError if a signature is invalid. The `check` command lists all faults.
     """
     most = rules.limits.bytes_of("card_mb")
     filed = []
@@ -232,7 +233,8 @@ def as_filed(
     excuses: Iterable[Excuse],
 ) -> FiledRegistration:
     """Return a registration with its key, its excuse and its signer. Raises CardError if the key
-    can't be read, or belongs to another registration; SignatureError if its signature is invalid.
+    can't be read or belongs to another registration, and SignatureError if the registration's
+    signature is invalid.
     """
     drawn = None
     key = folder.key(path.stem)
@@ -248,14 +250,16 @@ def as_filed(
 
 
 def names_registration(path: Path) -> bool:
-    """Return whether a file name has the form of a registration or key file."""
+    """Return whether a file name has the form used for registrations and keys."""
     return path.suffix == ".json" and CARD_ID.fullmatch(path.stem) is not None
 
 
 def registration_differences(
     registration: Registration, facts: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the names of the fields in which a card or a division differs from a registration."""
+    """Yield the names of the fields in which the facts about a card or a division differ from a
+    registration.
+    """
     system = registration.system
     registered: Mapping[str, object] = {
         "task": registration.task.name,
@@ -275,8 +279,8 @@ def registration_differences(
 
 
 def registrations_text(filed: Sequence[FiledRegistration]) -> str:
-    """Return text on registrations for a warning: submitter, model, and the first digits of a drawn
-    key, for the first five by name.
+    """Return registrations as text for a warning: submitter, model, and the first digits of a drawn
+    key. Only the first few are listed; the others are counted.
     """
     texts = []
     for each in filed[:_MAX_NAMED]:

@@ -1,4 +1,4 @@
-"""Rules of a board: the file `board.yaml`, written by its maintainers."""
+"""A board's rules: the file `board.yaml`, which its maintainers write."""
 
 from __future__ import annotations
 
@@ -119,21 +119,21 @@ class Division(Value, frozen=True, kw_only=True):
         return [window.name for window in self.windows]
 
     def scopes(self) -> list[str]:
-        """Return the ranked scopes: `all` windows, then each window; a single window named `all` is
-        the only scope.
+        """Return the ranked scopes: `all` windows, then each window. If the only window is named
+        `all`, it is the only scope.
         """
         names = self.window_names()
         return names if names == ["all"] else ["all", *names]
 
     def attacker_problem(self, certificate: Mapping[str, Any]) -> str | None:
-        """Return why a card's certificate does not count here, because none of the required
-        attackers bounds one of its scores; None if it counts.
+        """Return why a card's certificate does not count in this division; None if it counts. It
+        does not count if none of the required attackers bounds one of its scores.
 
-        An attacker bounds a score only if it passed its positive control, that is, if it could read
-        unmasked probes.
+        An attacker bounds a score only if it passed its positive control, which means that it could
+        read unmasked probes.
         """
         counted: set[str] = set()
-        # The card only claims the certificate, which may have any form.
+        # The certificate is only the card's claim, so it may have any form.
         attackers = certificate.get("attackers")
         if isinstance(attackers, list):
             for attacker in attackers:
@@ -210,7 +210,9 @@ class Baseline(Value, frozen=True, kw_only=False):
 
     @property
     def words(self) -> str:
-        """The baseline as text, in the form that `init` accepts: `builtin/memory(recall=0.1)`."""
+        """The baseline as text in the form that `init` accepts, such as
+        `builtin/memory(recall=0.1)`.
+        """
         if not self.args:
             return self.model
 
@@ -218,8 +220,8 @@ class Baseline(Value, frozen=True, kw_only=False):
         return f"{self.model}({args})"
 
     def is_of(self, model: str, args: Mapping[str, Any]) -> bool:
-        """Return whether a model with these parameters is this baseline: it may have additional
-        parameters, such as the fitted coefficients of a supervised model.
+        """Return whether a model with these parameters is this baseline. The model may have
+        additional parameters, such as the fitted coefficients of a supervised model.
         """
         return model == self.model and all(
             name in args and args[name] == value for name, value in self.args.items()
@@ -237,7 +239,7 @@ class Limits(Value, frozen=True):
     episodes: Annotated[int, Meta(ge=1, le=100_000)] = 500  #: Number of episodes of a submission
 
     def bytes_of(self, name: str) -> int:
-        """Return a limit in bytes, by field name."""
+        """Return a limit in bytes, given its field name."""
         return int(getattr(self, name)) * _MEGABYTE
 
 
@@ -309,13 +311,11 @@ class Rules(Value, frozen=True, kw_only=False):
         return matching_baseline(self.baselines, model, args)
 
     def price_of(self, model: str) -> Price | None:
-        """Return the board's price for a model's tokens; None if the board has no price."""
+        """Return the board's price for a model's tokens; None if the board has no price for it."""
         return find_price({each.match: each.entry() for each in self.prices}, model)
 
     def cutoff_of(self, model: str) -> ModelCutoff | None:
-        """Return the board's own entry on the end of a model's training data; None if there is
-        none.
-        """
+        """Return the board's entry on the end of a model's training data; None if there is none."""
         listed = {each.match: each for each in self.cutoffs}
         pattern = fitting_pattern(listed, model)
         if pattern is None:
@@ -332,8 +332,8 @@ class Rules(Value, frozen=True, kw_only=False):
 def matching_baseline(
     baselines: Iterable[Baseline], model: str, args: Mapping[str, Any]
 ) -> Baseline | None:
-    """Return the baseline that matches a model with parameters; of several, the one with the most
-    parameters of its own; None if none matches.
+    """Return the baseline that matches a model with these parameters; None if none matches. If
+    several match, the baseline with the most parameters of its own is returned.
     """
     matching = [each for each in baselines if each.is_of(model, args)]
     return max(matching, key=lambda each: len(each.args), default=None)
@@ -342,7 +342,8 @@ def matching_baseline(
 def load_rules(folder: Path) -> Rules:
     """Read the rules of the board in a folder.
 
-    Raises ConfigError, with the field, if there is no board here, or a rule is invalid.
+    Raises ConfigError if there is no board in the folder, or if a rule is invalid; the message
+    names the field.
     """
     path = folder / RULES_FILE
     if not path.is_file():
@@ -361,7 +362,7 @@ def load_rules(folder: Path) -> Rules:
 def read_yaml_file(path: Path, type_: type[T]) -> T:
     """Read a file written by maintainers.
 
-    Raises ConfigError, with the field, if it is invalid.
+    Raises ConfigError if the file is invalid; the message names the field.
     """
     try:
         content = load_yaml(path)
@@ -374,7 +375,7 @@ def read_yaml_file(path: Path, type_: type[T]) -> T:
 
 
 def _window_problems(where: str, division: Division) -> Iterator[str]:
-    """Yield windows that end before they begin, or must not be pooled with the other windows of
+    """Yield windows that end before they begin, and windows that must not be pooled with others in
     their division.
     """
     for window in division.windows:
@@ -421,8 +422,8 @@ def _equal_addresses(where: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _twin_problems(rules: Rules) -> Iterator[str]:
-    """Yield divisions that match the same cards as an earlier division, which would receive all of
-    them.
+    """Yield divisions that match the same cards as an earlier division, which would therefore
+    receive all of those cards.
     """
     seen: dict[tuple[object, ...], str] = {}
     for each in rules.divisions:
@@ -444,7 +445,7 @@ def _twin_problems(rules: Rules) -> Iterator[str]:
 
 
 def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str]:
-    """Yield problems with a division; `known`: names of the board's snapshots."""
+    """Yield problems with a division. `known` lists the names of the board's snapshots."""
     where = f"divisions: {division.id}"
     names = division.window_names()
     if division.snapshot is None and names:
@@ -491,8 +492,8 @@ def _cutoff_problems(rules: Rules) -> Iterator[str]:
 
 
 def _contact_problems(rules: Rules) -> Iterator[str]:
-    """Yield contacts of key holders that also belong to somebody else, so that a signature would be
-    required from the wrong person.
+    """Yield contacts of key holders that also belong to somebody else, in which case the board
+    would require a signature from the wrong person.
     """
     first: dict[str, SubmitterKey] = {}
     for each in rules.submitter_keys:
@@ -515,7 +516,7 @@ def _contact_problems(rules: Rules) -> Iterator[str]:
 
 
 def _rules_problems(rules: Rules) -> Iterator[str]:
-    """Yield problems that a schema of individual fields can't express."""
+    """Yield problems that a schema for individual fields can't express."""
     for where, names in (
         ("snapshots", [snapshot.id for snapshot in rules.snapshots]),
         ("divisions", [division.id for division in rules.divisions]),

@@ -1,5 +1,5 @@
-"""Serve a board's site locally: the site is built into a private folder, and rebuilt when the
-board's files have changed.
+"""Serve a board's site locally. The site is built in a private folder, and rebuilt when the board's
+files have changed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _BUILT_FROM = (
 )
 """Files and folders of a board from which its site is built."""
 
-#: Path, size and modification time of each file from which a site is built
+#: Path, size and modification time of each file that a site is built from
 Fingerprint = tuple[tuple[str, int, int], ...]
 
 
@@ -64,10 +64,10 @@ class LiveSite:
     """A built site that is kept up to date with its board."""
 
     def __init__(self, board: Path, folder: Path, progress: Progress | None = None) -> None:
-        """Start without a built site; sites are built in `folder`."""
+        """Start without a built site. Sites are built in `folder`."""
         self.board = board
         self._progress = progress
-        # The spare folder is built first, then the two are swapped.
+        # The spare folder is built while the other is served; then the two are swapped.
         self.site = folder / "second"
         self._spare = folder / "site"
         self.problem: str | None = None
@@ -75,8 +75,8 @@ class LiveSite:
         self._lock = threading.Lock()
 
     def build(self, workers: int | None = None) -> BuildReport:
-        """Build the site from the current state of the board, in a folder from which no response is
-        being read.
+        """Build the site from the current state of the board, in the folder that is not being
+        served.
         """
         seen = fingerprint(self.board)
         report = build_site(self.board, self._spare, self._progress, workers)
@@ -87,10 +87,11 @@ class LiveSite:
         return report
 
     def refresh(self) -> None:
-        """Rebuild if the board has changed; one request does so while others wait. If a build
-        fails, `problem` says why.
+        """Rebuild the site if the board has changed. One request rebuilds it while others wait. If
+        a build fails, `problem` says why.
 
-        The build uses only this process: starting others is not safe while threads handle requests.
+        The build uses only this process, since starting others is not safe while threads handle
+        requests.
         """
         with self._lock:
             seen = fingerprint(self.board)
@@ -105,7 +106,9 @@ class LiveSite:
 
 
 def fingerprint(board: Path) -> Fingerprint:
-    """Return the state of a board's files, without reading them."""
+    """Return the path, size and modification time of each of a board's files, without reading the
+    files.
+    """
     states = []
     for name in _BUILT_FROM:
         root = board / name
@@ -114,7 +117,7 @@ def fingerprint(board: Path) -> Fingerprint:
             paths += root.rglob("*")
 
         for path in paths:
-            with suppress(OSError):  # a file that has just been deleted
+            with suppress(OSError):  # the file may just have been deleted
                 state = path.lstat()
                 where = path.relative_to(board).as_posix()
                 states.append((where, state.st_size, state.st_mtime_ns))
@@ -133,8 +136,8 @@ class SiteServer(ThreadingHTTPServer):
     ) -> None:
         """Start listening. Raises UsageError if that is not possible.
 
-        On a local address, only requests for local host names are answered, so that a web page
-        whose own name resolves to this machine (DNS rebinding) can't read anything.
+        On a local address, only requests for local host names are answered. A web page whose own
+        name resolves to this machine (DNS rebinding) therefore can't read anything.
         """
         if not address[0]:  # otherwise, the socket would listen on every address of this machine
             raise UsageError("--host: expected an address, was ''; leave it out for 127.0.0.1")
@@ -155,7 +158,7 @@ class SiteServer(ThreadingHTTPServer):
             ) from error
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that disconnected before it received its response, for example because a
+        """Ignore browsers that disconnect before they receive their response, for example because a
         tab was closed.
         """
         if not isinstance(sys.exc_info()[1], ConnectionError):
@@ -173,9 +176,7 @@ class SiteServer(ThreadingHTTPServer):
 
 
 def _address_parts(address: str) -> SplitResult:
-    """Return the parts of an address; for a malformed address, the parts of one without host and
-    path.
-    """
+    """Return the parts of an address. A malformed address is treated as one without host and path."""
     try:
         return urlsplit(address)
     except ValueError:
@@ -241,8 +242,8 @@ class _Handler(SimpleHTTPRequestHandler):
         return self._answer(status, page.encode(), _PAGE)
 
     def _file(self, path: str) -> Path | None:
-        """Return the file for an address; None if it does not exist, is hidden or lies outside the
-        site.
+        """Return the file for an address; None if the file does not exist, is hidden or lies
+        outside the site.
         """
         site = self.server.live.site.resolve()
         parts = [part for part in path.split("/") if part]

@@ -30,17 +30,17 @@ from ktdeval_board.read_documents import read_bytes
 from ktdeval_board.rules import Rules
 from ktdeval_board.signers import SubmitterKey
 
-_MAX_BYTES = 65_536  # of a signature file
-_MAX_SIGNED_BYTES = 100_000_000  # of a card or verdict; other rules set closer limits
+_MAX_BYTES = 65_536  # maximum size of a signature file
+_MAX_SIGNED_BYTES = 100_000_000  # maximum size of a card or verdict; other rules set closer limits
 
 
 @dataclass(frozen=True, slots=True)
 class SignedFile:
     """A kind of file that submitters sign."""
 
-    predicate: Any  #: Predicate of its signature, that is, what the signature claims
+    predicate: Any  #: Predicate of the signature, which states what the signature claims
     noun: str
-    verb: str  #: What a submitter does with the file; the command of that name signs it
+    verb: str  #: What a submitter does with the file; also the name of the command that signs it
 
 
 CARD = SignedFile(SIGNED_CARD, "card", "submit")
@@ -70,16 +70,16 @@ def verdict_signers(verdict: Path, rules: Rules) -> tuple[str, ...]:
 
 
 def lacks_signature(verdict: Path, rules: Rules) -> bool:
-    """Return whether a verdict lacks a signature that the board requires. Raises SignatureError in
-    the same cases as `verdict_signers`.
+    """Return whether a verdict lacks a signature that the board requires. Raises the same errors as
+    `verdict_signers`.
     """
     signers = verdict_signers(verdict, rules)
     return rules.verdict_signatures == "required" and not signers
 
 
 def keys_of(submitter: Registrant | Submitter, rules: Rules) -> Mapping[str, SubmitterKey]:
-    """Return the keys that a board has for a submitter, by key id: the keys of each holder whose
-    name or contact the submitter uses, ignoring spelling.
+    """Return the keys that a board has for a submitter, keyed by key id. These are the keys of each
+    holder whose name or contact the submitter uses, ignoring spelling.
     """
     holders = _holders_of(submitter, rules)
     own = [each for each in rules.submitter_keys if holder_of(each) in holders]
@@ -94,7 +94,8 @@ def _holders_of(submitter: Registrant | Submitter, rules: Rules) -> set[Party]:
 def _signing_keys(
     file: Path, what: SignedFile, submitter: Registrant | Submitter, rules: Rules
 ) -> tuple[SubmitterKey, ...]:
-    """Return the keys with which a submitter signed a file; empty if it has no signature file.
+    """Return the keys with which a submitter signed a file; empty if the file has no signature
+    file.
 
     Raises SignatureError if the signature file is malformed, covers different bytes, or was made
     with a key that the board does not have for this submitter.
@@ -128,9 +129,10 @@ def _signing_keys(
 def _missing_signature(
     file: Path, what: SignedFile, submitter: Registrant | Submitter, rules: Rules
 ) -> str:
-    """Return a text about the signature that a file lacks; empty if none is missing. Each key
-    holder whose name or contact the submitter uses must have signed. Raises SignatureError in the
-    same cases as `_signing_keys`.
+    """Return a message about the signature that a file lacks; empty if none is missing.
+
+    Each key holder whose name or contact the submitter uses must have signed. Raises the same
+    errors as `_signing_keys`.
     """
     keys = _signing_keys(file, what, submitter, rules)
     signed = {holder_of(each) for each in keys if not each.retired}
@@ -155,15 +157,16 @@ def _missing_signature(
 
 def card_signers(card: Path, submitter: Submitter, rules: Rules) -> tuple[str, ...]:
     """Return the submitter's name if the card is signed with a key that the board has for the
-    submitter; empty if it has no signature file. Raises SignatureError if the signature is invalid.
+    submitter; empty if the card has no signature file. Raises SignatureError if the signature is
+    invalid.
     """
     keys = _signing_keys(card, CARD, submitter, rules)
     return tuple(dict.fromkeys(each.name for each in keys))
 
 
 def missing_card_signature(card: Path, submitter: Submitter, rules: Rules) -> str:
-    """Return a text about the signature that a new card lacks; empty if none is missing. Raises
-    SignatureError in the same cases as `card_signers`.
+    """Return a message about the signature that a new card lacks; empty if none is missing. Raises
+    the same errors as `card_signers`.
     """
     return _missing_signature(card, CARD, submitter, rules)
 
@@ -174,8 +177,8 @@ def registration_key(
     """Return the public key, in hexadecimal, with which a registration was signed; empty if it is
     unsigned.
 
-    If the mask key has been drawn, this is the public key that the board verified at that time,
-    regardless of the keys it knows now. Raises SignatureError if the signature is invalid.
+    If the mask key has been drawn, this is the public key that the board verified at the time of
+    the draw, whatever keys the board lists now. Raises SignatureError if the signature is invalid.
     """
     if drawn is not None:
         return drawn.signed_by or ""
@@ -187,8 +190,8 @@ def registration_key(
 def registration_signature_problem(
     path: Path, submitter: Registrant, drawn: DrawnKey | None, rules: Rules
 ) -> str:
-    """Return the problem with a registration's signature, including that it is missing; empty if it
-    is valid. Raises SignatureError if the signature is invalid.
+    """Return the problem with a registration's signature, which may be that it is missing; empty if
+    there is no problem. Raises SignatureError if the signature is invalid.
     """
     if drawn is None:
         return _missing_signature(path, REGISTRATION, submitter, rules)
@@ -211,8 +214,8 @@ class MadeSignature:
     """Signature of a card being submitted."""
 
     data: bytes | None = None  #: content of the signature file; None if there is no signature
-    problems: tuple[str, ...] = ()  #: why it can't be made
-    notes: tuple[str, ...] = ()  #: what the submitter should know
+    problems: tuple[str, ...] = ()  #: why the signature can't be made
+    notes: tuple[str, ...] = ()  #: notes for the submitter
 
 
 def signature_of(
@@ -220,9 +223,9 @@ def signature_of(
 ) -> MadeSignature:
     """Sign a card in its submitted form with a key, or reuse its existing signature.
 
-    `card`: the card's file in the run; `submitted`: its submitted form, which differs if a secret
-    was replaced. `has_key`: whether the board has a key for the submitter. Raises SignatureError if
-    the signature next to the card can't be read.
+    `card` is the card's file in the run. `submitted` is its submitted form, which differs if a
+    secret was replaced. `has_key` says whether the board has a key for the submitter. Raises
+    SignatureError if the signature next to the card can't be read.
     """
     if key is not None and not has_key:
         problem = (
@@ -252,7 +255,7 @@ def signature_of(
 
 
 def _signature_and_hash(signed: Path) -> tuple[bytes, str]:
-    """Return the bytes of a signature file, and the SHA-256 of the signed file."""
+    """Return the bytes of a signature file and the SHA-256 of the signed file."""
     try:
         data = read_bytes(signature_path(signed), _MAX_BYTES)
         return data, sha256_hex(read_bytes(signed, _MAX_SIGNED_BYTES))

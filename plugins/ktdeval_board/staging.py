@@ -1,8 +1,8 @@
-"""Staging for submissions: a copy of the board to which a submission is added, and which is then
-checked like the board itself.
+"""Staging for submissions. A submission is added to a copy of the board, which is then checked like
+the board itself.
 
 The copy lies in a private folder inside the board, so that accepted files only need to be renamed.
-It consists of hard links: the board's files are not read, and the check writes to none of them.
+It consists of hard links, so the board's files are not read, and the check writes to none of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ChosenCard:
 
     path: Path  #: the card's file in the run
     card: Card
-    division: Division  #: division of the card's task from which it differs least
+    division: Division  #: division of the card's task from which the card differs least
 
 
 @dataclass(frozen=True)
@@ -45,24 +45,24 @@ class RecordsStorage:
 
     stored: Stored
     url: str = ""  #: address of records that are stored elsewhere
-    #: folder to which those records are written, with a run folder for each task; None: they are
-    #: not written
+    #: folder to which records stored elsewhere are written, with a run folder for each task; None
+    #: to leave them unwritten
     out: Path | None = None
 
 
 @dataclass(frozen=True)
 class StagedCard:
-    """A card with its files in the staged copy of the board."""
+    """A card whose files are in the staged copy of the board."""
 
     chosen: ChosenCard
     bundle: Bundle
     files: CardFiles
     records: tuple[RecordFile, ...]
-    signature: bytes | None = None  #: content of the card's signature file; None if unsigned
+    signature: bytes | None = None  #: contents of the card's signature file; None if unsigned
 
     @property
     def card_id(self) -> str:
-        """Id of the card in its submitted form."""
+        """Id of the card in the form in which it is submitted."""
         return self.files.card_id
 
     @property
@@ -74,7 +74,7 @@ class StagedCard:
 class StagedBoard:
     """A copy of a board in a private folder, to which cards are added.
 
-    `folder`: the copy, which is checked instead of the board.
+    `folder` is the copy, which is checked instead of the board.
     """
 
     def __init__(self, board: BoardFolder, rules: Rules, private: Path) -> None:
@@ -117,7 +117,7 @@ class StagedBoard:
         """Write a card, its signature, its submission, its list of records and the records
         themselves to their paths.
 
-        Raises StoreError if one of these already exists on the board.
+        Raises StoreError if one of these files already exists on the board.
         """
         card_id = bundle.card_id
         files = self.files_of(chosen, bundle)
@@ -149,8 +149,8 @@ class StagedBoard:
         return staged
 
     def paths(self, staged: StagedCard, storage: RecordsStorage) -> list[Path]:
-        """Return the files that a card's submission adds to the copy; the card comes last, since
-        only with it do the other files form a submission.
+        """Return the files that a card's submission adds to the copy. The card comes last, since
+        the other files form a submission only together with it.
         """
         files = staged.files
         paths = [files.records, files.submission, files.card]
@@ -162,11 +162,13 @@ class StagedBoard:
         return paths
 
     def named_as_board(self, message: str) -> str:
-        """Return a message about the copy with the paths of the board."""
+        """Return a message about the copy, with the copy's paths replaced by the board's."""
         return message.replace(str(self.folder.path), str(self._board.path))
 
     def place(self, storage: RecordsStorage) -> None:
-        """Move all added files to their paths on the board, or none of them. Raises StoreError."""
+        """Move all added files to their paths on the board, or none of them. Raises StoreError if
+        that fails.
+        """
         with Placement() as placement:
             for staged in self._cards:
                 if storage.out is not None:
@@ -203,8 +205,8 @@ def _not_walked(board: Path) -> set[str]:
 
 
 def _link_tree(source: Path, target: Path, excluded: Collection[str]) -> None:
-    """Create a folder with hard links to the files of another; `excluded`: names to skip at the top
-    level.
+    """Create a folder with hard links to the files in another folder. `excluded` contains names to
+    skip at the top level.
     """
 
     def ignore(folder: str, _names: list[str]) -> Collection[str]:
@@ -216,5 +218,5 @@ def _link_tree(source: Path, target: Path, excluded: Collection[str]) -> None:
 def _link_or_copy(source: str, target: str) -> None:
     try:
         Path(target).hardlink_to(source)
-    except OSError:  # no links here, or none to other users' files
+    except OSError:  # hard links are not supported, or not allowed for other users' files
         shutil.copy2(source, target)

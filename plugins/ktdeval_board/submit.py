@@ -1,5 +1,5 @@
-"""Submission of a finished run to a board: staged on a copy of the board, checked there like the
-board itself, and moved to the board if nothing is refused.
+"""Submission of a finished run to a board. The submission is staged on a copy of the board, checked
+there like the board itself, and moved to the board if nothing is refused.
 """
 
 from __future__ import annotations
@@ -40,22 +40,23 @@ class SubmitRequest:
 
     run: Path
     today: str  #: day of the submission, YYYY-MM-DD
-    #: name of the task whose card is submitted; None for the cards of all tasks that the board has
+    #: name of the task whose card is submitted; None for all cards of tasks on the board
     card: str | None = None
     stored: Stored = "repository"
     records_url: str = ""  #: address of records that are stored elsewhere
-    #: folder to which those records are written for uploading, with a run folder for each task
+    #: folder to which records stored elsewhere are written for uploading, with a run folder for
+    #: each task
     records_out: Path | None = None
-    #: `data` and `data_args` if the market has moved since the run
+    #: new `data` and `data_args`, if the market has moved since the run
     changes: Mapping[str, Any] = field(default_factory=dict)
     #: additional plugins for the board's check, as given with --plugin
     plugins: tuple[str, ...] = ()
     is_dry: bool = False
-    #: the submitter's key, which signs the card in its submitted form; None: an existing signature
-    #: next to the run's card is reused if the board has a key to verify it
+    #: the submitter's key, which signs the card in its submitted form; if None, an existing
+    #: signature next to the run's card is reused, provided that the board has a key to verify it
     key: PrivateKey | None = None
-    #: whether the records are executed now; otherwise this is left to the next check, as for a
-    #: baseline that has just been run
+    #: whether the records are executed now, rather than at the next check, as for a baseline that
+    #: has just been run
     is_executed: bool = True
 
     @property
@@ -77,8 +78,8 @@ class Submitted(Value, frozen=True, kw_only=True):
 
 
 class Outcome(Value, frozen=True, kw_only=False):
-    """Outcome of a submission: the cards, or what is missing, one line each; and notes for the
-    submitter.
+    """Outcome of a submission: the submitted cards, or what is missing, one line each. Also
+    contains notes for the submitter.
     """
 
     submitted: tuple[Submitted, ...] = ()
@@ -91,10 +92,11 @@ def submit_run(
 ) -> Outcome:
     """Submit the cards of a run to a board.
 
-    Raises ConfigError if there is no board, or its rules are invalid; CardError if a card of the
-    run is invalid; StoreError if there is no run, its records can't be read, or the board can't be
-    written; DataError if the market of `changes` is not one of the board's; UsageError if `request`
-    specifies a card or folder that does not exist, or an output folder that does.
+    Raises ConfigError if there is no board or its rules are invalid, CardError if a card of the run
+    is invalid, and StoreError if there is no run, its records can't be read, or the board can't be
+    written. Raises DataError if the market in `changes` is not one of the board's markets. Raises
+    UsageError if `request` specifies a card or folder that does not exist, or an output folder that
+    already exists.
     """
     rules = load_rules(board_path)
     run = RunFolder.load(request.run)
@@ -128,8 +130,8 @@ def submit_run(
 def _choose_cards(
     rules: Rules, run: RunFolder, task: str | None
 ) -> tuple[list[ChosenCard], list[str]]:
-    """Return the cards of a run for which the board has a division, and one line for each other
-    card, which is skipped. `task`: submit only this task's card.
+    """Return the cards of a run for which the board has a division, and one line for each skipped
+    card. If `task` is given, only its card is chosen.
     """
     paths = {path.stem: path for path in card_files([run.path])}
     if task is not None:
@@ -161,7 +163,7 @@ def _choose_cards(
 
 
 def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
-    """Yield a note if a card will be accepted without a rank because the board did not draw its
+    """Yield a note if a card will be accepted but not ranked because the board did not draw its
     key.
     """
     division = chosen.division
@@ -193,8 +195,8 @@ class _SubmissionDraft:
     notes: list[str] = field(default_factory=list)
 
     def stage(self, cards: Iterable[ChosenCard]) -> Iterator[StagedCard]:
-        """Add cards with their records to the copy of the board, and note problems that the check
-        can't see there.
+        """Add cards with their records to the copy of the board, and note problems that a check of
+        the copy can't find.
         """
         request = self.request
         claims = with_stand_ins(self.claims)
@@ -215,8 +217,8 @@ class _SubmissionDraft:
             yield self.board.add(chosen, bundle, submission, request.storage, signature)
 
     def _signature(self, chosen: ChosenCard, bundle: Bundle) -> bytes | None:
-        """Return the signature of a card in its submitted form, or None; note why a required one is
-        missing.
+        """Return the signature of a card in its submitted form, or None. If a required signature is
+        missing, note why.
         """
         who = Registrant(name=self.claims.submitter, contact=self.claims.contact)
         has_key = bool(keys_of(who, self.rules))
@@ -230,7 +232,8 @@ class _SubmissionDraft:
         yield from missing_claims(self.claims)
         yield from attempt_problems(self.run, chosen.card, chosen.division, self.claims.attempts)
         model = chosen.card.model
-        if self.rules.baseline_of(model.name, model.args) is None:  # others can't be reproduced
+        # only a baseline can be reproduced without records
+        if self.rules.baseline_of(model.name, model.args) is None:
             yield from _storage_problems(self.request.storage)
 
         yield from _call_problems(self.run, self.plugins)
@@ -238,7 +241,7 @@ class _SubmissionDraft:
     def check(self, staged: Sequence[StagedCard]) -> None:
         """Check the copy of the board as `ktdeval leaderboard check` does, and note the findings.
 
-        Records are executed only if nothing is missing so far.
+        Records are executed only if nothing has been found missing so far.
         """
         request = self.request
         ids = tuple(card.card_id for card in staged)
@@ -284,8 +287,8 @@ class _SubmissionDraft:
         return others
 
     def _verify(self, card: StagedCard) -> Iterator[str]:
-        """Yield why the run does not reproduce its card, using the run's own market and all of its
-        records.
+        """Yield why the run does not reproduce its card, judged by the run's own market and all of
+        its records.
         """
         try:
             verified = verify_card(card.chosen.path, self.plugins, self.request.changes)
@@ -300,7 +303,7 @@ class _SubmissionDraft:
 
 
 def _storage_problems(storage: RecordsStorage) -> Iterator[str]:
-    """Yield options that contradict each other."""
+    """Yield problems with options that are missing or contradict each other."""
     if storage.stored == "repository":
         if storage.url or storage.out is not None:
             yield (
@@ -323,7 +326,9 @@ def _storage_problems(storage: RecordsStorage) -> Iterator[str]:
 
 
 def _call_problems(run: RunFolder, plugins: Plugins) -> Iterator[str]:
-    """Yield how the run's call log, which is not published, contradicts its episodes."""
+    """Yield how the run's call log contradicts its episodes. The call log is not published, so the
+    board can't check this.
+    """
     try:
         check_call_log(run, plugins)
     except KtdevalError as error:
@@ -341,8 +346,8 @@ def _list_unexecuted(staged: Iterable[StagedCard], report: CheckReport) -> Itera
 
 
 def _in_words(finding: Finding, card: StagedCard) -> str:
-    """Return a finding as text. Paths of the card's records are relative to them; other paths are
-    omitted.
+    """Return a finding as text. Paths of the card's records are given relative to the records;
+    other paths are omitted.
     """
     record = finding.path.partition(f"{card.card_id}/")[2]
     if record:

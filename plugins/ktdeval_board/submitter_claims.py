@@ -1,5 +1,5 @@
 """A submitter's claims about a card: the submission document, and problems that are visible only on
-the submitter's machine. What a claim may contain is decided by the rules of the check.
+the submitter's machine. The rules of the check decide what a claim may contain.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ktdeval.values import JsonValue, Value, read_plain, sha256_hex
 from ktdeval_board.board_entries import Card, names_of
 from ktdeval_board.rules import Division
 
-NO_CUTOFF = "none"  #: Value of the cutoff date if nothing was trained
+NO_CUTOFF = "none"  #: Value of the cutoff date for a model that was not trained
 
 
 class Claims(Value, frozen=True, kw_only=True):
-    """Facts that only the submitter knows; empty, or None, where nothing was claimed."""
+    """Facts that only the submitter knows. A field is empty or None if nothing was claimed."""
 
     submitter: str = ""
     contact: str = ""
@@ -40,8 +40,8 @@ class Claims(Value, frozen=True, kw_only=True):
 def submission_document(card: Card, card_id: str, claims: Claims, today: str) -> JsonValue:
     """Return the submission document as JSON, omitting fields that were not claimed.
 
-    It may violate the schema: the claims are the submitter's own words, and the check validates
-    them.
+    The document may violate the schema, since the claims are the submitter's own words. The check
+    validates them.
     """
     submitter = {
         "name": claims.submitter,
@@ -89,7 +89,7 @@ _STAND_INS: Mapping[str, str | int] = {
 
 
 def with_stand_ins(claims: Claims) -> Claims:
-    """Fill in missing claims, so that a check reports problems with the others.
+    """Fill in missing claims, so that a check reports problems with the remaining claims.
 
     Such a submission is never accepted: `missing_claims` reports what was filled in.
     """
@@ -100,7 +100,7 @@ def with_stand_ins(claims: Claims) -> Claims:
 
 
 def missing_claims(claims: Claims) -> Iterator[str]:
-    """Yield the claims, other than attempts, that every submission needs and that are missing."""
+    """Yield the missing claims that every submission needs, other than attempts."""
     if not claims.submitter:
         yield "submitter: give your name with --submitter"
 
@@ -126,8 +126,8 @@ def missing_claims(claims: Claims) -> Iterator[str]:
 def attempt_problems(
     run: RunFolder, card: Card, division: Division, declared: int | None
 ) -> Iterator[str]:
-    """Yield a problem if attempts were not declared, or fewer were declared than there are runs
-    next to the submitted one. The check counts those on the board.
+    """Yield a problem if attempts were not declared, or if fewer were declared than there are runs
+    next to the submitted one. The check counts the attempts on the board.
     """
     runs = count_runs(run, card, division)
     beside = f"{runs} next to each other in {run.path.resolve().parent}"
@@ -143,18 +143,18 @@ def attempt_problems(
 
 
 def count_runs(run: RunFolder, card: Card, division: Division) -> int:
-    """Count the runs of a card's model, agent and task on the division's market and days, in the
-    folder that contains its run.
+    """Count the runs of a card's model, agent and task, on the division's market and days, in the
+    folder that contains the card's run.
 
-    Limited and unfinished runs are included. Copies of a run are not counted: their episodes have
-    exactly the same durations.
+    Limited and unfinished runs are included. Copies of a run are not counted; they are recognised
+    by episodes with exactly the same durations.
     """
     seen: set[str] = set()
     for path in runs_beside(run):
         try:
             other = RunFolder.load(path)
         except KtdevalError:
-            continue  # another kind of manifest, or a damaged one: it proves no attempt
+            continue  # A manifest of another kind, or a damaged one, does not prove an attempt.
 
         if any(_is_attempt(spec, card, division) for spec in other.manifest.specs):
             seen.add(_fingerprint(other))
@@ -163,8 +163,8 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
 
 
 def _fingerprint(run: RunFolder) -> str:
-    """Return what copies of a run share: the completion marks of its episodes, which contain their
-    durations.
+    """Return what copies of a run share: the completion marks of its episodes, which contain the
+    episodes' durations.
     """
     complete = sorted(run.complete_specs(), key=lambda spec: spec.id)
     marks = [read_plain(run.mark_path(spec)) for spec in complete]

@@ -1,4 +1,4 @@
-"""Pages of models across all divisions, and the history of the board: its events by day, and the
+"""Model pages across all divisions, and the history of the board: its events by day, and the
 leading cards of each division over time.
 """
 
@@ -42,7 +42,7 @@ _MASK_FIELDS = ("name", "mask", "summary", "tool_texts")
 
 
 def model_pages(board: LoadedBoard, tables: Tables) -> Iterator[tuple[str, dict[str, JsonValue]]]:
-    """Yield the name of each model on the board, in order, with the data for its page."""
+    """Yield each model on the board by name, in order, with the data for its page."""
     labels = system_labels(board)
     rows: dict[str | None, Row] = {}
     ranked: dict[str, int] = {}
@@ -66,7 +66,9 @@ def model_pages(board: LoadedBoard, tables: Tables) -> Iterator[tuple[str, dict[
 
 
 def _card_part(entry: BoardEntry, label: str, row: Row | None, ranked: int) -> dict[str, JsonValue]:
-    """Return a card's part of a page. `ranked`: number of ranked cards in its division."""
+    """Return the part of a page that shows a card. `ranked` is the number of ranked cards in the
+    card's division.
+    """
     card = entry.card
     attribution = card.attribution.value if isinstance(card, TradingCard) else None
     lines = {} if attribution is None else attribution.lines
@@ -95,8 +97,8 @@ def _card_part(entry: BoardEntry, label: str, row: Row | None, ranked: int) -> d
 
 
 def _attribution_line(line: Line) -> JsonValue:
-    """Return a line of the attribution: the median over episodes of the line's contribution to
-    total return.
+    """Return a line of the attribution: the median over episodes of its contribution to total
+    return.
     """
     low = None
     high = None
@@ -109,8 +111,8 @@ def _attribution_line(line: Line) -> JsonValue:
 
 
 def mean_exposures(card: Card) -> dict[str, float | None]:
-    """Return style factor -> median over pooled episodes of the mean daily exposure, in
-    cross-sectional standard deviations of the market's stocks.
+    """Return each style factor's exposure, keyed by factor: the median over pooled episodes of the
+    mean daily exposure, in cross-sectional standard deviations of the market's stocks.
     """
     by_factor: dict[str, list[float]] = defaultdict(list)
     if isinstance(card, TradingCard):
@@ -142,7 +144,7 @@ def _exposures(episode: TradingEpisode) -> Iterator[tuple[str, float]]:
 
 
 class MaskEffect(Value, frozen=True, kw_only=True):
-    """Value of knowing stocks or dates to one system in one mode, by one metric."""
+    """What knowing stocks or dates is worth to a system in one mode, measured by one metric."""
 
     system: str
     mode: str
@@ -150,12 +152,12 @@ class MaskEffect(Value, frozen=True, kw_only=True):
     settings: str
     metric: str
     effect: str
-    place: int  #: place of the effect in the list of effects
+    place: int  #: position of the effect in the list of effects
     value: float | None
     low: float | None
     high: float | None
-    n: int  #: windows
-    left_out: int  #: (window, seed) whose figure is undefined under a mask
+    n: int  #: number of windows
+    left_out: int  #: number of (window, seed) pairs with an undefined figure under some mask
     reason: str | None  #: why the value or the interval is undefined
 
 
@@ -163,16 +165,16 @@ def mask_effects(entries: Sequence[BoardEntry]) -> list[JsonValue]:
     """Return how much knowing stocks and dates is worth to each agent of a model, in each mode that
     has cards with several masks.
 
-    Seeds are averaged within each window and contrasted; the effect is the mean contrast over
-    windows with its t interval, widened if windows share days, as in `ktdeval compare masks`. Cards
-    are compared if they differ only in the mask and its texts. Cards that can't be ranked on their
-    own, are unchecked or were withdrawn are excluded.
+    Figures are averaged over seeds within each window before masks are contrasted. The effect is
+    the mean contrast over windows, with a t interval that is widened if windows share days, as in
+    `ktdeval compare masks`. Cards are compared if they differ only in the mask and its texts. Cards
+    that can't be ranked on their own, are unchecked or were withdrawn are excluded.
     """
     names = labels_of(System.of(entry.card) for entry in entries)
     effects: list[MaskEffect] = []
 
     for design in _designs(entries):
-        # If two cards have the same mask, neither can be chosen.
+        # If several cards have the same mask, none of them can be chosen.
         cards = {mask: members[0] for mask, members in design.items() if len(members) == 1}
         if not {"bright", "blinded"} <= cards.keys():
             continue
@@ -186,16 +188,16 @@ def mask_effects(entries: Sequence[BoardEntry]) -> list[JsonValue]:
 
 
 def _designs(entries: Sequence[BoardEntry]) -> Iterator[Mapping[str, list[TradingCard]]]:
-    """Yield cards by mask, for each group of cards by one submitter that differ only in
-    their mask.
+    """Yield groups of cards by one submitter that differ only in their mask. Each group is keyed by
+    mask.
     """
     designs: dict[tuple[str, Party], dict[str, list[TradingCard]]] = {}
     for entry in entries:
         card = entry.card
         usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
         if usable and isinstance(card, TradingCard) and card.task.mask in MASK_FACTORS:
-            # A card of the same model by another submitter would leave this submitter's card
-            # without a pair.
+            # Without the submitter in the key, another submitter's card of the same model could
+            # have the same mask as this card, and then neither could be chosen.
             design = _design_hash(card), pair_of(entry.submission.submitter)
             designs.setdefault(design, {}).setdefault(card.task.mask, []).append(card)
 
@@ -203,7 +205,7 @@ def _designs(entries: Sequence[BoardEntry]) -> Iterator[Mapping[str, list[Tradin
 
 
 def _design_hash(card: TradingCard) -> str:
-    """Hash everything that cards with different masks must have in common."""
+    """Return a hash of everything that cards with different masks must have in common."""
     config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
     fields = ("model", "agent", "call", "request_settings", "rules", "windows", "seeds", "limit")
     settings = [to_plain(getattr(card, name)) for name in fields]
@@ -251,8 +253,8 @@ def _text_or_none(value: JsonValue) -> str | None:
 def _pair_windows(
     cards: Mapping[str, TradingCard], metric: str
 ) -> tuple[dict[str, Vector], list[str], int]:
-    """Return a mapping from mask to the mean over seeds by window; the windows; and the number of
-    (window, seed) pairs excluded because a figure is undefined.
+    """Return the means over seeds, keyed by mask; the windows; and the number of (window, seed)
+    pairs excluded because a figure is undefined.
     """
     figures = [figures_by_cell(card.pooled, metric) for card in cards.values()]
     cells = [(episode.window, episode.seed) for episode in cards["blinded"].pooled]
@@ -281,7 +283,7 @@ class Event(Value, frozen=True, kw_only=True):
 
     date: str
     kind: str
-    card: str = ""  #: id; empty for an event of a registration
+    card: str = ""  #: id of the card; empty for a registration's event
     model: str | None = None
     agent: str | None = None
     division: str | None = None
@@ -292,9 +294,9 @@ class Event(Value, frozen=True, kw_only=True):
 def history(board: LoadedBoard, tables: Tables) -> dict[str, JsonValue]:
     """Return the events on the board, and the cards that led each division over time.
 
-    `events` are ordered by date and include errata on cards that no longer exist; `best` contains,
-    for each division, the ranked cards that were ahead of all others on the day of their
-    submission, by today's ranks.
+    `events` are ordered by date and include errata on cards that no longer exist. `best` contains,
+    for each division, the ranked cards that led on the day of their submission, judged by today's
+    ranks.
     """
     events = sorted(
         _events(board), key=lambda event: (event.date, _ORDER.index(event.kind), event.card)
@@ -385,8 +387,8 @@ def _by(maintainer: str) -> str:
 
 
 def _leaders(table: Table) -> Iterator[JsonValue]:
-    """Yield the ranked rows that were ahead of all rows submitted up to their day; of several on
-    the same day, only the best.
+    """Yield each ranked row that was ahead of all rows submitted before it. Of several such rows
+    from the same day, only the best is included.
     """
     ranked = []
     for row in table["rows"]:

@@ -26,9 +26,10 @@ from ktdeval_board.ranking.division_figures import benchmark_of
 
 @dataclass(frozen=True)
 class QuestionEvidence:
-    """Evidence from a card on its registered question."""
+    """A card's evidence on its registered question."""
 
-    why: tuple[str, ...]  #: mismatching terms, or why there is no question; empty: all match
+    #: terms that do not match, or why there is no question; empty if all terms match
+    why: tuple[str, ...]
     question: Question | None = None
     answer: Answer | None = None  #: None if any term does not match
 
@@ -74,7 +75,7 @@ def question_words(question: Question) -> str:
 
 
 def evidence_of(board: LoadedBoard, entry: BoardEntry) -> QuestionEvidence:
-    """Return a card's evidence on the question in its registration on the board."""
+    """Return a card's evidence on the question that its registration asks."""
     filed = board.registrations.by_id.get(entry.card.registration or "")
     if filed is None:
         return QuestionEvidence(("no question was registered before the run",))
@@ -102,7 +103,7 @@ def evidence_of(board: LoadedBoard, entry: BoardEntry) -> QuestionEvidence:
 
 
 def _broken_terms(board: LoadedBoard, entry: BoardEntry, question: Question) -> Iterator[str]:
-    """Yield the terms of a registered question that a card violates."""
+    """Yield the ways in which a card violates the terms of a registered question."""
     filed = board.registrations.by_id[entry.card.registration or ""]
     yield from card_problems(entry.card, entry.division, board.registrations)
 
@@ -167,8 +168,8 @@ def _card(board: LoadedBoard, card_id: str) -> BoardEntry | None:
 
 
 def _opponent(board: LoadedBoard, entry: BoardEntry, question: Question) -> Mapping[Cell, float]:
-    """Return the figures to compare with, by window and seed; for the benchmark and for zero, one
-    for each seed of the card.
+    """Return the figures to compare with, keyed by window and seed. The figure of the benchmark, or
+    zero, is repeated for each seed of the card.
     """
     seeds = entry.card.seeds
     if question.against == "zero":
@@ -191,8 +192,8 @@ def _opponent(board: LoadedBoard, entry: BoardEntry, question: Question) -> Mapp
 def _differences(
     entry: BoardEntry, question: Question, opponent: Mapping[Cell, float]
 ) -> list[float | None]:
-    """Return the difference in each window of a question, as the median over the card's seeds; None
-    if a figure is undefined.
+    """Return the difference in each window of a question, as the median over the card's seeds. It
+    is None if a figure is undefined.
     """
     own = figures_by_cell(entry.trading.episodes, question.metric)
     differences: list[float | None] = []
@@ -211,8 +212,8 @@ def _figures_by_seed(figures: Mapping[Cell, float], window: str) -> dict[int, fl
 def _median_gap(
     here: Mapping[int, float], there: Mapping[int, float], seeds: Sequence[int]
 ) -> float | None:
-    """Return the median difference over seeds. If the opponent lacks a seed, as a fixed rule with a
-    single seed does, the median of the opponent is used.
+    """Return the median difference over seeds. If the opponent lacks a seed, its own median is used
+    instead; this is the case for a fixed rule, which has a single seed.
     """
     if not there or any(seed not in here for seed in seeds):
         return None

@@ -1,4 +1,4 @@
-"""Rows and tables of a division, as the ranking passes them to the site."""
+"""A division's rows and tables, as passed from the ranking to the site."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Ranks = Sequence[int | None]
 
 
 class Standing(TypedDict):
-    """A card's place in a table; all fields are None for an unranked card."""
+    """A card's place in a table. Ranks and tie groups are None for an unranked card."""
 
     ranked: bool
     why: list[str]  #: reasons why the card is unranked
     rank: int | None
     alpha_rank: int | None
-    tie: int | None  #: tie group by the figure that determines ranks
+    tie: int | None  #: the card's tie group by the figure that determines ranks
     alpha_tie: int | None
     shared_rank: int | None  #: best rank in the card's tie group; its own rank if it has no group
     worst_rank: int | None  #: worst rank in the card's tie group; its own rank if it has no group
@@ -32,26 +32,26 @@ class Standing(TypedDict):
 
 
 class FigureRow(TypedDict):
-    """Figures in a row, each a list in the order of the table's columns."""
+    """Figures in a row. Each list is in the order of the table's columns."""
 
     values: list[float | None]
     low: list[float | None]
     high: list[float | None]
-    interval: list[str | None]  #: what `low` and `high` are
+    interval: list[str | None]  #: kind of interval that `low` and `high` bound
     n: list[int]
-    reasons: Mapping[str, str]  #: why a value is undefined, by column
+    reasons: Mapping[str, str]  #: why a value is undefined, keyed by column
 
 
 class Row(EntryFacts, Standing, FigureRow):
-    """Row of a table: a card, or one of the references that are always shown."""
+    """Table row for a card, or for one of the references that are always shown."""
 
     model: str
     strategy: str
     attempts: int | None
     registration: str | None
     fresh: FreshFacts | None  #: None except for cards in a division with fresh windows
-    #: whether the card answers a question that was registered before its key was drawn; None if the
-    #: row has no card
+    #: the card's evidence on a question registered before its key was drawn; None if the row has no
+    #: card
     evidence: EvidenceFacts | None
 
 
@@ -61,8 +61,8 @@ class Ties(TypedDict):
     groups: int
     tested: int  #: number of cards tested
     days: int
-    p: Mapping[str, float]  #: card id to p-value
-    reason: str | None  #: why there are no groups
+    p: Mapping[str, float]  #: p-values, keyed by card id
+    reason: str | None  #: why there are no tie groups
 
 
 class Table(TypedDict):
@@ -75,8 +75,10 @@ class Table(TypedDict):
     missing_baselines: Sequence[str]
     rows: list[Row]
     notes: list[str]
-    verdict: str  #: which systems beat the index and chance; empty if that can't be tested
-    ties: Mapping[str, Ties]  #: by `return` and `alpha`
+    #: sentence that says which systems beat the index and random traders; empty if that can't be
+    #: tested
+    verdict: str
+    ties: Mapping[str, Ties]  #: ties, keyed by `return` and `alpha`
 
 
 Tables = Mapping[str, Mapping[str, Table]]
@@ -86,8 +88,10 @@ Tables = Mapping[str, Mapping[str, Table]]
 def place_cards(
     why: Sequence[list[str]], ranks: tuple[Ranks, Ranks], ties: tuple[Ranks, Ranks]
 ) -> Iterator[Standing]:
-    """Yield the standing of each card. `why`: reasons why a card is unranked, by card; `ranks`: by
-    the division's figure and by selection alpha; `ties`: tie groups for the same two.
+    """Yield the standing of each card.
+
+    `why` lists the reasons why each card is unranked. `ranks` are the ranks by the division's
+    figure and by selection alpha, and `ties` are the tie groups for these two.
     """
     own = _shared_ranks(ranks[0], ties[0])
     alpha = _shared_ranks(ranks[1], ties[1])
@@ -111,21 +115,21 @@ def place_cards(
 
 
 def no_standing() -> Standing:
-    """Return the standing for a reference row, which is not a card."""
+    """Return the standing of a reference row, which is not a card."""
     none = ([None], [None])
     (standing,) = place_cards([[]], none, none)
     return standing
 
 
 def standing_fields(row: Row) -> dict[str, JsonValue]:
-    """Return the standing contained in a row, as JSON."""
+    """Return the fields of a row that form its standing, as JSON."""
     names = Standing.__annotations__
     return to_object({name: value for name, value in row.items() if name in names})
 
 
 def _shared_ranks(ranks: Ranks, ties: Ranks) -> list[tuple[int | None, int | None, int]]:
-    """Return, for each row, the best and the worst rank in its tie group and the number of others
-    in it; without a group, its own rank.
+    """Return three values for each row: the best and the worst rank in its tie group, and the
+    number of other rows in the group. A row without a group has only its own rank.
     """
     ranks_of_group: dict[int, list[int]] = defaultdict(list)
     for rank, tie in zip(ranks, ties, strict=True):

@@ -1,9 +1,9 @@
-"""Tables of a division: every card with its figures, ranks and tie groups, alongside the benchmark
-and the baselines.
+"""A division's tables. They contain every card with its figures, ranks and tie groups, alongside
+the benchmark and the baselines.
 
-Tie groups are based on mean daily returns, and ranks on the median over episodes, so a group need
-not consist of consecutive ranks: it contains the systems whose daily returns do not differ
-significantly from those of its best member.
+Tie groups are based on mean daily returns, but ranks on the median over episodes. A group therefore
+need not consist of consecutive ranks: it contains the systems whose daily returns do not differ
+significantly from the daily returns of the group's best member.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ square of their number.
 def rank_division(
     board: LoadedBoard, division: Division, load_series: LoadSeries
 ) -> dict[str, Table]:
-    """Return a division's tables by scope: `all`, and each window of a trading task."""
+    """Return a division's tables, keyed by scope: `all`, and each window of a trading task."""
     work = _DivisionTables(board, division)
     if work.entries:
         work.check_rank_by()
@@ -76,8 +76,8 @@ def rank_division(
 
 
 def missing_baselines(board: LoadedBoard, division: Division) -> list[str]:
-    """Return the baselines in the board's rules that have no card in a division of a trading task;
-    empty if no entrant has been submitted.
+    """Return the baselines in the board's rules that have no card in a division of a trading task.
+    The result is empty as long as no entrant has been submitted.
     """
     entries = board.of_division(division)
     if column_texts.division_kind(board, division) == "scoring":
@@ -91,7 +91,7 @@ def missing_baselines(board: LoadedBoard, division: Division) -> list[str]:
 
 
 def require_baselines(board: LoadedBoard) -> None:
-    """Raise CardError if a board lacks baselines: such a board must not be published."""
+    """Raise CardError if a board lacks baselines, since it must not be published without them."""
     for division in board.rules.divisions:
         missing = missing_baselines(board, division)
         if missing:
@@ -108,7 +108,7 @@ def _missing_note(missing: Sequence[str], division: Division) -> str:
 
 
 class _DivisionTables:
-    """Tables of a division, and the values they share."""
+    """A division's tables, and the values that they share."""
 
     def __init__(self, board: LoadedBoard, division: Division) -> None:
         self.board = board
@@ -130,7 +130,7 @@ class _DivisionTables:
         return self.division.window_names() if scope == "all" else [scope]
 
     def collect(self, load_series: LoadSeries) -> None:
-        """Collect the figures by episode, and facts from the cards' daily series."""
+        """Collect the figures by episode and the facts from the cards' daily series."""
         for entry in self.entries:
             series = load_series(entry.card_id)
             if series is not None and series.card != entry.card_id:
@@ -148,11 +148,11 @@ class _DivisionTables:
             # in the same order as the figures
             self.entries = [entry for group in self.samples for entry in group.entries]
 
-    # The same in all scopes of the division, so computed only once.
+    # These values are the same in all scopes of the division, so they are computed only once.
 
     @cached_property
     def counted(self) -> Mapping[str, tuple[str, ...]]:
-        """Windows that count for each card, by card id."""
+        """Windows that count for each card, keyed by card id."""
         return {
             entry.card_id: counted_windows(entry, self.division, self.board.rules)
             for entry in self.entries
@@ -160,13 +160,13 @@ class _DivisionTables:
 
     @cached_property
     def evidence(self) -> Mapping[str, QuestionEvidence]:
-        """Evidence from each card on its registered question, by card id."""
+        """Evidence from each card on its registered question, keyed by card id."""
         return {entry.card_id: evidence_of(self.board, entry) for entry in self.entries}
 
     @cached_property
     def fresh(self) -> Mapping[str, FreshFacts]:
-        """Windows after the end of each card's training data, by card id; empty except in a
-        division with fresh windows.
+        """Windows after the end of each card's training data, keyed by card id; empty in a division
+        without fresh windows.
         """
         if not self.division.fresh or self.kind == "scoring":
             return {}
@@ -201,14 +201,16 @@ class _DivisionTables:
             raise ConfigError(f"{where}: {name} has no better direction; name another figure")
 
     def why(self, figures: Figures, scope: str) -> list[list[str]]:
-        """Return why each entry is unranked in the scope of the figures."""
+        """Return the reasons why each entry is unranked in a scope, given the figures over that
+        scope.
+        """
         name = self.division.rank_by
         reasons = []
         of_rank = figures[:, self.columns.index(name)]
         for entry, figure in zip(self.entries, of_rank, strict=True):
             planned = int(figure["planned"])
             n = int(figure["n"])
-            if name == "decided":  # its n counts steps, not episodes
+            if name == "decided":  # its `n` counts steps, not episodes
                 n = planned
 
             why = column_texts.why_unranked(entry, self.board, self.division)
@@ -280,7 +282,7 @@ class _DivisionTables:
         """Sort rows by the division's figure; rows without a rank come last."""
         column = self.columns.index(self.division.rank_by)
         sign = -1.0 if self.better == "higher" else 1.0
-        # Rows show six digits; cards are sorted at full precision.
+        # Rows show six digits, but cards are sorted at full precision.
         ids = [entry.card_id for entry in self.entries]
         exact = dict(zip(ids, figures["value"][:, column].tolist(), strict=True))
 
@@ -332,9 +334,9 @@ class _DivisionTables:
     def _tie_groups(self, scope: str, ranks: tuple[Ranks, Ranks]) -> tuple[_TieGroups, _TieGroups]:
         """Return the tie groups for the rank and for the rank by selection alpha.
 
-        The groups for the rank are based on daily NAV returns if the rank uses total return, and on
-        daily selection returns if it uses selection alpha. Other figures have no daily returns that
-        could reveal ties.
+        The groups for the main rank are based on daily NAV returns if cards are ranked by total
+        return, and on daily selection returns if they are ranked by selection alpha. For other
+        figures, there are no daily returns with which to test for ties.
         """
         by = self.division.rank_by
         if self.kind == "scoring":
@@ -351,8 +353,8 @@ class _DivisionTables:
         return self._test_ties(scope, ranks[0], "returns", "tie groups by return"), alpha
 
     def _test_ties(self, scope: str, ranks: Ranks, attribute: str, what: str) -> _TieGroups:
-        """Test ranked cards for ties. `attribute`: the daily returns in `EpisodeDays` to test;
-        `what`: description for notes.
+        """Test ranked cards for ties. `attribute` names the daily returns in `EpisodeDays` to test,
+        and `what` describes them in notes.
         """
         tested = self._tested_days(scope, ranks, attribute)
         returns = mean_by_day(list(tested.days.values()), attribute)
@@ -408,7 +410,9 @@ class _DivisionTables:
         return _TestedDays(windows, chosen, len(ordered) - len(chosen), why)
 
     def _verdict(self, scope: str, ranks: Ranks) -> str:
-        """Return which ranked systems significantly beat the index and random traders."""
+        """Return a sentence on which ranked systems significantly beat the index and random
+        traders.
+        """
         if self.kind == "scoring":
             return ""
 
@@ -449,8 +453,8 @@ class _DivisionTables:
         attribute: str,
         chosen: Mapping[str, list[EpisodeDays]],
     ) -> Iterator[tuple[str, list[EpisodeDays]]]:
-        """Yield cards with their days, for cards that have all cells and the same days as the cards
-        already chosen.
+        """Yield each card that has all cells, with its days. The days must be the same as those of
+        the cards already chosen.
         """
         same_as = next(iter(chosen.values()), None)
         for card_id in cards:
@@ -469,19 +473,19 @@ class _DivisionTables:
 
 @dataclass(frozen=True)
 class _TestedDays:
-    """Days of the ranked cards to be tested against each other."""
+    """Days of the ranked cards that are to be tested against each other."""
 
     windows: Sequence[str]  #: windows that count for all ranked cards
-    days: Mapping[str, list[EpisodeDays]]  #: days by card id
-    left_out: int  #: number of ranked cards that are not tested
-    why: str  #: why they are not tested
+    days: Mapping[str, list[EpisodeDays]]  #: days, keyed by card id
+    left_out: int  #: number of ranked cards that are left out of the test
+    why: str  #: why they are left out
 
 
 @dataclass(frozen=True)
 class _TieGroups:
     """Tie groups of a table."""
 
-    groups: Mapping[str, int]  #: card id to group, for the tested cards
+    groups: Mapping[str, int]  #: tie groups of the tested cards, keyed by card id
     ties: Ties  #: the test, as the site shows it
     notes: Sequence[str] = ()  #: notes for readers
 

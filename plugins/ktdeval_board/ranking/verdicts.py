@@ -1,8 +1,9 @@
 """Find the ranked systems that earn significantly more than the index, and those that earn
 significantly more than random traders.
 
-For each pair, the model confidence set in `tie_groups` tests whether both could be the best. Holm's
-correction covers all systems, so that none of many wins by luck.
+Each system is paired with each reference, and the model confidence set in `tie_groups` tests
+whether both could be the best. Holm's correction covers all systems, since some of many systems
+would otherwise win by chance.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ _MAX_NAMES = 5
 
 @dataclass(frozen=True)
 class Reference:
-    """Returns to be exceeded by a system."""
+    """Reference returns that a system may exceed."""
 
-    name: str  #: as used in a sentence, such as `random traders`
+    name: str  #: name as used in a sentence, such as `random traders`
     returns: Vector  #: [days]
 
 
 def verdict(systems: Mapping[str, Vector], references: Sequence[Reference], level: float) -> str:
     """Return a sentence on the systems whose mean daily return significantly exceeds a reference;
-    empty without systems or references. `systems`: [days] returns by label.
+    empty if there are no systems or references. `systems` contains [days] returns, keyed by label.
     """
     better: dict[str, Sequence[str]] = {}
     untested: dict[str, str] = {}

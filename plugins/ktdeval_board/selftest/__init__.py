@@ -1,3 +1,3 @@
-"""Self-test of a board: its check is given a forgery from each family and must refuse each by the
-right rule.
+"""Self-test of a board. Its check is given one forgery from each family, and must refuse each
+forgery under the right rule.
 """

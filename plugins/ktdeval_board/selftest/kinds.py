@@ -1,6 +1,4 @@
-"""Kinds of forgeries tried by a self-test, one from each family. The tests of this package try
-more.
-"""
+"""Kinds of forgeries tried by a self-test, one from each family. The package's tests try more."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from ktdeval_board.selftest.sample_board import (
     write_transcript,
 )
 
-Build = Callable[[Any], object]  #: Step that changes a board, a `ForgedBoard`
+Build = Callable[[Any], object]  #: Step that changes a `ForgedBoard`
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ def forge(change: Change, renew: bool = True, stored: str = "repository") -> Bui
 
 
 def draw_keys(board: ForgedBoard) -> None:
-    """Have the board draw the mask keys for its divisions."""
+    """Let the board draw the mask keys for its divisions."""
     path = board.folder / RULES_FILE
     rules = yaml.safe_load(path.read_text(encoding="utf-8"))
     for division in rules["divisions"]:
@@ -49,8 +47,8 @@ def draw_keys(board: ForgedBoard) -> None:
 
 
 def change_model(card: Value) -> None:
-    """Give a card the name of another model, a local one if the card's own model is local, since
-    plugins know which models are.
+    """Give a card the name of another model. If the card's own model is local, so is the other one,
+    since plugins know which models are local.
     """
     own = card["model"]["name"]
     other = "builtin/chaos"
@@ -75,7 +73,9 @@ def _replace_record_by_link(board: ForgedBoard) -> None:
 
 
 def _change_reply(board: ForgedBoard) -> None:
-    """Change a recorded reply, keeping marks, card and list of records consistent with it."""
+    """Change a recorded reply, and keep the marks, the card and the list of records consistent with
+    it.
+    """
     board.add()
     folder = board.episode()
     entries = read_transcript(folder)
@@ -95,7 +95,7 @@ def _name_a_missing_registration(board: ForgedBoard) -> None:
 
 
 def _submit_records_twice(board: ForgedBoard) -> None:
-    """Submit the records of a card that already has a verdict a second time, for another model."""
+    """Submit the records of a card that already has a verdict again, for another model."""
     board.add()
     board.add_verdict()
     board.forge(change_model, stored="elsewhere")

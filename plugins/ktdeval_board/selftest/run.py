@@ -1,5 +1,5 @@
-"""Self-test of a board: the check must refuse each kind of forgery, made from a submission in a
-copy of the board.
+"""Self-test of a board. The forgeries are made from a submission in a copy of the board, and the
+check must refuse each kind.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _DIVISION = "selftest"
 
 
 class Tried(TypedValue, frozen=True, kw_only=True):
-    """A kind of forgery that was tried."""
+    """A kind of forgery, with the result of trying it."""
 
     kind: str
     rule: str  #: check rule that must refuse the forgery
     outcome: Literal["refused", "refused by another rule", "passed", "not applicable"]
     by: tuple[str, ...] = ()  #: rules by which the check refused it
-    why: str = ""  #: the first finding; or why the kind is not applicable
+    why: str = ""  #: the first finding, or why the kind is not applicable
 
     @property
     def is_failure(self) -> bool:
-        """Return whether the check accepts this forgery, or refuses it only by another rule."""
+        """Return whether the check accepted this forgery, or refused it only under another rule."""
         return self.outcome in ("passed", "refused by another rule")
 
 
@@ -64,7 +64,7 @@ class SelfTest(TypedValue, frozen=True, kw_only=True):
 
     @property
     def failures(self) -> tuple[Tried, ...]:
-        """Kinds that were not refused by the right rule."""
+        """Kinds that were not refused under the right rule."""
         return tuple(tried for tried in self.tried if tried.is_failure)
 
 
@@ -76,11 +76,11 @@ def selftest(
     tell: Callable[[Tried], None] = lambda _: None,
     kinds: Mapping[str, ForgeryKind] = KINDS,
 ) -> SelfTest:
-    """Try kinds of forgeries on copies of a board; the board itself is only read. `only`: names of
-    `kinds`; empty for all.
+    """Try kinds of forgeries on copies of a board. The board itself is only read.
 
-    Raises ConfigError if there is no board here; UsageError if a kind is unknown, or the genuine
-    submission is refused, in which case refusals would prove nothing.
+    `only` contains names of `kinds`; all kinds are tried if it is empty. Raises ConfigError if
+    there is no board in `folder`. Raises UsageError if a kind is unknown, or if the check refuses
+    the genuine submission, since refusals would then prove nothing.
     """
     for name in only:
         if name not in kinds:
@@ -103,14 +103,14 @@ def selftest(
 def _original(
     folder: Path, plugins: Plugins, private: Path
 ) -> tuple[OriginalSubmission, Path, str]:
-    """Return a genuine submission from the board, or a new one if the board has no records,
-    together with its board.
+    """Return a genuine submission from the board together with the board itself. If the board has
+    no records, return a new submission and its board instead.
     """
     board = load_board(folder)
     stored = [entry for entry in board.entries if _can_be_forged(entry, folder)]
     if stored:
-        # Prefer entrants, since the board runs baselines itself; among them, the one with the most
-        # seeds, some of which can then be omitted.
+        # Prefer entrants, since the board runs baselines itself. Among entrants, prefer the card
+        # with the most seeds, since some seeds can then be omitted.
         entry = min(
             stored,
             key=lambda each: (each.baseline is not None, -len(each.card.seeds), each.card_id),
@@ -144,8 +144,8 @@ def _can_be_forged(entry: BoardEntry, folder: Path) -> bool:
 def _made_original(
     rules: Rules, plugins: Plugins, private: Path
 ) -> tuple[OriginalSubmission, Path, str]:
-    """Run a model that needs no API key on the embedded market, as a submission to a separate board
-    with the limits of this one.
+    """Run a model that needs no API key on the embedded market, and submit the run to a separate
+    board with this board's limits.
     """
     config = RunConfig(
         model=_MODEL,
@@ -201,8 +201,8 @@ def _made_original(
 
 
 def _without_drawn_keys(rules: Path) -> str:
-    """Return a board's rules changed so that submitters choose the keys. Otherwise, each forgery
-    would also violate the rule on registrations. Forgeries of keys have their board draw them.
+    """Change a board's rules so that submitters choose the keys. Otherwise, each forgery would also
+    violate the rule on registrations. Forgeries that involve keys let their board draw the keys.
     """
     content = yaml.safe_load(rules.read_text(encoding="utf-8"))
     for division in content["divisions"]:

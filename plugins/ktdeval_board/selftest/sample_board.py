@@ -1,4 +1,4 @@
-"""A board with one genuine submission to forge; after any change, all hashes can be recomputed."""
+"""A board with one genuine submission to forge. After any change, all hashes can be recomputed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Place = tuple[str | int, ...]
 
 
 class NotApplicableError(Exception):
-    """A kind of forgery can't be made from the submission; the message says why."""
+    """Raised if a kind of forgery can't be made from the submission; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class ForgedBoard:
     # -- submissions
 
     def add(self, card: Value | None = None, stored: str = "repository") -> str:
-        """Add a submission of a card (default: the genuine one) with the genuine records and with
-        correct hashes; return the card id.
+        """Add a submission of a card (by default the genuine one), with the genuine records and
+        correct hashes. Return the card id.
         """
         if card is None:
             card = self.original.card
@@ -76,8 +76,8 @@ class ForgedBoard:
         return self.card_id
 
     def submission(self, card: Value, card_id: str) -> Value:
-        """Return the submission document for a card: the original's, changed to refer to
-        this card.
+        """Return the submission document for a card. It is the original document, changed to refer
+        to this card.
         """
         made = copy.deepcopy(self.original.submission)
         made["card"] = card_id
@@ -87,8 +87,8 @@ class ForgedBoard:
         return made
 
     def forge(self, change: Change, renew: bool = True, stored: str = "repository") -> str:
-        """Add the card with a change applied. `renew`: whether to recompute all dependent fields,
-        so that the card is valid in itself.
+        """Add the card with a change applied. `renew` says whether to recompute all dependent
+        fields, so that the card is valid in itself.
         """
         card = copy.deepcopy(self.original.card)
         change(card)
@@ -104,7 +104,9 @@ class ForgedBoard:
         put_json(path, value)
 
     def rewrite(self, data: bytes, card_id: str = "") -> None:
-        """Replace the card added last with other bytes, under their own id or another one."""
+        """Replace the bytes of the most recently added card. The new bytes are stored under their
+        own id, or under `card_id` if it is given.
+        """
         old = self.files.card
         card_id = card_id or sha256_hex(data)
         for path in (self.files.submission, self.files.records):
@@ -125,8 +127,8 @@ class ForgedBoard:
         return self.records_folder / "episodes" / str(self.original.card["episodes"][number]["id"])
 
     def renew_records(self) -> None:
-        """Update the marks of episodes, the card's artefacts and the list of records after the
-        records were changed.
+        """Bring the episodes' marks, the card's artefacts and the list of records up to date after
+        the records were changed.
         """
         for folder in sorted((self.records_folder / "episodes").iterdir()):
             mark = json.loads((folder / MARK).read_text())
@@ -149,7 +151,7 @@ class ForgedBoard:
     # -- files of the board itself
 
     def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:
-        """Write a verdict on the card added last, as the board's own check would."""
+        """Write a verdict on the most recently added card, as the board's own check would."""
         path = BoardFolder(self.folder).verdict(self.card_id)
         document = {
             "schema_version": 1,
@@ -172,12 +174,12 @@ class ForgedBoard:
 
     @property
     def files(self) -> CardFiles:
-        """The card added last, its submission and its list of records."""
+        """The most recently added card, its submission and its list of records."""
         return CardFiles(self.card_id, self.card_folder / f"{self.card_id}.json")
 
     @property
     def records_folder(self) -> Path:
-        """Folder with the records of the card added last."""
+        """Folder with the records of the most recently added card."""
         return BoardFolder(self.folder).records(self.card_id)
 
 
@@ -219,9 +221,11 @@ def put_records(
     stored: str = "repository",
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the list of a card's records, taken from a run, and copy the records if they are
-    `stored` in the repository. `names`: episode id in the run -> episode id on the card; other
-    episodes are omitted. Default: all episodes under their own ids.
+    """Write the list of a card's records, taken from a run. Also copy the records if they are
+    `stored` in the repository.
+
+    `names` maps episode ids in the run to episode ids on the card; other episodes are omitted. By
+    default, all episodes keep their ids.
     """
     listed = []
     artefacts = json.loads(files.card.read_bytes().decode("utf-8", "surrogatepass"))["artefacts"]
@@ -251,7 +255,7 @@ def put_records(
 
 
 def record_files(run: Path) -> list[str]:
-    """Return the paths, within a run, of the files that are records."""
+    """Return the paths of the record files in a run, relative to the run."""
     paths = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
     of_run = (MANIFEST, CANARY, CERTIFICATE)
     return sorted(path for path in paths if path in of_run or path.startswith("episodes/"))
@@ -269,7 +273,7 @@ def _typed_card(card: Mapping[str, Any]) -> Any:
 
 
 def renewed_card(card: Value) -> Value:
-    """Return a card with all derived fields recomputed: hash, ids, record names, totals."""
+    """Return a card with all derived fields recomputed: hash, ids, record names and totals."""
     card["task"]["hash"] = content_hash(card["task"]["config"])
     facts = _typed_card(card)
     plan = plan_of(facts)

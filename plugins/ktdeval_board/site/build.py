@@ -1,4 +1,4 @@
-"""Build a board's static site from its repository only, without network or clock."""
+"""Build a board's static site from nothing but its repository, without network or clock."""
 
 from __future__ import annotations
 
@@ -76,12 +76,13 @@ class BuildReport:
 def build_site(
     board_path: Path, out: Path, progress: Progress | None = None, workers: int | None = None
 ) -> BuildReport:
-    """Write the site of a board; equal boards give equal bytes.
+    """Write the site of a board. Equal boards give equal bytes.
 
-    The folder is written next to `out` and replaces it at the end; if the build fails, `out` is
-    unchanged. Raises ConfigError if there is no board, or its rules or errata are invalid;
-    CardError if a file of the board can't be read, or a division lacks the board's baselines;
-    UsageError if `out` contains anything else; StoreError if the site can't be written.
+    The site is written to a folder next to `out`, which replaces `out` at the end. If the build
+    fails, `out` is unchanged. Raises ConfigError if there is no board, or if its rules or errata
+    are invalid. Raises CardError if a file on the board can't be read, or if a division lacks the
+    board's baselines. Raises UsageError if `out` contains anything but a site, and StoreError if
+    the site can't be written.
     """
     tell = progress or (lambda _: None)
     load_rules(board_path)  # so that a mistyped board path creates no folder
@@ -121,22 +122,22 @@ def build_site(
 
 @dataclass(frozen=True)
 class _Parts:
-    """Writers for the documents that the check derives."""
+    """Writers for the documents that the board's check derives."""
 
     series: CardDocuments
     decisions: CardDocuments
 
 
 def _derived_document(path_of: Callable[[str], Path], entry: BoardEntry) -> CardDocument | None:
-    """Return a document that the check derived; None if the board lacks it. `path_of`: returns the
-    file for a card id.
+    """Return a document derived by the check; None if the board lacks it. `path_of` returns the
+    document's file for a card id.
     """
     path = path_of(entry.card_id)
     return file_document(path, entry.card_id) if path.is_file() else None
 
 
 def _write_parts(board: LoadedBoard, site: SiteWriter, parts: _Parts, workers: int) -> Tables:
-    """Write tables and records with the given number of processes; return the tables."""
+    """Write the tables and records with the given number of processes; return the tables."""
     divisions = board.rules.divisions
     jobs: list[Callable[[], Any]] = [
         partial(_write_division, board, site, parts, division) for division in divisions
@@ -144,7 +145,7 @@ def _write_parts(board: LoadedBoard, site: SiteWriter, parts: _Parts, workers: i
     jobs += [partial(_write_records, board, parts, chunk) for chunk in _chunks(board.entries)]
     results = run_jobs(jobs, workers)
 
-    # The divisions are the first jobs; jobs for records return nothing.
+    # The divisions are the first jobs. Jobs for records return nothing.
     return {division.id: tables for division, tables in zip(divisions, results, strict=False)}
 
 
@@ -169,11 +170,11 @@ def _write_series(board: LoadedBoard, parts: _Parts, entry: BoardEntry) -> Serie
 
 
 def _copy_decisions(board: LoadedBoard, parts: _Parts, entry: BoardEntry) -> None:
-    """Copy a card's decisions to the site without parsing them, since the build does not need their
-    content.
+    """Copy a card's decisions to the site without parsing them, since the build does not need the
+    contents.
 
-    They are only checked to begin with their card and to end like an object. Since they are packed,
-    they can't act as a script, whatever they contain.
+    The only checks are that the text begins with the card's id and ends like an object. Decisions
+    are packed, so they can't act as a script, whatever they contain.
     """
     path = board.folder.decisions(entry.card_id)
     if not path.is_file():
@@ -214,7 +215,7 @@ def _write_division(
 
 
 def _records(board: LoadedBoard, division: Division) -> Iterator[tuple[Series, Decisions]]:
-    """Yield series and decisions for the cards in a division that have both."""
+    """Yield the series and decisions of each card in a division that has both."""
     for entry in board.of_division(division):
         series = board.folder.series(entry.card_id)
         decisions = board.folder.decisions(entry.card_id)
@@ -231,8 +232,8 @@ def _write_records(board: LoadedBoard, parts: _Parts, entries: Sequence[BoardEnt
 
 
 def _write_pairs(board: LoadedBoard, site: SiteWriter, division: Division, tables: Tables) -> None:
-    """Write head-to-head tests, one file for each card that is tested against others in its
-    division.
+    """Write the head-to-head tests, with one file for each card that is tested against others in
+    its division.
     """
     windows = windows_of(board, division)
     index = pairs_index(windows, paired_cards(tables[division.id]["all"]["rows"]))
@@ -254,7 +255,7 @@ def _card_bytes(board: LoadedBoard, entry: BoardEntry) -> bytes:
 
 
 def _write_pages(board: LoadedBoard, site: SiteWriter, tables: Tables, workers: int) -> None:
-    """Write the model pages and card pages, which show ranks, and the head-to-head tests."""
+    """Write the model pages, the card pages, which show ranks, and the head-to-head tests."""
     text_of = partial(_card_text, board, ranks_of(tables), standings_of(board, tables))
     cards = card_documents(board, site, "card", partial(_card_document, text_of))
 
@@ -286,11 +287,11 @@ def _card_text(
     entry: BoardEntry,
 ) -> str:
     """Return the value of `card/<id>` as JSON text. The card's own text is copied byte for byte,
-    since a reader's browser offers it as the submitted file.
+    since the reader's browser offers it for download as the submitted file.
     """
     facts = card_data(board, entry, standings[entry.card_id], ranks.get(entry.card_id, {}))
     card = decode_document(_card_bytes(board, entry), entry.files.card)
-    facts["card_length"] = len(card.encode("utf-16-le")) // 2  # as browsers count
+    facts["card_length"] = len(card.encode("utf-16-le")) // 2  # length as browsers count it
     return f'{{"card":{card},{dumps_canonical(facts)[1:]}'
 
 
@@ -300,8 +301,8 @@ def _card_document(text_of: Callable[[BoardEntry], str], entry: BoardEntry) -> C
 
 
 def _write_shared(board: LoadedBoard, site: SiteWriter, tables: Tables) -> None:
-    """Write the files that exist once per site: the board, the list of cards, markets, history,
-    registrations and imported results.
+    """Write the files that exist once per site: the board, the list of cards, the markets, the
+    history, the registrations and the imported results.
     """
     markets: dict[str, Market] = {}
     for snapshot in board.rules.snapshots:
@@ -387,10 +388,10 @@ _MAX_WORKERS = 8
 
 
 def usable_workers() -> int:
-    """Return the number of processes for a build: the number of processors, or 1 where processes
-    can't safely inherit memory.
+    """Return the number of processes for a build: the number of processors, or 1 on platforms where
+    processes can't safely inherit memory.
     """
-    if sys.platform != "linux":  # elsewhere, libraries may not be safe to use after a fork
+    if sys.platform != "linux":  # on other platforms, libraries may not be safe to use after a fork
         return 1
     return min(_MAX_WORKERS, cores())
 
@@ -404,7 +405,7 @@ def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> list[Result]
     shares = [jobs[first::processes] for first in range(processes)]
     calls = [ForkedCall(partial(_run_share, share)) for share in shares]
     found = []
-    outcomes = [call.result() for call in calls]  # all calls have ended before an error is raised
+    outcomes = [call.result() for call in calls]  # all jobs have ended before an error is raised
     for outcome in outcomes:
         if isinstance(outcome, KtdevalError):
             raise outcome

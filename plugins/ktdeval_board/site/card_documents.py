@@ -1,5 +1,5 @@
-"""Documents about cards as stored on a site: the cards of a division are stored as deltas against
-one of them if that saves enough.
+"""Documents about cards as stored on a site. The documents of a division are stored as deltas
+against one of them if that saves enough space.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Kind = str
 
 @dataclass(frozen=True)
 class CardDocument:
-    """One document about a card, read only when its text is requested."""
+    """A document about a card. It is read only when its text is requested."""
 
     size: int  #: size of the file in bytes
     card_id: str
@@ -54,7 +54,7 @@ def decode_document(data: bytes, path: Path) -> str:
 class CardDocuments:
     """Writes documents of a single kind to a site.
 
-    It is created before the build forks its processes, which then share its bases.
+    An instance is created before the build forks its processes, which then share the base texts.
     """
 
     def __init__(self, site: SiteWriter, kind: Kind, bases: Mapping[str, BaseText]) -> None:
@@ -85,9 +85,7 @@ def card_documents(
     kind: Kind,
     document: Callable[[BoardEntry], CardDocument | None],
 ) -> CardDocuments:
-    """Return the writer for a kind of document. `document`: returns an entry's document, or
-    None.
-    """
+    """Return the writer for a kind of document. `document` returns an entry's document, or None."""
     bases = {}
     for division in board.rules.divisions:
         found = [document(entry) for entry in board.of_division(division)]
@@ -100,7 +98,7 @@ def card_documents(
 
 def chosen_base(documents: Sequence[CardDocument]) -> BaseText | None:
     """Return the longest document if storing the next longest as a delta against it saves enough
-    space; otherwise, and for a single document, None.
+    space. Otherwise, or if there is only one document, return None.
     """
     ordered = sorted(documents, key=lambda each: (-each.size, each.card_id))
     if len(ordered) < 2:

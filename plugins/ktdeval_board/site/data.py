@@ -1,4 +1,4 @@
-"""Values in the site's data files, from a board and its ranked tables; no file is read or
+"""Values for the site's data files, computed from a board and its ranked tables. No file is read or
 written.
 """
 
@@ -85,7 +85,7 @@ def board_data(
 
 
 def _suite_version(board: LoadedBoard) -> str | None:
-    """Return the version of the suite that made the latest check; None if nothing was checked."""
+    """Return the version of the suite used for the latest check; None if nothing was checked."""
     verdicts = [entry.verdict for entry in board.entries if entry.verdict is not None]
     latest = max(verdicts, key=lambda verdict: (verdict.checked_on, verdict.card), default=None)
     return None if latest is None else latest.suite_version
@@ -94,7 +94,7 @@ def _suite_version(board: LoadedBoard) -> str | None:
 def _snapshot_facts(
     board: LoadedBoard, rule: SnapshotRule, market: Market | None
 ) -> dict[str, JsonValue]:
-    """Return facts about a market as opened by the board; null if the board has not opened it."""
+    """Return the facts about a market as the board opened it; null if the board has not opened it."""
     facts = None if market is None else market.snapshot
     return {
         "name": rule.name,
@@ -133,8 +133,8 @@ def _division(
 
 
 def _division_windows(division: Division, market: Market | None) -> list[JsonValue]:
-    """Return the windows with their number of trading days in the market; null if the board has not
-    opened the market.
+    """Return the windows with the number of trading days that each has in the market; null if the
+    board has not opened the market.
     """
     days: dict[tuple[str, str], int] = {}
     if market is not None:
@@ -150,8 +150,8 @@ def _division_windows(division: Division, market: Market | None) -> list[JsonVal
 
 
 def models_data(board: LoadedBoard) -> list[JsonValue]:
-    """Return facts about each model by name, including withdrawn cards; submitter and date come
-    from the model's latest submission.
+    """Return facts about each model, keyed by name. Withdrawn cards are included. The submitter and
+    the date come from the model's latest submission.
     """
     by_model: dict[str, list[BoardEntry]] = {}
     for entry in board.entries:
@@ -196,8 +196,8 @@ def cards_index(board: LoadedBoard) -> dict[str, JsonValue]:
 
 
 def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
-    """Return for each ranked card, by id and scope, its rank, its α-rank, its tie group with the
-    shared rank, and the number of ranked rows (`of`).
+    """Return the ranks of each ranked card, keyed by card id and scope: its rank, its α-rank, its
+    tie group with the shared rank, and the number of ranked rows (`of`).
     """
     ranks: dict[str, dict[str, JsonValue]] = {}
     for scopes in tables.values():
@@ -216,8 +216,8 @@ def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
 
 
 def standings_of(board: LoadedBoard, tables: Tables) -> dict[str, tuple[bool, list[str]]]:
-    """Return for each card, by id, whether it is ranked and, if not, the reasons; a baseline is not
-    ranked and needs no reason.
+    """Return, keyed by card id, whether each card is ranked and, if not, the reasons. A baseline is
+    not ranked and needs no reason.
     """
     standings: dict[str, tuple[bool, list[str]]] = {}
     for scopes in tables.values():
@@ -233,7 +233,7 @@ def standings_of(board: LoadedBoard, tables: Tables) -> dict[str, tuple[bool, li
 
 
 def registrations_data(board: LoadedBoard) -> list[JsonValue]:
-    """Return the value of `registrations`: each registration with its state and its cards,
+    """Return the value of `registrations`: each registration with its state and its cards, sorted
     by day.
     """
     cards: dict[str, list[str]] = {}
@@ -271,8 +271,8 @@ def _list_registered(filed: FiledRegistration) -> dict[str, JsonValue]:
 
 
 def _registration(board: LoadedBoard, entry: BoardEntry) -> dict[str, JsonValue] | None:
-    """Return a card's registration; None if the submitter chose the key, or the board does not have
-    the registration.
+    """Return a card's registration; None if the submitter chose the key, or if the registration is
+    not on the board.
     """
     filed = board.registrations.by_id.get(entry.card.registration or "")
     return None if filed is None else _list_registered(filed)
@@ -297,8 +297,8 @@ def _absence(rules: Rules, entry: BoardEntry) -> list[str]:
 
 
 def _market_words(entry: BoardEntry) -> dict[str, JsonValue] | None:
-    """Return the board's description of a card's market, which replaces the card's own; None
-    without a market.
+    """Return the board's description of a card's market, which replaces the card's description;
+    None if there is no market.
     """
     snapshot = entry.card.snapshot
     if snapshot is None:

@@ -1,7 +1,7 @@
-"""Files and pages of a site: they are written to a folder next to the site, which replaces it once
-it is complete.
+"""Files and pages of a site. They are written to a folder next to the site, which replaces the site
+once it is complete.
 
-Each page is an HTML file without content; its scripts read what it shows from `data/`.
+Each page is an HTML file without content. Its scripts read what to show from `data/`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ NO_SOURCES_POLICY = content_security_policy("'none'", "'none'", "'none'")
 _OWN_ASSETS = importlib.resources.files("ktdeval_board.site").joinpath("assets")
 _CHART_SPECS = Path(__file__).with_name("chart_specs.yaml")
 _WORDS = Path(__file__).with_name("words.yaml")
-_MISSING = "missing.js"  #: Script in the not-found page, whose depth in the site is unknown
+#: Script of the not-found page, which may be shown at any depth of the site
+_MISSING = "missing.js"
 _MISSING_SCRIPT = _OWN_ASSETS.joinpath(_MISSING).read_text(encoding="utf-8")
 _MISSING_HASH = source_hash(_MISSING_SCRIPT)
 _MISSING_POLICY = content_security_policy(_MISSING_HASH, "'self'", "'none'")
@@ -67,12 +68,11 @@ themselves.
 
 
 def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool = False) -> bytes:
-    """Return the content of `data/<name>.js`: a call that passes a JSON value to the page, since
+    """Return the contents of `data/<name>.js`: a call that passes a JSON value to the page, since
     pages opened as local files can't fetch data.
 
     Long values are packed (zlib, in base64), so that they are also small on hosts that do not
-    compress. Packed content can't be anything but a value: the page unpacks it and parses it as
-    JSON.
+    compress. Packed data can only ever be a value, since the page unpacks it and parses it as JSON.
     """
     quoted = dumps_canonical(name).encode()
     value = value.strip()
@@ -84,8 +84,8 @@ def data_file(name: str, value: bytes, is_plain: bool = False, is_packed: bool =
 
 
 def delta_file(name: str, base_name: str, delta: Delta) -> bytes:
-    """Return the content of `data/<name>.js` for a value whose JSON text is a delta against the
-    text of another data file: a call that passes both names and the packed delta.
+    """Return the contents of `data/<name>.js` for a value whose JSON text is a delta against the
+    text of another data file. The file contains a call that passes both names and the packed delta.
     """
     quoted = dumps_canonical(name).encode()
     base = dumps_canonical(base_name).encode()
@@ -94,7 +94,7 @@ def delta_file(name: str, base_name: str, delta: Delta) -> bytes:
 
 
 class SiteWriter:
-    """Writes the files of a site. Equal calls give equal bytes."""
+    """Writes a site's files. Equal calls give equal bytes."""
 
     def __init__(self, folder: Path) -> None:
         """Write below an existing folder."""
@@ -119,7 +119,7 @@ class SiteWriter:
     def put_json(
         self, name: str, value: bytes, is_plain: bool = False, is_packed: bool = False
     ) -> None:
-        """Write a data file from JSON text; for the arguments, see `data_file`."""
+        """Write a data file from JSON text. `data_file` documents the arguments."""
         self.write(f"data/{name}.js", data_file(name, value, is_plain, is_packed))
         if is_plain:
             self.write(f"data/{name}.json", value.strip() + b"\n")
@@ -129,7 +129,7 @@ class SiteWriter:
         self.write(f"data/{name}.js", delta_file(name, base_name, delta))
 
     def add_static(self, rules: Rules, columns: Collection[str] = ()) -> None:
-        """Write scripts, styles and files for web hosts; `columns`: see `render_pages`."""
+        """Write scripts, styles and files for web hosts. `render_pages` documents `columns`."""
         pages, absent = _pages(rules, columns)
         own = _own_assets(pages)
         unused = _own_assets(absent) - own
@@ -150,13 +150,13 @@ class SiteWriter:
         )
 
     def count(self) -> tuple[int, int]:
-        """Return the number of files and their size in bytes."""
+        """Return the number of files and their total size in bytes."""
         sizes = [path.stat().st_size for path in self.folder.rglob("*") if path.is_file()]
         return len(sizes), sum(sizes)
 
 
 def _asset_files() -> Iterator[tuple[str, str]]:
-    """Yield name and content of each file in `assets/`: first those of the site kit, then the
+    """Yield the name and contents of each file in `assets/`: first the page kit's files, then the
     board's own.
     """
     yield "pages.css", stylesheet()
@@ -178,15 +178,15 @@ class _Page(TypedDict):
 
     file: str
     title: str
-    name: str  # label in the navigation; empty for a page reached only through links
+    name: str  # label in the navigation; empty for a page that is reached only through links
     scripts: list[str]
     styles: NotRequired[list[str]]
     needs: NotRequired[str]
 
 
 def _pages(rules: Rules, columns: Collection[str]) -> tuple[list[_Page], list[_Page]]:
-    """Return the pages of a board, and the pages for which its figures have nothing to show: a page
-    that `needs` a figure is only for boards with a column for it.
+    """Return the pages of a board, and the pages that are omitted because the board has no figures
+    for them. A page that `needs` a figure is only for boards with a column for that figure.
     """
     listed: list[_Page] = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")[
         "pages"
@@ -217,11 +217,11 @@ def _own_assets(pages: Iterable[_Page]) -> set[str]:
 
 
 def render_pages(rules: Rules, columns: Collection[str] = ()) -> dict[str, str]:
-    """Return the HTML of every page by its file name.
+    """Return the HTML of every page, keyed by file name.
 
     The pages have no inline script or style; they load `assets/` and `data/` next to them, from a
-    web server or from a folder. `columns`: names of the figures in the board's tables; pages about
-    figures that are not among them are omitted.
+    web server or from a folder. `columns` are the names of the figures in the board's tables. A
+    page about a figure that is not among them is omitted.
     """
     pages, _ = _pages(rules, columns)
     shared = {

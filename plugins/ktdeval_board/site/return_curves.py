@@ -1,4 +1,4 @@
-"""Daily curves for the cards in a division over all seeds: the value of `curves/DIVISION`."""
+"""Daily curves of a division's cards over all seeds: the value of `curves/DIVISION`."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> d
             if not episodes:
                 continue
 
-            # The first card with the window determines its days.
+            # The first card with episodes in the window determines the window's days.
             if window not in windows:
                 windows[window] = _window(episodes[0])
 
-            # A median over seeds requires equal days: a card with a different calendar has no
+            # A median over seeds requires equal days, so a card with a different calendar has no
             # curve.
             if all(_episode_days(episode) == windows[window]["days"] for episode in episodes):
                 decided = [decisions_of[episode.id] for episode in episodes]
@@ -80,7 +80,9 @@ def _episode_days(episode: EpisodeSeries) -> list[str]:
 
 
 def _window(episode: EpisodeSeries) -> dict[str, JsonValue]:
-    """Return days, asset and benchmark for a window, from one of its episodes."""
+    """Return the days, asset values and benchmark values for a window, taken from one of its
+    episodes.
+    """
     return {
         "days": _episode_days(episode),
         "asset": episode.asset or None,
@@ -91,7 +93,7 @@ def _window(episode: EpisodeSeries) -> dict[str, JsonValue]:
 def _card_curves(
     episodes: Sequence[EpisodeSeries], decided: Sequence[EpisodeDecisions]
 ) -> dict[str, JsonValue]:
-    """Return a card's curves in one window, from the series and decisions of its seeds."""
+    """Return a card's curves in a window, from the series and decisions of its seeds."""
     seeds = [episode.steps for episode in decided]
     steps = list(itertools.chain.from_iterable(seeds))
     orders: Counter[str] = Counter()
@@ -114,7 +116,7 @@ def _card_curves(
 
 
 def _average_weights(steps: Sequence[DecisionStep]) -> dict[str, float]:
-    """Return the mean weight of each asset held on any day, by code."""
+    """Return the mean weight of each asset held on any day, keyed by code."""
     total: Counter[str] = Counter()
     for step in steps:
         total.update(dict(step.holdings))
@@ -123,7 +125,7 @@ def _average_weights(steps: Sequence[DecisionStep]) -> dict[str, float]:
 
 
 def _signals(episodes: Iterable[EpisodeDecisions]) -> dict[str, JsonValue]:
-    """Return the number of signals of each kind, by analyst."""
+    """Return the number of signals of each kind, keyed by analyst."""
     by_role: dict[str, Counter[str]] = defaultdict(Counter)
     for episode in episodes:
         for role, counts in (episode.signals or {}).items():
@@ -133,8 +135,8 @@ def _signals(episodes: Iterable[EpisodeDecisions]) -> dict[str, JsonValue]:
 
 
 def _find_range(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
-    """Return the median over paths and, if there are several, their lowest and highest values, all
-    minus one.
+    """Return the median over paths, minus one. If there are several paths, also return their lowest
+    and highest values, minus one.
     """
     values: FloatArray = np.array(paths, dtype=np.float64) - 1.0
     lines = [np.median(values, axis=0)]
@@ -145,8 +147,8 @@ def _find_range(paths: Sequence[Sequence[float]]) -> list[JsonValue]:
 
 
 def _count_seeds(seeds: Sequence[Sequence[DecisionStep]], name: str) -> list[int]:
-    """Return the number of seeds that are long or short at the close of each day, or had a buy or
-    sell order filled, [n].
+    """Return the [n] number of seeds to which `name` applies on each day: seeds that are long or
+    short at the close, or that had a buy or sell order filled.
     """
     counts = []
     for steps_of_day in zip(*seeds, strict=True):

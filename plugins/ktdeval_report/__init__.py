@@ -1,4 +1,4 @@
-"""Manifest of `view report`, the command that renders cards as a page."""
+"""Manifest for `view report`, the command that renders cards as a page."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Plots of a report as Vega-Lite specs, rendered both inline in a light or dark page and as
 separate files.
 
-In a page each colour becomes the CSS variable of its design token, so that the plot follows the
-page's theme. Files keep the light colours.
+On a page, each colour becomes the CSS variable of its design token, so that the plot follows the
+page's theme. Separate files keep the light colours.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _TOKENS = ("paper", "ink", "muted", "rule", "band", "band2", "other", *SERIES)
 PALETTE: Mapping[str, Colour] = {name: TOKENS[name] for name in _TOKENS}
 """Colours of plots, by design token."""
 
-#: Pixels; small, so that letters stay legible when a phone shrinks the plot
+#: Width in pixels; small enough that letters stay legible when a phone shrinks the plot
 WIDTH = 400
 
-_LETTERS = 68  #: maximum number of characters on a line above the plot in a file
+_LETTERS = 68  #: maximum number of characters per line above a plot in a file
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One plot, as a spec and its texts."""
+    """A single plot, as a spec with its texts."""
 
-    name: str  # what the plot shows
-    title: str  # title: what the plot shows
+    name: str  # name for files, which says what the plot shows
+    title: str  # heading, which says what the plot shows
     text: str  # text alternative, with the main figures
     drawn: Spec  # Vega-Lite layers, or parts side by side, without title and settings
     note: str = ""  # additional note for the reader; may be empty
-    # the card that the plot belongs to, with its labels: a file that is shared without its page
-    # still says that its market is synthetic
+    # the card that the plot belongs to, with its labels, so that a file shared without its page
+    # still says that the market is synthetic
     context: str = ""
 
 
-# not frozen: the plots of a page are rendered together, once all of them are known
+# not frozen, since the plots of a page are rendered together once all of them are known
 @dataclass(slots=True)
 class PageFigure:
     """A plot as the page shows it."""
@@ -55,8 +55,8 @@ class PageFigure:
 
 
 def picture(layers: list[Spec], height: float) -> Spec:
-    """Return layers as one picture that is as wide as the page needs. `height`: distance between
-    the axes, in pixels.
+    """Return layers as a single picture that is as wide as the page needs. `height` is the distance
+    between the axes in pixels.
     """
     fit = {"type": "fit-x", "contains": "padding"}
     return {"layer": layers, "width": WIDTH, "height": height, "autosize": fit}
@@ -67,7 +67,7 @@ def _spec_of(plot: Plot) -> Spec:
 
 
 def plot_file(plot: Plot, form: str) -> bytes:
-    """Return the plot as a separate file, with its title and context. `form`: `png` or `svg`."""
+    """Return the plot as a separate file, with its title and context. `form` is `png` or `svg`."""
     title = {
         "text": textwrap.wrap(clean(plot.title), _LETTERS),
         "subtitle": textwrap.wrap(clean(plot.context), _LETTERS),
@@ -84,7 +84,7 @@ _VARIABLES = {colour.light: f"var(--{token})" for token, colour in PALETTE.items
 
 
 def inline_svg(plot: Plot) -> Markup:
-    """Return the plot as an inline SVG element: colours are CSS variables, text uses the page's
+    """Return the plot as an inline SVG element. Colours are CSS variables, and text uses the page's
     font.
     """
     # Change only tags: the characters between them are the visible text.

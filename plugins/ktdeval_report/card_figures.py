@@ -1,4 +1,4 @@
-"""Figures of one card that need its ledgers and its market, computed once for both plots and
+"""Figures of a single card that need its ledgers and its market, computed once for both plots and
 tables.
 """
 
@@ -34,8 +34,8 @@ class ChanceSettings:
 
 @dataclass(frozen=True)
 class WindowStudy:
-    """One window of a card, and the episode that represents it: the episode whose total return is
-    closest to the median over seeds. Ties go to the lowest seed.
+    """A window of a card, and the episode that represents the window: the episode whose total
+    return is closest to the median over seeds. Ties go to the lowest seed.
     """
 
     name: str
@@ -44,35 +44,36 @@ class WindowStudy:
     seed: int
     ledger: Ledger
     benchmark: FloatArray | None = None  # [steps + 1] index levels; None without the market
-    # intervals of the daily metrics, by name; empty without the market
+    # intervals of the daily metrics, keyed by name; empty without the market
     intervals: Mapping[str, stats.Interval] = field(default_factory=dict)
     # attribution of the episode's returns; None with `no_attribution`
     attribution: LedgerAttribution | None = None
     no_attribution: str = _NO_MARKET  # why there is no attribution
-    #: line -> interval of its linked contribution; `style` and `trading` are each the total of
-    #: their lines
+    #: intervals of the linked contributions, keyed by line; `style` and `trading` are each the
+    #: total of their lines
     lines: Mapping[str, stats.Interval] = field(default_factory=dict)
     # HAC t statistic of the daily selection; None if undefined
     selection_t: float | None = None
-    # random traders with the episode's activity; None with `no_envelope`
+    # random traders with the same activity as the episode; None with `no_envelope`
     envelope: stats.TraderEnvelope | None = None
     no_envelope: str = _NO_MARKET  # why there is no envelope
 
     @property
     def label(self) -> str:
-        """Window and seed, as shown by tables and plots of a single episode."""
+        """Window and seed, as shown in tables and plots of a single episode."""
         return f"{self.name}, seed {self.seed}"
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True):
-    """Orders of similar stated confidence, and how many of them came out right."""
+    """Orders with similar stated confidence, and the fraction that turned out right."""
 
     low: float  # edges of the bin
     high: float
-    n: int  # orders
+    n: int  # number of orders
     mean_confidence: float
     accuracy: float
-    accuracy_low: float | None = None  # 95 % interval; None without ledgers and market
+    # 95 % interval of the accuracy; None without ledgers and market
+    accuracy_low: float | None = None
     accuracy_high: float | None = None
 
 
@@ -82,17 +83,17 @@ class CardStudy:
 
     evaluation: ReportedCard  # the card and its records
     windows: Sequence[WindowStudy] = ()  # windows with ledgers, in the order of the card
-    #: line of the attribution -> linked contributions of the episodes that have it
+    #: linked contributions of the episodes that have an attribution line, keyed by line
     lines: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    #: factor -> mean exposure of the NAV over all days, in all episodes, that have one
+    #: mean exposure of the NAV over all days of all episodes that have one, keyed by factor
     exposures: Mapping[str, float] = field(default_factory=dict)
-    #: what the attributions had to do without: (meaning, subject) -> count
+    #: number of times that the attributions lacked an input, keyed by meaning and subject
     notes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     reliability: Sequence[ReliabilityBin] = ()
 
 
 class StudyWorkbench:
-    """Computes studies, and caches what cards share: the factor returns of a window, and the prices
+    """Computes studies, and caches what cards share: the factor returns in a window, and the prices
     under a rule set.
     """
 
@@ -102,7 +103,7 @@ class StudyWorkbench:
         self._tapes: dict[tuple[str, TradingConfig], MarketTape] = {}
 
     def study(self, evaluation: ReportedCard, drawn_windows: Sequence[str]) -> CardStudy:
-        """Compute the figures of one card. The windows to be drawn also get plots and an
+        """Compute the figures of a single card. The windows to be drawn also get plots and an
         envelope.
         """
         all_ledgers = evaluation.ledgers()
@@ -227,7 +228,7 @@ class StudyWorkbench:
 
 def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
     """Return the episode of a window whose total return is closest to the median. Ties go to the
-    lowest seed, so that neither the higher nor the lower return is preferred.
+    lowest seed, so that neither a higher nor a lower return is preferred.
     """
     cells = sorted(ledgers)
     total_returns = [float(ledgers[cell].nav[-1] / ledgers[cell].nav[0] - 1.0) for cell in cells]
@@ -235,8 +236,8 @@ def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
 
 
 def choose_windows(evaluation: ReportedCard, most: int) -> list[str]:
-    """Return the windows to draw: the benchmark's worst, best and median window by return, then
-    others in the order of the card.
+    """Return the windows to draw: the windows with the benchmark's worst, best and median return,
+    then others in the order of the card.
 
     The choice depends on the benchmark, not on the agent, so it can't flatter the agent.
     """
@@ -259,16 +260,16 @@ def choose_windows(evaluation: ReportedCard, most: int) -> list[str]:
 
 
 def line_intervals(attribution: LedgerAttribution) -> dict[str, stats.Interval]:
-    """Return the bootstrap intervals over days of each linked line and part, computed as on the
-    card for lines. `rounding` has no interval here.
+    """Return the bootstrap interval over days of each linked line and part. Lines are computed as
+    on the card, except that `rounding` has no interval here.
     """
     if attribution.linked.lines is None:
         return {}
 
     linked = attribution.linked_lines
     series = dict(zip(attribution.line_names, linked.T, strict=True)) | attribution.parts(linked)
-    # Zero up to noise of 1e-16 except on a few days: a resample without these days divides by
-    # almost nothing.
+    # Rounding is zero up to noise of 1e-16 except on a few days, so a resample without those days
+    # would divide by almost nothing.
     remainder = stats.Interval(
         None,
         None,
@@ -298,8 +299,8 @@ def _selection_t(attribution: LedgerAttribution) -> float | None:
 def over_episodes(
     attributions: Sequence[LedgerAttribution],
 ) -> tuple[dict[str, list[float]], dict[str, float], dict[tuple[str, str], int]]:
-    """Return the linked contributions by line, the mean exposures by factor, and how often each
-    input was missing.
+    """Return the linked contributions keyed by line, the mean exposures keyed by factor, and how
+    often each input was missing.
     """
     lines = defaultdict(list)
     weighted = defaultdict(list)
@@ -319,8 +320,8 @@ def over_episodes(
             meaning = str(note.to_json()["meaning"])
             notes[meaning, note.subject] += note.count
 
-    # Each day has the same weight, as in `ktdeval compare luck` and `compare cohorts`: an episode
-    # with a week of exposures has the weight of one week.
+    # Each day has the same weight, as in `ktdeval compare luck` and `compare cohorts`. An episode
+    # with only a week of exposures thus has the weight of a week.
     exposures = {}
     for name, means_and_days in weighted.items():
         exposures[name] = statistics.fmean(

@@ -1,4 +1,4 @@
-"""Plots of one episode, its orders and its attribution, and of figures with their intervals."""
+"""Plots of an episode, its orders and its attribution, and of figures with their intervals."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ _BENCHMARK = LegendEntry("benchmark", "series2", (5, 2))
 def x_positions(days: int) -> tuple[Values, str]:
     """Return the positions of days on the axis, and how areas are interpolated between them.
 
-    A few days are drawn as steps: as a line, a single day would have no width.
+    If there are only a few days, they are drawn as steps, since a single day would have no width as
+    a line.
     """
     if days > _MANY_DAYS:
         return np.arange(days, dtype=np.float64), "linear"
@@ -71,14 +72,14 @@ def x_positions(days: int) -> tuple[Values, str]:
 
 
 def held_to(values: Values, positions: Values) -> Values:
-    """Return one value for each position, along the last axis; the last value is repeated if the
+    """Return one value for each position along the last axis. The last value is repeated if the
     steps need an end point.
     """
     return np.concatenate([values, values[..., -1:]], axis=-1)[..., : len(positions)]
 
 
 def _day_axis(days: Sequence[object], margin: float = 0.0) -> Spec:
-    """Return the axis of day numbers. `margin`: room at both ends, in days."""
+    """Return the axis of day numbers. `margin` is the space at both ends, in days."""
     return measure("x", "", places(-margin, len(days) - 1 + margin), **day_ticks(days))
 
 
@@ -88,7 +89,7 @@ def _remove_labels(axis: Spec) -> Spec:
 
 
 def _stack_areas(positions: Values, parts: Values, names: Sequence[str], side: str = "") -> Rows:
-    """Return the parts as stacked areas. `parts`: [names, days]."""
+    """Return the parts as stacked areas. `parts` has shape [names, days]."""
     tops = np.cumsum(parts, axis=0)
     rows: Rows = []
     for name, top, part in zip(names, tops, parts, strict=True):
@@ -184,7 +185,7 @@ def _bands(envelope: TraderEnvelope, x: Spec, y: Spec) -> Spec:
 
 
 def _envelope_text(envelope: TraderEnvelope) -> str:
-    """Return a text on the final values of the random traders, and how many of them the agent
+    """Return a sentence on the final values of the random traders and the fraction that the agent
     beats.
     """
     lowest = f"{100 * envelope.levels[0]:g} %"
@@ -207,7 +208,9 @@ def _end_of(band: Values) -> str:
 
 
 def _activity_text(envelope: TraderEnvelope) -> str:
-    """Return the activity of the random traders next to the agent's; the two should match."""
+    """Return a sentence that compares the random traders' activity with the agent's. The two should
+    match.
+    """
     own = envelope.agent
     random = envelope.random
     cash = f"{percent(random.cash_ratio, signed=False)} ({percent(own.cash_ratio, signed=False)})"
@@ -219,7 +222,7 @@ def _activity_text(envelope: TraderEnvelope) -> str:
 
 
 def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
-    """Plot the drawdowns of NAV and benchmark."""
+    """Plot the drawdowns of the NAV and the benchmark."""
     ledger = window.ledger
     benchmark = window.benchmark
     own = _drawdown(ledger.nav)
@@ -245,8 +248,9 @@ def drawdown_plot(window: WindowStudy, benchmark_name: str) -> Plot:
 
 
 def weights_plot(window: WindowStudy) -> Plot:
-    """Plot the weights of the largest names, of the other names and of cash above the notional
-    traded each day; for accounts with shorts, the total long and short weights.
+    """Plot weights above the notional traded each day. The weights are those of the largest
+    holdings, of all others and of cash; for accounts with shorts, the total long and short weights
+    are plotted instead.
     """
     ledger = window.ledger
     has_shorts = _has_shorts(ledger)
@@ -339,8 +343,8 @@ def _has_shorts(ledger: Ledger) -> bool:
 
 
 def _sides(ledger: Ledger) -> Values:
-    """Return long positions, short positions (below 0), and cash with the proceeds of shorts, in
-    per cent of the NAV, [3, steps].
+    """Return the [3, steps] long positions, short positions (below 0), and cash including the
+    proceeds of shorts, in per cent of the NAV.
     """
     held = []
     short = []
@@ -359,16 +363,16 @@ def _sides(ledger: Ledger) -> Values:
 
 
 def _positive(ledger: Ledger, name: str) -> Values:
-    """Return a NAV in minor units, [steps]; NaN where the account is ruined, because shares of such
-    a NAV have no meaning.
+    """Return a [steps] NAV in minor units. It is NaN where the account is ruined, since fractions
+    of such a NAV are meaningless.
     """
     nav = ledger.column(name)
     return np.where(nav > 0, nav, np.nan)
 
 
 def _largest_weights(ledger: Ledger) -> tuple[list[str], Values]:
-    """Return the codes with the largest weights over the episode, and the weights of these, of the
-    others and of cash in per cent, [names + 2, steps].
+    """Return the codes with the largest weights over the episode, and the [names + 2, steps]
+    weights in per cent: those of these codes, of all others, and of cash.
     """
     steps = ledger.steps
     weights: dict[str, Values] = {}
@@ -388,8 +392,8 @@ def _largest_weights(ledger: Ledger) -> tuple[list[str], Values]:
 
 
 def reliability_plot(study: CardStudy) -> Plot | None:
-    """Plot confidence against accuracy for all orders with an outcome, above the number of orders;
-    None if there are none.
+    """Plot accuracy against stated confidence for all orders with an outcome, above the number of
+    orders. Return None if there are no such orders.
     """
     bins = study.reliability
     if not bins:
@@ -414,7 +418,7 @@ def reliability_plot(study: CardStudy) -> Plot | None:
 
 
 def _accuracy_part(bins: Sequence[ReliabilityBin], has_intervals: bool) -> Spec:
-    """Return how often orders were right at each stated confidence."""
+    """Return a part that shows how often orders were right at each stated confidence."""
     x = _remove_labels(measure("x", "", places(0, 1), grid=True))
     y = measure("y", "share that came out right", places(0, 1))
     stated = LegendEntry("as often as stated", "muted", (5, 2))
@@ -447,7 +451,7 @@ def _accuracy_part(bins: Sequence[ReliabilityBin], has_intervals: bool) -> Spec:
 
 
 def _orders_part(bins: Sequence[ReliabilityBin]) -> Spec:
-    """Return the number of orders at each confidence."""
+    """Return a part that shows the number of orders at each confidence."""
     rows: Rows = []
     for entry in bins:
         middle = (entry.low + entry.high) / 2
@@ -462,8 +466,8 @@ def _orders_part(bins: Sequence[ReliabilityBin]) -> Spec:
 
 
 def attribution_plot(window: WindowStudy) -> Plot | None:
-    """Plot cumulative linked contributions, stacked: gains above zero, losses below; None without
-    attribution.
+    """Plot cumulative linked contributions as stacked areas, with gains above zero and losses
+    below. Return None without an attribution.
     """
     attribution = window.attribution
     if attribution is None or attribution.linked.lines is None:
@@ -491,7 +495,7 @@ def _part_layers(parts: dict[str, Values], total: Values, days: Sequence[object]
     """Return the areas of the parts, and the line of their sum."""
     positions, step = x_positions(len(total))
     values = np.array(list(parts.values()))
-    names = list(parts)  # industry is present only if it was fitted
+    names = list(parts)  # `industry` is present only if it was fitted
     rows = _stack_areas(positions, np.maximum(values, 0.0), names, "gain")
     rows += _stack_areas(positions, np.minimum(values, 0.0), names, "cost")
     # values that are zero up to rounding must not be scaled up
@@ -512,7 +516,9 @@ def _part_layers(parts: dict[str, Values], total: Values, days: Sequence[object]
 
 
 def exposures_plot(window: WindowStudy) -> Plot | None:
-    """Draw one small plot per style factor, all on one scale; None without attribution."""
+    """Draw one small plot per style factor, all on the same scale. Return None without an
+    attribution.
+    """
     attribution = window.attribution
     if attribution is None or not attribution.factor_names:
         return None
@@ -538,8 +544,8 @@ def exposures_plot(window: WindowStudy) -> Plot | None:
 
 
 def _exposure_panels(exposures: Values, names: Sequence[str]) -> Spec:
-    """Return one panel per factor, with the exposures above zero and below it. `exposures`: [days,
-    factors].
+    """Return one panel per factor, with the exposures above and below zero. `exposures` has shape
+    [days, factors].
     """
     positions, step = x_positions(len(exposures))
     rows: Rows = []

@@ -1,4 +1,4 @@
-"""Tables of one trading card on the page, and the values for its template."""
+"""Tables for a trading card on the page, and the values for its template."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ _SIGNED = frozenset({"total_return", *_PARTS, *_PAPER})
 
 
 def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
-    """Yield the metrics of a card by family, in the order of the panel; additional families come
-    last.
-    """
+    """Yield a card's metrics by family, in panel order. Additional families come last."""
     known = {
         **PANEL_FAMILIES,
         "parts of the total return": tuple(_PARTS),
@@ -74,7 +72,9 @@ def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
 
 
 def panel(study: CardStudy) -> PageTable:
-    """Return the table of all metrics: value, interval, and spread over windows and seeds."""
+    """Return the table of all metrics, with values, intervals, and the spread over windows and
+    seeds.
+    """
     card = study.evaluation.card
     has_episodes = len(card.pooled) > 1
     has_windows = len(study.evaluation.pooled_windows) > 1
@@ -108,8 +108,8 @@ def panel(study: CardStudy) -> PageTable:
 
 
 def _days_head(study: CardStudy) -> str:
-    """Return the heading of intervals over the days of the only window, with the seed that they
-    refer to.
+    """Return the heading for intervals over the days of the only window, including the seed that
+    they refer to.
     """
     window = _pooled_window(study)
     if window is None:
@@ -127,7 +127,9 @@ def _metric_cells(metric: MetricLine, name: str) -> list[object]:
 
 
 def _episode_cells(metric: MetricLine, name: str) -> list[object]:
-    """Return the quartiles over episodes, and the number of episodes with a value."""
+    """Return the quartiles over episodes, and the number of episodes with a value out of all
+    episodes.
+    """
     quartiles_text = UNDEFINED
     if metric.quartiles:
         ends = metric.quartiles
@@ -138,7 +140,7 @@ def _episode_cells(metric: MetricLine, name: str) -> list[object]:
 
 
 def _window_cells(study: CardStudy, name: str) -> list[object]:
-    """Return the mean over windows with its interval, and the spread over windows and over
+    """Return the mean over windows with its interval, and the spread between windows and between
     seeds.
     """
     metric = study.evaluation.card.metrics[name]
@@ -156,7 +158,7 @@ def _window_cells(study: CardStudy, name: str) -> list[object]:
 
 
 def _day_cells(study: CardStudy, name: str) -> list[object]:
-    """Return the interval over the days of the only window, and the spread over its seeds."""
+    """Return the interval over the days of the only window, and the spread between its seeds."""
     card = study.evaluation.card
     unit = card.metrics[name].unit
     cells: list[object] = [
@@ -205,7 +207,7 @@ def _interval_over_days(study: CardStudy, name: str) -> Interval | None:
 
 
 def _pooled_window(study: CardStudy) -> WindowStudy | None:
-    """Return the first window that the card's figures pool; None without ledgers."""
+    """Return the first window that counts in the card's pooled figures; None without ledgers."""
     pooled = study.evaluation.pooled_windows
     return next((window for window in study.windows if window.name in pooled), None)
 
@@ -242,7 +244,7 @@ class ReportWindowRow:
 
 
 def window_rows(evaluation: ReportedCard) -> Iterator[ReportWindowRow]:
-    """Yield the figures of each window."""
+    """Yield the figures for each window."""
     for name in evaluation.windows:
         episodes = evaluation.episodes_of(name)
         returns = known_values(episodes, "total_return")
@@ -260,7 +262,7 @@ def window_rows(evaluation: ReportedCard) -> Iterator[ReportWindowRow]:
             least = min(returns)
             greatest = max(returns)
 
-        # no episode has a return: nothing to distinguish
+        # no episode has a return, so there is nothing to distinguish
         with_return = len(returns) or len(episodes)
         seeds = share_of(with_return, len(episodes))
         yield ReportWindowRow(name, episodes[0], seeds, own, least, greatest, benchmark, excess)
@@ -287,8 +289,8 @@ def windows_notes(study: CardStudy) -> list[str]:
 
 
 def coverage_notes(windows: Sequence[WindowStudy]) -> list[str]:
-    """Return, for each daily metric, the coverage of its kind of interval in simulations of the
-    same length.
+    """Return, for each daily metric, how often its kind of interval covered the truth in
+    simulations of the same length.
     """
     by_metric: dict[str, list[Interval]] = {}
     for window in windows:
@@ -314,9 +316,7 @@ def _coverage_note(name: str, intervals: Sequence[Interval]) -> str:
 
 
 def attribution_table(study: CardStudy) -> PageTable:
-    """Return all lines of the attribution: over all episodes, and with intervals for the windows
-    that are drawn.
-    """
+    """Return all attribution lines over all episodes, with intervals for windows that are drawn."""
     drawn = [window for window in study.windows if window.drawn and window.lines]
     episodes = len(next(iter(study.lines.values())))
 
@@ -340,7 +340,9 @@ def attribution_table(study: CardStudy) -> PageTable:
 
 
 def attribution_notes(study: CardStudy) -> list[str]:
-    """Return notes on lines without an interval, and on inputs that the attribution lacked."""
+    """Return notes on lines without an interval, and on inputs that were missing from the
+    attribution.
+    """
     missing = set()
     for window in study.windows:
         if not window.drawn:
@@ -365,7 +367,7 @@ def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list
         row.append(figure(median(values), "fraction", signed=True))
         row.append(span(*quartiles(values), "fraction", signed=True))
 
-    # Only styles have exposures.
+    # Only style factors have exposures.
     exposure = "" if name in _LINE_NAMES else figure(study.exposures.get(name), signed=True)
     row.append(exposure)
 
@@ -390,8 +392,8 @@ def _no_attribution(study: CardStudy) -> str:
 
 
 def card_view(study: CardStudy, plots: Mapping[str, Sequence[PageFigure]]) -> dict[str, object]:
-    """Return the values for `card.html`. `plots`: figures by window, with those before any table
-    under `lead`.
+    """Return the values for `card.html`. `plots` contains figures by window, and under `lead` those
+    shown before any table.
     """
     one = study.evaluation
     card = one.card

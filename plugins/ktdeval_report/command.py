@@ -77,7 +77,7 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
     tables without daily plots. The page needs no network and no script; cards and records are only
     read.
     """
-    # not at the top, so that help is fast
+    # not imported at the top, so that help is fast
     from ktdeval_pages.rendering import require_renderer
     from ktdeval_report.canvas import plot_file
     from ktdeval_report.card_figures import ChanceSettings
@@ -137,7 +137,9 @@ def report(runs: tuple[Path, ...], options: ReportOptions) -> None:
 def _json_outcome(
     out: Path, page: FinishedReport, plots: Sequence[Path], scored: Sequence[ScoringCard]
 ) -> dict[str, JsonValue]:
-    """Return what `view report --json` prints: the files written, and the figures of each card."""
+    """Return what `view report --json` prints: the paths of the written files, and the figures of
+    each card.
+    """
     cards: list[JsonValue] = []
     for row in page.rows:
         card = row.of.card

@@ -1,4 +1,4 @@
-"""Forest plot: estimates of several cards with their intervals, one below the other."""
+"""Forest plot: estimates from several cards with their intervals, one below the other."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ktdeval_pages.marks import Rows, Spec, finite, interval, layer, light, meas
 from ktdeval_report.canvas import Plot, picture
 from ktdeval_report.value_formatting import clean, figure as number
 
-_LONGEST_LINE = 30  # maximum number of characters in a line of a label
-_LINE = 13  # height of a line of a label, in pixels
+_LONGEST_LINE = 30  # maximum number of characters per line of a label
+_LINE = 13  # height of a label's line, in pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ def forest_plot(
 ) -> Plot:
     """Plot figures with intervals, one below the other, against zero.
 
-    `axis`: title of the axis, with its unit.
-    `points`: from top to bottom; those without a value are not drawn.
+    `axis`: title of the axis, including the unit.
+    `points`: figures from top to bottom; figures without a value are not drawn.
     `scale`: factor that converts figures to the unit of the axis.
-    `signed`: whether figures have a sign in the text of the plot.
+    `signed`: whether figures have a sign in the plot's text alternative.
     """
     known = [point for point in points if point.value is not None]
     rows = [_row_of(place, point, scale) for place, point in enumerate(known)]
     names = [_lines_of(point.name) for point in known]
     max_lines = max(map(len, names))
-    # Every row has the height of the longest name, so that rows are evenly spaced.
+    # Every row has the height of the tallest label, so that rows are evenly spaced.
     height = (10 + _LINE * max_lines) * len(known)
     text = "; ".join(_point_text(point, scale, signed) for point in known)
 
@@ -51,7 +51,7 @@ def forest_plot(
 
 
 def _row_of(place: int, point: ForestPoint, scale: float) -> dict[str, float | None]:
-    """Return the drawn fields of a point, in the unit of the axis; there is an interval only if
+    """Return the drawn fields of a point, in the unit of the axis. There is an interval only if
     both ends are known.
     """
     row: dict[str, float | None] = {"place": place, "value": finite(scale * (point.value or 0.0))}
@@ -88,8 +88,8 @@ def _layers(rows: Rows, names: list[list[str]], axis: str) -> list[Spec]:
 
 
 def _lines_of(name: str) -> list[str]:
-    """Return a name with each part, and its arguments, on a separate line, to leave room for the
-    plot.
+    """Return a name with each part, and each part's arguments, on a separate line, which leaves
+    room for the plot.
     """
     parts = name.replace(" (", " · (").split(" · ")
     return [_cut_line(clean(part)) for part in parts]

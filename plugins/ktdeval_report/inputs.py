@@ -1,4 +1,4 @@
-"""Inputs of a report: cards, and the ledgers and market of those that are in a run folder."""
+"""Inputs of a report: cards, and for cards in a run folder, their ledgers and market."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class ReportedCard:
     card: TradingCard  # parsed content of the card
     label: str = ""  # unique name of the card on the page
     anchor: str = ""  # the label in a form that suits file names and the page's anchors
-    # run folder of the card; None if it is in none, so that there are no ledgers
+    # run folder of the card; None if the card is not in one, in which case there are no ledgers
     folder: Path | None = None
-    market: MarketSnapshot | None = None  # snapshot that the run used, if available
-    # rule set of the card's file; `card` has the same one unless another was requested
+    market: MarketSnapshot | None = None  # snapshot that the run used, if it is available
+    # rule set in the card's file; `card` uses the same one unless another was requested
     recorded_rules: str = ""
     problem: str = ""  # reason for missing inputs; empty if all are available
 
@@ -70,7 +70,7 @@ class ReportedCard:
         return [name for name in self.windows if name not in excluded]
 
     def episodes(self) -> dict[Cell, TradingEpisode]:
-        """Finished episodes by window and seed."""
+        """Finished episodes, keyed by window and seed."""
         return {(episode.window, episode.seed): episode for episode in self.card.episodes}
 
     def episodes_of(self, window: str) -> list[TradingEpisode]:
@@ -78,9 +78,9 @@ class ReportedCard:
         return [episode for episode in self.card.episodes if episode.window == window]
 
     def ledgers(self) -> dict[Cell, Ledger]:
-        """Read the ledgers. They are not cached, because the ledgers of many cards can be large.
+        """Read the ledgers. They are not cached, since many cards can have large ledgers.
 
-        Raises CardError if a ledger is missing or is not the one that the card was made from.
+        Raises CardError if a ledger is missing or is not the ledger that the card was made from.
         Raises StoreError if a ledger can't be read.
         """
         if self.folder is None:
@@ -95,12 +95,12 @@ class ReportedCard:
 
 @dataclass(frozen=True)
 class ReportSources:
-    """Sources other than the run folders."""
+    """Sources used in addition to the run folders."""
 
-    plugins: Plugins  # the loaded plugins, for data providers and metrics
-    # snapshot folder or data provider that replaces the recorded one; None: use the recorded one
+    plugins: Plugins  # loaded plugins, which provide data and metrics
+    # snapshot folder or data provider that replaces the recorded one; None for the recorded one
     data: str | None = None
-    # rule set under which metrics are computed; None: the rule set of each card
+    # rule set for computing metrics; None for each card's own rule set
     rules: RuleSet | None = None
 
 
@@ -108,10 +108,11 @@ def load_evaluations(
     paths: Sequence[Path], sources: ReportSources
 ) -> tuple[list[ReportedCard], list[ScoringCard]]:
     """Return the trading cards and the scoring cards of the given files and run folders
-    (`RUN/cards/*.json`), in order and without duplicates. Raises UsageError if a folder has no
-    cards. Raises CardError if a card is invalid, or does not belong to its run folder. Raises
-    DataError if `sources.data` is not a run's market. Raises StoreError if a run's records can't be
-    read.
+    (`RUN/cards/*.json`), in order and without duplicates.
+
+    Raises UsageError if a folder has no cards, CardError if a card is invalid or does not belong to
+    its run folder, DataError if `sources.data` is not a run's market, and StoreError if a run's
+    records can't be read.
     """
     markets: dict[str, MarketSnapshot | str] = {}
     evaluations = []
@@ -186,7 +187,7 @@ def _ledger(evaluation: ReportedCard, folder: Path, episode: TradingEpisode) -> 
 
 
 def _under_rules(evaluation: ReportedCard, rules: RuleSet, plugins: Plugins) -> ReportedCard:
-    """Return the card with its metrics recomputed under another rule set. The card's file is not
+    """Return a card with its metrics recomputed under another rule set. The card's file is not
     changed.
     """
     if evaluation.card.rules == rules:
@@ -218,8 +219,8 @@ def _under_rules(evaluation: ReportedCard, rules: RuleSet, plugins: Plugins) -> 
 
 
 def _labelled_evaluations(evaluations: Sequence[ReportedCard]) -> Iterator[ReportedCard]:
-    """Yield each evaluation with a unique anchor and label: system and task, plus the path if two
-    are the same.
+    """Yield each evaluation with a unique anchor and label. The label consists of system and task,
+    plus the path if two labels would be the same.
     """
     systems = system_labels(one.system for one in evaluations)
     labels = [f"{systems[one.system]} · {one.card.task.name}" for one in evaluations]
@@ -236,8 +237,8 @@ def _labelled_evaluations(evaluations: Sequence[ReportedCard]) -> Iterator[Repor
 
 
 def is_never_somewhere(episodes: Sequence[TradingEpisode], metric: str) -> bool:
-    """Return whether a figure is never reached in some episode: a mean of the others would omit the
-    worst case.
+    """Return whether the event that a metric measures never happens in some episode. A mean over
+    the other episodes would omit the worst case.
     """
     entries = [episode.metrics[metric] for episode in episodes if metric in episode.metrics]
     return any(entry.ordered == math.inf for entry in entries)

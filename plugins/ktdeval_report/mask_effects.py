@@ -1,7 +1,7 @@
-"""Effects of masks and modes, if a report has cards of one agent under several of them.
+"""Effects of masks and modes, for reports with cards of one agent under several masks or modes.
 
-Contrasts and contributions are those of `ktdeval compare masks`, which also tests them. Here they
-are computed for all cards that can be compared; the others are skipped, with the reason.
+Contrasts and contributions are defined as in `ktdeval compare masks`, which also tests them. Here,
+they are computed for all cards that can be compared; the other cards are skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ EFFECT_NAMES = WORDS["effects"]
 
 @dataclass(frozen=True)
 class Effect:
-    """One effect. `low` and `high` are the ends of its 95 % interval; None, with a `reason`, if it
-    is undefined.
+    """A single effect. `low` and `high` are the ends of its 95 % interval, or None with a `reason`
+    if it is undefined.
     """
 
     agent: str  # name of the system in tables
-    where: str  # mode in which masks are compared, or mask in which modes are compared
+    where: str  # mode in which masks are compared, or mask under which modes are compared
     name: str  # name of the effect
     value: float | None  # mean over windows; None with `reason`
     low: float | None
@@ -43,14 +43,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class Effects:
-    """All effects of a report on one metric, and notes on cards that could not be compared."""
+    """All effects in a report on one metric, and notes on cards that could not be compared."""
 
     metric: str
     unit: str
     masks: Sequence[Effect]
     modes: Sequence[Effect]
     notes: Sequence[str]
-    market_kind: str = ""  # real or synthetic, if a report has both
+    market_kind: str = ""  # `real` or `synthetic`, if a report has both kinds of markets
 
 
 def find_effects(
@@ -84,7 +84,7 @@ def find_effects(
 
 
 def _by_variant(members: Sequence[ReportedCard], notes: list[str]) -> dict[Variant, ReportedCard]:
-    """Return the first card of each mask and mode, in the order of variants. Further cards get a
+    """Return the first card for each mask and mode, in the order of variants. Further cards get a
     note.
     """
     cards: dict[Variant, ReportedCard] = {}
@@ -104,7 +104,7 @@ def _by_variant(members: Sequence[ReportedCard], notes: list[str]) -> dict[Varia
 
 
 def _identity(evaluation: ReportedCard, metric: str) -> str:
-    """Return all facts that must be equal if a difference is to be due to mask and mode."""
+    """Return all facts that must be equal for a difference to be caused by mask and mode."""
     card = evaluation.card
     config = {}
     for name, value in card.task.config.items():
@@ -118,8 +118,8 @@ def _identity(evaluation: ReportedCard, metric: str) -> str:
 
 
 class _AgentDesign:
-    """Cards of one agent by mask and mode. Each comparison is paired over the windows and seeds
-    that its own cards share.
+    """Cards of an agent, keyed by mask and mode. Each comparison is paired over the windows and
+    seeds that the compared cards share.
     """
 
     def __init__(self, agent: str, cards: Mapping[Variant, ReportedCard], metric: str) -> None:
@@ -129,7 +129,9 @@ class _AgentDesign:
         self.notes: list[str] = []
 
     def mask_effects(self) -> list[Effect]:
-        """Return the contrasts of the masks within each mode that has bright and blinded."""
+        """Return the contrasts between masks in each mode that has both a bright and a blinded
+        card.
+        """
         effects = []
         # each mode once, in the order of variants
         modes = dict.fromkeys(mode for _, mode in self.cards)
@@ -139,7 +141,7 @@ class _AgentDesign:
                 continue
 
             # A mask changes what prompts show. Different instructions or tools would be a second
-            # cause.
+            # cause of any effect.
             shown = set()
             for variant in variants:
                 config = self.cards[variant].card.task.config
@@ -161,7 +163,7 @@ class _AgentDesign:
         return effects
 
     def ladders(self) -> list[Effect]:
-        """Return the contributions of data and tools within each mask that has two modes. They sum
+        """Return the contributions of data and tools under each mask that has two modes. They sum
         to the total.
         """
         effects = []
@@ -182,8 +184,8 @@ class _AgentDesign:
     def _values(
         self, variants: Sequence[Variant], what: str
     ) -> tuple[dict[Variant, Values], Values]:
-        """Return each variant's means over paired seeds, [windows], and the correlation of the
-        windows, which is due to shared days.
+        """Return each variant's [windows] means over paired seeds, and the correlation between
+        windows that share days.
         """
         episodes = {variant: self.cards[variant].episodes() for variant in variants}
         days = {}
@@ -214,7 +216,7 @@ class _AgentDesign:
         return values, stats.overlap_correlation([days[window] for window in windows])
 
     def _figures(self, cell: Cell, cards: Iterable[Mapping[Cell, TradingEpisode]]) -> list[float]:
-        """Return the figures of a window and seed, for those cards that have one."""
+        """Return the figures for a window and seed, from the cards that have one."""
         figures = []
         for episodes in cards:
             if cell not in episodes:

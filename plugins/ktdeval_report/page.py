@@ -1,4 +1,4 @@
-"""Render the page of a report, and its plots, from cards."""
+"""Render a report page and its plots from cards."""
 
 from __future__ import annotations
 
@@ -50,28 +50,29 @@ from ktdeval_report.score_tables import score_views
 from ktdeval_report.value_formatting import render, unit_name
 from ktdeval_report.window_means import WindowMean, over_windows
 
-#: Maximum number of cards with plots of windows; further cards have only tables and the reliability
-#: diagram
+#: Maximum number of cards whose windows are plotted; further cards have only tables and the
+#: reliability diagram
 MAX_CARDS = 24
 
-#: Approximate number of windows that a page draws, at least one per card, unless the user names
-#: them
+#: Approximate number of windows drawn on a page, with at least one per card, unless the user names
+#: the windows
 _ALL_WINDOWS = 12
 
 _MAX_WINDOWS = 3
 
-#: Elements of plots have inline styles, which a hash can't allow
+#: Plot elements have inline styles, which can't be allowed by hash
 _POLICY = content_security_policy("'none'", "'unsafe-inline'", "data:")
 
 
 @dataclass(frozen=True)
 class ReportPageOptions:
-    """Settings of a page."""
+    """Settings for a page."""
 
-    windows: tuple[str, ...] = ()  # windows to draw; if empty, chosen by the benchmark's returns
+    # windows to draw; if empty, they are chosen by the benchmark's returns
+    windows: tuple[str, ...] = ()
     # metrics whose mask and mode effects are shown; if empty, `total_return`
     metrics: tuple[str, ...] = ()
-    # number and seed of the random traders
+    # number and seed of the random traders to simulate
     settings: ChanceSettings = field(default_factory=ChanceSettings)
 
 
@@ -80,12 +81,13 @@ class FinishedReport:
     """A rendered report."""
 
     html: str
-    plots: Mapping[str, Plot]  # plots by file name without extension, in the order of the page
+    # plots keyed by file name without extension, in the order of the page
+    plots: Mapping[str, Plot]
     rows: Sequence[OverviewRow] = ()  # one row for each card of a trading task
 
 
 class _PlotGallery:
-    """Plots of a page, in order; they are rendered together when `draw` is called."""
+    """Plots of a page, in order. They are rendered together when `draw` is called."""
 
     def __init__(self) -> None:
         self.plots: dict[str, Plot] = {}
@@ -94,7 +96,7 @@ class _PlotGallery:
     def add(
         self, folder: str, plots: Sequence[Plot | None], of: Sequence[ReportedCard]
     ) -> list[PageFigure]:
-        """Add plots of some cards, and return them as figures of the page."""
+        """Add plots of some cards, and return them as page figures."""
         labels: dict[str, None] = {}
         for one in of:
             labels |= dict.fromkeys(map(label_word, one.card.labels))
@@ -105,7 +107,7 @@ class _PlotGallery:
     def add_scores(
         self, folder: str, plots: Sequence[Plot], of: Sequence[ScoringCard]
     ) -> list[PageFigure]:
-        """Add plots of some scoring cards, and return them as figures of the page."""
+        """Add plots of some scoring cards, and return them as page figures."""
         labels: dict[str, None] = {}
         for card in of:
             labels |= dict.fromkeys(map(label_word, card.labels))
@@ -138,7 +140,7 @@ def make_report(
     """Render cards as a page. The output is byte-identical for equal cards, records, options and
     library versions.
 
-    `tell` is called for each card before its figures are computed, and before it is rendered.
+    `tell` is called for each card before its figures are computed and again before it is rendered.
     Raises UsageError if no card has a requested window or metric.
     """
     _check_options(evaluations, options)
@@ -225,8 +227,8 @@ def _drawn_windows(
 
 
 def _card_plots(study: CardStudy, gallery: _PlotGallery) -> dict[str, list[PageFigure]]:
-    """Return the figures of a card. `lead` are those that a reader sees first (equity, attribution,
-    reliability); the others are by window.
+    """Return the figures of a card. Those under `lead` are shown first (equity, attribution,
+    reliability); the others are keyed by window.
     """
     one = study.evaluation
     benchmark = one.card.snapshot.benchmark_name
@@ -263,8 +265,8 @@ def _file_word(name: str) -> str:
 
 
 def _not_drawn(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
-    """Return texts on the number of windows that are not drawn, and of cards without plots; empty
-    if everything is drawn.
+    """Return the number of windows that are not drawn and the number of cards without plots, as
+    text. Each text is empty if nothing is missing.
     """
     recorded = [study for study in studies if study.windows]
     missing = 0
@@ -284,17 +286,18 @@ def _not_drawn(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]
 
 @dataclass(frozen=True)
 class OverviewRow:
-    """A card in the table of all cards."""
+    """A card in the overview table of all cards."""
 
     of: ReportedCard
     excess: float | None
     selection: float | None
-    mean: WindowMean  # mean over windows of the excess
-    rests: Sequence[str]  # the episodes that figures are based on, if not all
+    mean: WindowMean  # mean excess over windows
+    # texts on the episodes that figures are based on, if these are not all episodes
+    rests: Sequence[str]
 
 
 def _overview(rows: Sequence[OverviewRow], gallery: _PlotGallery) -> dict[str, object]:
-    """Return the values for the overview: a row for each card, and a plot of mean excess."""
+    """Return the values for the overview: a row for each card, and a plot of the mean excess."""
     evaluations = [row.of for row in rows]
     kinds = _by_market_kind(evaluations)
     plots = []
@@ -328,8 +331,8 @@ def _overview(rows: Sequence[OverviewRow], gallery: _PlotGallery) -> dict[str, o
 
 
 def _by_market_kind(evaluations: Sequence[ReportedCard]) -> dict[str, list[ReportedCard]]:
-    """Return the cards of real and of synthetic markets, by these words; if all markets are of one
-    kind, all cards under an empty key. Figures of the two kinds never share an axis.
+    """Return the cards on real and on synthetic markets, keyed by kind. If all markets are of one
+    kind, return all cards under an empty key. Figures of the two kinds never share an axis.
     """
     kinds: dict[str, list[ReportedCard]] = {}
     for one in evaluations:
@@ -358,7 +361,9 @@ def _overview_row(study: CardStudy) -> OverviewRow:
 
 
 def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
-    """Return the labels of the cards, each with its number of cards if not all have it."""
+    """Return the labels of the cards. A label that only some cards have is shown with its number of
+    cards.
+    """
     counts: Counter[str] = Counter()
     for card in cards:
         counts.update(set(card.labels))
@@ -373,7 +378,9 @@ def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
 
 
 def _mean_excess(evaluation: ReportedCard) -> WindowMean:
-    """Return the mean over windows of the median excess over seeds."""
+    """Return the mean over windows of the excess over the benchmark. A window's excess is based on
+    the median total return over seeds.
+    """
     held = evaluation.card.reference.benchmark_buy_and_hold
     return over_windows(
         evaluation, "total_return", lambda window: held[window].metrics.total_return.value
@@ -386,8 +393,8 @@ def _mean_excess(evaluation: ReportedCard) -> WindowMean:
 def _metric_effects(
     evaluations: Sequence[ReportedCard], options: ReportPageOptions, gallery: _PlotGallery
 ) -> list[tuple[Effects, list[PageFigure]]]:
-    """Return the effects on each metric that has effects or notes on why there are none, with their
-    plots.
+    """Return the effects on each metric, with their plots. Metrics without effects are left out,
+    unless there are notes on the reasons.
     """
     if not evaluations:
         return []

@@ -1,4 +1,4 @@
-"""Tables of scoring cards on the page: scores of each card, scores by group, and failure modes of
+"""Tables for scoring cards on the page: scores of each card, scores by group, and failure modes of
 answers.
 """
 
@@ -15,7 +15,7 @@ from ktdeval_report.value_formatting import UNDEFINED, PageTable, figure, span, 
 
 
 class ScoreView(TypedDict):
-    """Tables of one task, as the page's template reads them."""
+    """Tables for a task, as read by the page's template."""
 
     task: str
     figures: list[PageFigure]  #: plot of the first headline score, if several cards have it
@@ -29,7 +29,7 @@ page.
 
 
 def score_views(cards: Sequence[ScoringCard], add: AddPlots) -> list[ScoreView]:
-    """Return the plot and tables of each task."""
+    """Return the plot and the tables for each task."""
     tasks: dict[str, list[ScoringCard]] = {}
     for card in cards:
         tasks.setdefault(card.task.name, []).append(card)
@@ -45,7 +45,7 @@ def score_views(cards: Sequence[ScoringCard], add: AddPlots) -> list[ScoreView]:
 
 
 def _plots(cards: Sequence[ScoringCard]) -> list[Plot]:
-    """Return a plot of the first headline score, best card first; none for a single card."""
+    """Return a plot of the first headline score, best card first; empty for a single card."""
     first = cards[0]
     names = [name for name in first.score_order if first.scores[name].headline]
     if len(cards) == 1 or not names:
@@ -120,7 +120,7 @@ def _by_group(
 def _failure_table(
     task: str, name: str, labels: Sequence[str], cards: Sequence[ScoringCard]
 ) -> Iterator[PageTable]:
-    """Yield a table of failure modes, if any card has some."""
+    """Yield a table of failure modes, if any card has failures."""
     rows: list[list[object]] = []
     for label, card in zip(labels, cards, strict=True):
         modes = card.scores[name].detail.get("failure_modes")
@@ -133,8 +133,8 @@ def _failure_table(
 
 
 def _labels(cards: Sequence[ScoringCard]) -> list[str]:
-    """Return names for the cards of one task by system; several cards of one system are numbered.
-    If only some cards have a synthetic market, their names say so.
+    """Return names for the cards of a task, based on their systems. Several cards of the same
+    system are numbered. If only some cards have a synthetic market, their names say so.
     """
     systems = system_labels(map(System.of, cards))
     has_both_kinds = len({"synthetic" in card.labels for card in cards}) > 1
@@ -174,7 +174,7 @@ def _score_cell(line: ScoreLine | None) -> object:
 
 
 def _group(name: str, card: ScoringCard, key: str, group: str) -> str:
-    """Return a card's figure for a group of samples, and the size of the group."""
+    """Return a card's figure for a group of samples, with the size of the group."""
     groups = _object_or_empty(card.scores[name].detail.get(key))
     if group not in groups:
         return UNDEFINED

@@ -1,4 +1,4 @@
-"""Figures formatted as text, tables, and the templates of the page.
+"""Formats figures as text, builds tables, and renders the page's templates.
 
 Every printed value that is not markup is cleaned and escaped.
 """
@@ -47,13 +47,14 @@ WORDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("wor
 class PageTable:
     """A table on the page.
 
-    The first cell of each row names it. A row with one cell is a heading for the rows below it.
+    The first cell of each row is the row's name. A row with only one cell is a heading for the rows
+    below it.
     """
 
     caption: str
     heads: Sequence[object]  # column headings; empty for none
     rows: Sequence[Sequence[object]]
-    words: int = 1  # number of text columns, counted from the left; the others hold figures
+    words: int = 1  # number of text columns, counted from the left; the other columns hold figures
 
     @property
     def columns(self) -> int:
@@ -62,8 +63,8 @@ class PageTable:
 
 
 def clean(text: object) -> str:
-    """Return the text as one line without control and bidirectional characters, which an untrusted
-    card may contain.
+    """Return the text as a single line without control and bidirectional characters, which an
+    untrusted card may contain.
     """
     return text if isinstance(text, Markup) else one_line(text)
 

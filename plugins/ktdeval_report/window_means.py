@@ -1,4 +1,4 @@
-"""Means over windows with their intervals."""
+"""Means over windows, with their intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval_report.inputs import ReportedCard, is_never_somewhere, known_values
 
 @dataclass(frozen=True, slots=True)
 class WindowMean:
-    """A mean over windows. `low` and `high` are the ends of its 95 % interval; None with a
+    """A mean over windows. `low` and `high` are the ends of its 95 % interval, or None with a
     `reason`.
     """
 
@@ -48,8 +48,8 @@ def _interval_end(value: JsonValue) -> float | None:
 def over_windows(
     evaluation: ReportedCard, name: str, less: Callable[[str], float | None] = lambda _: 0.0
 ) -> WindowMean:
-    """Return the mean over windows of a metric's median over seeds, minus another figure of each
-    window (`less`) if given.
+    """Return the mean over windows of a metric's median over seeds. If `less` is given, the figure
+    that it returns for a window is subtracted first.
     """
     if is_never_somewhere(evaluation.card.pooled, name):
         return WindowMean(None, reason="an episode never reaches it")

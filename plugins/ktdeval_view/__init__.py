@@ -1,4 +1,4 @@
-"""Manifest of `view episodes`, the command that shows an episode day by day."""
+"""Manifest for `view episodes`, the command that shows an episode day by day."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`ktdeval view`: render static pages from a run folder: one for each episode with a recorded step,
-a tear sheet for each trading task, and an index of all of them.
+"""`ktdeval view`: render static pages from a run folder. There is a page for each episode with a
+recorded step, a tear sheet for each trading task, and an index of all pages.
 """
 
 from __future__ import annotations
@@ -198,30 +198,33 @@ class PageFiles:
     index: Path  # path of the index, or of the first page if no index was requested
     pages: Sequence[Path]  # pages of the episodes, in the order of the run
     size: int  # total size in bytes
-    problems: Sequence[str]  # problems of the records, one sentence each
+    problems: Sequence[str]  # problems with the records, one sentence each
     entries: Sequence[JsonValue] = ()  # figures of every episode, as the index shows them
     sheets: Sequence[Path] = ()  # tear sheets, one for each selected trading task
 
 
 @dataclass(frozen=True)
 class _Episodes:
-    """Facts about the episodes of a run that are collected while their pages are written, by
+    """Facts about the episodes of a run, collected while their pages are written and keyed by
     episode id.
     """
 
     sheets: TearSheets
     pages: dict[str, Path] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, JsonValue] = field(default_factory=dict)  #: index entries by episode id
-    #: data for the page of two episodes, in the order of windows
+    #: index entries, keyed by episode id
+    entries: dict[str, JsonValue] = field(default_factory=dict)
+    #: data for the page that compares two episodes, in the order of windows
     pairs: list[PairedEpisode] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  #: size of each file in bytes
 
 
 class RunView:
-    """Writes the pages of one run, which it only reads. `market` is a snapshot, or the reason why
-    it can't be read. `has_memory`: show what the agent remembered. Without `has_index`, only pages
-    and tear sheets are written.
+    """Writes the pages of one run, which is only read.
+
+    `market` is a snapshot, or the reason why the market can't be read. `has_memory` says whether to
+    show what the agent remembered. Without `has_index`, only episode pages and tear sheets are
+    written.
     """
 
     def __init__(
@@ -253,11 +256,11 @@ class RunView:
     def write(
         self, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell = tell_nobody
     ) -> PageFiles:
-        """Write the pages of the chosen episodes and the index of all. `tell` is called with each
-        episode before its page is made.
+        """Write the pages of the chosen episodes, and the index of all episodes. `tell` is called
+        with each episode before its page is made.
 
-        Raises StoreError if the folder can't be written, or if its index was not made by this
-        command. Raises UsageError if none of the chosen episodes has a finished step.
+        Raises StoreError if the folder can't be written, or if it contains an index that this
+        command did not make. Raises UsageError if none of the chosen episodes has a finished step.
         """
         refuse_foreign_page(out / INDEX, "ktdeval view")
         with (
@@ -273,8 +276,8 @@ class RunView:
         chosen: Sequence[EpisodeSpec],
         tell: Tell,
     ) -> PageFiles:
-        """Write the pages into the folder `fresh`. Its files are moved to `out`, which may hold pages
-        of an earlier view.
+        """Write the pages into the folder `fresh`, whose files are then moved to `out`. That folder
+        may hold pages from an earlier view.
         """
         specs = self._run.manifest.specs
         done = self._write_episodes(fresh, out, chosen, tell)
@@ -313,7 +316,7 @@ class RunView:
     def _write_episodes(
         self, fresh: Path, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell
     ) -> _Episodes:
-        """Write the pages of the chosen episodes and their shared files; for the arguments see
+        """Write the pages of the chosen episodes and their shared files. The arguments are those of
         `_write_into`.
         """
         done = _Episodes(TearSheets(self._run, self._market, self._no_market))
@@ -368,8 +371,8 @@ class RunView:
         return make_entry(records, self._market, page)
 
     def _match_market(self, records: EpisodeRecords) -> EpisodeRecords:
-        """Return the records. If they do not belong to this market, return them without steps and
-        with the problem, because no price can be shown.
+        """Return the records. If they do not belong to this market, no prices can be shown, so
+        return them without steps and with the problem.
         """
         days: set[str] = set()
         for step in records.steps:
@@ -416,8 +419,8 @@ class RunView:
         return episode_data(records, around, self._redactor)
 
     def _with_memory(self, records: EpisodeRecords) -> EpisodeRecords:
-        """Return the records with the agent's memory after each day, if requested, or with the
-        reason why it is unknown.
+        """Return the records with the agent's memory after each day, if it was requested, or with
+        the reason why the memory is unknown.
         """
         if not self._has_memory:
             return replace(records, memories=())
@@ -442,8 +445,8 @@ class RunView:
     def _neighbours(
         self, spec: EpisodeSpec, out: Path, wanted: Collection[str]
     ) -> Mapping[str, tuple[str, str]]:
-        """Return the nearest episodes before and after this one in the plan that have, or will
-        have, a page.
+        """Return the nearest episodes in the plan, before and after this one, that have or will
+        have a page.
         """
         specs = self._run.manifest.specs
         index = self._place_of[spec.id]
@@ -467,7 +470,7 @@ class RunView:
 
 
 def _by_window(specs: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
-    """Return episodes grouped by window, otherwise in the order of the run."""
+    """Return episodes grouped by window, and otherwise in the order of the run."""
     windows = {
         name: place for place, name in enumerate(dict.fromkeys(spec.window_name for spec in specs))
     }

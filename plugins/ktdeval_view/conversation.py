@@ -1,5 +1,5 @@
-"""Conversations as pages store them: messages of a transcript, in which repeated texts are replaced
-by their index.
+"""Conversations as stored on pages: the messages of a transcript, with repeated texts replaced by
+an index.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from ktdeval.values import JsonValue, convert_value
 
 
 class SharedTexts:
-    """Texts that repeat on many days, such as system prompts; a page stores each of them once."""
+    """Texts that repeat on many days, such as system prompts. A page stores each of them once."""
 
     def __init__(self) -> None:
         self._indices: dict[str, int] = {}
 
     def index(self, text: str) -> int:
-        """Return the index of a text; a new text is added."""
+        """Return the index of a text, adding the text if it is new."""
         return self._indices.setdefault(text, len(self._indices))
 
     def list_texts(self) -> list[JsonValue]:
-        """Return the texts in the order of their indices."""
+        """Return the texts in index order."""
         return list(self._indices)
 
 
@@ -31,7 +31,7 @@ def sent_messages(exchange: Mapping[str, JsonValue]) -> list[dict[str, JsonValue
 
 
 def contents_of(talk: TranscriptEntry) -> Iterator[str]:
-    """Yield the text of each message of a step."""
+    """Yield the text of each message in a step's conversation."""
     for exchange in talk.exchanges:
         for message in sent_messages(exchange):
             yield str(message["content"])

@@ -1,5 +1,5 @@
-"""A page of a run, with style, scripts and data either inline or in files that pages share. Its
-content security policy blocks everything else.
+"""A page of a run. Its style, scripts and data are either inline or in files shared between pages,
+and its content security policy blocks everything else.
 
 The data contain no secrets. They are compressed in pieces, which the page unpacks on demand.
 """
@@ -34,7 +34,7 @@ def _templates() -> Environment:
 
 @dataclass(frozen=True)
 class SharedFiles:
-    """Names of the files that a page shares with others in its folder."""
+    """Names of the files that a page shares with other pages in its folder."""
 
     style: str
     kit: str  #: script of the kit
@@ -55,8 +55,8 @@ def view_script(scripts: tuple[str, ...]) -> str:
 
 
 def render(title: str, template: str, scripts: tuple[str, ...], data: Mapping[str, str]) -> str:
-    """Return a page as HTML in one file, from a template, the scripts that draw it, and packed data
-    by name, which the scripts unpack.
+    """Return a self-contained HTML page, made from a template, the scripts that draw it, and packed
+    data that the scripts unpack. `data` is keyed by name.
 
     The page's policy allows its own style and scripts by hash, and blocks all others.
     """
@@ -80,8 +80,8 @@ def render(title: str, template: str, scripts: tuple[str, ...], data: Mapping[st
 
 
 def render_shared(title: str, template: str, shared: SharedFiles, data: Mapping[str, str]) -> str:
-    """Return a page as HTML with style and scripts in files next to it; for the arguments see
-    `render`. Its policy allows only files of its own folder.
+    """Return a page as HTML that loads its style and scripts from files next to it. The arguments
+    are those of `render`. The page's policy allows only files in its own folder.
     """
     policy = content_security_policy("'self'", "'self'", "data:")
 
@@ -97,12 +97,12 @@ def _read_asset(name: str) -> str:
 
 
 class EnvironmentRedactor:
-    """Removes the values of secret-looking environment variables, such as those of `os.environ`,
-    from the data of a page.
+    """Removes the values of environment variables that look like secrets from a page's data. The
+    variables usually come from `os.environ`.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        # Looked up once, because a page has hundreds of thousands of texts.
+        # Secrets are looked up only once, since a page has hundreds of thousands of texts.
         self._secrets = secrets_of(environment)
 
     def text(self, text: str) -> str:
@@ -110,11 +110,11 @@ class EnvironmentRedactor:
         return hide_secrets(text, self._secrets)
 
     def record(self, record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return a JSON object without secrets, in keys too."""
+        """Return a JSON object without secrets, including in its keys."""
         return {self.text(name): self.value(item) for name, item in record.items()}
 
     def value(self, value: JsonValue) -> JsonValue:
-        """Return a JSON value without secrets, in keys too."""
+        """Return a JSON value without secrets, including in its keys."""
         if not self._secrets:
             return value
         if isinstance(value, str):
@@ -128,28 +128,28 @@ class EnvironmentRedactor:
 
 
 def pack_value(value: JsonValue) -> str:
-    """Return a JSON value packed as in a page."""
+    """Return a JSON value in the packed form used in a page."""
     return pack_text(dumps_canonical(value))
 
 
 def pack_text(text: str) -> str:
-    """Return a text packed as in a page."""
+    """Return a text in the packed form used in a page."""
     return pack(text.encode())
 
 
 @dataclass(frozen=True)
 class PageData:
-    """Content of a page before it is packed."""
+    """Contents of a page before they are packed."""
 
     title: str
     template: str
     scripts: tuple[str, ...]
     head: Mapping[str, JsonValue]
-    values: Mapping[str, JsonValue]  #: additional values by name
+    values: Mapping[str, JsonValue]  #: additional values, keyed by name
     days: Sequence[str]  #: one JSON text for each day or sample
 
     def even_counts(self) -> list[int]:
-        """Return the number of days in each piece, so that pieces have about equal size."""
+        """Return the number of days in each piece, chosen so that pieces have about equal size."""
         counts: list[int] = []
         size = _CHUNK_BYTES
         for line in self.days:
@@ -163,8 +163,8 @@ class PageData:
         return counts
 
     def texts(self, counts: Sequence[int]) -> dict[str, str]:
-        """Return the texts of the page by name. Those of the days are split into pieces with these
-        numbers of lines.
+        """Return the texts of the page, keyed by name. The days are split into pieces with the
+        given numbers of days.
         """
         texts = {"head": dumps_canonical({**self.head, "pieces": list(counts)})}
         for name, value in self.values.items():

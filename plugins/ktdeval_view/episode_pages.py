@@ -1,7 +1,7 @@
 """Pages of a run: the index, and a page for each episode.
 
-An episode's page shows a short row for each day at once, and unpacks the rest of a day when a
-reader selects it.
+An episode's page loads a short row for each day at once. The rest of a day is unpacked when a
+reader selects the day.
 """
 
 from __future__ import annotations
@@ -63,17 +63,22 @@ _MASK_NOTES = {
 
 @dataclass(frozen=True)
 class PageSurroundings:
-    """Inputs of an episode's page other than its records: market, true names, neighbours."""
+    """What an episode's page needs besides its records: the market, the true names and the
+    neighbouring episodes.
+    """
 
     market: MarketSnapshot | None = None  # snapshot that the run used; None with `no_market`
     no_market: str = ""  # why the market can't be read, in a sentence
     names: TrueNames = field(default_factory=TrueNames)  # true names behind the handles
-    #: `previous` and `next` -> file name and label of the neighbouring episodes that have a page
+    #: file name and label of each neighbouring episode that has a page, keyed by `previous` and
+    #: `next`
     neighbours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def _planned_steps(records: EpisodeRecords, market: MarketSnapshot | None) -> int | None:
-    """Return the number of steps of the whole episode; None if it depends on a missing market."""
+    """Return the number of steps in the whole episode; None if it depends on a market that is
+    missing.
+    """
     spec = records.spec
     if records.state == "finished":
         return len(records.steps)
@@ -101,10 +106,11 @@ def make_episode_page(
 def episode_data(
     records: EpisodeRecords, around: PageSurroundings, redactor: EnvironmentRedactor
 ) -> PageData:
-    """Return the content of an episode's page."""
+    """Return the contents of an episode's page."""
     texts = SharedTexts()
     days = _day_details(records, around.market, texts)
-    # Must precede `texts.list_texts()`: a day adds the texts that it shares with others.
+    # This must precede `texts.list_texts()`, since a day adds the texts that it shares with other
+    # days.
     lines = [dumps_canonical(redactor.value(day)) for day in days]
     head: dict[str, JsonValue] = {
         **_episode_facts(records, around),
@@ -132,8 +138,9 @@ def episode_data(
 
 
 def _identities(names: TrueNames) -> dict[str, JsonValue]:
-    """Return the true names behind handles, in the format of the page's scripts. They are sorted by
-    code, so that pages of one market share codes and companies although their handles differ.
+    """Return the true names behind handles, in the format that the page's scripts read. They are
+    sorted by code, so that pages for one market share codes and companies although their handles
+    differ.
     """
     ordered = sorted((code, handle, company) for handle, (code, company) in names.assets.items())
     return {
@@ -190,8 +197,8 @@ def _benchmark_name(market: MarketSnapshot) -> str:
 def _levels(
     records: EpisodeRecords, market: MarketSnapshot | None
 ) -> npt.NDArray[np.float64] | None:
-    """Return the benchmark's closes from the first decision day on, [steps + 1]; None without a
-    market or an index.
+    """Return the [steps + 1] benchmark closes, starting on the day of the first decision; None
+    without a market or an index.
     """
     if market is None or not market.meta.benchmark:
         return None
@@ -199,7 +206,7 @@ def _levels(
 
 
 def day_rows(records: EpisodeRecords) -> list[JsonValue]:
-    """Return a row for each day, with the fields that are needed for lists, plots and filters."""
+    """Return a row for each day, with the fields needed for lists, plots and filters."""
     ledger = records.ledger
     rows: list[JsonValue] = []
     for step in records.steps:
@@ -230,8 +237,8 @@ def _order_row(ledger: Ledger, order: OrderRecord) -> list[JsonValue]:
 def _day_details(
     records: EpisodeRecords, market: MarketSnapshot | None, texts: SharedTexts
 ) -> Iterator[JsonValue]:
-    """Yield the full data of each day: the step as booked, its transcript, and the prices after its
-    orders.
+    """Yield the full data for each day: the step as booked, its transcript, and the prices after
+    its orders.
     """
     panels: Iterator[JsonValue] = itertools.repeat(None)
     if records.memories:
@@ -252,7 +259,7 @@ def _day_details(
 
 
 class RecordedEpisode(Protocol):
-    """Records of an episode, made of days or samples."""
+    """Records of an episode that consists of days or samples."""
 
     @property
     def spec(self) -> EpisodeSpec:
@@ -264,7 +271,7 @@ class RecordedEpisode(Protocol):
 
     @property
     def problem(self) -> str:
-        """Problem of the records; empty if they are complete."""
+        """Problem with the records; empty if they are complete."""
 
     @property
     def steps(self) -> Sequence[object]:
@@ -274,8 +281,8 @@ class RecordedEpisode(Protocol):
 def entry_head(
     records: RecordedEpisode, page: str | None, planned: int | None
 ) -> dict[str, JsonValue]:
-    """Return the common part of an episode's index entry. `page`: file name of its page, if it has
-    one.
+    """Return the part of an episode's index entry that all kinds of episodes share. `page` is the
+    file name of the episode's page, if it has one.
     """
     spec = records.spec
     entry: dict[str, JsonValue] = {"task": spec.task, "seed": spec.seed, "id": spec.id}
@@ -337,8 +344,8 @@ def _episode_figures(
 
 
 def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
-    """Return at most `_SPARK_POINTS` points of a series, including both ends, as returns since its
-    start, rounded to 0.01 %.
+    """Return at most `_SPARK_POINTS` points of a series, including both ends. They are returns
+    since the start, rounded to 0.01 %.
     """
     count = min(len(values), _SPARK_POINTS)
     indices = np.unique(np.linspace(0, len(values) - 1, count).round().astype(int))
@@ -348,11 +355,11 @@ def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
 
 def capacity_lines(run: Path) -> list[str]:
     """Return a line for each task and measure of the transplant next to a run, with the capital at
-    which the edge vanishes; empty without a transplant.
+    which the edge vanishes; empty if there is no transplant.
     """
     try:
         file = known_transplant(run)
-    except StoreError as error:  # the run itself can be shown
+    except StoreError as error:  # the run itself can still be shown
         return [str(error)]
 
     if file is None:
@@ -373,9 +380,9 @@ def make_index_page(
     pair: str,
     redactor: EnvironmentRedactor,
 ) -> str:
-    """Return the page as HTML, with a line for each episode of the run. `sheets`: file name of each
-    task's tear sheet; `pair`: file name of the page that compares two episodes, empty if there is
-    none.
+    """Return the index page as HTML, with a line for each episode of the run. `sheets` contains the
+    file name of each task's tear sheet. `pair` is the file name of the page that compares two
+    episodes, or empty if there is no such page.
     """
     first = run.manifest.specs[0]
     name = run.path.resolve().name

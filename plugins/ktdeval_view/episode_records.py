@@ -1,4 +1,4 @@
-"""Records of each episode in a run folder, finished or not."""
+"""Records of each episode in a run folder, whether finished or not."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class EpisodeRecords:
     spec: EpisodeSpec
     # `unreadable` if no part of it can be shown
     state: Literal["finished", "unfinished", "not begun", "unreadable"]
-    # ledger so far; without steps if it is missing
+    # the ledger so far; has no steps if the file is missing
     ledger: Ledger = field(default_factory=lambda: Ledger({}, 0, ()))
     talks: Sequence[TranscriptEntry] = ()  # transcript of each step in the ledger
-    # problem of the records, in a sentence; empty if they are complete
+    # problem with the records, as a sentence; empty if they are complete
     problem: str = ""
     # the agent's memory after each of these steps; empty if unknown
     memories: Sequence[JsonValue] = ()
 
     @property
     def steps(self) -> Sequence[StepRecord]:
-        """Steps that were booked."""
+        """Steps that have been booked."""
         return self.ledger.steps
 
 
@@ -52,8 +52,8 @@ def page_name(spec: EpisodeSpec) -> str:
 
 
 def choose_episodes(specs: Sequence[EpisodeSpec], text: str | None) -> list[EpisodeSpec]:
-    """Return the episodes whose task, window, seed (`seed-1`), model and id together contain every
-    word of `text`; without a text, all.
+    """Return the episodes that match every word of `text`. A word may match the task, window, seed
+    (`seed-1`), model or id. Without `text`, all episodes are returned.
 
     Raises UsageError if no episode matches.
     """
@@ -84,13 +84,13 @@ class _SubmittedOrder(msgspec.Struct):
 
 
 class _Submission(msgspec.Struct):
-    """Part of a submission that names stocks; the rest of it is not read."""
+    """The part of a submission that names stocks; the rest is not read."""
 
     orders: list[_SubmittedOrder]
 
 
 def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
-    """Return the stock_id of each order as the model wrote it; empty if the submission was not
+    """Return the `stock_id` of each order as the model wrote it; empty if the submission was not
     executed as written.
     """
     try:
@@ -105,10 +105,10 @@ def submitted_handles(talk: TranscriptEntry, orders: int) -> list[str]:
 
 
 def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
-    """Return the records of one episode. Nothing is written, so a run in progress is not disturbed.
+    """Return the records of an episode. Nothing is written, so a run in progress is not disturbed.
 
-    Read errors are reported in `problem`, not raised: one damaged file must not hide the other
-    episodes.
+    Read errors are reported in `problem` rather than raised, since one damaged file must not hide
+    the other episodes.
     """
     path = folder.episode_path(spec)
     if not folder.is_complete(spec):
@@ -132,8 +132,8 @@ def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
 def finished_talks(
     folder: RunFolder, spec: EpisodeSpec, steps: int
 ) -> tuple[list[TranscriptEntry], str]:
-    """Return the transcript of each step in a finished episode, and the problem of its records, if
-    any.
+    """Return the transcript of each step in a finished episode, and the problem with its records,
+    if any.
     """
     problem = ""
     try:
@@ -179,7 +179,7 @@ def _describe_unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
     talks = [entry.transcript for entry in entries]
     memories = [entry.memory for entry in entries]
 
-    # Before the first fill the account is all cash, so its NAV at these opens is the initial cash.
+    # Before the first fill, the account is all cash, so its NAV at these opens is the initial cash.
     return EpisodeRecords(
         spec,
         "unfinished",
@@ -190,14 +190,14 @@ def _describe_unfinished(path: Path, spec: EpisodeSpec) -> EpisodeRecords:
     )
 
 
-_MONEY = "_minor"  #: suffix of the names of money fields in a step record's JSON
+_MONEY = "_minor"  #: suffix of money fields in a step record's JSON
 _PRICES = {"price_ticks": "price", "limit_ticks": "limit"}
 _QUANTITIES = frozenset({"shares", "filled_shares", "shares_before", "shares_after", "locked"})
 
 
 def step_in_units(ledger: Ledger, step: StepRecord) -> dict[str, JsonValue]:
-    """Return a ledger's step as JSON with money in units of currency: `nav_minor` becomes `nav`,
-    and `price_ticks` becomes `price`; shares are unchanged.
+    """Return a ledger's step as JSON with money in currency units: `nav_minor` becomes `nav`, and
+    `price_ticks` becomes `price`. Shares are unchanged.
     """
     record = to_plain(step)
     assert isinstance(record, Mapping)  # a struct's JSON is an object

@@ -1,4 +1,4 @@
-"""Track of an episode, computed from its ledger and the market."""
+"""An episode's track, computed from its ledger and the market."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def _sector_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
 
 
 def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
-    """Return the exposure of the NAV to each style, [days]: weights at the close times the
-    exposures known by then. A holding without a value gets the cross-sectional mean, 0.
+    """Return the NAV's exposure to each style, [days]: weights at the close times the exposures
+    known by then. A holding without a style value gets the cross-sectional mean, 0.
     """
     if has_few_assets(market):
         return GroupExposures({}, FEW_ASSETS)
@@ -116,16 +116,16 @@ def _factor_exposures(ledger: Ledger, market: MarketSnapshot) -> GroupExposures:
 
 @lru_cache(maxsize=1)
 def _style_exposures(market: Same[MarketSnapshot], first: int, last: int) -> FloatArray:
-    """Return the [D, K, N] standardised styles at the closes of a range of rows, cached for the
-    seeds of a window.
+    """Return the [D, K, N] standardised styles at the closes of a range of rows. The result is
+    cached for the other seeds of the window.
     """
     values = factor_panel(market.value, range(first, last + 1)).transpose(1, 0, 2)
     return standardise(values, market.value.member[first : last + 1, None, :])
 
 
 def _weights(ledger: Ledger, market: MarketSnapshot) -> tuple[FloatArray, list[int]]:
-    """Return the weights at the close of all assets that were ever held, [days, held] (NaN if the
-    NAV is not positive), and their columns in the market.
+    """Return the weights at the close of all assets that were ever held, [days, held], and the
+    assets' columns in the market. Weights are NaN on days when the NAV is not positive.
     """
     codes = sorted({position.code for step in ledger.steps for position in step.positions})
     place = {code: number for number, code in enumerate(codes)}
@@ -141,7 +141,7 @@ def _weights(ledger: Ledger, market: MarketSnapshot) -> tuple[FloatArray, list[i
 
 
 def _day_of_book(step: StepRecord) -> dict[str, float]:
-    """Return the figures of one day by field of `Book`."""
+    """Return the figures of a single day, keyed by `Book` field."""
     values = [position.value_minor for position in step.positions]
     sizes = [abs(value) for value in values]
     found = {"names": float(len(values))}

@@ -1,5 +1,5 @@
-"""Market data around an episode: the benchmark, the days after each order, closes, positions and
-signals of the traded assets, and the true names behind a mask.
+"""Market data around an episode: the benchmark, the days after each order, the closes, positions
+and signals of traded assets, and the true names behind a mask.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ _NAMES_BEFORE, _NAMES_AFTER = 320, 5
 before it, and a fill after its last decision.
 """
 
-#: Adjusted closes are stored in thousandths, which is precise enough for a plot; outside A-shares
-#: in ticks.
+#: Units per currency unit in which adjusted closes of A-shares are stored; precise enough for a
+#: plot. Other markets use ticks.
 _CLOSE_SCALE = 1000
 
 
 def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> list[JsonValue]:
-    """Return, for each order of a step, the prices around it, and returns as fractions, adjusted
-    for splits and dividends. The entry of an order without an asset is None, as is any figure that
-    the market lacks.
+    """Return the prices around each order of a step, and returns as fractions, adjusted for splits
+    and dividends. The entry is None for an order without an asset, and so is any figure that the
+    market lacks.
 
     `to_open`: from the previous close to the open of the fill day.
-    `to_close`: from that open to the close of the day.
-    `to_next_open`: from that open to the next trading day's open; outside A-shares to the open of
-    the asset's next day with a bar, and None if its venue fills at a close or within the day.
-    `right`: whether the return by which calibration judges filled orders (KTD-Fin Appendix G;
-    `ktdeval.stats.next_return`) was positive for a buy, negative for a sell.
+    `to_close`: from that open to the close of the fill day.
+    `to_next_open`: from that open to the open of the next trading day. Outside A-shares, that is
+    the next day with a bar, and the figure is None if the venue fills at a close or intraday.
+    `right`: whether a buy was followed by a positive return, or a sell by a negative one. The
+    return is the one by which calibration judges filled orders (KTD-Fin Appendix G;
+    `ktdeval.stats.next_return`).
     """
     row = market.day_index(step.filled_on)
     facts: list[JsonValue] = []
@@ -92,8 +93,8 @@ def _price_facts(
 
 
 def _next_row(market: MarketSnapshot, row: int, column: int) -> int | None:
-    """Return the row of the next day, outside A-shares of the next day with a bar; None after the
-    last such day.
+    """Return the row of the next trading day, or None if there is none. Outside A-shares, days on
+    which the asset has no bar are skipped.
     """
     opens = market.adjusted_open[row + 1 :, column]
     if not market.instruments:
@@ -116,7 +117,7 @@ def _last_known(values: FloatArray) -> float:
 
 
 def _rounded_figure(value: float, digits: int = 6) -> float | None:
-    """Return a figure rounded as in a page; None if it is unknown."""
+    """Return a figure rounded as on a page; None if it is unknown."""
     if not np.isfinite(value):
         return None
 
@@ -126,12 +127,12 @@ def _rounded_figure(value: float, digits: int = 6) -> float | None:
 def close_series(
     records: EpisodeRecords, market: MarketSnapshot, judged: Collection[str] = ()
 ) -> dict[str, JsonValue]:
-    """Return adjusted closes of every stock that was ordered, held or `judged` (codes), adjusted to
-    the last day shown.
+    """Return the closes of every stock that was ordered, held or `judged`, adjusted to the last day
+    shown. `judged` contains codes.
 
     `days`: ISO days. `start`: index of the day of the first decision. `scale`: stored units per
-    unit of currency. `closes`: code -> the first close in these units, then the change from the
-    last known one; None on a day without a bar.
+    unit of currency. `closes`: for each code, the first close in stored units, followed by the
+    change from the last known close; None on a day without a bar.
     """
     steps = records.steps
     scale = max((ticks for ticks, _, _ in records.ledger.scales.values()), default=_CLOSE_SCALE)
@@ -155,8 +156,8 @@ def close_series(
 
 
 def _scaled_changes(values: FloatArray, scale: int) -> list[JsonValue]:
-    """Return the first known value in units of `1 / scale`, then the changes from the last known
-    value; None if a value is unknown.
+    """Return the first known value in units of `1 / scale`, followed by the change from the last
+    known value on each later day. Unknown values are None.
     """
     changes: list[JsonValue] = []
     known = 0
@@ -174,24 +175,24 @@ def _scaled_changes(values: FloatArray, scale: int) -> list[JsonValue]:
 
 @dataclass(frozen=True)
 class TrueNames:
-    """True identities behind one episode's handles: codes, days and industries."""
+    """True identities behind an episode's handles: codes, days and industries."""
 
-    #: handle -> code and company of every asset; under a mask that shows codes, code -> code and
-    #: company
+    #: code and company of every asset, keyed by handle, or by code under a mask that shows codes
     assets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    # handle -> industry; empty if industries are shown
+    # industries, keyed by handle; empty if the mask shows industries
     sectors: Mapping[str, str] = field(default_factory=dict)
-    # ISO days, starting with the day of handle `day_<first_day>`; empty if dates are shown
+    # ISO days, starting with the day behind the handle `day_<first_day>`; empty if the mask shows
+    # dates
     days: Sequence[str] = ()
     first_day: int = 0
-    problem: str = ""  # why the names are missing, in a sentence; empty if they are known
+    problem: str = ""  # why the names are missing, as a sentence; empty if they are known
 
 
 def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot) -> TrueNames:
     """Return the true names of one episode, from the lens of its task.
 
-    They are used only if the ledger agrees: each order in a recorded submission must denote the
-    asset that was traded.
+    The names are used only if the ledger agrees: each order in a recorded submission must denote
+    the asset that was traded.
     """
     spec = records.spec
     try:
@@ -200,7 +201,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
     except KtdevalError as error:
         return TrueNames(problem=f"The handles can't be resolved: {error}")
 
-    # A lens resolves only handles that it has shown, so all assets are shown first.
+    # A lens resolves only handles that it has shown, so show all assets first.
     lens.render([AssetRef(column) for column in range(len(market.codes))])
     base = start - 1
     for number, (step, talk) in enumerate(zip(records.steps, records.talks, strict=True)):
@@ -215,7 +216,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
 
     assets: dict[str, tuple[str, str]] = {}
     last_step = base + max(len(records.steps) - 1, 0)
-    # A code may change during the episode: if both rows have a handle, the name at the start is
+    # A code may change during the episode. If both rows have a handle, the name at the start is
     # used.
     for row in (last_step, base):
         lens.move_to(row)
@@ -239,7 +240,7 @@ def find_names(records: EpisodeRecords, plugins: Plugins, market: MarketSnapshot
 def _contradicts(
     lens: Lens, market: MarketSnapshot, step: StepRecord, talk: TranscriptEntry
 ) -> bool:
-    """Return whether an order in the ledger is for another asset than its handle denotes."""
+    """Return whether an order in the ledger is for a different asset than its handle denotes."""
     for handle, order in zip(submitted_handles(talk, len(step.orders)), step.orders, strict=False):
         asset = lens.parse_asset(handle)
         if order.code is not None and (asset is None or market.codes[asset] != order.code):
@@ -253,14 +254,16 @@ _NOT_ASKED = "."
 
 @dataclass(frozen=True)
 class StockPaths:
-    """Positions and signals over an episode, by code, or by label if the true name is unknown."""
+    """Positions and signals over an episode, keyed by code, or by label if the true name is
+    unknown.
+    """
 
-    #: code -> weight in the NAV at the close of each fill day, [steps]
+    #: [steps] weights in the NAV at the close of each fill day, keyed by code
     weights: Mapping[str, Sequence[float]]
     #: roles that were asked for signals
     analysts: Sequence[str]
-    #: code -> for each analyst a text of [steps] letters: + Bullish, - Bearish, 0 Neutral, x a
-    #: signal that can't be read, . not asked, or not shown the asset
+    #: for each code, one text of [steps] letters per analyst: `+` Bullish, `-` Bearish, `0`
+    #: Neutral, `x` a signal that can't be read, `.` not asked or not shown the asset
     signals: Mapping[str, Sequence[str]]
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -273,7 +276,7 @@ class StockPaths:
 
 
 def stock_paths(records: EpisodeRecords, names: TrueNames) -> StockPaths:
-    """Return the positions and the signals of every stock of an episode."""
+    """Return the positions and signals for every stock of an episode."""
     readings = [step_signals(talk) for talk in records.talks]
     asked: dict[str, None] = {}
     for reading in readings:
@@ -302,7 +305,9 @@ def stock_paths(records: EpisodeRecords, names: TrueNames) -> StockPaths:
 
 
 def _stock_weights(steps: Sequence[StepRecord]) -> dict[str, list[float]]:
-    """Return the weight in the NAV of each stock that was held, [steps]; 0 if there is no NAV."""
+    """Return the [steps] weight in the NAV of each stock that was held; 0 if the NAV is not
+    positive.
+    """
     weights: dict[str, list[float]] = {}
     for number, step in enumerate(steps):
         if step.nav_minor <= 0:

@@ -1,4 +1,4 @@
-"""Memory of an agent by day: layers of memories with their changes, or arbitrary JSON."""
+"""An agent's memory by day: layers of memories with their changes, or arbitrary JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.values import JsonValue, dumps_canonical
 from ktdeval_view.conversation import SharedTexts, contents_of
 
-_DIGITS = 4  # digits of a field's figure
-_LONGEST_WORD = 300  # longest run of characters without a space that is shown
+_DIGITS = 4  # number of digits shown for a numeric field
+_LONGEST_WORD = 300  # longest run of characters without a space that is shown in full
 _MEMORY_FIELDS = ("id", "text")
-_LAYER_ORDER = ("short", "mid", "long")  # other layers follow in the order of the file
+_LAYER_ORDER = ("short", "mid", "long")  # other layers follow in file order
 
 Fields = Mapping[str, JsonValue]
 Layers = Mapping[str, Sequence[Fields]]
@@ -20,7 +20,7 @@ Layers = Mapping[str, Sequence[Fields]]
 
 @dataclass(frozen=True, slots=True)
 class _LayerMemory:
-    """One memory, with its layer."""
+    """A single memory, with its layer."""
 
     layer: str
     fields: Fields
@@ -31,9 +31,10 @@ def memory_panels(
 ) -> Iterator[JsonValue]:
     """Yield each day's panel; None on a day without a memory.
 
-    A panel has the rest of the memory as JSON text (`rest`). For a memory with layers it also has
-    `layers` and `fields` (names) and `rows`. A row has layer and text by index (texts in `texts`),
-    id, whether the day's prompt contains the text, how the memory changed, and its fields.
+    A panel has everything but the layers as JSON text (`rest`). If the memory has layers, the panel
+    also has their names (`layers`), the names of the fields (`fields`), and `rows`. A row consists
+    of the index of the layer, the index of the text in `texts`, the id, whether the day's prompt
+    contains the text, how the memory changed, and its fields.
     """
     before: Mapping[str, _LayerMemory] = {}
     for memory, talk in zip(memories, talks, strict=False):
@@ -76,7 +77,7 @@ class _MemoryPanel:
         self._layers = list(dict.fromkeys([*first, *layers, *lost]))
 
     def to_json(self, texts: SharedTexts) -> dict[str, JsonValue]:
-        """Return the names of layers and fields, and the rows."""
+        """Return the names of the layers and fields, and the rows."""
         rows = [self._row(id_, memory, texts) for id_, memory in self._listed]
         return {"layers": self._layers, "fields": self._fields, "rows": rows}
 
@@ -103,7 +104,7 @@ def _by_id(layers: Layers) -> dict[str, _LayerMemory]:
 
 
 def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
-    """Return the names of fields other than id and text, in order of first occurrence."""
+    """Return the names of all fields except id and text, in order of first occurrence."""
     names: dict[str, None] = {}
     for fields in memories:
         names |= dict.fromkeys(fields)
@@ -112,7 +113,7 @@ def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
 
 
 def _find_layers(memory: JsonValue) -> Layers | None:
-    """Return the `layers` of a memory, or of an object in it; None if there are none."""
+    """Return the `layers` of a memory, or of an object inside it; None if there are none."""
     if not isinstance(memory, Mapping):
         return None
 
@@ -126,7 +127,7 @@ def _find_layers(memory: JsonValue) -> Layers | None:
 
 
 def _as_layers(value: JsonValue) -> Layers | None:
-    """Return a value as lists of memories by layer name; None for any other value."""
+    """Return a value as lists of memories, keyed by layer name; None if it has a different form."""
     if not isinstance(value, Mapping):
         return None
 
@@ -145,7 +146,9 @@ def _as_layers(value: JsonValue) -> Layers | None:
 
 
 def _note(was: _LayerMemory | None, now: _LayerMemory) -> str:
-    """Return how a memory changed since the previous day: made, credited, moved."""
+    """Return how a memory changed since the previous day: whether it is new, was credited or moved
+    to another layer.
+    """
     if was is None:
         return "new"
 
@@ -162,8 +165,8 @@ def _note(was: _LayerMemory | None, now: _LayerMemory) -> str:
 
 
 def _without_layers(value: JsonValue) -> JsonValue:
-    """Return a memory without its layers. Packed data, such as vectors, would fill the page, so
-    only their length is shown.
+    """Return a memory without its layers. For packed data, such as vectors, only the length is
+    shown, since the data would fill the page.
     """
     if isinstance(value, Mapping):
         rest = {}
@@ -187,7 +190,9 @@ def _is_packed(text: str) -> bool:
 
 
 def _shown_value(value: JsonValue) -> JsonValue:
-    """Return a field's value for display: figures rounded, lists and objects as JSON text."""
+    """Return a field's value for display. Figures are rounded, and lists and objects become JSON
+    text.
+    """
     if value is None or isinstance(value, int | str):
         return value
     if isinstance(value, float):

@@ -17,7 +17,7 @@ _SCRIPTS = ("base.js", "chart.js", "days.js", "orders.js", "pair.js")
 
 @dataclass(frozen=True)
 class PairedEpisode:
-    """Data of an episode on the page."""
+    """Data about an episode on the page."""
 
     label: str
     page: str  #: file name of the episode's page
@@ -25,7 +25,7 @@ class PairedEpisode:
 
 
 def pair_episode(records: EpisodeRecords, page: str) -> PairedEpisode:
-    """Return the data of an episode with at least one step."""
+    """Return the page data for an episode with at least one step."""
     start = float(records.ledger.nav[0])
     days: JsonValue = {"initial_cash": start, "rows": day_rows(records)}
     return PairedEpisode(episode_label(records.spec), page, days)
@@ -34,7 +34,7 @@ def pair_episode(records: EpisodeRecords, page: str) -> PairedEpisode:
 def make_pair_page(
     run: RunFolder, episodes: Sequence[PairedEpisode], redactor: EnvironmentRedactor
 ) -> str:
-    """Return the page as HTML in one file. `episodes`: two or more."""
+    """Return a self-contained HTML page. `episodes` must contain at least two."""
     name = run.path.resolve().name
     listed: list[JsonValue] = [{"label": one.label, "page": one.page} for one in episodes]
     data = {"head": pack_value(redactor.value({"run": name, "episodes": listed}))}

@@ -1,5 +1,5 @@
-"""Pages of scoring tasks: the samples of an episode, each with its transcript, its answer, the
-expected answer and its scores.
+"""Pages for scoring tasks: an episode's samples, each with its transcript, its answer, the expected
+answer and its scores.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from ktdeval_view.episode_pages import entry_head
 from ktdeval_view.episode_records import episode_label, finished_talks
 
 _SCRIPTS = ("base.js", "json.js", "names.js", "pieces.js", "walk.js", "talk.js", "samples.js")
-#: maximum number of values of a fact, such as a category, by which samples can be filtered
+#: maximum number of values that a fact, such as a category, may have to serve as a filter for
+#: samples
 _MAX_KINDS = 24
 
 
 @dataclass(frozen=True)
 class SampleRecords:
-    """One episode of a scoring task as recorded so far."""
+    """An episode of a scoring task as recorded so far."""
 
     spec: EpisodeSpec
     state: Literal["finished", "unfinished", "not begun", "unreadable"]
-    steps: Sequence[AnswerRecord] = ()  # samples that were asked so far
+    steps: Sequence[AnswerRecord] = ()  # samples that have been asked so far
     talks: Sequence[TranscriptEntry] = ()
-    # headline scores of the card, by their names in the records
+    # headline scores on the card, keyed by their names in the records
     scores: Mapping[str, ScoreLine] = field(default_factory=dict)
     problem: str = ""
 
@@ -51,8 +52,8 @@ def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
 
 
 def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
-    """Return the records of one episode of a scoring task. Read errors are reported in `problem`,
-    not raised.
+    """Return the records of an episode of a scoring task. Read errors are reported in `problem`
+    rather than raised.
     """
     try:
         if not folder.is_complete(spec):
@@ -72,8 +73,8 @@ def read_samples(folder: RunFolder, spec: EpisodeSpec) -> SampleRecords:
 def _headlines(
     folder: RunFolder, spec: EpisodeSpec, answers: Sequence[AnswerRecord]
 ) -> dict[str, ScoreLine]:
-    """Return the headline scores of the run's card, by their names in the records of answers: the
-    name of the score, or of a rule set and the score.
+    """Return the headline scores on the run's card, keyed by their names in the answer records.
+    Such a name is the score's name, with or without the name of a rule set.
     """
     try:
         card = load_card(folder.card_path(spec.task), "scoring")
@@ -101,8 +102,8 @@ def _headlines(
 def outcome_of(
     answer: AnswerRecord, scores: Mapping[str, ScoreLine]
 ) -> Literal["right", "failed", "unanswered"]:
-    """Return `right` if every headline score has its best value, `unanswered` without a valid
-    answer, otherwise `failed`.
+    """Return `right` if every headline score has its best value, `unanswered` if there is no valid
+    answer, and `failed` otherwise.
     """
     if answer.answer is None:
         return "unanswered"
@@ -118,16 +119,17 @@ def outcome_of(
 
 
 def make_samples_page(records: SampleRecords, redactor: EnvironmentRedactor) -> str:
-    """Return the page as HTML in one file. The output is byte-identical for equal records and
+    """Return a self-contained HTML page. The output is byte-identical for equal records and
     versions.
     """
     return single_page(samples_data(records, redactor))
 
 
 def samples_data(records: SampleRecords, redactor: EnvironmentRedactor) -> PageData:
-    """Return the content of the page of an episode's samples."""
+    """Return the contents of the page for an episode's samples."""
     texts = SharedTexts()
-    # Must precede `texts.list_texts()`: a sample adds the texts that it shares with others.
+    # This must precede `texts.list_texts()`, since a sample adds the texts that it shares with
+    # other samples.
     lines = [dumps_canonical(redactor.value(sample)) for sample in _samples(records, texts)]
     kinds = _grouping_facts(records.steps)
     head: dict[str, JsonValue] = {
@@ -153,7 +155,7 @@ def samples_data(records: SampleRecords, redactor: EnvironmentRedactor) -> PageD
 def _sample_row(
     answer: AnswerRecord, scores: Mapping[str, ScoreLine], kinds: Iterable[str]
 ) -> dict[str, JsonValue]:
-    """Return the fields of an answer that the sample list shows and filters by."""
+    """Return the fields of an answer that the list of samples shows and filters by."""
     return {
         "sample": answer.sample,
         "outcome": outcome_of(answer, scores),
@@ -174,8 +176,8 @@ def _samples(records: SampleRecords, texts: SharedTexts) -> Iterator[JsonValue]:
 def _grouping_facts(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
     """Return the facts by which samples can be grouped, each with its values in order.
 
-    These are texts and booleans with a few repeated values. A fact with a single value, or with a
-    distinct value for each sample, such as an id, does not form groups.
+    Such facts are texts and booleans that have few values, some of them repeated. A fact does not
+    form groups if it has a single value, or a distinct value for each sample, such as an id.
     """
     counts: dict[str, Counter[str]] = {}
     for answer in answers:

@@ -1,7 +1,7 @@
-"""Pages of a run with several episodes. Style, scripts, and the data that episodes of a window
+"""Pages of a run with several episodes. Styles, scripts, and the data that a window's episodes
 share, such as prices, are stored once, in files next to the pages.
 
-Each file is named by the hash of its content, so the files of pages from an earlier view are kept.
+Each shared file is named by a hash of its contents, so pages from an earlier view keep their files.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _WORTH = 0.8
 new base.
 """
 
-_SAMPLED = "days-0"  #: part by which bases are compared with a page
+_SAMPLED = "days-0"  #: part that is used to compare a page with possible bases
 
 
 @dataclass(frozen=True)
 class _Base:
-    """Data of a page against which other pages store differences."""
+    """Data of a page, against which other pages store differences."""
 
     file: str
     counts: Sequence[int]  #: number of days in each piece
@@ -45,7 +45,9 @@ class _Base:
 
 
 class SharedPages:
-    """Makes the pages of a run and their shared files (`files`: name -> text)."""
+    """Makes the pages of a run and their shared files. `files` contains the text of each shared
+    file, keyed by name.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -53,8 +55,8 @@ class SharedPages:
         self._window: str | None = None
 
     def page(self, data: PageData, window: str | None) -> str:
-        """Return a page as HTML. Call it for all pages of a window consecutively: only the bases of
-        one window are kept in memory.
+        """Return a page as HTML. Call it for all pages of a window consecutively, since only the
+        bases of one window are kept in memory.
         """
         if window != self._window:
             self._bases = []
@@ -73,7 +75,7 @@ class SharedPages:
         return render_shared(data.title, data.template, shared, _pack_data(data, base))
 
     def _matching(self, data: PageData) -> _Base | None:
-        """Return the base from which a page differs least; None if no base saves enough space."""
+        """Return the base that a page differs from least; None if no base saves enough space."""
         best: tuple[int, _Base] | None = None
         whole = 0
         for base in self._bases:
@@ -106,8 +108,8 @@ class SharedPages:
 
 
 def _pack_data(data: PageData, base: _Base | None) -> dict[str, str]:
-    """Return the packed data of a page: its texts, or their differences from the texts of a
-    base.
+    """Return the packed data of a page: its texts, or the differences between its texts and those
+    of a base.
     """
     if base is None:
         texts = data.texts(data.even_counts())
@@ -125,8 +127,8 @@ def _pack_data(data: PageData, base: _Base | None) -> dict[str, str]:
 
 
 def _fit_counts(counts: Sequence[int], days: int) -> list[int]:
-    """Return the piece sizes for a page with `days` days: those of its base up to this number, and
-    the remaining days as one more piece.
+    """Return the piece sizes for a page with `days` days. They are the base's sizes up to this
+    number of days, with any remaining days as one more piece.
     """
     fitted: list[int] = []
     left = days

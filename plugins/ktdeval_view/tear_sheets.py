@@ -1,6 +1,4 @@
-"""Tear sheets of a run: tracks are collected episode by episode, and rendered as one page per
-task.
-"""
+"""Tear sheets of a run. Tracks are collected by episode and rendered as one page per task."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from ktdeval_view.episode_tracks import track_of
 
 
 class TearSheets:
-    """Makes the tear sheets of one run, which it only reads. It keeps only the track of each
-    episode, because the records of many episodes can be large.
+    """Makes the tear sheets of one run, which is only read. Only the track of each episode is kept,
+    since the records of many episodes can be large.
     """
 
     def __init__(self, run: RunFolder, market: MarketSnapshot | None, no_market: str) -> None:
@@ -33,7 +31,7 @@ class TearSheets:
         self._specs: dict[str, EpisodeSpec] = {}
 
     def add(self, records: EpisodeRecords, page: str) -> None:
-        """Add an episode. `page`: file name of its page, empty if it has none."""
+        """Add an episode. `page` is the file name of its page, or empty if it has none."""
         spec = records.spec
         self._specs.setdefault(spec.task, spec)
         if records.problem:
@@ -49,7 +47,9 @@ class TearSheets:
             self._pages.setdefault(spec.task, {})[track.name, spec.seed] = page
 
     def pages(self, tasks: Iterable[str], redactor: EnvironmentRedactor) -> dict[str, str]:
-        """Return the tear sheets of those given tasks that have a track: file name -> HTML."""
+        """Return the tear sheets of the given tasks as HTML, keyed by file name. Tasks without a
+        track are left out.
+        """
         tasks = list(tasks)
         cards = self._cards(tasks)
         found = {}
@@ -64,9 +64,7 @@ class TearSheets:
         return found
 
     def links(self, written: Iterable[str]) -> dict[str, str]:
-        """Return the file name of the tear sheet of each task that has a tear sheet in
-        `written`.
-        """
+        """Return the file name of each task's tear sheet, for tasks that have one in `written`."""
         names = set(written)
         found = {}
         for task in self._tracks:
@@ -103,13 +101,13 @@ class TearSheets:
         )
 
     def _cards(self, tasks: Collection[str]) -> dict[str, TradingCard]:
-        """Return the cards of those given trading tasks that have a readable card. Cards are named
-        after their tasks; other files are read only if no card has the expected name.
+        """Return the readable cards of the given trading tasks. Cards are named after their tasks;
+        other files are read only if no card has the expected name.
         """
         found: dict[str, TradingCard] = {}
         try:
             files = card_files([self._run.path])
-        except KtdevalError:  # there are no cards before the end of the run
+        except KtdevalError:  # there are no cards until the run has ended
             return found
 
         files.sort(key=lambda file: file.stem not in tasks)

@@ -329,7 +329,7 @@ def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
 
 
 def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> Market:
-    """Return the board's document for a snapshot. Equal rules and snapshots give equal documents."""
+    """Return the board's document for a snapshot. Equal inputs give equal documents."""
     windows = windows_of(rules, rule)
     spans = [window_rows(snapshot.days, window.first, window.last) for window in windows]
     whole = slice(0, 0)

@@ -176,7 +176,7 @@ class SiteServer(ThreadingHTTPServer):
 
 
 def _address_parts(address: str) -> SplitResult:
-    """Return the parts of an address. A malformed address is treated as one without host and path."""
+    """Return the parts of an address; a malformed address has no host and no path."""
     try:
         return urlsplit(address)
     except ValueError:

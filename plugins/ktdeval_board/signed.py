@@ -191,7 +191,7 @@ def registration_signature_problem(
     path: Path, submitter: Registrant, drawn: DrawnKey | None, rules: Rules
 ) -> str:
     """Return the problem with a registration's signature, which may be that it is missing; empty if
-    there is no problem. Raises SignatureError if the signature is invalid.
+    it is valid. Raises SignatureError if the signature is invalid.
     """
     if drawn is None:
         return _missing_signature(path, REGISTRATION, submitter, rules)

@@ -19,7 +19,7 @@ class Signer(Value, frozen=True, kw_only=False):
     key: Sha256  #: Public Ed25519 key, 64 hexadecimal digits, as `ktdeval card keygen` prints it
 
     def public_key(self) -> PublicKey:
-        """Return the key. Raises SignatureError if the key is not canonical or has a small order."""
+        """Return the key. Raises SignatureError if it is not canonical or has a small order."""
         return public_key(bytes.fromhex(self.key), f"signers: {self.name}")
 
 
@@ -35,7 +35,7 @@ class SubmitterKey(Value, frozen=True, kw_only=False):
     retired: bool = False
 
     def public_key(self) -> PublicKey:
-        """Return the key. Raises SignatureError if the key is not canonical or has a small order."""
+        """Return the key. Raises SignatureError if it is not canonical or has a small order."""
         return public_key(bytes.fromhex(self.key), f"submitter_keys: {self.name}")
 
 

@@ -393,7 +393,7 @@ def _largest_weights(ledger: Ledger) -> tuple[list[str], Values]:
 
 def reliability_plot(study: CardStudy) -> Plot | None:
     """Plot accuracy against stated confidence for all orders with an outcome, above the number of
-    orders. Return None if there are no such orders.
+    orders. Return None without such orders.
     """
     bins = study.reliability
     if not bins:

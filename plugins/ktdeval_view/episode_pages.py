@@ -63,8 +63,8 @@ _MASK_NOTES = {
 
 @dataclass(frozen=True)
 class PageSurroundings:
-    """What an episode's page needs besides its records: the market, the true names and the
-    neighbouring episodes.
+    """Further inputs of an episode's page: the market, the true names and the neighbouring
+    episodes.
     """
 
     market: MarketSnapshot | None = None  # snapshot that the run used; None with `no_market`
@@ -355,7 +355,7 @@ def _sparse(values: npt.NDArray[np.float64]) -> list[float]:
 
 def capacity_lines(run: Path) -> list[str]:
     """Return a line for each task and measure of the transplant next to a run, with the capital at
-    which the edge vanishes; empty if there is no transplant.
+    which the edge vanishes; empty without a transplant.
     """
     try:
         file = known_transplant(run)
@@ -382,7 +382,7 @@ def make_index_page(
 ) -> str:
     """Return the index page as HTML, with a line for each episode of the run. `sheets` contains the
     file name of each task's tear sheet. `pair` is the file name of the page that compares two
-    episodes, or empty if there is no such page.
+    episodes, or empty if it does not exist.
     """
     first = run.manifest.specs[0]
     name = run.path.resolve().name

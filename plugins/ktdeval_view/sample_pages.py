@@ -102,7 +102,7 @@ def _headlines(
 def outcome_of(
     answer: AnswerRecord, scores: Mapping[str, ScoreLine]
 ) -> Literal["right", "failed", "unanswered"]:
-    """Return `right` if every headline score has its best value, `unanswered` if there is no valid
+    """Return `right` if every headline score has its best value, `unanswered` without a valid
     answer, and `failed` otherwise.
     """
     if answer.answer is None:

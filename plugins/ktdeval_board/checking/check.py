@@ -66,7 +66,7 @@ class CheckOptions:
     #: snapshot folder or data provider for one of the board's markets; None for the one in
     #: board.yaml
     data: str | None = None
-    #: folder of the maintainers' own run of submitted plans; None if there is none
+    #: folder of the maintainers' own run of submitted plans; None without one
     rerun: Path | None = None
     rerun_by: str = ""
     plugins: tuple[str, ...] = ()  #: additional plugins to load, as given with --plugin

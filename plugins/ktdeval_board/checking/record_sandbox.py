@@ -151,7 +151,7 @@ def _check_records(job: Job) -> Result:
 
 
 def _size_problems(run: Path, job: Job) -> Iterator[tuple[str, str]]:
-    """Yield the path of, and the problem with, each file that would become too large when unpacked."""
+    """Yield the path of each file that would become too large when unpacked, and the problem."""
     for path in sorted(run.glob("episodes/*/*")):
         problem = None
         if path.suffix == ".parquet":

@@ -67,7 +67,7 @@ class SoundCards:
 
     @cached_property
     def own_keys(self) -> Counter[tuple[Party, tuple[str, ...]]]:
-        """Number of cards with keys chosen by the submitter, keyed by submitter and system family."""
+        """Number of cards with submitter-chosen keys, keyed by submitter and system family."""
         return count_own_keys(self.candidates, self.registrations)
 
     def party(self, candidate: Candidate) -> Party:
@@ -195,7 +195,7 @@ def _spelled_alike(name_of: Callable[[Candidate], str], candidate: Candidate) ->
 @rule("attempts", Stage.TOGETHER)
 def _attempts(together: SoundCards) -> Iterator[FileMessage]:
     counts: defaultdict[Hashable, int] = defaultdict(int)
-    # For all other cards, a withdrawn card counts as an attempt.
+    # For all other cards, withdrawn cards are included in the attempts.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         party = together.party(candidate)
         system = candidate.model, candidate.agent, _baseline_words(candidate)

@@ -239,7 +239,7 @@ def _reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterator[st
 
 
 def _certificate_reasons(entry: BoardEntry, division: Division) -> Iterator[str]:
-    """Yield the reasons why a mask's certificate does not suffice for a division that requires one."""
+    """Yield why a mask's certificate does not suffice for a division that requires one."""
     card = entry.card
     if "mask not certified" in entry.labels or "certificate claimed" in entry.labels:
         yield "the division requires a certificate of the mask that the board has verified"

@@ -76,7 +76,7 @@ def _figure_fields(figure: ScoreLine | Line | EpisodeMetric) -> tuple[object, ..
     kind = None
     if figure.value is None:
         reason = unset_to_none(figure.reason) or ""
-        # An event that never happens counts as later than any number of days, so its time is
+        # An event that never happens is treated as later than any number of days, so its time is
         # infinite rather than missing.
         value = math.inf if is_never(reason) else math.nan
         return value, low, high, kind, reason, figure.n, 0

@@ -93,8 +93,8 @@ class PairedWindows:
 
 
 def windows_of(board: LoadedBoard, division: Division) -> PairedWindows:
-    """Return a division's windows, with the days that episodes cover. If there are no cards, the
-    days come from the rules.
+    """Return a division's windows, with the days that episodes cover. Without cards, the days come
+    from the rules.
     """
     windows = () if division_kind(board, division) == "scoring" else division.windows
     covered = {each.name: (each.first, each.last) for each in windows}

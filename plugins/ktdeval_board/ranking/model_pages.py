@@ -144,7 +144,7 @@ def _exposures(episode: TradingEpisode) -> Iterator[tuple[str, float]]:
 
 
 class MaskEffect(Value, frozen=True, kw_only=True):
-    """What knowing stocks or dates is worth to a system in one mode, measured by one metric."""
+    """Value of knowing stocks or dates to a system in one mode, measured by one metric."""
 
     system: str
     mode: str

@@ -30,7 +30,7 @@ class Reference:
 
 def verdict(systems: Mapping[str, Vector], references: Sequence[Reference], level: float) -> str:
     """Return a sentence on the systems whose mean daily return significantly exceeds a reference;
-    empty if there are no systems or references. `systems` contains [days] returns, keyed by label.
+    empty without systems or references. `systems` contains [days] returns, keyed by label.
     """
     better: dict[str, Sequence[str]] = {}
     untested: dict[str, str] = {}

@@ -94,7 +94,7 @@ def _suite_version(board: LoadedBoard) -> str | None:
 def _snapshot_facts(
     board: LoadedBoard, rule: SnapshotRule, market: Market | None
 ) -> dict[str, JsonValue]:
-    """Return the facts about a market as the board opened it; null if the board has not opened it."""
+    """Return facts about a market that the board has opened; null if it has not opened it."""
     facts = None if market is None else market.snapshot
     return {
         "name": rule.name,
@@ -298,7 +298,7 @@ def _absence(rules: Rules, entry: BoardEntry) -> list[str]:
 
 def _market_words(entry: BoardEntry) -> dict[str, JsonValue] | None:
     """Return the board's description of a card's market, which replaces the card's description;
-    None if there is no market.
+    None without a market.
     """
     snapshot = entry.card.snapshot
     if snapshot is None:

@@ -1,4 +1,4 @@
-"""Manifest of `train export`, the command that writes runs as training data."""
+"""Manifest for `train export`, the command that writes runs as training data."""
 
 from __future__ import annotations
 

@@ -114,12 +114,12 @@ def export(runs: tuple[Path, ...], options: RunExportOptions, **changes: Any) ->
 
 
 def metadata_path(out: Path) -> Path:
-    """Return the path of the metadata for an output file of rows."""
+    """Return the path of the metadata file that belongs to an output file of rows."""
     return out.with_name(f"{out.name}.metadata.json")
 
 
 def _export_settings(options: RunExportOptions) -> ExportSettings:
-    """Return the settings of an export.
+    """Return the export settings.
 
     Raises UsageError if options contradict each other.
     """

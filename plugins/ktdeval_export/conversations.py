@@ -1,4 +1,4 @@
-"""Conversations of a step, assembled from its model calls."""
+"""Conversations in a step, assembled from its model calls."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class CallChain:
-    """Chain of model calls, each of which repeats the messages of the previous call and adds to
+    """Chain of model calls in which each call repeats the messages of the previous call and adds to
     them.
     """
 
     opening: tuple[Message, ...]  #: messages of the first request
     messages: tuple[Message, ...]  #: all messages; the last message is the model's last reply
     tools: tuple[ToolSpec, ...]  #: tools offered in the last call
-    role: str  #: role of the calling agent in a team; empty without a team
+    role: str  #: role of the calling agent in a team; empty if there is only one agent
 
     @property
     def continuation(self) -> tuple[Message, ...]:
-        """Messages after the opening; the first of them is the model's."""
+        """Messages after the opening, the first of which was written by the model."""
         return self.messages[len(self.opening) :]
 
 
 def conversations_of(calls: Sequence[ModelCall]) -> list[CallChain]:
-    """Return the conversations in a step's calls, in the order of their first calls."""
+    """Return the conversations in a step's calls, ordered by their first calls."""
     threads: list[list[ModelCall]] = []
     for call in calls:
         thread = _thread_of(call, threads)
@@ -47,7 +47,7 @@ def conversations_of(calls: Sequence[ModelCall]) -> list[CallChain]:
 
 
 def _thread_of(call: ModelCall, threads: Sequence[list[ModelCall]]) -> list[ModelCall] | None:
-    """Return the latest thread that a call continues; None if the call starts a new thread."""
+    """Return the most recent thread that a call continues; None if the call starts a new thread."""
     for thread in reversed(threads):
         before = thread[-1].request
         begins = call.request.messages[: len(before.messages)] == before.messages

@@ -1,4 +1,6 @@
-"""Held-out episodes: those of a test set, on which a model trained on them can't be evaluated."""
+"""Held-out episodes, which belong to a test set. A model trained on them can't be evaluated on that
+set.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from ktdeval_export.replayed_steps import TracedEpisode
 def evaluation_use(episode: TracedEpisode) -> str:
     """Return the test set that an episode belongs to; empty if it belongs to none.
 
-    Test sets are the episodes of a run that is registered with a leaderboard, the questions of a
-    task, and the days of a task's own windows on a real market.
+    There are three kinds of test sets: the episodes of a run registered with a leaderboard, the
+    questions of a task, and the days of a task's own windows on a real market.
     """
     if episode.registration is not None:
         return f"its run is registered with a leaderboard ({episode.registration[:12]})"

@@ -1,8 +1,8 @@
 """Leak audit: finds reasons not to use a recorded step as training data.
 
 A finding gives the place and kind of a leak, and never quotes the text. It is a warning if the
-model wrote the text in this step, so that the step can be omitted. It is an error if the records
-are not genuine, or if an agent shows data that it must not show.
+model wrote the text in this step, since the step can then be omitted. It is an error if the records
+are not genuine, or if the agent was shown data that it must not see.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ CHECKS = (
 _DAY = re.compile(r"(?<!\d)(\d{4})\s?[-/.年]\s?(\d{1,2})\s?[-/.月]\s?(\d{1,2})(?!\d)")
 _ESCAPED = re.compile(r"\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _LAST_CHARACTER = 0x10FFFF
-_MAX_LAYERS = 3  #: maximum nesting of character escapes that is decoded
+_MAX_LAYERS = 3  #: maximum nesting depth to which character escapes are decoded
 _SHORTEST_GOLD = 24
 """Minimum length of a gold answer that is searched for: a shorter answer, such as a letter or a
 number, occurs in many texts by chance.
 """
-#: number of texts whose findings are cached; prompts and tool descriptions repeat
+#: number of texts whose findings are cached, since prompts and tool descriptions repeat
 _REMEMBERED = 1024
 
 
 def make_finding(rule: str, where: str, message: str, by_model: bool) -> Finding:
-    """Return a reason against exporting a step. `where` specifies run, episode and step. The
-    finding is a warning if the model wrote the text, because the step can then be omitted.
+    """Return a finding against exporting a step. `where` specifies run, episode and step. The
+    finding is a warning if the model wrote the text, since the step can then be omitted.
     """
     level: Level = "warning" if by_model else "error"
     return Finding(path=where, rule=rule, message=message, level=level)
@@ -55,7 +55,7 @@ def make_finding(rule: str, where: str, message: str, by_model: bool) -> Finding
 
 @dataclass
 class Auditor:
-    """Audits steps on one market. `environment`: the variables that may contain secrets."""
+    """Audits steps on one market. `environment` contains variables that may hold secrets."""
 
     market: MarketSnapshot | None
     environment: Mapping[str, str]
@@ -96,7 +96,7 @@ class Auditor:
     def _of_text(
         self, step: TracedStep, text: str, what: str, by_model: bool = False
     ) -> Iterator[Finding]:
-        """Yield the findings of a text that was shown to a model."""
+        """Yield the findings for a text that was shown to a model."""
         identity = self._identity(step.lens, text, "prompt")
         if identity:
             yield make_finding("identity", step.where, f"{what} holds {identity}", by_model)
@@ -106,7 +106,7 @@ class Auditor:
             yield make_finding("secret", step.where, f"{what} holds {secret}", by_model)
 
     def _of_reply(self, step: TracedStep, call: int, reply: Reply) -> Iterator[Finding]:
-        """Yield the findings of a text that was written by a model."""
+        """Yield the findings for a reply that was written by a model."""
         what = f"the reply to call {call}"
         for text in _texts_of(reply):
             identity = self._identity(step.lens, text, "answer")
@@ -123,7 +123,7 @@ class Auditor:
                 return
 
     def _identity(self, lens: Lens, text: str, scope: Scope) -> str:
-        """Return the kind of a hidden identity in a text, and its position; empty if there is
+        """Return the kind and position of a hidden identity in a text; empty if the text contains
         none.
         """
         if not (lens.hides_assets or lens.hides_dates):
@@ -152,9 +152,9 @@ class Auditor:
 
 
 def _texts_of(reply: Reply) -> Iterator[str]:
-    """Yield the texts of a reply as a trainer reads them, and in other readings: arguments as
-    written and decoded, all of them joined (a name may be spread over several fields), and with
-    escaped characters decoded.
+    """Yield the texts of a reply as a trainer reads them, and further readings of the same texts.
+    Arguments are read both as written and decoded. All texts are also joined, since a name may be
+    spread over several fields. Each text is repeated with its escaped characters decoded.
     """
     plain = [reply.content]
     for call in reply.tool_calls:
@@ -167,8 +167,8 @@ def _texts_of(reply: Reply) -> Iterator[str]:
 
 
 def _undo_spellings(text: str) -> Iterator[str]:
-    """Yield a text with its escaped characters, as in JSON or HTML, decoded. Repeat a few times,
-    because decoding can reveal further escapes.
+    """Yield a text with escaped characters, as in JSON or HTML, decoded. This is repeated a few
+    times, since decoding can reveal further escapes.
     """
     for _ in range(_MAX_LAYERS):
         respelled = html.unescape(_ESCAPED.sub(_character, text))
@@ -180,13 +180,15 @@ def _undo_spellings(text: str) -> Iterator[str]:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the character of an escape; the escape itself if its number is not a character."""
+    """Return the character that an escape stands for, or the escape itself if its number is not a
+    character.
+    """
     number = int(match[1] or match[2] or match[3], 16)
     return chr(number) if number <= _LAST_CHARACTER else match[0]
 
 
 def decoded_texts(arguments: str) -> Iterator[str]:
-    """Yield the texts in the JSON arguments of a call; nothing if they are not JSON."""
+    """Yield the texts in the JSON arguments of a call; nothing if the arguments are not JSON."""
     try:
         value = loads_strict(arguments)
     except (ValueError, RecursionError):
@@ -196,7 +198,7 @@ def decoded_texts(arguments: str) -> Iterator[str]:
 
 
 def _leaves(value: JsonValue) -> Iterator[str]:
-    """Yield each text of a JSON value, keys included."""
+    """Yield each text in a JSON value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -209,11 +211,11 @@ def _leaves(value: JsonValue) -> Iterator[str]:
 
 
 def _later_days(step: TracedStep) -> Iterator[Finding]:
-    """Yield a finding for the first reply that mentions a day after the step's day that the model
-    was not shown in this step.
+    """Yield a finding for the first reply that mentions a day later than the step's day, unless the
+    model was shown that day in this step.
     """
     if not step.decided_on or step.lens.hides_dates:
-        return  # hidden days are found as identities
+        return  # if days are hidden, they are found as identities
 
     today = date.fromisoformat(step.decided_on)
     for number, call in enumerate(step.calls):
@@ -227,7 +229,7 @@ def _later_days(step: TracedStep) -> Iterator[Finding]:
 
 
 def _days_in(texts: Iterable[str]) -> set[date]:
-    """Return the days that occur in texts in digits."""
+    """Return the days that are written in digits in the texts."""
     days = set()
     for text in texts:
         for match in _DAY.finditer(normalise(text)):
@@ -240,12 +242,12 @@ def _days_in(texts: Iterable[str]) -> set[date]:
 
 
 def _gold_shown(step: TracedStep) -> Iterator[Finding]:
-    """Yield a finding if a gold answer is shown before the model has written it."""
+    """Yield a finding if a message shows a gold answer that the model has not written yet."""
     golden = _gold_texts(step.facts)
     if not golden or not step.calls:
         return
 
-    # a text of the question itself is not an answer
+    # a text in the question itself is not an answer
     question = "".join(map(_squeeze_text, step.question))
     for number, call in enumerate(step.calls):
         written = ""
@@ -265,8 +267,8 @@ def _gold_shown(step: TracedStep) -> Iterator[Finding]:
 
 
 def _gold_texts(facts: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
-    """Return the facts that are long enough to be recognised, each with its name and its text
-    without spaces. Lists and objects give their JSON, and the JSON of each part.
+    """Return the name and the text, without spaces, of each fact that is long enough to be
+    recognised. Lists and objects yield their JSON and all of their parts.
     """
     golden = []
     for name, value in facts.items():

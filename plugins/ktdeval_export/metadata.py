@@ -1,5 +1,5 @@
-"""Metadata file next to the rows: their sources, what was omitted, what was audited, and what was
-allowed. It contains no calendar day, mask key or path.
+"""Metadata file next to the rows, which records their sources, what was omitted, what was audited,
+and what was allowed. It contains no calendar day, mask key or path.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ from ktdeval.values import Value
 
 
 class MeasureEntry(Value, omit_defaults=True):
-    """Figure by which rows are chosen or compared."""
+    """Figure by which rows are selected or compared."""
 
     name: str
     formula: str
     better: Literal["higher", "lower"]
-    at_least: float | None = None  #: bound of `--where`: a minimum, or a maximum if lower is better
+    #: bound given by `--where`: a minimum, or a maximum if lower is better
+    at_least: float | None = None
 
 
 class PairCounts(Value):
-    """Pairs of talks about the same."""
+    """Number of pairs of conversations on the same steps."""
 
     formed: int
-    tied: int  #: left out: both have the same value
-    undefined: int  #: left out: one has no value
-    another_prompt: int  #: left out: the models were shown different things
+    tied: int  #: pairs left out because both have the same value
+    undefined: int  #: pairs left out because one has no value
+    another_prompt: int  #: pairs left out because the models were shown different things
 
 
 class SourceEntry(Value):
-    """One episode."""
+    """Episode that is a source of rows."""
 
-    episode: str  #: its id
+    episode: str  #: id of the episode
     task: str
     task_version: str
     window: str | None
@@ -39,14 +40,14 @@ class SourceEntry(Value):
     model: str
     agent: str
     snapshot: str | None
-    synthetic: bool | None  #: whether its market is; None without a market
-    evaluates: str  #: benchmark that it is a test set of; empty if none
+    synthetic: bool | None  #: whether the market is synthetic; None without a market
+    evaluates: str  #: benchmark that the episode is a test set for; empty without one
 
 
 class RowEntry(Value, omit_defaults=True):
-    """Origin of a row: indices of `sources`, and numbers of steps."""
+    """Origin of a row: its index in `sources`, and the numbers of its steps."""
 
-    source: int  #: for a preference, metadata of the chosen conversation
+    source: int  #: index of the source; for a preference, the source of the chosen conversation
     steps: tuple[int, ...]
     role: str = ""
     value: float | None = None
@@ -59,11 +60,11 @@ class AuditEntry(Value):
 
     checks: tuple[str, ...]
     steps: int  #: steps that were audited
-    left_out: int  #: number of these steps left out by --skip-leaks because of the model's text
+    left_out: int  #: number of audited steps left out by `--skip-leaks` because of the model's text
 
 
 class Metadata(Value):
-    """Metadata of a file of rows."""
+    """Metadata for a file of rows."""
 
     version: Literal[1]
     made_by: str
@@ -71,11 +72,11 @@ class Metadata(Value):
     dialect: Literal["trl", "openai"]
     rows_hold: Literal["step", "episode"]
     rows: int
-    sha256: str  #: of the file of rows
+    sha256: str  #: SHA-256 of the file of rows
     measure: MeasureEntry | None
     pairs: PairCounts | None
-    allowed: tuple[str, ...]  #: permission that was needed: `evaluation data`, or nothing
+    allowed: tuple[str, ...]  #: permissions that were needed: `evaluation data`, or nothing
     audit: AuditEntry
-    left_out: dict[str, int]  #: reason -> steps that are no rows
+    left_out: dict[str, int]  #: number of steps that did not become rows, keyed by reason
     sources: tuple[SourceEntry, ...]
-    row_sources: tuple[RowEntry, ...]  #: of each row, in order
+    row_sources: tuple[RowEntry, ...]  #: origin of each row, in order

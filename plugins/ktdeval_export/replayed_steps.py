@@ -1,7 +1,8 @@
 """Steps of runs, executed again with the recorded replies.
 
-The requests to the model are not read from the transcript: task, agent, tools and mask rebuild them
-from the data of the step's day. If the transcript differs, the audit reports a finding.
+The requests to the model are not read from the transcript. They are rebuilt from the data of the
+step's day by the task, agent, tools and mask. If the transcript differs, the audit reports a
+finding.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ktdeval_export.conversations import CallChain, ModelCall, conversations_of
 
 
 class Listener:
-    """Model that returns recorded replies, and stores each request."""
+    """Model that returns recorded replies and stores each request."""
 
     def __init__(self, recorded: RecordedModel) -> None:
         self._recorded = recorded
@@ -44,13 +45,13 @@ class Listener:
         self._calls: list[ModelCall] = []
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the next recorded reply. Raises as `RecordedModel` does."""
+        """Return the next recorded reply. Raises the same errors as `RecordedModel`."""
         reply = self._recorded.reply(request)
         self._calls.append(ModelCall(request, reply))
         return reply
 
     def take(self) -> tuple[ModelCall, ...]:
-        """Return the calls since the previous `take`."""
+        """Return the calls made since the last call of `take`."""
         calls = tuple(self._calls)
         self._calls.clear()
         return calls
@@ -58,7 +59,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class TracedStep:
-    """One step of an episode, or one sample of a question task."""
+    """A step of an episode, or a sample of a question task."""
 
     spec: EpisodeSpec
     where: str  #: run, episode and step, as text
@@ -79,7 +80,7 @@ class TracedStep:
 
     @property
     def decided_on(self) -> str:
-        """ISO day whose close is known in the step; empty for a question task."""
+        """ISO day whose close is the last one known in the step; empty for a question task."""
         return self.record.decided_on if isinstance(self.record, StepRecord) else ""
 
     @property
@@ -95,25 +96,25 @@ class TracedEpisode:
     spec: EpisodeSpec
     task: Any
     where: str  #: run and episode, as text
-    trace: Callable[[], Sequence[TracedStep]]  #: executes the episode's steps again
+    trace: Callable[[], Sequence[TracedStep]]  #: function that executes the episode's steps again
     ledger: Ledger | None  #: ledger of a trading episode; None for a question task
     market: MarketSnapshot | None  #: market of the task; None if its questions need none
-    registration: str | None  #: registration of the run with a leaderboard, if any
+    registration: str | None  #: the run's registration with a leaderboard, if any
 
     @cached_property
     def steps(self) -> Sequence[TracedStep]:
-        """Steps, up to the first step that the recorded replies do not reproduce."""
+        """Steps up to and including the first one that the recorded replies do not reproduce."""
         return self.trace()
 
 
 def traced_episodes(
     path: Path, plugins: Plugins, changes: Mapping[str, Any], notes: list[str]
 ) -> Iterator[TracedEpisode]:
-    """Yield the finished episodes of a run folder in the order of its plan. `changes`: see
-    `verify_card`. `notes` gets a line for each unfinished episode.
+    """Yield the finished episodes in a run folder, in the order of its plan. `changes` is defined
+    as in `verify_card`. `notes` gets a line for each unfinished episode.
 
-    Raises StoreError if the folder has no run, or if an installed task differs from the task of the
-    run. Raises DataError if the market, which the audit needs, can't be opened.
+    Raises StoreError if the folder has no run, or if an installed task differs from the run's task.
+    Raises DataError if the market, which the audit needs, can't be opened.
     """
     folder = open_run(path, plugins)
     market = open_market_of_run(folder, plugins, changes)
@@ -143,7 +144,7 @@ class _EpisodeReader:
     def read(self, spec: EpisodeSpec) -> TracedEpisode:
         """Read an episode.
 
-        Raises StoreError if its files can't be read.
+        Raises StoreError if the episode's files can't be read.
         """
         ledger = None
         records: Sequence[StepRecord | AnswerRecord]
@@ -205,8 +206,8 @@ class _EpisodeReader:
 
 
 class _EpisodeQuestions:
-    """Masks and questions of an episode: one mask for all steps of a trading task, one per question
-    otherwise.
+    """Masks and questions of an episode. A trading task has one mask for all steps; a question task
+    has one mask per question.
     """
 
     def __init__(
@@ -244,8 +245,8 @@ def _count_difference(records: Sequence[object], transcript: Sequence[object]) -
 def _difference(
     entry: JournalEntry[Any] | None, record: StepRecord | AnswerRecord, said: TranscriptEntry
 ) -> str:
-    """Return the first field that the replies do not reproduce; empty if all are reproduced. Values
-    are not quoted, because they may be confidential.
+    """Return the first field that the replies do not reproduce; empty if they reproduce all fields.
+    Values are not quoted, since they may be confidential.
     """
     if entry is None:
         return "the window has no such day"

@@ -13,7 +13,7 @@ from ktdeval.trading import StepRecord
 from ktdeval.values import near_matches
 from ktdeval_export.replayed_steps import TracedEpisode, TracedStep
 
-Rows = Literal["step", "episode"]  #: content of a row: a step or question, or a whole episode
+Rows = Literal["step", "episode"]  #: contents of a row: a step or question, or a whole episode
 STEP_RETURN = "step_return"
 _FORMULA = "step_return/1: NAV at the close of the fill day / NAV before it - 1"
 
@@ -27,15 +27,15 @@ class Measure:
     better: Literal["higher", "lower"]
 
     def is_better(self, value: float, than: float) -> bool:
-        """Return whether one value is better than another."""
+        """Return whether a value is better than another."""
         return value > than if self.better == "higher" else value < than
 
 
 def measure_of(name: str, episode: TracedEpisode, rows: Rows, plugins: Plugins) -> Measure:
-    """Return a measure by its name: the name of a score for a question, `step_return` for a trading
-    step, any metric for a trading episode.
+    """Return the measure with this name: a score for a question task, `step_return` for trading
+    steps, or any metric for a trading episode.
 
-    Raises UsageError if no measure has this name, or if neither direction of the measure is better.
+    Raises UsageError if no measure has this name, or if neither higher nor lower values are better.
     """
     if is_scoring(episode.task):
         return _score_measure(name, episode, rows)
@@ -78,7 +78,7 @@ def _score_measure(name: str, episode: TracedEpisode, rows: Rows) -> Measure:
 
 
 def value_of_step(measure: Measure, step: TracedStep, episode: TracedEpisode) -> float | None:
-    """Return the measure of a step; None if it is undefined."""
+    """Return a measure's value for a step; None if it is undefined."""
     record = step.record
     if isinstance(record, AnswerRecord):
         return _score_number(record.scores.get(measure.name))
@@ -92,7 +92,7 @@ def value_of_step(measure: Measure, step: TracedStep, episode: TracedEpisode) ->
 
 
 def value_of_episode(measure: Measure, episode: TracedEpisode, plugins: Plugins) -> float | None:
-    """Return the measure of a trading episode under the rule set `strict`; None if it is
+    """Return a measure's value for a trading episode under the rule set `strict`; None if it is
     undefined.
     """
     assert episode.ledger is not None  # `measure_of` refuses question tasks
@@ -101,7 +101,7 @@ def value_of_episode(measure: Measure, episode: TracedEpisode, plugins: Plugins)
 
 
 def _score_number(value: object) -> float | None:
-    """Return a recorded score as a number; true becomes 1 and false 0."""
+    """Return a recorded score as a number. True becomes 1, and False becomes 0."""
     if isinstance(value, bool | int | float) and math.isfinite(value):
         return float(value)
     return None

@@ -1,4 +1,4 @@
-"""Make rows from run folders: read, audit, select, write."""
+"""Makes rows from run folders: reads, audits, selects and writes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Form = Literal["chat", "preference"]
 
 @dataclass(frozen=True)
 class MeasureBound:
-    """Lower bound on a row's measure (upper if lower is better)."""
+    """Lower bound on a row's measure, or upper bound if lower values are better."""
 
     measure: str
     value: float
@@ -90,7 +90,7 @@ class ExportedRows:
 
 
 class AuditError(VerificationError):
-    """Error of a leak audit; `findings` has all its findings."""
+    """Raised if a leak audit fails; `findings` contains all of its findings."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
@@ -109,10 +109,10 @@ def make_export(
     environment: Mapping[str, str],
     options: ExportSettings,
 ) -> ExportedRows:
-    """Return the rows of some runs; `changes` as in `verify_card`.
+    """Return the rows from some runs. `changes` is defined as in `verify_card`.
 
     Raises AuditError if the leak audit has findings. Raises UsageError if the options don't fit the
-    runs, no row is left, or an episode belongs to a test set and this is not allowed. Raises
+    runs, if no row is left, or if an episode belongs to a test set and this is not allowed. Raises
     KtdevalError if a run, its market or its task can't be opened.
     """
     work = _ExportState(plugins, environment, options)
@@ -132,10 +132,11 @@ class _ExportState:
     options: ExportSettings
     notes: list[str] = field(default_factory=list)
     sources: list[SourceEntry] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)  #: indices into `sources`, by episode id
+    #: indices into `sources`, keyed by episode id
+    numbers: dict[str, int] = field(default_factory=dict)
     talks: list[RowConversation] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    measures: dict[str, Measure] = field(default_factory=dict)  #: measures by task
+    measures: dict[str, Measure] = field(default_factory=dict)  #: measures, keyed by task
     left_out: Counter[str] = field(default_factory=Counter)
     audited: int = 0
 
@@ -168,7 +169,7 @@ class _ExportState:
             self._take_steps(episode, usable)
 
     def _usable_steps(self, episode: TracedEpisode) -> Iterator[TracedStep]:
-        """Yield the steps that can become rows, and count the others."""
+        """Yield the steps that can become rows, and count the other steps."""
         auditor = Auditor(episode.market, self.environment)
         for step in episode.steps:
             self.audited += 1
@@ -199,7 +200,7 @@ class _ExportState:
                 f"{episode.where}: its questions are independent; leave out --rows episode"
             )
         if self.findings:
-            return  # no row will be written
+            return  # no rows will be written
 
         if len(usable) < len(episode.steps):
             self.left_out[OF_EPISODE] += len(usable)
@@ -257,7 +258,7 @@ class _ExportState:
         return ExportedRows(text, metadata, self.notes)
 
     def _pairs(self) -> tuple[list[tuple[RowConversation, RowConversation]], PairCounts]:
-        """Return the pairs of each task's conversations, and the total counts."""
+        """Return the pairs of conversations for all tasks, and the total counts."""
         formed: list[tuple[RowConversation, RowConversation]] = []
         counts: Counter[str] = Counter()
         for task, measure in self.measures.items():
@@ -305,7 +306,7 @@ class _ExportState:
         return (EVALUATION_DATA,) if is_needed else ()
 
     def _why_none(self, pairs: PairCounts | None) -> str:
-        """Return a text on how many steps and pairs were omitted, and why."""
+        """Return a message that says how many steps and pairs were omitted, and why."""
         counts = [f"{reason}: {count}" for reason, count in sorted(self.left_out.items())]
         if pairs is not None:
             counts.append(f"pairs with equal values: {pairs.tied}")

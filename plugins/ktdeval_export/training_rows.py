@@ -1,8 +1,8 @@
 """Rows of training data: conversations, or pairs of conversations, in the formats of trainers.
 
 Sources: TRL, "Dataset formats and types" (conversational language modeling and preference, with
-tools); OpenAI, "Supervised fine-tuning" (messages, tools). The formats differ in the arguments of a
-call: an object in TRL, a string for OpenAI.
+tools); OpenAI, "Supervised fine-tuning" (messages, tools). The formats differ in how they store the
+arguments of a call: TRL uses an object, OpenAI a string.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class RowConversation:
 
 
 def exclusion(step: TracedStep, with_retries: bool) -> str:
-    """Return why a step can't become a row, either at all or without `with_retries`; empty if it
-    can.
+    """Return why a step can't become a row, either at all or only without `with_retries`; empty if
+    it can.
     """
     record = step.record
     is_failed_call = any(kind.startswith("model_") for kind in record.failures)
@@ -71,7 +71,7 @@ def exclusion(step: TracedStep, with_retries: bool) -> str:
 
 
 def _fault_of(conversation: CallChain) -> str:
-    """Return why a conversation can't be a row; empty if it can."""
+    """Return why a conversation can't become a row; empty if it can."""
     last = conversation.messages[-1]
     if not last.content.strip() and not last.tool_calls:
         return EMPTY
@@ -109,7 +109,8 @@ def talks_of_step(
 
 
 def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversation:
-    """Return an episode as one conversation: the system prompt once, then the turns of each step.
+    """Return an episode as a single conversation: the system prompt once, followed by the turns of
+    each step.
 
     Raises UsageError if a step has several conversations, or if steps have different system
     prompts.
@@ -149,7 +150,7 @@ def talk_of_episode(episode: TracedEpisode, value: float | None) -> RowConversat
 def _without_system(
     messages: Sequence[Message],
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """Return the system prompts at the start, and the remaining messages."""
+    """Return the system prompts at the start, followed by the remaining messages."""
     count = 0
     while count < len(messages) and messages[count].role == "system":
         count += 1
@@ -158,18 +159,18 @@ def _without_system(
 
 @dataclass(frozen=True)
 class PreferencePairs:
-    """Pairs of conversations about the same steps, the better one being chosen, and counts of
+    """Pairs of conversations about the same steps, of which the better one is chosen, and counts of
     omitted pairs.
     """
 
     measure: Measure
     formed: list[tuple[RowConversation, RowConversation]] = field(
         default_factory=list
-    )  #: pairs of chosen and rejected
+    )  #: pairs of a chosen and a rejected conversation
     counts: Counter[str] = field(default_factory=Counter)
 
     def form(self, talks: Iterable[RowConversation]) -> None:
-        """Pair conversations of runs with the same task, window, seed and steps."""
+        """Pair conversations from runs with the same task, window, seed and steps."""
         groups: dict[tuple[JsonValue, ...], list[RowConversation]] = {}
         for talk in talks:
             groups.setdefault(_pair_key(talk), []).append(talk)
@@ -203,7 +204,7 @@ def _numbers(talk: RowConversation) -> str:
 
 @dataclass(frozen=True)
 class RowWriter:
-    """Formats rows in one dialect."""
+    """Formats rows in a single dialect."""
 
     dialect: Dialect
 
@@ -223,7 +224,8 @@ class RowWriter:
         }
 
     def _messages(self, messages: Sequence[Message]) -> list[JsonValue]:
-        # names of the tools called so far, by call id; each step numbers its ids from the start
+        # names of the tools called so far, keyed by call id; each step numbers its ids from the
+        # start
         names: dict[str, str] = {}
         rows = []
         for message in messages:

@@ -1,5 +1,6 @@
-"""Command `compare rationale`: counts of what models mention in their reasons. Metrics in the group
-`process`: figures, comparisons and views in reasons, judged by what was shown.
+"""The `compare rationale` command, which counts what models mention in their reasons. Also the
+metrics in the group `process`, which judge the figures, comparisons and views in reasons by what
+was shown.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Texts that a model wrote in each recorded step, and counts of the categories that each reason and
-each step mentions.
+"""Texts that a model wrote in each recorded step, and counts of the categories mentioned in each
+reason and each step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ktdeval_rationale.leak_linter import (
 #: `reason` of an order or of a decision on an asset; `overall_reason` of a submission; `research`:
 #: text next to tool calls; `reasoning`: the separate channel, if a provider has it
 Source = Literal["reason", "overall_reason", "research", "reasoning"]
-#: Sources of the rationale; the others are the model's thinking
+#: Sources that form the rationale; the other sources are the model's thinking
 REASONS: tuple[Source, ...] = ("reason", "overall_reason")
 
 GROUPS: Mapping[str, frozenset[str]] = {
@@ -47,21 +47,22 @@ _REMEMBERED = 1 << 14
 
 @dataclass(frozen=True)
 class ModelText:
-    """One text of a model."""
+    """A text written by a model."""
 
     source: Source
-    #: as written; reasons as in the ledger, with withheld parts restored from the submission if
-    #: there is one
+    #: the text as written; a reason is as in the ledger, but withheld parts are restored from the
+    #: submission if there is one
     text: str
-    order: int | None = None  #: for a reason: number of its order, or of its decision on an asset
+    #: for a reason, the number of its order or of its decision on an asset
+    order: int | None = None
 
 
 @dataclass(frozen=True)
 class StepTexts:
-    """Texts in one step."""
+    """Texts from one step."""
 
     step: int
-    decided_on: str  #: ISO day
+    decided_on: str  #: ISO day of the decision
     texts: Sequence[ModelText]  #: non-empty texts
     messages: Sequence[str]  #: messages sent to the model, without its own turns
 
@@ -74,10 +75,10 @@ class StepTexts:
 def read_steps(
     folder: RunFolder, spec: EpisodeSpec, redact: Callable[[str], str]
 ) -> Iterator[StepTexts]:
-    """Yield the texts of each recorded step of an episode, finished or not; `redact` removes
-    secrets.
+    """Yield the texts of each recorded step of an episode, whether finished or not. `redact`
+    removes secrets.
 
-    Raises StoreError if a record can't be read, or belongs to a task without orders.
+    Raises StoreError if a record can't be read, or if it belongs to a task without orders.
     """
     steps, entries = folder.load_recorded(spec)
     for step, entry in zip(steps, entries, strict=True):
@@ -100,7 +101,7 @@ def read_steps(
 def _step_texts(
     step: StepRecord, entry: TranscriptEntry, exchanges: Sequence[RecordedExchange]
 ) -> Iterator[ModelText]:
-    """Yield the non-empty texts in a step."""
+    """Yield a step's non-empty texts."""
     submitted = submission_object(entry.submission or "{}")
     for number, reason in enumerate(_step_reasons(step, submitted)):
         if reason:
@@ -141,7 +142,7 @@ def _restore_text(recorded: str, written: str) -> str:
 
 
 def _reasons(items: JsonValue) -> list[str]:
-    """Return the reasons of submitted orders or decisions as written, in their order."""
+    """Return the reasons of submitted orders or decisions, as written and in order."""
     if not isinstance(items, list):
         return []
     return [_text_or_empty(as_object(item).get("reason")) for item in items]
@@ -155,7 +156,7 @@ def _text_or_empty(value: JsonValue) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleRow:
-    """A mention in its context."""
+    """A mention, with the text around it."""
 
     mask: str
     category: str
@@ -177,23 +178,26 @@ class EpisodeCounts:
     """Mentions in one episode."""
 
     spec: EpisodeSpec
-    span: tuple[str, str] = ("", "")  #: first and last day decided on
+    span: tuple[str, str] = ("", "")  #: first and last day on which decisions were made
     reasons: int = 0  #: reasons that are not empty
     steps: int = 0  #: steps with a text of any source
-    reasons_with: dict[str, int] = field(default_factory=_no_rows)  #: row -> reasons that name it
-    #: row -> steps that name it, in any text
+    #: number of reasons that mention something in a row, keyed by row
+    reasons_with: dict[str, int] = field(default_factory=_no_rows)
+    #: number of steps that mention something in a row, in any text, keyed by row
     steps_with: dict[str, int] = field(default_factory=_no_rows)
-    #: row -> steps that mention something in it that was not in that step's messages to the model
+    #: number of steps that mention something in a row that the step's messages to the model did not
+    #: contain, keyed by row
     unsent_with: dict[str, int] = field(default_factory=_no_rows)
-    #: source -> row, or `texts` -> texts that name it
+    #: for each source, the number of texts that mention something in a row, keyed by row; the key
+    #: `texts` has the number of all texts
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
-    #: the first mentions of each category
+    #: first mentions of each category
     examples: dict[str, list[ExampleRow]] = field(default_factory=dict)
 
 
 class CategoryCounter:
-    """Counts episodes with one linter. Caches texts, since models repeat them, and records the
-    first `examples` of each category.
+    """Counts mentions in episodes with one linter. It caches texts, since models repeat them, and
+    records the first `examples` of each category.
     """
 
     def __init__(self, linter: RationaleLinter, examples: int = 0) -> None:
@@ -201,7 +205,7 @@ class CategoryCounter:
         self._examples = examples
 
     def count(self, spec: EpisodeSpec, steps: Iterable[StepTexts]) -> EpisodeCounts:
-        """Return the counts of one episode."""
+        """Return the counts for an episode."""
         counts = EpisodeCounts(spec)
         for step in steps:
             counts.span = (counts.span[0] or step.decided_on, step.decided_on)
@@ -269,8 +273,8 @@ class CategoryCounter:
 
 
 def _add(counts: dict[str, int], categories: set[str]) -> None:
-    """Count a text or step in the rows of its categories, and in each group that contains one of
-    them.
+    """Count a text or step once in the row of each of its categories, and once in each group that
+    contains one of the categories.
     """
     for category in categories:
         counts[category] += 1
@@ -280,8 +284,8 @@ def _add(counts: dict[str, int], categories: set[str]) -> None:
 
 
 def _around(text: str, start: int, end: int, reach: int = 60) -> tuple[str, str]:
-    """Return the text before and after a span, up to about `reach` characters each, cut between
-    words.
+    """Return the text before and after a span, up to about `reach` characters each, cut at a word
+    boundary.
     """
     before = text[max(0, start - reach) : start]
     if start > reach:
@@ -306,7 +310,7 @@ def subject_key(spec: EpisodeSpec) -> str:
 
 
 def subject_label(spec: EpisodeSpec, others: Sequence[EpisodeSpec]) -> str:
-    """Return model, agent and mode, with their arguments if subjects differ only in these."""
+    """Return model, agent and mode, plus the arguments if subjects differ only in these."""
     label = _short_label(spec)
     alike = {subject_key(other) for other in others if _short_label(other) == label}
     if len(alike) < 2:

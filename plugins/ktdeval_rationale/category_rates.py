@@ -50,15 +50,15 @@ class Share:
 
     count: int
     n: int
-    share: float | None  #: None: without trials
+    share: float | None  #: None without trials
     low: float | None
     high: float | None
 
 
 @dataclass(frozen=True)
 class MaskRates:
-    """Shares of reasons and of steps that mention something, over all episodes with one mask, by
-    table row.
+    """Shares of reasons and of steps that mention something, over all episodes under one mask. The
+    shares are keyed by table row.
     """
 
     episodes: int
@@ -66,10 +66,13 @@ class MaskRates:
     steps: int
     reason_rates: Mapping[str, Share]
     step_rates: Mapping[str, Share]
-    unsent_rates: Mapping[str, Share]  #: share of steps that mention something not sent to it
-    sources: Mapping[str, Mapping[str, int]]  #: source of a text -> row, or `texts` -> texts
-    #: shares of steps that resemble a leak, and of these steps that name nothing; unset: not
-    #: requested
+    #: share of steps that mention something not sent to the model in the step
+    unsent_rates: Mapping[str, Share]
+    #: for each source of texts, the number of texts by row; the key `texts` has the number of all
+    #: texts
+    sources: Mapping[str, Mapping[str, int]]
+    #: share of steps that resemble a leak, and share of steps that do so without a mention; unset
+    #: if not requested
     resembling: Share | UnsetType = UNSET
     only_resembling: Share | UnsetType = UNSET
 
@@ -80,7 +83,7 @@ class ShareDifference:
 
     value: float  #: first share minus second
     interval: Interval
-    pairs: int  #: windows common to both; 0 if steps were treated as independent
+    pairs: int  #: number of windows common to both; 0 if steps were treated as independent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +91,7 @@ class HidingRow:
     """Effect of hiding one identity: shares of steps before and after, and their difference."""
 
     hidden: str
-    before: str  #: mask
+    before: str  #: mask under which the identity is shown
     after: str
     row: str
     pairs: int
@@ -98,7 +101,7 @@ class HidingRow:
     low: float | None
     high: float | None
     method: str
-    verdict: str | None  #: verdict on the paper's prediction; None without one
+    verdict: str | None  #: verdict on the paper's prediction; None if the paper makes no prediction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +118,9 @@ class IdentityEffectRow:
 
 
 def mask_rates(counts: Sequence[EpisodeCounts]) -> MaskRates:
-    """Return shares of reasons and of steps by row, over all episodes with one mask."""
+    """Return the shares of reasons and of steps over all episodes under one mask, keyed by table
+    row.
+    """
     reasons = sum(count.reasons for count in counts)
     steps = sum(count.steps for count in counts)
     return MaskRates(
@@ -160,8 +165,8 @@ def share(successes: int, n: int) -> Share:
 
 
 def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[HidingRow]:
-    """Return the shares of steps before and after, and their difference, for each pair of masks
-    that differ in one identity.
+    """Return the share of steps before hiding an identity, the share after, and their difference,
+    for each pair of masks that differ in one identity.
     """
     rows: list[HidingRow] = []
     for hidden, before, after in HIDING:
@@ -196,8 +201,8 @@ def hiding_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Hidin
 
 
 def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[IdentityEffectRow]:
-    """Return, with all four masks, the effects of showing stock and date on two rows of Appendix A,
-    paired by window and seed.
+    """Return the effects of showing the stock and the date on two rows of Appendix A, paired by
+    window and seed. The result is empty unless all four masks are present.
     """
     if not all(by_mask.get(mask) for mask in MASK_FACTORS):
         return []
@@ -228,12 +233,12 @@ def factorial_effects(by_mask: Mapping[str, Sequence[EpisodeCounts]]) -> list[Id
 def difference(
     first: Sequence[EpisodeCounts], second: Sequence[EpisodeCounts], row: str
 ) -> ShareDifference | None:
-    """Return the share of steps under one mask minus that under another.
+    """Return the share of steps under one mask minus the share under another.
 
     Steps are paired by window and seed if both masks have at least two windows in common and these
     differ. The result is then the mean over windows of the mean over seeds, with a t interval that
-    allows for shared days. Otherwise steps are treated as independent, the interval is Newcombe's,
-    and `pairs` is 0. None if a mask has no step with a text.
+    allows for shared days. Otherwise, steps are treated as independent, the interval is Newcombe's,
+    and `pairs` is 0. The result is None if a mask has no step with a text.
     """
     paired = _pair_windows({"first": first, "second": second}, row)
     if len(paired.windows) >= 2:
@@ -252,8 +257,8 @@ def difference(
 
 
 def newcombe(first: tuple[int, int], second: tuple[int, int], level: float = LEVEL) -> Interval:
-    """Return Newcombe's interval for the difference of two independent shares, given as successes
-    and trials, computed from their Wilson intervals.
+    """Return Newcombe's interval for the difference between two independent shares. Each share is
+    given as successes and trials, and the interval is computed from the shares' Wilson intervals.
     """
     ends = ends_of_difference(_with_interval(*first, level), _with_interval(*second, level))
     if ends is None:
@@ -274,15 +279,17 @@ def _with_interval(successes: int, n: int, level: float) -> tuple[float, Interva
 
 @dataclass(frozen=True, slots=True)
 class _PairedShares:
-    """Shares of steps for several sides, in the windows that all sides have."""
+    """Shares of steps for several sides, in the windows that all sides have in common."""
 
     windows: Sequence[str]
     spans: Sequence[tuple[str, str]]  #: first and last day of each window
-    shares: Mapping[str, Vector]  #: side -> [windows] means over seeds
+    shares: Mapping[str, Vector]  #: [windows] means over seeds, keyed by side
 
 
 def _pair_windows(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> _PairedShares:
-    """Pair the windows that all sides have with a common seed and that may be averaged."""
+    """Pair the windows for which all sides have a common seed, leaving out windows that may not be
+    averaged.
+    """
     tables: dict[str, dict[tuple[str, int], EpisodeCounts]] = {}
     for name, counts in sides.items():
         tables[name] = {
@@ -311,8 +318,8 @@ def _pair_windows(sides: Mapping[str, Sequence[EpisodeCounts]], row: str) -> _Pa
 
 
 def _mean_over_windows(values: Vector, spans: Sequence[tuple[str, str]]) -> MeanEstimate:
-    """Return the mean over windows with its interval; without an interval if all windows have the
-    same value.
+    """Return the mean over windows with its interval. The interval is omitted if all windows have
+    the same value.
     """
     mean = estimate_mean(values, overlap_correlation(spans), LEVEL)
     if mean.low is None or mean.high is None or mean.high - mean.low > _ROUNDING:
@@ -331,7 +338,7 @@ def _pool_counts(counts: Sequence[EpisodeCounts], row: str) -> float | None:
 
 
 def _prediction_verdict(hidden: str, row: str, interval: Interval) -> str | None:
-    """Return the interval's verdict on Appendix A's prediction; None for rows without a
+    """Return what an interval says about Appendix A's prediction; None for rows without a
     prediction.
     """
     if row not in REMOVES.values() or interval.low is None or interval.high is None:

@@ -87,7 +87,7 @@ def rationale(runs: tuple[Path, ...], options: RationaleOptions) -> None:
         else:
             similarity = SimilarityLinter(encoder)
 
-    # Secret variables are selected once, to avoid comparing each text with all variables.
+    # Secret variables are selected once, so that not every text is compared with all variables.
     redact = partial(hide_secrets, secrets=secrets_of(os.environ))
     report = make_report(
         runs, plugins, ReportSettings(options.examples, options.data, redact, similarity)
@@ -143,8 +143,8 @@ def _add_title(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _rates(masks: Mapping[str, MaskRates], table: str, unit: str, width: int | None) -> list[str]:
-    """Return lines of shares with their intervals in per cent; 0 for a category that never
-    occurs.
+    """Return lines of shares with their intervals, in per cent. A category that never occurs is
+    shown as 0.
     """
     rows = [("n", *(str(getattr(rates, unit)) for rates in masks.values()))]
     for name in (*LEAK_CATEGORIES, *WORDS["rows"]):

@@ -1,15 +1,17 @@
 """Leak linter for a model's reasons, research notes and reasoning. It reports mentions, without a
 verdict.
 
-A mention is a fact about a text: under `bright` a code is the label of an asset, under `blinded`
-the model was not shown it. `LEAKS_REMOVED_BY` lists the categories that a mask should remove. Rates
-are computed elsewhere.
+A mention is only a fact about a text. Under `bright`, for example, a code is an asset's label;
+under `blinded`, the model was not shown the code. `LEAKS_REMOVED_BY` lists the categories that a
+mask should remove. Rates are computed elsewhere.
 
-`identities_of` finds the snapshot's own codes, names, industries and all dates, in every spelling
+`identities_of` finds the snapshot's codes, names and industries, and all dates, in every spelling
 that the leak guard knows. The shipped lexicon adds well-known companies, brands, sectors and
-events; phrases add recognition and hindsight. The guard prefers false alarms, but the linter
-measures: it does not take a price or an amount (`a close of 2015`, `cash 600519`) as a code or a
-date. The words around a number decide; they are in `numbers.txt`.
+events, and phrases add recognition and hindsight.
+
+The guard prefers false alarms to misses, but the linter measures. It therefore does not mistake a
+price or an amount (`a close of 2015`, `cash 600519`) for a date or a code. It decides by the words
+around a number, which are listed in `numbers.txt`.
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ _CALENDAR_WORDS = _NUMBERS["calendar"]  #: quarters or halves of a year without 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """An identity or a claim in a text."""
+    """An identity, or a claim about an identity, in a text."""
 
     category: Category  #: one of `LEAK_CATEGORIES`
     span: tuple[
@@ -120,9 +122,9 @@ class _CategorySpan(NamedTuple):
 class RationaleLinter:
     """Finds names that a text can't derive from prices.
 
-    `snapshot`: the market whose codes, names and industries are searched for; None: only codes in
-    the numbering of the A-share boards and the lexicon. `lexicon`: well-known names; by default the
-    shipped ones.
+    `snapshot` is the market whose codes, names and industries are searched for. If it is None, only
+    names in the lexicon and codes in the numbering of the A-share boards are found. `lexicon`
+    contains well-known names; the shipped lexicon is the default.
     """
 
     def __init__(
@@ -134,16 +136,16 @@ class RationaleLinter:
         self._lexicon = lexicon or shipped_lexicon()
 
     def find(self, text: str) -> list[Mention]:
-        """Return all mentions in a text, in order. Identities don't overlap each other; a phrase
-        may be next to or around one.
+        """Return all mentions in a text, in order. Identities don't overlap each other, but a
+        phrase may be next to or around an identity.
         """
         folded, offsets = normalise_with_places(text)
-        # Plain terms look like names but are ordinary words here.
+        # Plain terms look like names but are ordinary words.
         plain = self._lexicon.find(folded, is_plain=True)
         readable = _replace_spans(folded, ((start, end, _BLANK) for _, start, end in plain))
         identities = _without_overlaps([*self._identities(readable), *self._terms(readable)])
 
-        # Phrases are claims about an identity: in their patterns, one mark stands in for each
+        # Phrases are claims about an identity. Their patterns expect a mark in place of each
         # identity.
         marks = ((hit.start, hit.end, _MARK[hit.category]) for hit in identities)
         marked = _replace_spans(readable, marks)
@@ -160,8 +162,8 @@ class RationaleLinter:
         return mentions
 
     def _identities(self, folded: str) -> Iterator[_CategorySpan]:
-        """Yield codes, names, industries and dates, except numbers that have another meaning in
-        context.
+        """Yield codes, names, industries and dates. Numbers that have another meaning in context
+        are left out.
         """
         for kind, start, end in self._index.find(folded, "answer"):
             if kind not in ("security code", "calendar date"):
@@ -189,7 +191,7 @@ class RationaleLinter:
 
 
 def _without_overlaps(hits: Sequence[_CategorySpan]) -> list[_CategorySpan]:
-    """Return the longest of overlapping readings; of equally long ones the first by `_RANK`."""
+    """Return the longest of overlapping readings. Ties are broken by `_RANK`."""
     chosen: list[_CategorySpan] = []
     taken = bytearray(max((hit.end for hit in hits), default=0))
     for hit in sorted(hits, key=lambda hit: (hit.start - hit.end, _RANK[hit.category], hit.start)):
@@ -201,7 +203,7 @@ def _without_overlaps(hits: Sequence[_CategorySpan]) -> list[_CategorySpan]:
 
 
 def _merged_hits(hits: Sequence[_CategorySpan]) -> list[_CategorySpan]:
-    """Merge overlapping spans of one category."""
+    """Merge overlapping spans of the same category."""
     joined: list[_CategorySpan] = []
     for hit in sorted(hits, key=lambda hit: hit.start):
         if joined and hit.start < joined[-1].end:
@@ -213,8 +215,8 @@ def _merged_hits(hits: Sequence[_CategorySpan]) -> list[_CategorySpan]:
 
 
 def _replace_spans(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return the text with each character of a span replaced by one character, so that offsets
-    don't shift.
+    """Return the text with every character in a span replaced by the span's replacement character,
+    so that offsets don't shift.
     """
     characters = list(text)
     for start, end, character in spans:
@@ -227,8 +229,8 @@ def _letters(name: str) -> str:
 
 
 def _is_code_here(folded: str, start: int, end: int) -> bool:
-    """Return whether a number in the form of a code is one. Next to a word for a quantity it is an
-    amount; `0.600519` is a decimal number.
+    """Return whether a number that has the form of a code is a code. It is not if it is next to a
+    word for a quantity, or if it is a decimal number such as `0.600519`.
     """
     if folded.startswith("0.", start):
         return False
@@ -238,8 +240,8 @@ def _is_code_here(folded: str, start: int, end: int) -> bool:
 
 
 def _is_date_here(folded: str, start: int, end: int) -> bool:
-    """Return whether a text in the form of a date is one. Exceptions are prices such as 2015, the
-    lengths of two averages, and a month's name before another number.
+    """Return whether a text that has the form of a date is a date. It is not if it is a price such
+    as 2015, the lengths of two moving averages, or a month's name before another number.
     """
     if _BARE_YEAR.fullmatch(folded, start, end):
         if _begins("year_after", folded, end):
@@ -257,8 +259,8 @@ def _is_date_here(folded: str, start: int, end: int) -> bool:
 
 
 def _is_day_here(folded: str, pair: re.Match[str]) -> bool:
-    """Return whether two numbers with a slash are a day and not the lengths of two averages
-    (`10/20`). The surrounding words or a leading zero decide.
+    """Return whether two numbers with a slash are a day rather than the lengths of two moving
+    averages (`10/20`). The surrounding words or a leading zero decide.
     """
     preposition, *numbers = pair.groups()
     if _begins("lengths_after", folded, pair.end()):

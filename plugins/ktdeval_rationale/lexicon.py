@@ -1,9 +1,9 @@
 """Lexicon of names that a rationale can't derive from prices, and the search for its terms in a
 text.
 
-`lexicon.yaml` has the terms and explains each kind. Latin terms are compared word by word, Chinese
-ones character by character with spaces ignored. Both are indexed by their first word or characters,
-so the time grows with the text and not with the lexicon.
+`lexicon.yaml` contains the terms and explains each kind. Latin terms are compared word by word.
+Chinese terms are compared character by character, ignoring spaces. All terms are indexed by their
+first word or characters, so the search time grows with the text and not with the lexicon.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _GAP = re.compile(r"[ '’&./_·-]{1,3}")
 _PADDING = re.compile(r"[\s·•・‧]+")
 _GLUED = frozenset({"company", "brand"})  # `PingAn`, `YangtzePower`
 _ARTICLES = frozenset({"a", "an", "the", "this", "that", "another", "such"})
-_REACH = 3  # number of words searched for a companion or an article
+_REACH = 3  # number of words that are searched for a companion or an article
 
 
 class Term(NamedTuple):
-    """A term in a text: its kind (`company`, `brand`, `sector`, `event`, `date`, `plain`), and its
-    span in the normalised text.
+    """A term found in a text, with its kind (`company`, `brand`, `sector`, `event`, `date`,
+    `plain`) and its span in the normalised text.
     """
 
     kind: str
@@ -63,9 +63,8 @@ class _LatinTerm:
 class Lexicon:
     """Terms by kind, indexed for search.
 
-    `terms`: kind -> spellings.
-
-    Raises DataError if a kind is not one of `KINDS`, or a spelling is too short to be distinct.
+    `terms` contains spellings, keyed by kind. Raises DataError if a kind is not one of `KINDS`, or
+    if a spelling is too short to be distinct.
     """
 
     def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:
@@ -89,8 +88,8 @@ class Lexicon:
                 self._add(kind, spelling)
 
     def find(self, folded: str, *, is_plain: bool = False) -> Iterator[Term]:
-        """Yield each term in a normalised text; they may overlap. Sector words are of kind
-        `sector`, and need a companion.
+        """Yield each term in a normalised text. Terms may overlap. Sector words have the kind
+        `sector` and need a companion.
         """
         words = list(_WORD.finditer(folded))
         for index, word in enumerate(words):
@@ -139,7 +138,7 @@ class Lexicon:
         self, term: _LatinTerm, text: str, words: Sequence[re.Match[str]], span: tuple[int, int]
     ) -> bool:
         """Return whether a term is used as a name. An everyday word is a sector only next to a
-        companion (`bank stocks`), a noun also after an article.
+        companion (`bank stocks`). A noun is also a sector after an article.
         """
         first, last = span
         if term.kind not in ("sector-word", "sector-noun"):
@@ -149,8 +148,8 @@ class Lexicon:
         return term.kind == "sector-noun" and _has_article(text, words, first)
 
     def _has_companion(self, text: str, words: Sequence[re.Match[str]], last: int) -> bool:
-        """Return whether one of the next words of the same phrase is a companion, with only links
-        before it.
+        """Return whether one of the next words in the same phrase is a companion. Only link words
+        may precede it.
         """
         for index in range(last + 1, min(last + 1 + _REACH, len(words))):
             if not _is_gap(text, words[index - 1].end(), words[index].start()):
@@ -187,16 +186,16 @@ def shipped_lexicon() -> Lexicon:
 
 
 def _is_gap(text: str, start: int, end: int) -> bool:
-    """Return whether these characters may separate two words of one name; a full stop and a space
-    end a sentence.
+    """Return whether these characters may separate two words of a name. A full stop followed by a
+    space may not, since it ends a sentence.
     """
     return _GAP.fullmatch(text, start, end) is not None and not text.startswith(". ", start)
 
 
 def _match(term: _LatinTerm, text: str, words: Sequence[re.Match[str]], first: int) -> int | None:
-    """Return the index of the term's last word if the term begins at word `first`, else None."""
+    """Return the index of a term's last word if the term begins at word `first`; otherwise None."""
     last = first + len(term.words) - 1
-    # word of a handle
+    # the word may also be part of a handle, in which case it does not match
     if last >= len(words) or text[max(0, words[first].start() - 1) : words[first].start()] == "_":
         return None
 

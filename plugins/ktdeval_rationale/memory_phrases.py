@@ -1,8 +1,8 @@
 """Phrases that show memory: recognition of what the mask hides, and hindsight.
 
 The patterns use grammar rather than vocabulary. `This looks like` is a claim only before an
-identity (`… a bank`, `… Moutai`, not `… a good entry`). So each identity that was found is replaced
-in the text by one character, which the patterns require. A denied claim (`I do not recognise this
+identity (`… a bank`, `… Moutai`, not `… a good entry`). Each identity found in the text is
+therefore replaced by a mark, which the patterns require. A denied claim (`I do not recognise this
 stock`) is not counted.
 """
 
@@ -24,19 +24,22 @@ _PAST_BAR = re.compile(r"day_-[0-9]")
 _CLAUSE_END = re.compile(r"[.;!?。;!\n]")
 
 _REACH = 60
-# number of characters; without a limit, a long text without a full stop would take quadratic time
+# maximum number of characters; without a limit, a long text without a full stop would take
+# quadratic time
 _CLAUSE = 160
 
 
 def find_recognition(text: str) -> Iterator[Span]:
-    """Yield the spans of claims to recognise a stock or a time, without the identity claimed."""
+    """Yield the spans of claims to recognise a stock or a time. A span does not include the
+    identity that is claimed.
+    """
     for start, end in _claims(text, _PATTERNS["recognition"]):
         claim = text[start:end].rstrip(" -")
         yield start, start + len(claim)
 
 
 def find_hindsight(text: str) -> Iterator[Span]:
-    """Yield the spans of words that require knowledge of later days, in the same text as
+    """Yield the spans of words that require knowledge of later days. The text is marked as for
     `find_recognition`.
 
     Statements about bars in the look-back (`day_-5`) concern the past and are not hindsight.

@@ -1,9 +1,9 @@
-"""Second stage of the leak linter: paraphrased leaks, found by the nearest sentence of known kind.
+"""Second stage of the leak linter, which finds paraphrased leaks.
 
 A text can avoid names: `the maker of the nation's most famous spirit` contains none. Each sentence
-is compared with sentences of known kind (`anchors.yaml`) by the cosine of their embeddings, and
-takes the kind of the nearest. The threshold is estimated for each encoder: harmless anchors show
-how near harmless sentences come to leaks.
+is therefore compared with sentences of known kind (`anchors.yaml`) by the cosine similarity of
+their embeddings, and takes the kind of the nearest sentence. The threshold is estimated for each
+encoder from how near harmless sentences come to leaks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktdeval.values import install_command, load_yaml
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"
-FALSE_ALARMS = 0.05  #: share of harmless anchors whose lead may exceed the threshold
+FALSE_ALARMS = 0.05  #: fraction of harmless anchors whose lead may exceed the threshold
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?;])|;\s+|\n+")
 _MIN_LETTERS = 8
@@ -48,10 +48,11 @@ class Encoder(Protocol):
 
 
 class NgramEncoder:
-    """Counts of letter groups, hashed to a fixed number of dimensions. It needs no weights, and
-    compares spelling instead of meaning.
+    """Encodes texts as counts of letter n-grams, hashed to a fixed number of dimensions. It needs
+    no weights, and compares spelling instead of meaning.
 
-    Words of Latin letters give groups of 3 to 5 letters, Chinese text groups of 1 to 2.
+    Words in Latin letters give n-grams of 3 to 5 letters, and Chinese text gives n-grams of 1 to 2
+    characters.
     """
 
     name = "letter groups"
@@ -60,7 +61,7 @@ class NgramEncoder:
         self._dimensions = dimensions
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """Return [texts, dimensions] 1 + log of counts."""
+        """Return [texts, dimensions] vectors of 1 + log of the counts."""
         vectors = np.zeros((len(texts), self._dimensions))
         for row, text in enumerate(texts):
             columns: Counter[int] = Counter()
@@ -76,8 +77,8 @@ class NgramEncoder:
 class StaticEncoder:
     """A static sentence-embedding model (model2vec) from a folder; nothing is downloaded.
 
-    Raises ModuleNotFoundError if model2vec is not installed; UsageError if the folder has no such
-    model.
+    Raises ModuleNotFoundError if model2vec is not installed, and UsageError if the folder has no
+    such model.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -109,9 +110,8 @@ class StaticEncoder:
 def choose_encoder(model: Path | None) -> Encoder | str:
     """Return the requested encoder, or the reason why it is not available.
 
-    `model`: folder of a model; None for letter groups.
-
-    Raises UsageError if the folder has no model that can be loaded.
+    `model` is the folder of a model; None selects letter n-grams. Raises UsageError if the folder
+    has no model that can be loaded.
     """
     if model is None:
         return NgramEncoder()
@@ -130,18 +130,17 @@ class Resemblance:
 
     category: str  #: kind of the nearest planted sentence
     text: str
-    where: str  #: the caller's name for the text
+    where: str  #: the caller's identifier for the text
     anchor: str  #: the nearest planted sentence
-    similarity: float  #: cosine, -1 … 1
+    similarity: float  #: cosine similarity, from -1 to 1
 
 
 class SimilarityLinter:
     """Finds sentences that resemble planted leaks more than harmless sentences.
 
-    `anchors`: (category or `none`, sentence) pairs; by default the shipped ones.
-
-    Raises DataError if the anchors lack leaks or harmless sentences, or the encoder's vectors are
-    not finite.
+    `anchors` contains pairs of a category or `none` and a sentence; the shipped anchors are the
+    default. Raises DataError if the anchors lack leaks or harmless sentences, or if the encoder's
+    vectors are not finite.
     """
 
     def __init__(self, encoder: Encoder, anchors: Sequence[tuple[str, str]] | None = None) -> None:
@@ -165,7 +164,7 @@ class SimilarityLinter:
         return self._encoder.name
 
     def find(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
-        """Return the sentences of (text, where) pairs that resemble a leak, in order. They are
+        """Return the sentences in (text, where) pairs that resemble a leak, in order. Sentences are
         embedded in batches for speed.
         """
         sentences: list[tuple[str, str]] = []
@@ -189,8 +188,8 @@ class SimilarityLinter:
         return resemblances
 
     def _nearest(self, sentences: Sequence[str]) -> dict[str, tuple[int, float]]:
-        """Return sentence -> index of its nearest leaking anchor and the cosine, for sentences that
-        resemble a leak.
+        """Return the sentences that resemble a leak, each with the index of the nearest leaking
+        anchor and the cosine similarity to that anchor.
         """
         vectors = self._embed(sentences)
         to_leaks = vectors @ self._leak_vectors.T
@@ -203,8 +202,8 @@ class SimilarityLinter:
         }
 
     def _embed(self, texts: Sequence[str]) -> FloatArray:
-        """Return unit vectors; a text without any feature becomes the zero vector, whose cosines
-        are 0.
+        """Return unit vectors. A text without any features becomes the zero vector, whose cosine
+        similarities are 0.
         """
         vectors = np.asarray(self._encoder.encode(texts), dtype=np.float64)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
@@ -229,7 +228,7 @@ def sentences_of(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _sentence(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the span of a sentence without the blanks around it, if it is long enough."""
+    """Yield the span of a sentence without surrounding whitespace, if it is long enough."""
     piece = text[start:end]
     letters = sum(character.isalpha() for character in piece)
     if not piece.isascii():
@@ -262,8 +261,9 @@ def _letter_groups(text: str) -> Iterator[str]:
 
 
 def _threshold(harmless: FloatArray, leaks: FloatArray) -> float:
-    """Return the threshold: the lead of leaks over harmless anchors that only a fraction
-    `FALSE_ALARMS` of the harmless anchors exceeds, each compared with the others.
+    """Return the threshold for the lead of leaks over harmless anchors. Only the fraction
+    `FALSE_ALARMS` of the harmless anchors exceeds it when each is compared with the other harmless
+    anchors.
     """
     among = harmless @ harmless.T
     np.fill_diagonal(among, -math.inf)

@@ -1,4 +1,6 @@
-"""Files of regular expressions: named parts, and patterns by kind that contain them."""
+"""Reads files of regular expressions, which contain named parts and the patterns of each kind that
+use them.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ _WORD = re.compile(r"\{([a-z_]+)\}")
 def read_patterns(
     name: str, words: Mapping[str, str] | None = None
 ) -> dict[str, list[re.Pattern[str]]]:
-    """Return kind -> patterns of a file such as `phrases.txt`, which explains its format. `words`:
-    further definitions of parts.
+    """Return the patterns in a file such as `phrases.txt`, keyed by kind. The file explains its
+    format. `words` contains further definitions of parts.
     """
     definitions = dict(words or {})
     patterns = dict[str, list[re.Pattern[str]]]()

@@ -44,34 +44,36 @@ _NO_MARKET = (
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """Options of the report."""
+    """Settings for the report."""
 
-    examples: int = 0  #: number of mentions of each category to show for each mask
-    data: str | None = None  #: the market, if it has moved since the run
-    redact: Callable[[str], str] = str  #: removes secrets from a text
-    #: second stage, or the reason why it can't run; None if not requested
+    examples: int = 0  #: number of mentions shown for each category and mask
+    data: str | None = None  #: new location of the market, if it has moved since the run
+    redact: Callable[[str], str] = str  #: function that removes secrets from a text
+    #: linter for the second stage, or the reason why it can't run; None if not requested
     similarity: SimilarityLinter | str | None = None
 
 
 @dataclass(frozen=True)
 class SecondStage:
-    """Second stage of the linter, or the reason why it did not run."""
+    """The second stage of the linter, or the reason why it did not run."""
 
     encoder: str | None
-    threshold: float | UnsetType = UNSET  #: lead of a leak over harmless sentences
+    #: threshold for the lead of a leak over harmless sentences
+    threshold: float | UnsetType = UNSET
     reason: str | UnsetType = UNSET
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSubject:
-    """Figures of one model with its agent and mode."""
+    """Figures for a model together with its agent and mode."""
 
     subject: str
     masks: Mapping[str, MaskRates]
     hiding: Sequence[HidingRow]
     effects: Sequence[IdentityEffectRow]
     examples: Sequence[ExampleRow]
-    resemblances: Mapping[str, Sequence[Resemblance]]  #: results by mask; empty if not requested
+    #: results of the second stage, keyed by mask; empty if not requested
+    resemblances: Mapping[str, Sequence[Resemblance]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +84,15 @@ class RationaleReport:
     categories: Mapping[str, str]
     runs: Sequence[str]
     subjects: Sequence[ModelSubject]
-    second_stage: SecondStage | None  #: None: not requested
+    second_stage: SecondStage | None  #: None if not requested
     notes: Sequence[str]
 
 
 def make_report(runs: Sequence[Path], plugins: Plugins, options: ReportSettings) -> RationaleReport:
     """Return the whole report on run folders.
 
-    Raises StoreError if a folder has no run; UsageError if no episode has a text, or two episodes
-    have one mask, window and seed; DataError if `options.data` is not the market of a run.
+    Raises StoreError if a folder has no run, UsageError if no episode has a text or if two episodes
+    share mask, window and seed, and DataError if `options.data` is not the market of a run.
     """
     reading = _ReadRuns(plugins, options)
     for path in runs:
@@ -121,10 +123,10 @@ def _second_stage(similarity: SimilarityLinter | str | None) -> SecondStage | No
 
 @dataclass(frozen=True, slots=True)
 class _ResemblingSteps:
-    """Steps of an episode with a sentence that resembles a leak."""
+    """Number of an episode's steps with a sentence that resembles a leak."""
 
     steps: int
-    without_mention: int  #: steps without a mention in the first stage
+    without_mention: int  #: number of these steps without a mention in the first stage
 
 
 @dataclass(frozen=True)
@@ -134,15 +136,15 @@ class _ReadRuns:
     plugins: Plugins
     options: ReportSettings
     counts: list[EpisodeCounts] = field(default_factory=list)
-    resembling: dict[str, _ResemblingSteps] = field(default_factory=dict)  #: by episode id
-    #: examples of the second stage, by mask
+    resembling: dict[str, _ResemblingSteps] = field(default_factory=dict)  #: keyed by episode id
+    #: examples from the second stage, keyed by mask
     resemblances: dict[str, list[Resemblance]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  #: caveats about the records
-    seen: set[str] = field(default_factory=set)  #: ids of episodes
-    linters: dict[str, RationaleLinter] = field(default_factory=dict)  #: by snapshot
+    seen: set[str] = field(default_factory=set)  #: ids of the episodes read so far
+    linters: dict[str, RationaleLinter] = field(default_factory=dict)  #: keyed by snapshot
 
     def read_run(self, folder: RunFolder) -> None:
-        """Count the episodes of a run that were not read before."""
+        """Count the episodes of a run that have not been read before."""
         linter = self._linter_of(folder)
         for spec in folder.manifest.specs:
             if spec.id not in self.seen:
@@ -182,8 +184,8 @@ class _ReadRuns:
         similarity: SimilarityLinter,
         linter: RationaleLinter,
     ) -> None:
-        """Run the second stage over an episode, and count its steps without a mention in the first
-        stage.
+        """Run the second stage over an episode. Count the steps that resemble a leak, and how many
+        of these have no mention in the first stage.
         """
         texts: list[tuple[str, str]] = []
         without_mention: set[int] = set()
@@ -205,7 +207,7 @@ class _ReadRuns:
             examples.append(replace(resemblance, where=where))
 
     def subjects(self) -> Iterator[ModelSubject]:
-        """Yield the figures of each model with its agent and mode."""
+        """Yield the figures for each model together with its agent and mode."""
         groups: dict[str, list[EpisodeCounts]] = {}
         for count in self.counts:
             groups.setdefault(subject_key(count.spec), []).append(count)
@@ -246,10 +248,10 @@ class _ReadRuns:
 
 
 def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]:
-    """Return episodes by mask, masks in the order of the tables.
+    """Return episodes keyed by mask, with the masks in the order of the tables.
 
-    Raises UsageError if two of them have the same mask, window and seed, so that they can't be
-    paired.
+    Raises UsageError if two episodes have the same mask, window and seed, since they could then not
+    be paired.
     """
     cells: dict[tuple[str, str | None, int], EpisodeSpec] = {}
     by_mask: dict[str, list[EpisodeCounts]] = {}
@@ -265,7 +267,7 @@ def _by_mask(members: Sequence[EpisodeCounts]) -> dict[str, list[EpisodeCounts]]
 
         by_mask.setdefault(str(spec.mask), []).append(count)
 
-    # Masks of other packages come last, by their names.
+    # Masks from other packages come last, sorted by name.
     order = {mask: index for index, mask in enumerate(MASK_FACTORS)}
     masks = sorted(by_mask, key=lambda mask: (order.get(mask, len(order)), mask))
     return {mask: by_mask[mask] for mask in masks}

@@ -1,4 +1,4 @@
-"""Style and scripts of the kit, as texts that a site writes to files or a page embeds."""
+"""The kit's styles and scripts, as texts that a site writes to files or a page embeds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ktdeval_pages.page_words import WORDS
 
 _KIT = files("ktdeval_pages")
 
-#: scripts of every page, in the order of their dependencies; `theme` comes first, so that the page
-#: has its colours before it is painted
+#: scripts that every page needs, in the order of their dependencies; `theme` comes first, so that
+#: the page has its colours before it is painted
 _SHARED_SCRIPTS = ("theme", "elements", "figures", "actions", "table", "controls", "drawing")
 
 _CHART_SCRIPTS = ("charts", "interval_charts")
@@ -32,8 +32,8 @@ def stylesheet() -> str:
 
 
 def shared_script(own_words: Path | None = None) -> str:
-    """Return the script that defines `kt`, the object used by a page's scripts. `own_words`: YAML
-    file with a site's own words, which are added to the shared ones.
+    """Return the script that defines `kt`, the object used by a page's scripts. `own_words` is a
+    YAML file with a site's own words, which are added to the shared ones.
     """
     parts = ['"use strict";', f"window.kt = {{values: {_values_json()}}};"]
     if own_words is not None:
@@ -44,8 +44,8 @@ def shared_script(own_words: Path | None = None) -> str:
 
 
 def part_script(*names: str) -> str:
-    """Return a script with parts of the kit for a small page: `elements`, then the named parts that
-    depend on it.
+    """Return a script with parts of the kit for a small page: first `elements`, then the named
+    parts that depend on it.
     """
     parts = ['"use strict";', "window.kt = {};"]
     parts += [_script(name) for name in names]
@@ -53,8 +53,8 @@ def part_script(*names: str) -> str:
 
 
 def charts_script(own_specs: Path | None = None) -> str:
-    """Return the script that adds `kt.charts`; it loads Vega-Lite from the site's `vendor_files`
-    when a chart comes into view. `own_specs`: YAML file with the site's own chart specs.
+    """Return the script that adds `kt.charts`, which loads Vega-Lite from the site's `vendor_files`
+    when a chart comes into view. `own_specs` is a YAML file with the site's own chart specs.
     """
     specs = dict(load_yaml(Path(__file__).with_name("chart_specs.yaml")))
     if own_specs is not None:
@@ -67,7 +67,7 @@ def charts_script(own_specs: Path | None = None) -> str:
 
 
 def vendor_files() -> Iterator[tuple[str, str]]:
-    """Yield name and content of third-party libraries, with their licences."""
+    """Yield the name and contents of each file of the third-party libraries, including licences."""
     for item in sorted(_KIT.joinpath("vendor").iterdir(), key=lambda item: item.name):
         yield item.name, item.read_text(encoding="utf-8")
 
@@ -77,7 +77,7 @@ def _script(name: str) -> str:
 
 
 def _values_json() -> str:
-    """Return tokens and words as JSON, in file order, in which pages list them."""
+    """Return tokens and words as JSON. They are in file order, in which pages list them."""
     light = {name: colour.light for name, colour in TOKENS.items()}
     dark = {name: colour.dark for name, colour in TOKENS.items()}
     values = {"light": light, "dark": dark, "series": SERIES, "words": WORDS}
@@ -85,13 +85,13 @@ def _values_json() -> str:
 
 
 def pack(data: bytes, level: int = 9) -> str:
-    """Return data in the form in which a page embeds it: zlib, then base64. The result can't end a
-    script or an element around it; `kt.unpack` reads it.
+    """Return data in the form in which a page embeds it: zlib, then base64. The result can't end
+    the script or element that contains it; `kt.unpack` reads it.
     """
     return base64.b64encode(zlib.compress(data, level)).decode()
 
 
 def source_hash(text: str) -> str:
-    """Return the hash with which a content security policy allows an inline script or style."""
+    """Return the hash by which a content security policy allows an inline script or style."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

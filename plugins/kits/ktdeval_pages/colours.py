@@ -1,4 +1,4 @@
-"""Design tokens: the colours of all pages, light and dark, and their CSS variables."""
+"""Design tokens: the light and dark colours of all pages, and their CSS variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ktdeval.values import load_yaml
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """Hex colour codes of a token."""
+    """Hex codes of a colour token."""
 
     light: str
     dark: str
@@ -37,8 +37,8 @@ SERIES: tuple[str, ...] = tuple(_GROUPS["series"])
 def css_variables() -> str:
     """Return the rules that define the tokens as CSS variables.
 
-    A page follows the system theme unless its root sets one (`data-theme`), and prints in the light
-    theme.
+    A page follows the system theme unless its root element sets a theme (`data-theme`). It is
+    always printed in the light theme.
     """
     light = _declarations("light", [colour.light for colour in TOKENS.values()])
     dark = _declarations("dark", [colour.dark for colour in TOKENS.values()])

@@ -1,18 +1,20 @@
-"""Choose which days a chart labels below its axis, so that dates do not overlap."""
+"""Chooses which days a chart labels below its axis, so that dates do not overlap."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 MAX_DATES = 4
-#: minimum distance of two dates as a fraction of the axis: a date takes a fifth of the narrowest
-#: chart; the first label begins at its day, the others are centred
+#: minimum distance between two dates as a fraction of the axis; on the narrowest chart, a date
+#: takes up a fifth of the axis, and only the first label begins at its day while the others are
+#: centred
 _MIN_DISTANCE = 0.32
 
 
 def dated_positions(days: int) -> list[int]:
-    """Return the positions of the days to label, among `days` (at least one): the first, the last
-    and as many evenly spaced days between them, up to four, as fit.
+    """Return the positions of the days to label among `days`, which must be at least 1. The first
+    and last days are always labelled, and evenly spaced days between them as far as they fit, up to
+    four labels in total.
 
     Example:
         dated_positions(5)  # [0, 2, 4]

@@ -1,7 +1,7 @@
 """Building blocks of all figures, as Vega-Lite specs: layers, axes, legends and settings.
 
-Colours are those of a light page. Their hex codes are the design tokens' codes, so that a dark page
-can replace each with its token's dark colour.
+Colours are those of a light page. They use the hex codes of the design tokens, so that a dark page
+can replace each of them with the token's dark colour.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SOLID = (1, 0)  #: dash pattern of a solid line
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A name in a legend, and the look of its marks."""
+    """A name in a legend, and the appearance of its marks."""
 
     name: str
-    token: str  # colour token
-    dash: Sequence[int] = SOLID  # strokes and gaps of its line, in pixels
+    token: str  # name of the colour token
+    dash: Sequence[int] = SOLID  # lengths of the line's strokes and gaps, in pixels
 
 
 def light(token: str) -> str:
@@ -40,8 +40,8 @@ def light(token: str) -> str:
 
 
 def whole_spec(drawn: Spec, description: str, **fields: Any) -> Spec:
-    """Return a picture as a separate spec. `description`: text alternative; `fields`: additional
-    fields of the spec, such as `title`.
+    """Return a picture as a separate spec. `description` is the text alternative, and `fields` are
+    additional fields of the spec, such as `title`.
     """
     head = {"$schema": SCHEMA, "description": description, "config": settings()}
     return {**head, **fields, **drawn}
@@ -49,7 +49,7 @@ def whole_spec(drawn: Spec, description: str, **fields: Any) -> Spec:
 
 @cache
 def settings() -> Spec:
-    """Return the look of axes, legends and titles for a figure in a file."""
+    """Return the appearance of axes, legends and titles for figures in files."""
     colours = {name: colour.light for name, colour in TOKENS.items()}
     look: Spec = _colour_tokens(look_of("file"), colours)
     return look
@@ -57,7 +57,9 @@ def settings() -> Spec:
 
 @cache
 def look_of(place: Literal["file", "page"]) -> Spec:
-    """Return the shared look of figures, adapted to a place; colours are tokens such as `$ink`."""
+    """Return the shared appearance of figures, adapted to a file or a page. Colours are given as
+    tokens such as `$ink`.
+    """
     groups = load_yaml(Path(__file__).with_name("figure_settings.yaml"))
     look: Spec = dict(groups["shared"])
     for part, own in groups[place].items():
@@ -66,7 +68,7 @@ def look_of(place: Literal["file", "page"]) -> Spec:
 
 
 def _colour_tokens(part: Any, colours: Mapping[str, str]) -> Any:
-    """Return settings with each token's colour in place of its name."""
+    """Return settings with the name of each token replaced by its colour."""
     if isinstance(part, dict):
         return {name: _colour_tokens(value, colours) for name, value in part.items()}
     if isinstance(part, list):
@@ -77,12 +79,13 @@ def _colour_tokens(part: Any, colours: Mapping[str, str]) -> Any:
 
 
 def series_of(names: Iterable[str]) -> list[LegendEntry]:
-    """Return names with the series colours, in order."""
+    """Return legend entries for names, with the series colours in order."""
     return [LegendEntry(name, token) for name, token in zip(names, SERIES, strict=False)]
 
 
 def finite(value: float | None, scale: float = 1.0) -> float | None:
-    """Return a number in an axis's unit; None if it is undefined, so that nothing is drawn."""
+    """Return a number in an axis's unit. Return None if it is undefined, so that nothing is drawn.
+    """
     if value is None or not math.isfinite(value):
         return None
     return float(scale * value)
@@ -113,7 +116,7 @@ def below_each_other(parts: list[Spec]) -> Spec:
 
 
 def layer(kind: str, encoding: Spec, rows: Rows | None = None, **style: Any) -> Spec:
-    """Return one layer: marks of one kind. Without `rows`, it uses the rows of the enclosing
+    """Return a layer with marks of one kind. Without `rows`, it uses the rows of the enclosing
     picture.
     """
     drawn: Spec = {"mark": {"type": kind, **style}, "encoding": encoding}
@@ -123,8 +126,8 @@ def layer(kind: str, encoding: Spec, rows: Rows | None = None, **style: Any) -> 
 
 
 def lines(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry], width: float = 1.6) -> Spec:
-    """Return lines with a legend. Rows with the same `name` (that of a series) form one line, or
-    one line for each `part`. `width`: line width in pixels.
+    """Return lines with a legend. Rows with the same `name`, which is the name of a series, form
+    one line, or one line for each `part`. `width` is the line width in pixels.
     """
     encoding = {
         "x": x,
@@ -150,8 +153,8 @@ def areas(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry], **style: 
 
 
 def curves(rows: Rows, x: Spec, y: Spec, series: Sequence[LegendEntry]) -> list[Spec]:
-    """Return lines with their points, over areas of their intervals: rows of `x`, `y`, `low`,
-    `high` and `name`; ends are None if there is no interval.
+    """Return lines with points, over areas that show their intervals. Rows have `x`, `y`, `low`,
+    `high` and `name`; `low` and `high` are None without an interval.
     """
     fill = colour_series(series)
     band = layer("area", {**interval(y, "y"), "x": x, "fill": fill}, rows, opacity=0.12)
@@ -166,8 +169,8 @@ def interval(axis: Spec, channel: str) -> Spec:
 
 
 def stroke_at(value: float, axis: Spec, channel: str, role: str = "muted") -> Spec:
-    """Return a stroke across the whole picture at a value of an axis, `x` or `y`. `role`: the design
-    token of its colour.
+    """Return a stroke across the whole picture at a value of an axis, `x` or `y`. `role` is the
+    design token for its colour.
     """
     place = {**axis, "datum": value}
     del place["field"]
@@ -178,7 +181,7 @@ def stroke_at(value: float, axis: Spec, channel: str, role: str = "muted") -> Sp
 
 
 def measure(field: str, title: str, scale: Spec | None = None, **axis: Any) -> Spec:
-    """Return an axis of numbers, which need not include zero. `axis`: fields of a Vega-Lite
+    """Return an axis of numbers, which need not include zero. `axis` contains fields of a Vega-Lite
     axis.
     """
     return {
@@ -206,7 +209,7 @@ def ticks(labels: Mapping[int, str] | Mapping[float, str]) -> Spec:
 
 
 def day_ticks(days: Sequence[object]) -> Spec:
-    """Return fields of an axis of day numbers, so that weekends take no space. A few days are
+    """Return fields for an axis of day numbers, on which weekends take no space. A few days are
     labelled, and the outer labels stay inside the picture.
     """
     labels = {position: str(days[position]) for position in dated_positions(len(days))}
@@ -227,7 +230,7 @@ def legend(columns: int = 3, symbol: str = "stroke") -> Spec:
 
 
 def colour_series(series: Sequence[LegendEntry], symbol: str = "stroke") -> Spec:
-    """Return the colours of series by name."""
+    """Return the colours of series, keyed by name."""
     names = [one.name for one in series]
     return {
         "field": "name",
@@ -238,7 +241,7 @@ def colour_series(series: Sequence[LegendEntry], symbol: str = "stroke") -> Spec
 
 
 def dash_series(series: Sequence[LegendEntry]) -> Spec:
-    """Return the dash patterns of series by name, in the same legend as their colours."""
+    """Return the dash patterns of series, keyed by name, for the same legend as their colours."""
     names = [one.name for one in series]
     return {
         "field": "name",

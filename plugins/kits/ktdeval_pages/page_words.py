@@ -1,4 +1,4 @@
-"""Words that pages share: those of cards, and further words in `words.yaml`."""
+"""Words that pages share: the words of cards, and those in `words.yaml`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ktdeval.values import load_yaml
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Tone and meaning of a label or a tier; `shown`: its text, if that is not its name."""
+    """Tone and meaning of a label or tier. `shown` is its text if the text differs from its name.
+    """
 
-    tone: str = ""  # empty, good, warn or bad
+    tone: str = ""  # tone: empty, good, warn or bad
     meaning: str = ""
     shown: str = ""
 
 
 class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Format of figures with a unit."""
+    """Format for figures with a unit."""
 
     decimals: int
     shown: str = ""  # text after the figure
@@ -30,14 +31,14 @@ class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """Kind of provenance or of failure: its name in tables, and its meaning."""
+    """Kind of provenance or failure, with its name in tables and its meaning."""
 
     label: str
     meaning: str
 
 
 class Words(msgspec.Struct, frozen=True):
-    """Words by subject; scripts of pages read them as `kt.values.words`."""
+    """Words keyed by subject. Page scripts read them as `kt.values.words`."""
 
     labels: Mapping[str, Mark]
     tiers: Mapping[str, Mark]
@@ -48,7 +49,7 @@ class Words(msgspec.Struct, frozen=True):
 
 
 class OwnWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of `words.yaml`."""
+    """Contents of `words.yaml`."""
 
     labels: Mapping[str, Mark]
     tiers: Mapping[str, Mark]
@@ -60,7 +61,7 @@ OWN_WORDS = msgspec.convert(load_yaml(Path(__file__).with_name("words.yaml")), O
 
 
 def _joined_words(own: OwnWords) -> Words:
-    """Return the words of cards together with those of pages."""
+    """Return the words of cards together with the words of pages."""
     cards = card_words()
 
     labels = dict(own.labels)
@@ -92,7 +93,7 @@ def _kinds_by_name(words_by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
 
 def _plain_meaning(meaning: str) -> str:
-    """Return a meaning without Markdown, which pages would show as plain characters."""
+    """Return a meaning without Markdown, since pages would show the markup as plain characters."""
     return meaning.replace("`", "")
 
 

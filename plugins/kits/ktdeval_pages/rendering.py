@@ -1,6 +1,6 @@
-"""Files of figures: Vega-Lite specs as SVG and PNG, drawn by vl-convert.
+"""Renders figures as files: Vega-Lite specs become SVG and PNG, drawn by vl-convert.
 
-Equal specs and versions of vl-convert give equal bytes; no network is used.
+Equal specs and versions of vl-convert give equal bytes. No network is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ktdeval.values import install_command
 from ktdeval_pages.marks import Spec
 
 _ROLES = re.compile(r' (?:role|aria-[a-z]+)="[^"]*"')
-_SCALE = 2.2  #: pixels of a PNG for each of the spec
+_SCALE = 2.2  #: pixels of a PNG per pixel of the spec
 
 
 def renderer() -> ModuleType | None:
@@ -34,9 +34,11 @@ def renderer() -> ModuleType | None:
 
 
 def require_renderer(what: str) -> ModuleType:
-    """Return vl-convert. `what`: what is drawn with it, such as `a report`. Raises UsageError if it
-    is not installed, or if this process is a fork of one that has drawn with it: the fork would
-    wait forever for threads that forks don't have.
+    """Return vl-convert. `what` says what is drawn with it, such as `a report`, for error messages.
+
+    Raises UsageError if vl-convert is not installed. Also raises UsageError if this process is a
+    fork of a process that has drawn figures, since it would wait forever for threads that a fork
+    does not inherit.
     """
     module = renderer()
     if module is None:
@@ -50,14 +52,14 @@ def require_renderer(what: str) -> ModuleType:
 
 @functools.cache
 def _first_process() -> int:
-    """Return the id of the process that drew first; forks inherit it."""
+    """Return the id of the process that first drew a figure. Forks inherit the id."""
     return os.getpid()
 
 
 def svg_of(spec: Spec) -> str:
-    """Return a figure as an SVG element, whose text alternative is the `description` of the spec.
+    """Return a figure as an SVG element. Its text alternative is the spec's `description`.
 
-    Letters are text. Raises UsageError if vl-convert is missing.
+    Letters are kept as text. Raises UsageError if vl-convert is missing.
     """
     drawn = require_renderer("a figure").vegalite_to_svg(spec)
     head, _, inner = drawn.partition(">")
@@ -66,7 +68,7 @@ def svg_of(spec: Spec) -> str:
         raise ValueError("vl-convert wrote an SVG without a size")
 
     width, height = size.groups()
-    # Change only tags: the letters between them are visible text.
+    # Change only tags, since the characters between them are visible text.
     inner = re.sub(r"<[^>]+>", _shorten_tag, inner)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
@@ -82,8 +84,8 @@ def png_of(spec: Spec) -> bytes:
 
 
 def _shorten_tag(tag: re.Match[str]) -> str:
-    """Return a tag with short numbers, without a role: the figure's description is the only
-    text.
+    """Return a tag with short numbers and without a role, since the figure's description is its
+    only text alternative.
     """
     silent = _ROLES.sub("", tag[0])
     return re.sub(r"-?\d+\.\d{3,}(e-\d+)?", _short_number, silent)

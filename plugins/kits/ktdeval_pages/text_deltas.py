@@ -1,9 +1,9 @@
-"""Texts as differences from a base text, like the transfers of `rsync`. Cards of a division repeat
-each other's task and definitions, and episodes of a window repeat its prices; pages contain these
-only once.
+"""Stores texts as differences from a base text, as `rsync` does in transfers. The cards of a
+division repeat each other's task and definitions, and the episodes of a window repeat its prices;
+pages store these only once.
 
-Exact for any text, since no value is parsed: a restored card has the bytes, and so the SHA-256, of
-the submitted file.
+Deltas are exact for any text, since no value is parsed. A restored card has the same bytes as the
+submitted file, and therefore the same SHA-256.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pieces.
 
 
 class BaseText:
-    """Text from which others copy their pieces."""
+    """Text from which other texts copy their pieces."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -38,14 +38,15 @@ class BaseText:
     def delta(self, text: str) -> Delta:
         """Return a text as its differences from the base.
 
-        Time grows with the length of the text: each piece is looked up or compared once or twice.
+        The time grows linearly with the length of the text, since each piece is looked up or
+        compared at most twice.
         """
         base = self.pieces
         pieces = text.split(_COMMA)
         delta: Delta = []
         literal: list[str] = []
         index = 0
-        expected = 0  # next position in the base if the texts are in step
+        expected = 0  # next position in the base, if text and base are in step
         while index < len(pieces):
             piece = pieces[index]
             start: int | None = expected
@@ -77,8 +78,8 @@ class BaseText:
         return delta
 
     def _position(self, piece: str, expected: int) -> int | None:
-        """Return a position of a piece in the base, the first from the expected one on, or the last;
-        None if it is not there.
+        """Return a position of a piece in the base: the first from the expected position on, or
+        else the last. Return None if the base does not contain the piece.
         """
         positions = self._positions.get(piece)
         if positions is None:
@@ -88,13 +89,13 @@ class BaseText:
         return positions[min(later, len(positions) - 1)]
 
     def _run(self, start: int, pieces: Sequence[str], index: int) -> int:
-        """Return the number of pieces from `index` on that equal those of the base from
-        `start` on.
+        """Return the number of consecutive pieces, starting at `index`, that equal the base's
+        pieces starting at `start`.
         """
         base = self.pieces
         most = min(len(base) - start, len(pieces) - index)
         count = 1
-        # Whole blocks are compared at once, which is ten times as fast as piece by piece.
+        # Whole blocks are compared at once, which is ten times as fast as comparing piece by piece.
         while (
             count + _BLOCK <= most
             and base[start + count : start + count + _BLOCK]
@@ -109,7 +110,7 @@ class BaseText:
 
 
 def restore_text(base: BaseText, delta: Delta) -> str:
-    """Return the text of a delta; the inverse of `BaseText.delta`."""
+    """Return the text that a delta represents; the inverse of `BaseText.delta`."""
     parts = []
     for part in delta:
         if isinstance(part, str):

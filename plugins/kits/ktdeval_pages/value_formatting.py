@@ -1,4 +1,4 @@
-"""Figures as text in pages that are written without a script."""
+"""Formats figures as text for pages that are written without a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
 def figure(value: float | None, unit: str = "ratio", signed: bool = False) -> str:
-    """Return a figure without its unit, fractions in per cent; a dash for None."""
+    """Return a figure without its unit. Fractions are in per cent, and None becomes a dash."""
     if value is None:
         return UNDEFINED
 
@@ -30,14 +30,14 @@ def figure(value: float | None, unit: str = "ratio", signed: bool = False) -> st
 
 
 def percent(value: float | None, signed: bool = True) -> str:
-    """Return a fraction in per cent with the sign %; a dash for None."""
+    """Return a fraction in per cent, including the % sign; None becomes a dash."""
     if value is None:
         return UNDEFINED
     return f"{figure(value, 'fraction', signed)}{_NARROW}%"
 
 
 def span(low: float | None, high: float | None, unit: str = "ratio", signed: bool = False) -> str:
-    """Return two ends; a dash if one is None."""
+    """Return the two ends of a range, or a dash if one of them is None."""
     if low is None or high is None:
         return UNDEFINED
     return f"{figure(low, unit, signed)} … {figure(high, unit, signed)}"

@@ -335,8 +335,8 @@ class _DivisionTables:
         """Return the tie groups for the rank and for the rank by selection alpha.
 
         The groups for the main rank are based on daily NAV returns if cards are ranked by total
-        return, and on daily selection returns if they are ranked by selection alpha. Other figures lack daily
-        returns with which to test for ties.
+        return, and on daily selection returns if they are ranked by selection alpha. Other figures
+        lack daily returns with which to test for ties.
         """
         by = self.division.rank_by
         if self.kind == "scoring":

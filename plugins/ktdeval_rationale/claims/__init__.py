@@ -1,4 +1,5 @@
-"""Claims of reasons, judged by what was shown: figures, comparisons, directions, warnings, research.
+"""Claims in reasons, judged by what was shown: figures, comparisons, directions, warnings,
+research.
 
 Example:
     from ktdeval_rationale.claims import ArguedOrder, judge_reason

@@ -1,4 +1,4 @@
-"""Agreement between a printed figure and a number that was shown, in the units of both."""
+"""Agreement between a figure in a reason and a number that was shown, in the units of both."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ClaimVerdict(StrEnum):
 class FigureReading:
     """Direction and certainty of a figure, from the words around it."""
 
-    direction: int = 0  #: 1 if the adjacent words say a rise, -1 for a fall, 0 for neither
-    is_hedged: bool = False  #: whether it is approximate, as in `about 20`
+    direction: int = 0  #: 1 if adjacent words express a rise, -1 for a fall, 0 for neither
+    is_hedged: bool = False  #: whether the figure is approximate, as in `about 20`
     may_fall: bool = False  #: whether the clause contains words for a fall
 
 
 def slack(number: float) -> float:
-    """Return half a unit of the last digit shown of a number."""
+    """Return half a unit of the last digit shown in a number."""
     if number == 0:
         return 0.0
 
@@ -67,13 +67,13 @@ def most_lenient(verdicts: Iterable[ClaimVerdict]) -> ClaimVerdict:
 def in_figure_units(
     figure: TextFigure, quantity: Quantity, field: str, number: float
 ) -> list[float]:
-    """Return a field's number in each unit that the figure may have."""
+    """Return a field's number in each unit that the figure might be in."""
     return [number * factor for factor in _factors(figure, quantity, field)]
 
 
 def _factors(figure: TextFigure, quantity: Quantity, field: str) -> tuple[float, ...]:
-    """Return the factors that convert a field's number to the figure's possible units; empty if
-    they measure different things.
+    """Return the factors that convert a field's number to the units that the figure might be in;
+    empty if figure and field measure different things.
     """
     is_percent_field = field.endswith("_pct") or field in _PERCENT_FIELDS or field.startswith("rv_")
     match quantity.unit:
@@ -106,7 +106,7 @@ def _scaled_verdict(
 def _apply_sign(
     figure: TextFigure, quantity: Quantity, number: float, reading: FigureReading
 ) -> tuple[TextFigure, float, bool]:
-    """Return the figure and the number, with signs aligned for comparison, and whether either sign
+    """Return the figure and the number with signs aligned for comparison, and whether either sign
     is accepted.
     """
     if quantity.unit == "loss":
@@ -127,8 +127,8 @@ def _absolute(figure: TextFigure) -> TextFigure:
 
 
 def _judge_hedged(figure: TextFigure, number: float) -> ClaimVerdict:
-    """Judge an approximate figure (`about 20`): right within a tenth, or within a unit of its last
-    nonzero digit.
+    """Judge an approximate figure, such as `about 20`. A number close to the figure makes it right,
+    a number further away leaves it unplaced, and any other number makes it wrong.
     """
     off = abs(number - figure.value)
     if figure.high is not None:

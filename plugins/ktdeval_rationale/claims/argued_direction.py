@@ -1,7 +1,8 @@
 """Direction that a reason argues for an asset, and whether the order agrees with it.
 
-Only words that express a view count (`bullish`, `upside`, `看空`): after a fall, one model buys while
-another sells. A sentence with words for both directions, a denial or a condition gives no view.
+Only words that express a view are used (`bullish`, `upside`, `看空`). Price moves are not, since
+after a fall one model buys while another sells. A sentence with words for both directions, a denial
+or a condition expresses no view.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ class ArguedOrder:
     """
 
     label: str
-    side: str  #: BUY or SELL; HOLD if a decision is required for every asset
+    side: str  #: BUY or SELL; HOLD in tasks that require a decision on every asset
     target_weight: float | None = None
     shares: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionClaim:
-    """A view on an asset, and whether its order agrees with it."""
+    """A view on an asset, and whether the order for the asset agrees with it."""
 
     label: str
     is_bullish: bool
@@ -44,8 +45,8 @@ class DirectionClaim:
 def argued_directions(
     sentences: Sequence[Sentence], orders: Sequence[ArguedOrder], about: str | None
 ) -> list[DirectionClaim]:
-    """Return the views in a reason on assets with an order, one per asset. Assets with views in
-    both directions are omitted.
+    """Return the views in a reason on assets with an order, one per asset. An asset with views in
+    both directions is omitted.
     """
     views: dict[str, set[bool]] = {}
     for sentence in sentences:
@@ -70,8 +71,8 @@ def argued_directions(
 
 
 def _view(text: str) -> bool | None:
-    """Return whether a sentence is bullish; None if it has words for neither or both directions, or
-    is doubtful.
+    """Return whether a sentence is bullish; None if it is doubtful, or has words for neither or
+    both directions.
     """
     is_bullish = _BULLISH.search(text) is not None
     is_bearish = _BEARISH.search(text) is not None

@@ -11,7 +11,7 @@ PATTERNS = read_patterns("claims/patterns.txt")
 
 
 def words_of(kind: str) -> re.Pattern[str]:
-    """Return the only pattern of a kind."""
+    """Return the pattern of a kind that has only one pattern."""
     (pattern,) = PATTERNS[kind]
     return pattern
 

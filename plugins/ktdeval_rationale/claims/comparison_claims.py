@@ -1,5 +1,5 @@
-"""Comparisons in a reason, judged by what was shown: between assets, with a threshold, with another
-figure of the asset, with all candidates, and with 0.
+"""Comparisons in a reason, judged by what was shown. An asset's figure may be compared with other
+assets, a threshold, another figure of the asset, all candidates, or 0.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _NEAR_AVERAGE = 0.02  # tolerance for a mean of closes, since vendors may adjust
 
 @dataclass(frozen=True, slots=True)
 class ComparisonClaim:
-    """A comparison with its verdict."""
+    """A comparison, with its verdict."""
 
     kind: Kind
-    text: str  #: text, with its parts as written
+    text: str  #: text of the comparison, as written
     verdict: ClaimVerdict
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A sentence with the facts by which it is judged."""
+    """A sentence, with the facts by which it is judged."""
 
     sentence: Sentence
     facts: ShownFacts
     about: str | None
 
     def numbers(self, subject: str, quantity: Quantity) -> list[float]:
-        """Return the shown numbers of an asset; for an average that was not shown, the mean of its
-        closes.
+        """Return the numbers shown for an asset. For an average that was not shown, return the mean
+        of the asset's closes.
         """
         found = self.facts.values(subject, quantity.fields)
         if quantity.name == "average" and quantity.days and not found:
@@ -62,7 +62,7 @@ class _Place:
         return found
 
     def subject(self, at: tuple[int, int], quantity: Quantity) -> str | None:
-        """Return the only subject at an offset; None if the sentence is ambiguous."""
+        """Return the only possible subject at an offset; None if the sentence is ambiguous."""
         found = subjects_at(self.sentence, at, quantity, self.about)
         return found[0] if len(found) == 1 else None
 
@@ -75,7 +75,7 @@ class _Place:
 def comparison_claims(
     sentence: Sentence, facts: ShownFacts, about: str | None
 ) -> Iterator[ComparisonClaim]:
-    """Yield the comparisons in a sentence. `about`: as in `figure_claims`."""
+    """Yield the comparisons in a sentence. `about` is defined as in `figure_claims`."""
     place = _Place(sentence, facts, about)
     taken: list[tuple[int, int]] = []
     for kind, name, judge in _JUDGES:
@@ -207,7 +207,7 @@ def _over(number: float, figure: TextFigure, *, rises: bool) -> ClaimVerdict:
 
 
 def _agree_verdicts(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Return the verdict common to all readings; "not placed" if they differ."""
+    """Return the verdict on which all readings agree; "not placed" if they differ."""
     if len(set(verdicts)) == 1:
         return verdicts[0]
     return ClaimVerdict.UNPLACED
@@ -250,8 +250,8 @@ def _best(place: _Place, match: re.Match[str]) -> ClaimVerdict:
 def _among_first(
     place: _Place, subject: str, quantity: Quantity, most: float, *, rises: bool
 ) -> ClaimVerdict:
-    """Judge whether an asset is among the first `most` of the candidates, or of all that were
-    shown: right if it is in either group, wrong if in neither.
+    """Judge whether an asset is among the first `most` of the candidates, or of all assets shown.
+    The claim is right if it holds in either group, and wrong if it holds in neither.
     """
     verdicts: list[ClaimVerdict] = []
     shown = set(filter(None, place.facts.facts))
@@ -273,8 +273,8 @@ def _right_or_agreed(verdicts: Sequence[ClaimVerdict]) -> ClaimVerdict:
 def _rank_subjects(
     place: _Place, subjects: frozenset[str] | set[str], quantity: Quantity, *, rises: bool
 ) -> dict[str, float]:
-    """Return the numbers of assets, ordered so that larger ones are nearer to the extreme. Assets
-    with several different numbers are omitted.
+    """Return the numbers of assets, with signs such that larger numbers are nearer to the extreme.
+    Assets with several different numbers are omitted.
     """
     sign = 1.0 if rises else -1.0
     ranked: dict[str, float] = {}
@@ -303,7 +303,7 @@ def _rank(place: _Place, match: re.Match[str]) -> ClaimVerdict:
     if subject is None or figure.is_percent or figure.high is not None:
         return ClaimVerdict.UNPLACED
 
-    # For a volatility or a price, the words do not say which end is the top.
+    # For a volatility or a price, the words do not say which end of the ranking is the top.
     if quantity.unit != "change":
         return ClaimVerdict.UNPLACED
 

@@ -1,8 +1,9 @@
 """Figures that follow from two shown numbers by one arithmetic step: a difference, a ratio, a sum
 or a growth rate.
 
-So many numbers are shown that some pair gives nearly any two-digit figure. So both numbers must
-have been shown and must appear in the same sentence with a word for arithmetic.
+A step shows enough numbers for nearly any two-digit figure to follow from some pair of them. Both
+numbers must therefore have been shown and must appear in the same sentence, together with a word
+for arithmetic.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def is_derived(
     others: Sequence[TextFigure],
     facts: ShownFacts,
 ) -> bool:
-    """Return whether a figure in a sentence follows from two other figures in it that were
-    shown.
+    """Return whether a figure in a sentence follows from two other figures in the same sentence
+    that were shown.
     """
     figure = at[2]
     if figure.high is not None or not _WORDS.search(text):
@@ -44,8 +45,8 @@ def is_derived(
 
 
 def _results(first: float, second: float, *, is_percent: bool) -> Iterator[float]:
-    """Yield the results of one arithmetic step on two numbers; ratios are in percent if the figure
-    is.
+    """Yield the results of one arithmetic step on two numbers. Ratios are in per cent if the figure
+    is in per cent.
     """
     yield first - second
     yield first + second

@@ -1,4 +1,5 @@
-"""Figures in a reason: whether each was shown and, if its words place it, whether it is right.
+"""Figures in a reason: whether each was shown and, if the words around it place it, whether it is
+right.
 
 A figure is placed if the words next to it give a quantity (`momentum of 21.3`), and the sentence or
 the order gives an asset. It is right if a shown number for that asset and quantity rounds to it.
@@ -57,18 +58,19 @@ _SIZE_OF_ORDER = words_of("size_of_order")
 class FigureClaim:
     """A figure in a reason, with its verdict."""
 
-    text: str  #: as printed, after normalisation
-    is_shown: bool  #: whether a shown number rounds to it
-    is_plan: bool  #: whether it is a target, a condition or an order size, which could not have been shown
+    text: str  #: text of the figure after normalisation
+    is_shown: bool  #: whether a shown number rounds to the figure
+    #: whether the figure is a target, a condition or an order size, which could not have been shown
+    is_plan: bool
     verdict: ClaimVerdict
-    gap: Gap = ""  #: reason why it is not placed
-    subject: str = ""  #: label of the asset; empty for the account, or if unknown
-    quantity: str = ""  #: name of the quantity; empty: unknown
+    gap: Gap = ""  #: reason why the figure is not placed
+    subject: str = ""  #: label of the asset; empty for the account, or if the asset is unknown
+    quantity: str = ""  #: name of the quantity; empty if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """Quantity of a figure, its direction and certainty."""
+    """Quantity of a figure, with its direction and certainty."""
 
     quantity: Quantity
     direction: int = 0
@@ -79,8 +81,8 @@ class _Placement:
 def figure_claims(
     sentence: Sentence, facts: ShownFacts, about: str | None
 ) -> Iterator[FigureClaim]:
-    """Yield the figures in a sentence. `about`: the asset whose order the reason belongs to; None
-    if it does not belong to a single order.
+    """Yield the figures in a sentence. `about` is the asset whose order the reason belongs to, or
+    None if the reason does not belong to a single order.
     """
     placements = _placements(sentence)
     figures = sentence.figures()
@@ -107,7 +109,7 @@ def _is_bound(sentence: Sentence, start: int) -> bool:
 
 
 def _placements(sentence: Sentence) -> dict[int, _Placement]:
-    """Return the placements of a sentence's figures by the offsets of their marks."""
+    """Return the placements of a sentence's figures, keyed by the offsets of the figures' marks."""
     found: dict[int, _Placement] = {}
     for kind, place in (
         ("off_high", _off_high),
@@ -156,7 +158,9 @@ def _reading(sentence: Sentence, match: re.Match[str]) -> _Placement:
 
 
 def _cash(sentence: Sentence, match: re.Match[str]) -> _Placement | None:
-    """Place `39,000 in cash`; None for other quantities, as in `12 % of NAV`."""
+    """Place a figure such as `39,000 in cash`. Return None for other quantities, as in `12 % of
+    NAV`.
+    """
     placed = _reading(sentence, match)
     return placed if placed.quantity.name == "cash" else None
 
@@ -166,8 +170,8 @@ def _has(match: re.Match[str], group: str) -> bool:
 
 
 def _add_loose(sentence: Sentence, found: dict[int, _Placement]) -> None:
-    """Place the figure of a clause that contains one quantity and one figure, with other words
-    between them. Such a figure may be judged right, but never wrong.
+    """Place the figure of each clause that contains only one quantity and one figure, with other
+    words between them. Such a figure may be judged right, but never wrong.
     """
     for start, end in _clauses(sentence.text):
         quantities = [mark for mark in sentence.marks("Q") if start <= mark[0] < end]
@@ -218,8 +222,8 @@ def _judge_unplaced(
     *,
     is_plan: bool,
 ) -> FigureClaim:
-    """Judge a figure without a quantity: right if it follows from other figures, otherwise not
-    placed.
+    """Judge a figure without a quantity. It is right if it follows from other figures, and
+    otherwise not placed.
     """
     figure = at[2]
     is_shown = facts.numbers.has(figure)

@@ -23,7 +23,7 @@ _BY_SIDE = {"limit_up": "BUY", "limit_down": "SELL"}
 
 @dataclass(frozen=True, slots=True)
 class WarningOutcome:
-    """A warning on an asset that the decision concerned."""
+    """A warning on an asset that was relevant to the decision."""
 
     label: str
     warning: str
@@ -38,8 +38,8 @@ def heeded_warnings(
 ) -> list[WarningOutcome]:
     """Return the warnings on assets that orders or reasons name, and those of tested plans.
 
-    `named`: labels in the reasons; `plans`: rows of `risk_check`, of which the last for each asset
-    is used.
+    `named` contains the labels in the reasons. `plans` contains rows of `risk_check`, of which the
+    last row for each asset is used.
     """
     by_label = {order.label: order for order in orders}
     outcomes: list[WarningOutcome] = []
@@ -58,8 +58,8 @@ def heeded_warnings(
 
 
 def _warnings(facts: ShownFacts, label: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the warnings on an asset, each with the order side that it concerns; None: both
-    sides.
+    """Yield the warnings on an asset, each with the order side that it concerns, or None if it
+    concerns both sides.
     """
     words = facts.words.get(label, {})
     status = words.get("status", "")
@@ -76,7 +76,7 @@ def _trades(order: ArguedOrder) -> bool:
 
 
 def _repeats(order: ArguedOrder | None, row: Mapping[str, Any]) -> bool:
-    """Return whether an order asks for what a tested plan was warned against, or for more of it."""
+    """Return whether an order goes at least as far as a tested plan that drew a warning."""
     if order is None or order.side != row.get("side"):
         return False
 

@@ -1,7 +1,8 @@
-"""Reasons with their parts marked, one sentence at a time; this keeps patterns of claims short.
+"""Reasons with their parts marked, one sentence at a time. The marks keep the patterns for claims
+short.
 
 A label becomes `⟦L0⟧`, a quantity `⟦Q1⟧`, a figure `⟦N2⟧`, a window `⟦W3⟧`, a day `⟦D4⟧`, and a
-word for others (`the market`, `peers`) `⟦O5⟧`; the number is the index in `parts`.
+word for other subjects (`the market`, `peers`) `⟦O5⟧`. The number is the index in `parts`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MARK = re.compile(r"⟦([LQNWDO])(\d+)⟧")
 class MarkedPart:
     """A marked part in a sentence."""
 
-    kind: str  #: L, Q, N, W, D or O
+    kind: str  #: kind of the part: L, Q, N, W, D or O
     value: Any  #: label, `Quantity`, `TextFigure`, days of a window, or text
     span: tuple[int, int]  #: offset in the normalised text
     text: str
@@ -34,17 +35,17 @@ class MarkedPart:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a reason."""
+    """A sentence in a reason."""
 
     text: str  #: text with marks
-    parts: Sequence[MarkedPart]  #: parts of the whole reason
+    parts: Sequence[MarkedPart]  #: marked parts of the whole reason
 
     def part(self, match: re.Match[str], group: str) -> MarkedPart:
         """Return the part whose index a match group holds."""
         return self.parts[int(match[group])]
 
     def figures(self) -> list[tuple[int, int, TextFigure]]:
-        """Return the figures with the offsets of their marks."""
+        """Return the figures, each with the offsets of its mark."""
         found: list[tuple[int, int, TextFigure]] = []
         for match in _MARK.finditer(self.text):
             if match[1] == "N":
@@ -52,7 +53,7 @@ class Sentence:
         return found
 
     def marks(self, kind: str) -> list[tuple[int, int, MarkedPart]]:
-        """Return the parts of one kind with the offsets of their marks."""
+        """Return the parts of a kind, each with the offsets of its mark."""
         return [
             (match.start(), match.end(), self.parts[int(match[2])])
             for match in _MARK.finditer(self.text)
@@ -63,8 +64,8 @@ class Sentence:
 def marked_sentences(
     reason: str, labels: Collection[str], shown_fields: Collection[str]
 ) -> list[Sentence]:
-    """Return the sentences of a reason. `labels`: labels of the assets; `shown_fields`: names of
-    figures that were shown, in lower case.
+    """Return the sentences of a reason. `labels` are the labels of assets. `shown_fields` are the
+    names of figures that were shown, in lower case.
     """
     text = normalise_text(reason)
     parts = _parts(text, labels, shown_fields)
@@ -81,7 +82,7 @@ def marked_sentences(
 
 
 def _parts(text: str, labels: Collection[str], shown_fields: Collection[str]) -> list[MarkedPart]:
-    """Return the parts of a text in order; among overlapping parts, the longer one."""
+    """Return the parts of a text in order. Of overlapping parts, only the longest is returned."""
     found = [*_label_parts(text, labels)]
     for mention in quantity_mentions(text, shown_fields):
         found.append(MarkedPart("Q", mention.quantity, mention.span, mention.text))

@@ -1,9 +1,9 @@
-"""Clauses that state facts, so that a claim in them can be called wrong.
+"""Recognises clauses that state facts, so that a claim in such a clause can be judged wrong.
 
-A list of words that make a claim doubtful is never complete (`ABC lacks the RSI of 70 that a
-breakout has`), so words are allowed instead: a clause is a plain statement if all of its words are
-in `statement_words.txt`, and the sentence contains no word for a condition, a denial or another
-day.
+A list of words that make a claim doubtful would never be complete (`ABC lacks the RSI of 70 that a
+breakout has`). Instead, permitted words are listed: a clause is a plain statement if all of its
+words are in `statement_words.txt`, and the sentence contains no word for a condition, a denial or
+another day.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OWNER = re.compile(r"'s?(?![a-z])")
 
 
 def is_plain_statement(text: str, start: int, end: int) -> bool:
-    """Return whether the clauses of a marked sentence from `start` to `end` only state facts."""
+    """Return whether the clauses between two offsets of a marked sentence only state facts."""
     if any(words.search(text) for words in (GENERAL, NEGATED, PAST, PLAN, UNSTATED)):
         return False
 
@@ -55,7 +55,7 @@ def _has_known_words(clause: str) -> bool:
 
 @cache
 def _words() -> tuple[frozenset[str], re.Pattern[str]]:
-    """Return the listed English words, and a pattern for the Chinese ones."""
+    """Return the listed English words, and a pattern for the listed Chinese words."""
     english: set[str] = set()
     chinese: set[str] = set()
     for line in _FILE.read_text(encoding="utf-8").splitlines():

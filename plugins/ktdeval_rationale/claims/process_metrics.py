@@ -1,4 +1,4 @@
-"""Metrics in the group `process`: quality of the reasons behind an episode's decisions, without a
+"""Metrics in the group `process`, which rate the reasons behind an episode's decisions without a
 judge model.
 """
 
@@ -33,7 +33,7 @@ class ProcessCounts:
     reasons: int = 0
     figures: int = 0
     plans: int = 0  #: number of figures that are targets, conditions or sizes
-    shown: int = 0  #: of the figures that are not plans
+    shown: int = 0  #: number of figures, other than plans, that were shown
     verdicts: Counter[ClaimVerdict] = field(default_factory=Counter)  #: verdicts on figures
     gaps: Counter[str] = field(default_factory=Counter)  #: reasons why figures are not placed
     comparisons: Counter[ClaimVerdict] = field(default_factory=Counter)
@@ -42,7 +42,7 @@ class ProcessCounts:
     warnings: Counter[bool] = field(default_factory=Counter)
     warned_of: Counter[str] = field(default_factory=Counter)
     research: Counter[bool] = field(default_factory=Counter)
-    wrong: list[JsonValue] = field(default_factory=list)  #: examples: the first wrong figures
+    wrong: list[JsonValue] = field(default_factory=list)  #: first wrong figures, as examples
 
     def add_step(self, step: RecordedStep) -> None:
         """Count the claims of one step."""
@@ -90,9 +90,9 @@ class ProcessCounts:
             )
 
 
-@lru_cache(maxsize=2)  # the metrics of an episode are computed one after another
+@lru_cache(maxsize=2)  # cached, since the metrics of an episode are computed one after another
 def process_counts(transcript: RecordedTranscript) -> ProcessCounts:
-    """Return the counts of an episode."""
+    """Return the counts for an episode."""
     counts = ProcessCounts()
     for step in recorded_steps(transcript.read()):
         counts.add_step(step)
@@ -170,8 +170,8 @@ def _share(
     reason: str,
     detail: dict[str, JsonValue] | None = None,
 ) -> MetricValue:
-    """Return a share over the claims in reasons; if there are no reasons, null with the cause `no
-    reason text`.
+    """Return a share over the claims in reasons. Without any reasons, the value is null and the
+    cause is `no reason text`.
     """
     if not counts.reasons:
         return MetricValue(None, 0, "no reason text")
@@ -206,5 +206,5 @@ def _figures() -> dict[str, FunctionMetric]:
 
 
 def figure(name: str) -> FunctionMetric:
-    """Return one of the figures, by name."""
+    """Return the metric with this name."""
     return find_figure(GROUP, _figures(), name)

@@ -46,12 +46,12 @@ class Quantity:
 
     name: str
     unit: Unit
-    fields: tuple[str, ...]  #: lower case; of a state's fields
-    days: int | None = None  #: of its window
+    fields: tuple[str, ...]  #: names of the state's fields, in lower case
+    days: int | None = None  #: number of days in the quantity's window
 
     @property
     def is_of_account(self) -> bool:
-        """True for a quantity of the account, not of an asset."""
+        """Return whether the quantity belongs to the account, not to an asset."""
         return self.name in ACCOUNT
 
 
@@ -73,7 +73,9 @@ class _Row:
 
 
 def quantity_mentions(text: str, shown_fields: Collection[str] = ()) -> list[QuantityMention]:
-    """Return the quantities in a normalised text in order; at each position the longest reading."""
+    """Return the quantities in a normalised text, in order. At each position, the longest reading
+    is chosen.
+    """
     found = [*_named_fields(text, shown_fields), *_find_worded(text)]
     found.sort(key=lambda mention: (-_length(mention), mention.span))
     kept: list[QuantityMention] = []
@@ -95,7 +97,7 @@ def return_over(days: int) -> Quantity:
 
 
 def drawdown_over(days: int | None) -> Quantity:
-    """Return the quantity for a price's distance from its high."""
+    """Return the quantity for a price's distance below its high."""
     if days is None:
         return _name_quantity("any_drawdown", None)
     return _name_quantity("drawdown", days)
@@ -140,7 +142,9 @@ def _days_of(match: re.Match[str], lengths: dict[tuple[int, int], int]) -> int |
 
 
 def _named_fields(text: str, shown_fields: Collection[str]) -> Iterator[QuantityMention]:
-    """Yield mentions of fields by their own names: `MOM_12_1`, `return_20d_pct`, `RV_60`."""
+    """Yield mentions of fields by the fields' own names, such as `MOM_12_1`, `return_20d_pct` or
+    `RV_60`.
+    """
     for match in re.finditer(
         r"(?<![A-Za-z0-9_])[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+(?![A-Za-z0-9_])", text
     ):
@@ -167,8 +171,8 @@ def _unit_of(field: str) -> Unit:
 
 
 def _fill_fields(fields: Iterable[str], days: int | None) -> tuple[str, ...]:
-    """Return fields with the window's days filled in; without a window, the fields that need no
-    days.
+    """Return fields with the window's days filled in. Without a window, return only the fields that
+    need no days.
     """
     if days is None:
         return tuple(name for name in fields if "{" not in name)
@@ -189,8 +193,8 @@ def _checked_unit(text: str) -> Unit:
     return text  # type: ignore[return-value]
 
 
-#: A number of days has few digits and starts at a digit: otherwise a long row of digits would be :
-#: tried from each of them.
+#: A number of days has few digits and starts at its first digit. Otherwise, a long row of digits
+#: would be tried from each digit.
 _NUMBER = r"(?<!\d)\d{1,6}"
 _WINDOW_WORDS = (
     rf"(?:{_NUMBER}[\s-]?(?:trading[\s-])?(?:days?|sessions?|weeks?|months?|d)"

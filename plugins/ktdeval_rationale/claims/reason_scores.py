@@ -1,5 +1,5 @@
-"""Scores of one reason, judged by what its author was shown: a pure function for records of any
-origin.
+"""Scores for a single reason, judged by what its author was shown. The functions are pure and
+accept records of any origin.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ktdeval_rationale.claims.figure_claims import FigureClaim, figure_claims
 from ktdeval_rationale.claims.marked_text import marked_sentences
 from ktdeval_rationale.claims.shown_facts import ShownFacts
 
-_LONGEST = 20_000  # maximum number of characters read of a reason
+_LONGEST = 20_000  # maximum number of characters of a reason that are read
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonScores:
-    """Claims of a reason, each with its verdict."""
+    """The claims in a reason, each with its verdict."""
 
     figures: tuple[FigureClaim, ...]
     comparisons: tuple[ComparisonClaim, ...]
     directions: tuple[DirectionClaim, ...]
-    named: frozenset[str]  #: labels of assets in the reason
+    named: frozenset[str]  #: labels of assets named in the reason
 
     def count(self, verdict: ClaimVerdict) -> int:
         """Return the number of figures with a verdict."""
@@ -57,7 +57,7 @@ def judge_reason(
 def judge_by_facts(
     reason: str, facts: ShownFacts, orders: Sequence[ArguedOrder] = ()
 ) -> ReasonScores:
-    """Judge a reason as `judge_reason` does, from facts that several reasons of a step share."""
+    """Judge a reason as `judge_reason` does, but from facts shared by several reasons of a step."""
     about = orders[0].label if len(orders) == 1 else None
     labels = {*facts.labels, *(order.label for order in orders)}
     sentences = marked_sentences(reason[:_LONGEST], labels, facts.fields)

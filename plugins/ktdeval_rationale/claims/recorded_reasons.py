@@ -1,4 +1,4 @@
-"""Reasons of an episode as its transcript records them, with what was shown and what was ordered.
+"""Reasons in an episode, as recorded in its transcript, with what was shown and what was ordered.
 
 Assets are named by the labels that the model saw, so the ledger is not needed.
 """
@@ -21,7 +21,7 @@ _TESTED_PLAN = "risk_check"
 
 @dataclass(frozen=True)
 class RecordedReason:
-    """A reason, and the orders that it argues for."""
+    """A reason, with the orders that it argues for."""
 
     text: str
     orders: tuple[ArguedOrder, ...]
@@ -29,13 +29,13 @@ class RecordedReason:
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One step decided by the model."""
+    """A step that was decided by the model."""
 
     step: int
     reasons: Sequence[RecordedReason]
     orders: Sequence[ArguedOrder]
-    prompts: Sequence[str]  #: texts sent to the model, without its own turns and results
-    results: Sequence[str]  #: results of research tools, in order, without errors
+    prompts: Sequence[str]  #: texts sent to the model, without its own turns and tool results
+    results: Sequence[str]  #: results of research tools, in order, without error messages
     plans: Sequence[Mapping[str, Any]]  #: rows of tested plans
 
 
@@ -70,7 +70,7 @@ def _step(entry: TranscriptEntry, submitted: Mapping[str, JsonValue]) -> Recorde
 
 
 def tool_result(text: str) -> Mapping[str, Any] | None:
-    """Return a tool's result; None for an error, or a text that is not an object."""
+    """Return a tool's result; None for an error, or for a text that is not a JSON object."""
     try:
         value = as_object(loads_strict(text))
     except ValueError:
@@ -84,7 +84,7 @@ def tool_result(text: str) -> Mapping[str, Any] | None:
 def _reasons(
     submitted: Mapping[str, JsonValue],
 ) -> tuple[list[RecordedReason], list[ArguedOrder]]:
-    """Return the reasons of a submission, and its orders or decisions."""
+    """Return the reasons in a submission, and its orders or decisions."""
     items = submitted.get("orders") or submitted.get("decisions") or []
     orders: list[ArguedOrder] = []
     reasons: list[RecordedReason] = []

@@ -1,9 +1,9 @@
 """Traces of research in a decision: items that only a tool's result had shown.
 
-Records contain no decision made before the research, so they can't show that research changed it.
-They show whether the decision contains an item that a result was the first to show: the label of an
-order or a reason, or a figure of three digits or more. A result without a trace may still have been
-used.
+Records contain no decision made before the research, so they can't show whether the research
+changed a decision. They do show whether the decision contains an item that a result was the first
+to show. Such an item is a label in an order or a reason, or a figure with three or more digits. A
+result without a trace may still have been used.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ def traced_results(
     reasons: Sequence[str],
     order_labels: Sequence[str],
 ) -> list[bool]:
-    """Return for each tool result whether the decision contains an item that it was the first to
-    show. `prompt_texts`: texts shown without research. Results are in the order in which they were
-    shown.
+    """Return, for each tool result, whether the decision contains an item that the result was the
+    first to show.
+
+    `prompt_texts` are the texts shown without research. `results` must be in the order in which
+    they were shown.
     """
     named = set(order_labels)
     figures: list[TextFigure] = []
@@ -53,7 +55,7 @@ def traced_results(
 
 
 def _unseen(figures: Sequence[TextFigure], texts: Sequence[str]) -> list[TextFigure]:
-    """Return the figures that do not occur in some texts."""
+    """Return the figures that do not occur in any of the texts."""
     if not figures:
         return []
 

@@ -1,8 +1,8 @@
 """Facts that a model was shown in a step: figures by subject and field, from JSON and from text.
 
-JSON comes in many shapes: tables of columns and rows, objects by label, one object for one asset.
-All are read as facts (subject, field, number). A subject is an asset's label, the name of an index
-or a sector, or `""` for the account and the market.
+JSON comes in many shapes: tables of columns and rows, objects keyed by label, or one object for one
+asset. All shapes are read as facts, each with a subject, a field and a number. A subject is an
+asset's label, the name of an index or a sector, or `""` for the account and the market.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ LABEL_FIELDS = ("stock_id", "symbol", "ticker", "code", "asset", "instrument", "
 DAY_FIELDS = ("day", "date", "datetime", "time")
 _BARS = ("open", "high", "low", "close", "volume")
 _TICKER = re.compile(r"(?=[^a-z]*[A-Z0-9])[A-Z0-9][A-Z0-9._-]{0,14}|asset_\d+")
-_LARGEST_JSON = 8_000_000  # maximum number of characters of a text that is parsed as JSON
-_PAST_SECTIONS = ("last_step", "outcomes")  # figures in these refer to earlier days
+_LARGEST_JSON = 8_000_000  # maximum length in characters of a text that is parsed as JSON
+_PAST_SECTIONS = ("last_step", "outcomes")  # names of fields whose figures refer to earlier days
 
 
 @dataclass(frozen=True, slots=True)
 class ShownNumbers:
-    """All numbers in the shown texts."""
+    """All numbers in the texts that were shown."""
 
     values: Sequence[float]  #: sorted
 
     def has(self, figure: TextFigure) -> bool:
-        """Return whether a shown number rounds to a figure; a per cent also matches a share."""
+        """Return whether a shown number rounds to a figure. A per cent figure also matches a
+        fraction of 1.
+        """
         sizes = (figure.value, -figure.value)
         if not figure.is_signed:
             sizes = (abs(figure.value), -abs(figure.value))
@@ -52,15 +54,15 @@ class ShownNumbers:
 
 @dataclass(frozen=True)
 class ShownFacts:
-    """Facts that a step showed."""
+    """Facts that were shown in a step."""
 
-    #: subject -> field -> distinct numbers
+    #: distinct numbers, keyed by subject and field
     facts: Mapping[str, Mapping[str, Sequence[float]]]
-    #: subject -> closes by day, the oldest first
+    #: closes by day, oldest first, keyed by subject
     closes: Mapping[str, Sequence[float]]
-    #: subject -> words for its status, such as `suspended`
+    #: words, such as `suspended`, keyed by subject and field
     words: Mapping[str, Mapping[str, str]]
-    candidates: frozenset[str]  #: subjects of the table of candidates; empty without a table
+    candidates: frozenset[str]  #: subjects in the table of candidates; empty without such a table
     numbers: ShownNumbers
     fields: frozenset[str] = field(default_factory=frozenset)  #: numbers of all subjects
 
@@ -70,7 +72,7 @@ class ShownFacts:
         return tuple(sorted(filter(None, {*self.facts, *self.words})))
 
     def values(self, subject: str, names: Iterable[str]) -> list[float]:
-        """Return the numbers of a subject in some fields."""
+        """Return the numbers that a subject has in some fields."""
         own = self.facts.get(subject, {})
         found: list[float] = []
         for name in names:
@@ -79,7 +81,7 @@ class ShownFacts:
 
     @classmethod
     def of(cls, shown_texts: Sequence[str], state: Any = None) -> ShownFacts:
-        """Read the texts of a step, and its state if it is available as JSON values."""
+        """Read the texts shown in a step, and the state if it is available as JSON values."""
         builder = _Builder()
         if state:
             builder.read_section("", state)
@@ -124,7 +126,7 @@ class _Builder:
         )
 
     def read_section(self, name: str, value: Any, subject: str = "") -> None:
-        """Read one JSON value under its name."""
+        """Read a JSON value under the given name."""
         if name in _PAST_SECTIONS:
             return
 
@@ -161,7 +163,7 @@ class _Builder:
                 self._add_close(label, row)
                 last[label] = row
 
-        # Among bars by day, those of the last day are today's figures.
+        # Of daily bars, only those of the last day are current figures.
         for label, row in last.items():
             for key, part in row.items():
                 self._add(label, str(key), part)
@@ -191,7 +193,7 @@ def _rows(value: Any) -> list[Mapping[str, Any]]:
         return [row for row in value if isinstance(row, Mapping)]
     try:
         return table_rows(value)
-    except (TypeError, ValueError):  # a table from elsewhere, with rows of other lengths
+    except (TypeError, ValueError):  # a table from another source, with rows of unequal lengths
         return []
 
 
@@ -203,7 +205,7 @@ def _label_of(row: Mapping[str, Any]) -> str:
 
 
 def _json_values(text: str) -> Iterator[Any]:
-    """Yield the JSON in a shown text: the whole text, or its last block."""
+    """Yield the JSON in a shown text, which is either the whole text or its last block."""
     if len(text) > _LARGEST_JSON:
         return
     if text.lstrip()[:1] in ("{", "["):

@@ -1,4 +1,4 @@
-"""The asset that a figure or quantity in a sentence refers to."""
+"""Finds the asset that a figure or quantity in a sentence refers to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktdeval_rationale.claims.claim_words import words_of
 from ktdeval_rationale.claims.marked_text import MarkedPart, Sentence
 from ktdeval_rationale.claims.quantities import Quantity
 
-ACCOUNT = ""  #: subject of the account and its rules
+ACCOUNT = ""  #: subject for the account and its rules
 _AFTER = re.compile(r"^\s*\)?\s*(?:for|in|of|at|by)\s+⟦L(\d+)⟧")
 _DENIED = words_of("denied")
 _JOINED = words_of("joined")
@@ -22,8 +22,8 @@ def subjects_at(
     quantity: Quantity,
     about: str | None,
 ) -> list[str]:
-    """Return the subjects that a figure or quantity at `span` may refer to: empty if the sentence
-    names none, several if it is ambiguous.
+    """Return the subjects that a figure or quantity at `span` may refer to. The result is empty if
+    the sentence names none, and has several subjects if the sentence is ambiguous.
     """
     if quantity.is_of_account:
         return [ACCOUNT]
@@ -60,7 +60,9 @@ def _without_label_before(
     others: Sequence[tuple[int, int, MarkedPart]],
     about: str | None,
 ) -> list[str]:
-    """Return the subject in `With an RSI of 28, ABC is cheap`, or in a sentence without a label."""
+    """Return the subject if no label precedes the figure, as in `With an RSI of 28, ABC is cheap`,
+    or if the sentence has no label.
+    """
     if others:
         return []
 

@@ -1,8 +1,8 @@
 """Figures in a text: numbers with their unit, precision and position, excluding numbers that are
-names.
+part of names.
 
 Handles (`asset_0042`), windows (`20-day`), dates, ordinals and list numbers are not figures. The
-tolerance of a figure is half a unit of its last printed digit: `6.9 %` means 6.85 … 6.95.
+tolerance of a figure is half a unit of its last printed digit: `6.9 %` stands for 6.85 to 6.95.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _UNIT = (
     r"|\s?(?:thousand|mn|mio|million|bn|billion|tn|trillion)\b|\s?(?:万亿|千万|百万|千|万|亿)"
     r"|[kKmMbB](?![A-Za-z]))"
 )
-# A digit after a letter, an underscore, a point or a sign that follows a word is part of a name.
+# A digit is part of a name if it follows a letter, an underscore or a point, or a sign after a
+# word.
 _START = r"(?<![A-Za-z0-9_.,])(?<![A-Za-z0-9_)][+\-])"
 FIGURE = re.compile(
     rf"{_START}(?P<sign>[-+])?(?P<money>{_CURRENCY})?(?P<body>{_BODY})(?P<unit>{_UNIT})?"
@@ -92,21 +93,21 @@ _LONGER = {"week": 5, "month": 21, "year": 252, "周": 5, "个月": 21, "年": 2
 
 @dataclass(frozen=True, slots=True)
 class TextFigure:
-    """One figure of a text, or a range of two."""
+    """A figure in a text, or a range between two figures."""
 
-    value: float  #: scaled: `3.9万` is 39,000; `%` and `bps` in per cent
-    half_unit: float  #: half a unit of the last printed digit, scaled like the value
+    value: float  #: scaled value: `3.9万` is 39,000; `%` and `bps` are in per cent
+    half_unit: float  #: half a unit of the last printed digit, scaled in the same way
     is_percent: bool
     is_signed: bool  #: whether a plus or minus is printed
     is_money: bool
     significant: int  #: number of significant digits printed
-    span: tuple[int, int]  #: offset in the normalised text
+    span: tuple[int, int]  #: offsets in the normalised text
     text: str
-    high: float | None = None  #: upper end of a range; None: a single number
+    high: float | None = None  #: upper end of a range; None for a single number
 
     def matches(self, number: float, slack: float = 0.0) -> bool:
-        """Return whether a number is printed as this figure: rounded to the last digit, or
-        truncated after it. `slack`: half a unit of the number's own last digit.
+        """Return whether a number could be printed as this figure, either rounded to the last digit
+        or truncated after it. `slack` is half a unit of the number's own last digit.
         """
         if self.high is not None:
             room = self.half_unit + slack
@@ -119,7 +120,7 @@ class TextFigure:
         return -self._room(slack) <= off <= max(self._room(slack), self._cut_room())
 
     def rounds(self, number: float) -> bool:
-        """Return whether a number rounds to the figure at its printed precision."""
+        """Return whether a number rounds to this figure at the figure's printed precision."""
         if self.high is not None:
             return self.matches(number)
         return abs(number - self.value) <= self._room(0.0)
@@ -128,24 +129,24 @@ class TextFigure:
         return max(self.half_unit, slack) * (1 + 1e-9) + 1e-12
 
     def _cut_room(self) -> float:
-        # A whole number is not accepted as the truncation of a number nearly 1 higher.
+        # A whole number is not accepted as the truncation of a number that is nearly 1 higher.
         is_whole = self.half_unit >= 0.5
         return self.half_unit if is_whole else 2 * self.half_unit * (1 - 1e-9)
 
 
 def normalise_text(text: str) -> str:
-    """Return a text with common forms of digits, signs and marks: `－３．２％` is `-3.2%`."""
+    """Return a text with uniform digits, signs and marks: `－３．２％` becomes `-3.2%`."""
     plain = unicodedata.normalize("NFKC", text)
     for dash in "−–—‐‑‒":
         plain = plain.replace(dash, "-")
 
-    # Long runs of spaces would slow down the patterns of claims.
+    # Long runs of spaces would slow down the patterns for claims.
     plain = re.sub(r"[^\S\n]+", " ", plain).replace("’", "'").replace("＝", "=")
     return re.sub(r"百分之(\d+(?:\.\d+)?)", r"\1%", plain)
 
 
 def windows(text: str) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield the spans of lengths of time in a normalised text, with their trading days."""
+    """Yield the span and the trading days of each length of time in a normalised text."""
     for match in _WINDOW.finditer(text):
         unit = (match["en"] or match["zh"] or "").rstrip("s")
         yield match.span(), int(match["n"][:6]) * _LONGER.get(unit, 1)
@@ -184,7 +185,7 @@ def text_figures(text: str) -> list[TextFigure]:
 
 
 def printed_numbers(text: str) -> list[tuple[float, float]]:
-    """Return the numbers of a text that was shown, with half a unit of the last digit of each."""
+    """Return the numbers in a text that was shown, each with half a unit of its last digit."""
     numbers: list[tuple[float, float]] = []
     for match in FIGURE.finditer(text):
         figure = _figure(match)

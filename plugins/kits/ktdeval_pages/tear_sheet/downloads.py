@@ -1,4 +1,4 @@
-"""Files that a reader can save from a tear sheet: its daily series and its figures, as CSV."""
+"""Files that a reader can save from a tear sheet: daily series and figures, as CSV."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FIGURE_HEADS = ("window", "seed", "of", "figure", "value", "low", "high", "reas
 
 
 def series_csv(tracks: Sequence[Track]) -> str:
-    """Return a row for each day of each track: NAV, benchmark level, and the series of its book.
-    Undefined values are empty; the base day has no book.
+    """Return CSV with a row for each day of each track: NAV, benchmark level, and the series of its
+    book. Undefined values are empty. The base day has no book.
     """
     names = dict.fromkeys(name for track in tracks for name in _columns(track))
     rows: list[Sequence[object]] = [("window", "seed", "day", *names)]
@@ -39,9 +39,11 @@ def series_csv(tracks: Sequence[Track]) -> str:
 def figures_csv(
     tracks: Iterable[tuple[Track, Mapping[str, Mapping[str, MetricValue]]]],
 ) -> str:
-    """Return a row for each figure of each track, in full precision. `low` and `high` are the ends
-    of its 95 % interval, or the range of a daily figure. Without a value, the row has a reason.
-    `tracks`: each track with the figures of its account and its benchmark, by name.
+    """Return CSV with a row for each figure of each track, in full precision.
+
+    `low` and `high` are the ends of a figure's 95 % interval, or the range of a daily figure. A row
+    without a value has a reason. `tracks` contains each track with the figures of its account and
+    its benchmark, keyed by name.
     """
     rows: list[Sequence[object]] = [_FIGURE_HEADS]
     for track, figures in tracks:
@@ -58,7 +60,7 @@ def figures_csv(
 
 
 def _columns(track: Track) -> dict[str, FloatArray]:
-    """Return the series of a track by name, [days + 1], those of its book [days]."""
+    """Return a track's series, [days + 1], and those of its book, [days], keyed by name."""
     columns = {"nav": track.levels}
     if track.benchmark is not None:
         columns["benchmark"] = track.benchmark
@@ -95,8 +97,8 @@ def _csv_text(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _safe_cell(cell: str) -> str:
-    """Return the text of a cell such that a spreadsheet does not interpret it as a formula; numbers
-    may begin with a sign.
+    """Return the text of a cell in a form that a spreadsheet does not interpret as a formula.
+    Numbers may begin with a sign.
     """
     try:
         float(cell)

@@ -1,5 +1,5 @@
-"""Small daily plots as SVG elements, without a library. Integer coordinates keep pages short, and
-classes take their colours from the page's style.
+"""Small daily plots as SVG elements, drawn without a library. Coordinates are integers to keep
+pages short, and classes take their colours from the page's style.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PlotLine:
     """A line of [n] values; NaN leaves a gap."""
 
     values: FloatArray
-    role: str  # class of its style
+    role: str  # CSS class of the line
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class DayPlot:
     days: Sequence[str]  # [n] ISO days
     lines: Sequence[PlotLine]
     areas: Sequence[Area] = ()
-    bars: FloatArray | None = None  # [n], from 0
-    starts: Sequence[int] = ()  # days before which a vertical line is drawn
-    is_share: bool = True  # whether values are fractions, written in per cent
+    bars: FloatArray | None = None  # [n] bars, which start at 0
+    starts: Sequence[int] = ()  # indices of days before which a vertical line is drawn
+    is_share: bool = True  # whether values are fractions, which are shown in per cent
     has_zero: bool = True  # whether the axis always includes 0
 
 
@@ -92,7 +92,7 @@ def draw(plot: DayPlot) -> Markup:
 
 
 def _reach(plot: DayPlot) -> tuple[float, float]:
-    """Return the lowest and the highest value shown; they are never equal."""
+    """Return the lowest and highest value shown, which are never equal."""
     columns = [line.values for line in plot.lines]
     for area in plot.areas:
         columns += [area.low, area.high]
@@ -197,8 +197,8 @@ def _path(values: FloatArray, scale: _Scale) -> str:
 
 
 def _polyline(points: Sequence[tuple[int, int]]) -> str:
-    """Return a path from point to point. Steps are relative to the previous point, and a minus sign
-    replaces a space between numbers, which keeps pages short.
+    """Return a path through the points. Steps are relative to the previous point, and a minus sign
+    replaces the space between two numbers. Both keep pages short.
     """
     x, y = points[0]
     parts = [f"M{x} {y}l0 0" if len(points) == 1 else f"M{x} {y}l"]
@@ -223,7 +223,7 @@ def _areas(plot: DayPlot, scale: _Scale) -> str:
 
 
 def _runs(known: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the runs of True values, as start and stop."""
+    """Return the start and stop of each run of True values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]]).astype(np.int8)))
     pairs = edges.reshape(-1, 2).tolist()
     return [(start, stop) for start, stop in pairs]

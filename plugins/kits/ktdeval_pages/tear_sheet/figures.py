@@ -1,4 +1,4 @@
-"""Figures of a track, and of windows with their mean."""
+"""Figures of a track, and of several windows with their mean."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class FigureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     definition: str
     unit: str = "fraction"
     signed: bool = False
-    low: float = -math.inf  # ends of its possible values
+    low: float = -math.inf  # limits of the figure's possible values
     high: float = math.inf
 
 
 class SheetWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of `words.yaml`: figures in the order of the page."""
+    """Contents of `words.yaml`, with figures in the order of the page."""
 
     performance: Mapping[str, FigureWords]
     book: Mapping[str, FigureWords]
@@ -38,8 +38,8 @@ class SheetWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables: Mapping[str, FigureWords]
 
     def definitions(self, has_book: bool) -> dict[str, str]:
-        """Return the definition of each label, in the order of the page; equal labels appear once.
-        Without a book, figures on holdings and trades are omitted.
+        """Return the definitions, keyed by label, in the order of the page. Equal labels appear
+        once. Without a book, figures on holdings and trades are omitted.
         """
         found: dict[str, str] = {}
         for group in (self.performance, self.book, self.plots, self.tables):
@@ -62,14 +62,14 @@ _ROLLING_DAYS = (126, 63, 20)
 
 _TOP_HOLDINGS = 10
 _EXTREME_DAYS = 5
-_BINS_A_SIDE = 10  #: maximum bins of a histogram on each side of 0
+_BINS_A_SIDE = 10  #: maximum number of histogram bins on each side of 0
 MIN_HISTOGRAM_DAYS = 20
 _MIN_YEARLY_DAYS = 60
 """Fewer days give no ratio of a year without an interval."""
 
 
 def performance(track: Track) -> dict[str, MetricValue]:
-    """Return the figures of growth and risk of a track, by name."""
+    """Return a track's growth and risk figures, keyed by name."""
     n = len(track.days) - 1
     if track.problem:
         return {name: MetricValue(None, n, track.problem) for name in WORDS.performance}
@@ -123,7 +123,7 @@ def _of_levels(levels: FloatArray, days_a_year: int, resolution: float) -> dict[
 def _with_interval(
     ratio: MetricValue, returns: FloatArray, days_a_year: int, resolution: float
 ) -> MetricValue:
-    """Return a Sharpe ratio of returns with `low` and `high` of its 95 % interval in the detail;
+    """Return a Sharpe ratio with the `low` and `high` of its 95 % interval in the detail. It is
     undefined if the track is too short for an interval.
     """
     if ratio.value is None:
@@ -141,7 +141,7 @@ def _with_interval(
 
 @dataclass(frozen=True)
 class BookFigure:
-    """Mean and range of a figure over the days of a track; None with `reason`."""
+    """Mean and range of a figure over the days of a track, or None with a `reason`."""
 
     mean: float | None
     lowest: float | None
@@ -150,8 +150,8 @@ class BookFigure:
 
 
 def book_figures(track: Track) -> dict[str, BookFigure]:
-    """Return exposures, turnover and holdings over the days of a track, by name; empty without a
-    book.
+    """Return exposures, turnover and holdings over the days of a track, keyed by name; empty
+    without a book.
     """
     found: dict[str, BookFigure] = {}
     if track.book is None:
@@ -171,7 +171,9 @@ def book_figures(track: Track) -> dict[str, BookFigure]:
 
 
 def yearly_turnover(track: Track) -> MetricValue:
-    """Return the annual two-way turnover in NAVs: the mean over days times the days per year."""
+    """Return the annual two-way turnover as a multiple of the NAV: the mean over days times the
+    days per year.
+    """
     n = len(track.days) - 1
     if track.book is None:
         return MetricValue(None, n, "the trades are not known")
@@ -183,16 +185,16 @@ def yearly_turnover(track: Track) -> MetricValue:
 
 
 def rolling_days(track: Track) -> int | None:
-    """Return the window of the track's rolling figures in days: 126, 63 or 20, at most half of its
-    days; None if the track is too short.
+    """Return the length in days of the window for a track's rolling figures: 126, 63 or 20, but at
+    most half of the track's days. Return None if the track is too short.
     """
     returns = len(track.days) - 1
     return next((days for days in _ROLLING_DAYS if 2 * days <= returns), None)
 
 
 def rolling_volatility(returns: FloatArray, days: int, days_a_year: int) -> FloatArray:
-    """Return [n] annualised standard deviations (ddof 1) of the last `days` of [n] returns; NaN
-    before the first complete window.
+    """Return [n] annualised rolling standard deviations (ddof 1) of [n] returns, each over the last
+    `days` returns. They are NaN before the first complete window.
     """
     stretches = np.lib.stride_tricks.sliding_window_view(returns, days)
     rolling = stretches.std(axis=1, ddof=1) * math.sqrt(days_a_year)
@@ -203,13 +205,13 @@ def rolling_volatility(returns: FloatArray, days: int, days_a_year: int) -> Floa
 class Histogram:
     """Days grouped by their return, in bins of equal width around 0."""
 
-    centres: FloatArray  # [bins] middle of each bin, as a return
-    counts: FloatArray  # [bins] days of the account
-    benchmark: FloatArray | None  # [bins] days of the benchmark
+    centres: FloatArray  # [bins] centre of each bin, as a return
+    counts: FloatArray  # [bins] number of days of the account
+    benchmark: FloatArray | None  # [bins] number of days of the benchmark
 
 
 def histogram(track: Track) -> Histogram | str:
-    """Return the histogram of a track's daily returns, or why it is undefined."""
+    """Return the histogram of a track's daily returns, or the reason why it is undefined."""
     if track.problem:
         return track.problem
     if len(track.returns) < MIN_HISTOGRAM_DAYS:
@@ -224,7 +226,7 @@ def histogram(track: Track) -> Histogram | str:
     rough = largest / _BINS_A_SIDE
     power = 10.0 ** math.floor(math.log10(rough))
     width = next(power * step for step in (1, 2, 5, 10) if power * step >= rough)
-    side = math.ceil(largest / width - 0.5) + 1  # an empty bin at each end
+    side = math.ceil(largest / width - 0.5) + 1  # adds an empty bin at each end
     centres = width * np.arange(-side, side + 1, dtype=np.float64)
     edges = width * (np.arange(-side, side + 2) - 0.5)
     counts = np.histogram(track.returns, edges)[0].astype(np.float64)
@@ -235,8 +237,8 @@ def histogram(track: Track) -> Histogram | str:
 
 
 def extreme_days(track: Track) -> tuple[list[int], list[int]]:
-    """Return the days with the largest gains and with the largest losses, at most five each, as
-    positions among the returns; ties are in chronological order.
+    """Return the days with the largest gains and those with the largest losses, at most five each,
+    as indices into the returns. Ties are in chronological order.
     """
     if track.problem:
         return [], []
@@ -250,8 +252,8 @@ def extreme_days(track: Track) -> tuple[list[int], list[int]]:
 
 
 def over_seeds(values: Sequence[MetricValue]) -> MetricValue:
-    """Return the median over the seeds of a window; undefined if the figure is undefined for any
-    seed.
+    """Return the median over the seeds of a window. It is undefined if the figure is undefined for
+    any seed.
     """
     for value in values:
         if value.value is None or len(values) == 1:
@@ -266,9 +268,9 @@ class WindowRow:
     """Medians over the seeds of one window."""
 
     window: WindowTracks
-    figures: Mapping[str, MetricValue]  # of the agent, by name
-    benchmark: MetricValue  # its total return
-    turnover: MetricValue  # a year
+    figures: Mapping[str, MetricValue]  # figures of the agent, keyed by name
+    benchmark: MetricValue  # total return of the benchmark
+    turnover: MetricValue  # annual turnover
 
 
 def window_row(window: WindowTracks) -> WindowRow:
@@ -287,8 +289,8 @@ def window_row(window: WindowTracks) -> WindowRow:
 
 
 def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks]) -> MetricValue:
-    """Return the mean over windows, with `low` and `high` of its 95 % interval in the detail;
-    undefined if the figure of any window is undefined.
+    """Return the mean over windows, with the `low` and `high` of its 95 % interval in the detail.
+    It is undefined if the figure is undefined for any window.
     """
     known = [value.value for value in values if value.value is not None]
     missing = len(values) - len(known)
@@ -304,7 +306,8 @@ def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks])
 
 
 def top_holdings(track: Track) -> list[TrackHolding]:
-    """Return the assets held on most days; ties are broken by the larger mean weight."""
+    """Return the assets that were held on the most days. Ties are broken by the larger mean weight.
+    """
     if track.book is None:
         return []
 

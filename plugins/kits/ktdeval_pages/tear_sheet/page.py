@@ -1,5 +1,5 @@
-"""Page of a task's tear sheet: one file that is complete without its script, which only saves
-files.
+"""Page for a task's tear sheet. It is a single file that is complete without its script, which only
+saves files.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ _HEAT_STEPS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class SheetFacts:
-    """Facts about the account of a sheet and the command that writes the page."""
+    """Facts about a sheet's account, and the command that writes the page."""
 
     title: str
-    line: str  # line below the title on the origin of the account
-    account: str  # name of its figures, such as `agent`
+    line: str  # line below the title that says where the account comes from
+    account: str  # heading for the account's figures, such as `agent`
     command: str  # command that writes the page
-    labels: Sequence[str] = ()  # of the task's card
+    labels: Sequence[str] = ()  # labels of the task's card
     notes: Sequence[str] = ()  # what a reader must know about the records, one sentence each
     answer: str = ""  # conclusion about the account, shown above all figures
     further: Sequence[str] = ()  # lines below the conclusion, as printed
-    # (window, seed) -> file name of the episode's page; None if there are no other pages
+    # file name of each episode's page, keyed by (window, seed); None without other pages
     pages: Mapping[tuple[str, int], str] | None = None
 
 
@@ -66,13 +66,13 @@ class Cell:
     """A figure in a table."""
 
     text: str
-    reason: str = ""  # why the figure is undefined; for a ratio its interval
-    heat: str = ""  # class of its background colour
+    reason: str = ""  # why the figure is undefined; for a ratio, its interval
+    heat: str = ""  # CSS class for the background colour
 
 
 @dataclass(frozen=True)
 class FigureLine:
-    """A row of figures; `words` has label and definition."""
+    """A row of figures. `words` contains its label and definition."""
 
     words: FigureWords
     cells: Sequence[Cell]
@@ -80,13 +80,13 @@ class FigureLine:
 
 @dataclass(frozen=True)
 class TrackView:
-    """One track as the page shows it."""
+    """A track as the page shows it."""
 
     anchor: str
     heading: str
     facts: str
-    page: str  # of the episode shown; empty without one
-    problem: str  # why it has no daily returns; empty if it has
+    page: str  # file name of the page for the shown episode; empty without one
+    problem: str  # why the track has no daily returns; empty if it has them
     heads: Sequence[str]
     performance: Sequence[FigureLine]
     book: Sequence[FigureLine]
@@ -96,16 +96,17 @@ class TrackView:
     months: Sequence[Sequence[Cell]]
     holdings: Sequence[Sequence[str]]
     track: Track
-    figures: Mapping[str, Mapping[str, MetricValue]]  # of the account and its benchmark, exact
+    # exact figures of the account and its benchmark
+    figures: Mapping[str, Mapping[str, MetricValue]]
 
 
 @dataclass(frozen=True)
 class Download:
-    """File that a button of the page saves."""
+    """File that a button on the page saves."""
 
     label: str
     file: str
-    attribute: Markup  # of the button, with the content
+    attribute: Markup  # attribute of the button that holds the file's contents
 
 
 def sheet_name(task: str) -> str:
@@ -115,7 +116,7 @@ def sheet_name(task: str) -> str:
 
 
 def windows_of(tracks: Sequence[Track]) -> list[WindowTracks]:
-    """Return tracks by window, in the order in which the windows come first."""
+    """Return tracks grouped by window. Windows are in order of first occurrence."""
     by_name: dict[str, list[Track]] = {}
     for track in tracks:
         by_name.setdefault(track.name, []).append(track)
@@ -131,8 +132,8 @@ def make_tear_sheet(
     facts: SheetFacts,
     market: MarketSnapshot | None,
 ) -> str:
-    """Return the page as HTML: all windows first if there are several, then each one. Equal tracks,
-    facts, market and versions give equal bytes.
+    """Return the page as HTML. If there are several windows, all of them together come first,
+    followed by each one. Equal tracks, facts, market and versions give equal bytes.
     """
     windows = windows_of(tracks)
     maker = _ViewMaker(facts, market)
@@ -169,8 +170,8 @@ def make_tear_sheet(
 
 
 def _downloads(tracks: Sequence[Track], views: Sequence[TrackView], title: str) -> list[Download]:
-    """Return the files of a page. Figures are stored as text, since their reasons may hold redacted
-    words; series are numbers, and are packed.
+    """Return the downloads of a page. Figures are stored as text, since their reasons may contain
+    redacted words. Series contain only numbers, and are packed.
     """
     name = sheet_name(title).removesuffix(".html")
     series = pack(series_csv(tracks).encode())
@@ -192,7 +193,9 @@ def _downloads(tracks: Sequence[Track], views: Sequence[TrackView], title: str) 
 def _join_windows(
     windows: Sequence[WindowTracks], maker: _ViewMaker
 ) -> tuple[TrackView | None, str]:
-    """Return all windows as one track, or why they are not joined; neither for a single window."""
+    """Return all windows as one track, or the reason why they are not joined. For a single window,
+    return neither.
+    """
     shown = [window.shown for window in windows]
     if len(windows) < 2:
         return None, ""
@@ -222,13 +225,14 @@ class _ViewMaker:
             self._benchmark = known or market.meta.benchmark or "benchmark"
 
     def window(self, window: WindowTracks, number: int) -> TrackView:
-        """Return a window: its shown seed, and medians over seeds if there are several."""
+        """Return a view of a window: its shown seed, and medians over seeds if there are several.
+        """
         shown = window.shown
         page = (self._facts.pages or {}).get((window.name, shown.seed or 0), "")
         return self.track(shown, window.others, f"window-{number}", page)
 
     def track(self, track: Track, others: Sequence[Track], anchor: str, page: str) -> TrackView:
-        """Return one track."""
+        """Return a view of one track."""
         heading = track.name if track.seed is None else f"{track.name}, seed {track.seed}"
         days = len(track.days) - 1
         span = f"{days} days, {track.days[1]} … {track.days[-1]}; base day {track.days[0]}"
@@ -310,7 +314,7 @@ def _performance_rows(
         if name in benchmark:
             cells[1] = _cell_with_interval(benchmark[name], words)
         if cells[1] == cells[0]:
-            cells[1] = Cell(cells[1].text)  # a reason once
+            cells[1] = Cell(cells[1].text)  # show a reason only once
         if others:
             cells.append(_cell(over_seeds([found[name] for found in of_seeds]), words))
         rows.append(FigureLine(words, cells))
@@ -356,7 +360,9 @@ def _drawdown_rows(track: Track) -> list[list[str]]:
 
 
 def _extreme_rows(track: Track) -> list[list[str]]:
-    """Return rows with one good and one bad day each, with their returns and the benchmark's."""
+    """Return rows that each have one of the best and one of the worst days, with their returns and
+    the benchmark's returns.
+    """
     best, worst = extreme_days(track)
     rows = []
     for good, bad in itertools.zip_longest(best, worst):
@@ -374,8 +380,8 @@ def _day_cells(track: Track, day: int | None) -> list[str]:
 
 
 def _heat(value: float, largest: float) -> str:
-    """Return the class of a return's background, by its ratio to the largest return; empty
-    for 0.
+    """Return the CSS class for a return's background, given by its ratio to the largest return;
+    empty for 0.
     """
     if not value:
         return ""
@@ -409,16 +415,16 @@ def _month_rows(track: Track) -> list[list[Cell]]:
 
 @dataclass(frozen=True)
 class Summary:
-    """Windows in rows, then their mean and its interval."""
+    """Table of windows in rows, followed by their mean and its interval."""
 
     heads: Sequence[FigureWords]
-    rows: Sequence[tuple[str, str, Sequence[Cell]]]  # anchor, name, cells
+    rows: Sequence[tuple[str, str, Sequence[Cell]]]  # anchor, name and cells of each window
     mean: Sequence[Cell]
     interval: Sequence[Cell]
 
 
 def _summary(windows: Sequence[WindowTracks], views: Sequence[TrackView]) -> Summary | None:
-    """Return the table of windows; None for a single one."""
+    """Return the table of windows; None for a single window."""
     if len(windows) < 2:
         return None
 
@@ -472,8 +478,8 @@ def _templates() -> Environment:
 
 
 def _clean(value: object) -> object:
-    """Return one line without control and direction characters, which names may contain; the reason
-    of a cell is shown below it.
+    """Return a value as one line, without control and direction characters, which names may
+    contain. A cell is followed by its reason.
     """
     if isinstance(value, Cell):
         text = escape(one_line(value.text))

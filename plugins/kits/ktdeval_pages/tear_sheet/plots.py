@@ -30,12 +30,12 @@ class SheetPlot:
     definition: str
     keys: Sequence[tuple[str, str]]  # role and name of each line
     svg: Markup | None  # None with `reason`
-    reason: str = ""  # why it is not defined
+    reason: str = ""  # why the plot is undefined
 
 
 class TrackPlots:
-    """Draws the plots of one track. `others`: tracks of other seeds on the same days; `name`: label
-    of its lines.
+    """Draws the plots of one track. `others` contains the tracks of other seeds on the same days.
+    `name` is the label of the track's lines.
     """
 
     def __init__(
@@ -48,7 +48,9 @@ class TrackPlots:
         self._days = [str(day) for day in track.days]
 
     def all(self) -> list[SheetPlot]:
-        """Return all plots in the order of the page; those of holdings only with a book."""
+        """Return all plots in the order of the page. Plots of holdings are included only with a
+        book.
+        """
         plots = [
             self._cumulative(),
             self._underwater(),
@@ -187,7 +189,7 @@ class TrackPlots:
         return self._plot("histogram", plot, keys)
 
     def _groups(self, name: str, exposures: GroupExposures, *, is_share: bool) -> SheetPlot:
-        """Return the groups with the largest mean size; the file with the series contains all
+        """Return the groups with the largest mean size. The file with the series contains all
         groups.
         """
         if not exposures.lines:
@@ -255,7 +257,7 @@ def _growth(levels: FloatArray) -> FloatArray:
 
 
 def _with_base(values: FloatArray) -> FloatArray:
-    """Return the values with one for the base day, which is unknown."""
+    """Return the values with an additional value for the base day, which is unknown."""
     return np.concatenate([[np.nan], values])
 
 

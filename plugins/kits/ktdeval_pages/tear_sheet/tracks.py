@@ -1,4 +1,4 @@
-"""Track of an account as daily series, also of several windows in sequence."""
+"""An account's track as daily series, over one window or several windows in sequence."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ _NO_LEVELS = "the NAV has no returns: {problem}"
 
 @dataclass(frozen=True)
 class TrackHolding:
-    """One asset over a track. Weights are shares of the NAV at the close, below 0 for shorts."""
+    """An asset over a track. Weights are fractions of the NAV at the close, and negative for
+    shorts.
+    """
 
     code: str
-    days: int  # closes at which it was held
+    days: int  # number of closes at which the asset was held
     weight_sum: float
-    largest: float  # weight with the largest size
+    largest: float  # weight with the largest absolute value
 
     @property
     def mean_weight(self) -> float:
-        """Mean weight over the days it was held."""
+        """Mean weight over the days on which the asset was held."""
         return self.weight_sum / self.days
 
     def add_track(self, other: TrackHolding) -> TrackHolding:
-        """Return the asset over two tracks."""
+        """Return the asset's holding over two tracks."""
         largest = max(self.largest, other.largest, key=abs)
         total = self.weight_sum + other.weight_sum
         return TrackHolding(self.code, self.days + other.days, total, largest)
@@ -43,11 +45,10 @@ class TrackHolding:
 
 @dataclass(frozen=True)
 class GroupExposures:
-    """Exposure by group: net weights of sectors, or factor exposures of the NAV in standard
-    deviations.
+    """Exposure by group: net sector weights, or factor exposures of the NAV in standard deviations.
     """
 
-    lines: Mapping[str, FloatArray]  # name -> [days]; NaN where it is not defined
+    lines: Mapping[str, FloatArray]  # [days] exposures, keyed by group; NaN where undefined
     reason: str = ""  # why there are no lines
 
 
@@ -56,20 +57,22 @@ _NO_MARKET = GroupExposures({}, "the market is not known")
 
 @dataclass(frozen=True)
 class Book:
-    """Holdings and trades of an account by day, [days]; NaN if the NAV is not positive."""
+    """An account's holdings and trades by day. Each series is [days], and NaN if the NAV is not
+    positive.
+    """
 
-    gross: FloatArray  # size of all positions, share of the NAV at the close
-    net: FloatArray  # longs less shorts, share of the NAV
-    cash: FloatArray  # cash, share of the NAV; above 1 with shorts
-    turnover: FloatArray  # notional of the fills over the NAV at the opens
-    names: FloatArray  # assets held at the close
-    largest: FloatArray  # size of the largest position, share of the NAV
-    holdings: Mapping[str, TrackHolding]  # by code
+    gross: FloatArray  # absolute value of all positions, as a fraction of the NAV at the close
+    net: FloatArray  # longs less shorts, as a fraction of the NAV
+    cash: FloatArray  # cash, as a fraction of the NAV; may exceed 1 with shorts
+    turnover: FloatArray  # notional of the fills divided by the NAV at the opens
+    names: FloatArray  # number of assets held at the close
+    largest: FloatArray  # absolute value of the largest position, as a fraction of the NAV
+    holdings: Mapping[str, TrackHolding]  # holdings, keyed by code
     sectors: GroupExposures = _NO_MARKET
     factors: GroupExposures = _NO_MARKET
 
     def by_day(self) -> dict[str, FloatArray]:
-        """Return each series of days by its name, sectors and factors last."""
+        """Return each series of days, keyed by name. Sectors and factors come last."""
         found: dict[str, FloatArray] = {name: getattr(self, name) for name in BOOK_SERIES}
         for group, exposures in (("sector", self.sectors), ("factor", self.factors)):
             for name, values in exposures.lines.items():
@@ -86,16 +89,16 @@ class Track:
     """
 
     name: str
-    seed: int | None  # None for several episodes
-    is_whole: bool  # whether every episode in it is finished
-    days: Days  # [days + 1], the base day first
+    seed: int | None  # seed of the episode; None for several episodes
+    is_whole: bool  # whether every episode in the track is finished
+    days: Days  # [days + 1], with the base day first
     levels: FloatArray  # [days + 1] NAV
-    benchmark: FloatArray | None  # [days + 1] levels; None with `no_benchmark`
+    benchmark: FloatArray | None  # [days + 1] benchmark levels; None with `no_benchmark`
     no_benchmark: str
-    book: Book | None  # None: only the NAV is known
+    book: Book | None  # None if only the NAV is known
     days_a_year: int
-    resolution: float  # smallest daily return that money amounts can show
-    starts: Sequence[int] = ()  # indices of `days` at which a further window begins
+    resolution: float  # smallest daily return that is visible at the precision of money amounts
+    starts: Sequence[int] = ()  # indices of `days` at which another window begins
 
     @property
     def problem(self) -> str:
@@ -118,14 +121,14 @@ class Track:
 
 @dataclass(frozen=True)
 class WindowTracks:
-    """One window with the tracks of its seeds, lowest seed first."""
+    """A window with the tracks of its seeds, lowest seed first."""
 
     name: str
     tracks: Sequence[Track]
 
     @property
     def shown(self) -> Track:
-        """Track of the seed whose total return is nearest to the median over seeds; on a tie, the
+        """Track of the seed whose total return is nearest to the median over seeds. Ties go to the
         lowest seed.
         """
         totals = [float(track.levels[-1] / track.levels[0] - 1.0) for track in self.tracks]
@@ -139,7 +142,7 @@ class WindowTracks:
 
 
 def overlapping(tracks: Sequence[Track]) -> tuple[Track, Track] | None:
-    """Return two tracks that share a day of their returns, or None."""
+    """Return two tracks whose returns share a day; None if there are no such tracks."""
     ordered = sorted(tracks, key=lambda track: (track.days[1], track.days[-1]))
     for before, after in itertools.pairwise(ordered):
         if after.days[1] <= before.days[-1]:
@@ -148,10 +151,11 @@ def overlapping(tracks: Sequence[Track]) -> tuple[Track, Track] | None:
 
 
 def chain_tracks(tracks: Sequence[Track]) -> Track:
-    """Return tracks that share no day as one: their daily returns in the order of the days, linked.
+    """Join tracks that share no day into one track, with their daily returns linked in
+    chronological order.
 
-    Each window began with the initial cash, so this is the growth of an account that invests all
-    its money in the next window. Days between the windows are not included.
+    Each window began with the initial cash, so the result is the growth of an account that invests
+    all its money again in each window. Days between the windows are not included.
     """
     ordered = sorted(tracks, key=lambda track: track.days[1])
     returns = np.concatenate([track.returns for track in ordered])
@@ -209,7 +213,8 @@ def _joined_books(books: Sequence[Book]) -> Book | None:
 
 
 def _joined_exposures(parts: Sequence[GroupExposures], days: Sequence[int]) -> GroupExposures:
-    """Return exposures in sequence. A group that a part does not contain was not held in it."""
+    """Return exposures in sequence. A group that is missing from a part was not held in that part.
+    """
     for part in parts:
         if part.reason:
             return part

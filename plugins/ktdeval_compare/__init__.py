@@ -1,4 +1,4 @@
-"""Manifest of the commands on cards: `compare`, `demo`, `fork`, `paper figure`, `paper table` and
+"""Manifest for the commands on cards: `compare`, `demo`, `fork`, `paper figure`, `paper table` and
 `transplant`.
 """
 
@@ -55,7 +55,7 @@ _ELSEWHERE = {
     "paper table": "papers.table_command:table",
     "transplant": "transplants.transplant_command:transplant",
 }
-#: Commands that are also functions of `ktdeval`, with the names of these functions
+#: Commands that are also functions in `ktdeval`, with the function names
 _FUNCTIONS = {
     "compare agents": "compare",
     "compare masks": "effects",
@@ -68,7 +68,7 @@ _FUNCTIONS = {
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the commands on several cards."""
+    """Return the commands that operate on cards."""
     specs = []
     for name, summary in _COMMANDS.items():
         own = name.removeprefix("compare ")

@@ -12,10 +12,10 @@ from ktdeval.values import load_yaml
 
 @dataclass(frozen=True, slots=True)
 class BaselineColumn:
-    """A column of the table of returns and risk."""
+    """A column in the table of returns and risk."""
 
     head: str
-    metric: str  #: metric of the card, or `excess`
+    metric: str  #: a metric on the card, or `excess`
     unit: str
     least: float  #: lower bound of the figure, at which intervals are clipped
     greatest: float

@@ -1,5 +1,5 @@
-"""Commands on several cards. Each prints its report as JSON or as aligned plain-text tables. The
-modules that compute are imported only when a command runs, so that help is fast.
+"""Commands that operate on cards. Each prints its report as JSON or as aligned plain-text tables.
+The modules that do the computation are imported only when a command runs, so that help is fast.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _cards = click.argument("cards", nargs=-1, required=True, type=RUN_PATH, metavar
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-    """Selection of the compared cards."""
+    """Selection of the cards to compare."""
 
     tasks: tuple[str, ...] = flag(
         (), metavar="NAME,…", help="only cards of these tasks, names or globs [default: all]"
@@ -47,7 +47,7 @@ class TaskOptions:
 
 
 def settings_of(options: JsonOptions) -> dict[str, Any]:
-    """Return the options of a command by name, for the function that it calls."""
+    """Return a command's options by name, for passing to the function that does the computation."""
     settings = dataclasses.asdict(options)
     del settings["as_json"]
     return settings
@@ -168,7 +168,7 @@ def agents(context: click.Context, /, cards: tuple[Path, ...], options: AgentsOp
 
 
 def _check_factors(options: AgentsOptions) -> None:
-    """Refuse options that do not apply when a variance is split."""
+    """Refuse options that do not apply when a variance is decomposed."""
     if options.pool:
         raise UsageError("--pool and --factor are different reports; give one of them")
     if options.unit != "window" or options.side or options.against_first:
@@ -178,7 +178,7 @@ def _check_factors(options: AgentsOptions) -> None:
 
 
 def _check_cells(context: click.Context, options: AgentsOptions) -> None:
-    """Refuse options that do not apply to a comparison by cells."""
+    """Refuse options that do not apply to a comparison by cell."""
     if options.factors:
         raise UsageError("--factor splits a variance; leave it out with --by")
     if options.pool:
@@ -266,7 +266,7 @@ def masks(cards: tuple[Path, ...], options: MasksOptions) -> None:
 
 
 def _run_doses(cards: tuple[Path, ...], options: MasksOptions) -> None:
-    """Run the study of `--dose-response` and print its report."""
+    """Run the `--dose-response` study and print its report."""
     from ktdeval.cli import open_plugins, work_shown
     from ktdeval_compare import functions
     from ktdeval_compare.doses.dose_response import dose_report

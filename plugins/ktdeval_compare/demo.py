@@ -1,5 +1,5 @@
-"""`ktdeval demo`: demonstrate the suite's two claims on the embedded market, in under a minute and
-without an API key.
+"""`ktdeval demo`: demonstrate the two claims that the suite makes, on the embedded market, in under
+a minute and without an API key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STRATEGIES = ("equal_weight", "low_volatility", "momentum", "reversal", "random"
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions:
-    """Options of `demo`."""
+    """Options for `demo`."""
 
     out: Path = flag(
         Path("ktdeval-runs/demo"),
@@ -62,7 +62,7 @@ def demo(options: DemoOptions) -> None:
     from ktdeval_compare.table_columns import lines_of
 
     plugins = load_plugins()
-    plugins.model_spec_name(RECALLING)  # refused before anything is printed
+    plugins.model_spec_name(RECALLING)  # Raises an exception before anything is printed.
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
     memory = _run_model(RECALLING, MASKED, MEMORY_WINDOWS, options)
     modes = find_paper_table("ktdfin-3", plugins)

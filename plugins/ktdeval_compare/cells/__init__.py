@@ -1,1 +1,1 @@
-"""Comparison by cells: by regime, venue or year."""
+"""Comparison of cards by cell: by regime, venue or year."""

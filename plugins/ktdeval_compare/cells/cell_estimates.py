@@ -1,4 +1,4 @@
-"""Means of cells and of differences between cells, with their standard errors."""
+"""Means within cells, differences between the means of two cells, and their standard errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy.typing as npt
 from ktdeval import stats
 from ktdeval_compare.pairs.compared_cards import DailyTable, Values
 
-Days = npt.NDArray[np.bool_]  #: [days] True for the days of the cell
+Days = npt.NDArray[np.bool_]  #: [days], True for the days in the cell
 
-#: minimum number of windows in a cell; with two windows Student's t has one degree of freedom
+#: minimum number of windows in a cell; with two windows, Student's t has one degree of freedom
 MIN_WINDOWS = 3
-MIN_DAYS = 20  #: minimum number of days in a cell, as for every interval over days
+MIN_DAYS = 20  #: minimum number of days in a cell, as for every interval computed over days
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Estimate:
     reason: str | None = None
 
     def half_width(self, alpha: float) -> float | None:
-        """Return half the width of the t interval; None if there is no interval."""
+        """Return half the width of the t interval, or None if there is no interval."""
         if self.value is None or not self.error:
             return None
         return stats.student_quantile(self.freedom, 1.0 - alpha / 2.0) * self.error
 
     def p(self) -> float | None:
-        """Return the two-sided p of the t test against zero."""
+        """Return the two-sided p-value of the t test against zero."""
         if self.value is None or not self.error:
             return None
         return 2.0 * stats.student_probability(self.freedom, -abs(self.value) / self.error)
@@ -70,13 +70,14 @@ def welch(one: Estimate, other: Estimate) -> Estimate:
 
 
 def mean_of_days(table: DailyTable, values: Values, is_in: Days, less: Days | None) -> Estimate:
-    """Estimate the annualised mean over the days of a cell, or its difference from the mean of
-    another cell (`less`).
+    """Estimate the annualised mean over the days in a cell. With `less`, estimate the difference
+    from the mean over the days in `less`, another cell.
 
-    The standard error is Newey-West over all days in chronological order, so days of a cell are
-    correlated according to their actual distance. It is corrected for the estimated mean of a short
-    cell, with the equivalent degrees of freedom of the Bartlett kernel, `1.5 n / (lags + 1)`
-    (Priestley 1981, "Spectral Analysis and Time Series", section 6.2.4).
+    The Newey-West standard error is computed over all days in chronological order, so the
+    correlation between days in a cell depends on how far apart they actually are. Because the mean
+    of a short cell is itself estimated, the standard error is corrected, and the interval uses the
+    equivalent degrees of freedom of the Bartlett kernel, `1.5 n / (lags + 1)` (Priestley 1981,
+    "Spectral Analysis and Time Series", section 6.2.4).
     """
     sizes = [int(is_in.sum())]
     if less is not None:
@@ -104,7 +105,8 @@ def mean_of_days(table: DailyTable, values: Values, is_in: Days, less: Days | No
 
 
 def _influence(values: Values, is_in: Days, lags: int) -> Values:
-    """Return a [days] series with mean 0, whose mean has the standard error of the cell's mean.
+    """Return a [days] series with mean 0. The standard error of its mean equals the standard error
+    of the cell's mean.
 
     Deviations from the mean of n days understate the long-run variance of independent days by the
     fraction `(lags + 1) / n`.

@@ -1,9 +1,9 @@
-"""`ktdeval compare --by regime|venue|year`: figures and paired differences of cards by cells of the
-market that they traded.
+"""`ktdeval compare --by regime|venue|year`: cards' figures and paired differences, by cells of the
+market that the cards traded.
 
-The cell of a window is the cell of its first decision. The cell of a day is the cell of the
-decision whose orders were filled on that day. Regimes and venues are read from the market itself,
-at the close of the decision; window descriptions on cards are not used.
+A window belongs to the cell of its first decision. A day belongs to the cell of the decision whose
+orders were filled on that day. Regimes and venues are read from the market itself at the close of
+the decision; window descriptions on cards are not used.
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ _NO_MARKET = "cells are facts about the market"
 
 @dataclass(frozen=True)
 class CellOptions(MetricOptions, LevelOptions, CommonOptions):
-    """Settings of a comparison by cells."""
+    """Settings for a comparison by cell."""
 
     by: Literal["regime", "venue", "year"] = "regime"
-    #: `window`: each value is a window, the median over its seeds. `day`: each value is a daily
-    #: return
+    #: `window`: each value belongs to a window and is the median over its seeds. `day`: each value
+    #: is a daily return
     unit: Literal["window", "day"] = "window"
     against_first: bool = False  #: compare only the first card with each of the others
-    #: side of the cutoff of every card that records one
+    #: only windows on this side of the cutoff of every card that records one; None: all
     side: Literal["before", "after"] | None = None
-    data: tuple[Address, ...] = ()  #: folders or providers of the markets, if they have moved
+    #: folders or providers of the markets, if the markets have moved
+    data: tuple[Address, ...] = ()
 
 
 # ---- the report
@@ -66,8 +67,8 @@ class CellOptions(MetricOptions, LevelOptions, CommonOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CellRow:
-    """Mean of a card in a cell; in the cell `up less down`, the difference between the two cells'
-    means.
+    """A card's mean in a cell. In a cell such as `up less down`, the value is the difference
+    between the means of the two cells.
     """
 
     task: str
@@ -87,9 +88,7 @@ class CellRow:
 
 @dataclass(frozen=True, kw_only=True)
 class CellTest(CellRow):
-    """Mean, within a cell, of the differences between two cards, `first` minus `second`, and its t
-    test.
-    """
+    """Mean difference between two cards in a cell, `first` minus `second`, with its t test."""
 
     second: str
     p: float | None
@@ -100,15 +99,15 @@ class CellTest(CellRow):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowCell:
-    """Cell of a window, and the figure that determined it."""
+    """The cell that a window belongs to, and the figure that determined it."""
 
     task: str
     market: str
     window: str
-    decided_on: str | None  #: day at whose close the cell is known; None for years
+    decided_on: str | None  #: day at whose close the cell is known; None if cells are years
     by: str
     cell: str | None
-    figure: float | None  #: figure of the rule
+    figure: float | None  #: value of the rule's measure
     reason: str | None
 
 
@@ -118,10 +117,10 @@ class CellReport:
 
     alpha: float
     by: str
-    unit: str  #: what `n` counts: window or day
-    cards: Sequence[CellRow]  #: a row for each card and cell
-    tests: Sequence[CellTest]  #: a row for each cell and pair of cards
-    windows: Sequence[WindowCell]  #: empty if `unit` is day
+    unit: str  #: what `n` counts: `window` or `day`
+    cards: Sequence[CellRow]  #: one row per card and cell
+    tests: Sequence[CellTest]  #: one row per cell and pair of cards
+    windows: Sequence[WindowCell]  #: empty if `unit` is `day`
     notes: Sequence[str]
 
 
@@ -130,13 +129,13 @@ class _Group(TaskGroup):
     """Cards of one task on one market."""
 
     market: str = ""  #: name of the snapshot
-    #: regimes of the market; None if only years were requested
+    #: the market's regimes; None if only years were requested
     regimes: MarketRegimes | None = None
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """One metric of a card or of a pair of cards."""
+    """One metric for a card or a pair of cards."""
 
     group: _Group
     metric: str
@@ -145,10 +144,12 @@ class _Compared:
 
 
 def by_cells(entrants: Sequence[EntrantCard], options: CellOptions) -> CellReport:
-    """Report figures of cards, and paired differences of cards of one task, by cells of the market.
+    """Report cards' figures, and paired differences between cards of one task, by cells of the
+    market.
 
-    Raises CardError if cards of a task and market can't be compared, a market can't be opened, or
-    ledgers are missing. Raises UsageError if no card has a metric, or `data` matches no card.
+    Raises CardError if cards of the same task and market can't be compared, if a market can't be
+    opened, or if ledgers are missing. Raises UsageError if no card has a metric, or if an item of
+    `data` matches no card.
     """
     if options.unit == "day" and options.metrics:
         raise UsageError("--metric applies to windows; --pairs day compares daily returns")
@@ -232,7 +233,7 @@ def _groups(entrants: Sequence[EntrantCard], options: CellOptions) -> list[_Grou
 
 
 def _market_names(entrants: Iterable[EntrantCard]) -> dict[str, str]:
-    """Return the names of snapshots by id; if two snapshots have the same name, the start of the id
+    """Return the names of snapshots by id. If two snapshots have the same name, the start of the id
     is appended.
     """
     names = {entrant.card.snapshot.id: entrant.card.snapshot.name for entrant in entrants}
@@ -244,8 +245,8 @@ def _market_names(entrants: Iterable[EntrantCard]) -> dict[str, str]:
 
 
 def _open_markets(entrants: Sequence[EntrantCard], data: Sequence[str]) -> dict[str, MarketRegimes]:
-    """Open the market of each card, by id: one of the given markets, or the one that the run
-    recorded.
+    """Open the market of each card and return the markets by id. A market is one of those given in
+    `data`, or the one that the run recorded.
     """
     markets = CardMarkets(_NO_MARKET)
     opened = markets.opened
@@ -277,8 +278,8 @@ def _open_markets(entrants: Sequence[EntrantCard], data: Sequence[str]) -> dict[
 
 
 def _cells_at(group: _Group, by: str, fill_day: str) -> dict[str, Regime]:
-    """Return the cells of orders that were filled on a day, as known at the close of their
-    decision.
+    """Return the cells of orders that were filled on a day, as known at the close at which the
+    orders were decided.
     """
     if by == "year":
         return {by: Regime(fill_day[:4])}
@@ -294,7 +295,7 @@ def _cells_at(group: _Group, by: str, fill_day: str) -> dict[str, Regime]:
 
 
 def _venues_at(market: MarketSnapshot, row: int) -> Regime:
-    """Return the venues of a market's members on a day, joined into one name."""
+    """Return the venues of the market's members on a day, joined into one name."""
     members = market.member[row]
     venues = {venue for venue, is_member in zip(market.venues, members, strict=True) if is_member}
     if not venues:
@@ -303,7 +304,7 @@ def _venues_at(market: MarketSnapshot, row: int) -> Regime:
 
 
 def _window_cells(group: _Group, by: str) -> list[WindowCell]:
-    """Return the cells of each window in a group, by each rule."""
+    """Return the cells of each window in a group, one for each rule."""
     windows = group.windows()
     rows = []
     for window, (first, _) in zip(windows, spans(group.entrants[0], windows), strict=True):
@@ -331,8 +332,8 @@ def _window_cells(group: _Group, by: str) -> list[WindowCell]:
 
 
 def _cell_names(by: str, known: Iterable[str | None]) -> list[str]:
-    """Return the cells to report: both regimes of a rule, even if empty; other cells in order of
-    occurrence.
+    """Return the cells to report: for a rule, both of its regimes, even if empty; otherwise the
+    known cells, sorted by name.
     """
     if by in RULES:
         return [RULES[by].high, RULES[by].low]
@@ -389,8 +390,8 @@ def _compare_cards(group: _Group, metric: str, against_first: bool) -> Iterator[
 
 
 def _values_by_window(compared: _Compared) -> dict[str, float] | str:
-    """Return the figure or difference of each window, as the median over its seeds, or the reason
-    why it is missing.
+    """Return the figure or difference for each window, as the median over the window's seeds, or
+    the reason why the figures are missing.
     """
     cards = [compared.first]
     if compared.second is not None:
@@ -485,7 +486,7 @@ def _contrast(names: Sequence[str]) -> str:
 def _rows_of_rule(
     compared: _Compared, by: str, estimates: Mapping[str, Estimate], alpha: float
 ) -> Iterator[CellRow]:
-    """Yield a row for each cell of a rule. A card's own figure has no p-value, because a rising
+    """Yield a row for each cell of a rule. A single card's figure has no p-value, because a rising
     market would also move it.
     """
     unit, better = "fraction", "higher"

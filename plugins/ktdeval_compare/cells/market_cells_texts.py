@@ -1,4 +1,4 @@
-"""The report of `compare --by` as tables of aligned plain text."""
+"""Report of `compare --by` as aligned plain-text tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLACES = {
 
 
 def cell_parts(report: CellReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare --by`."""
+    """Yield the parts of the `compare --by` report."""
     places = _YEARS if report.by == "year" else _PLACES
     place = places[report.unit]
     yield f"Figures of each card, {_MEANS[report.unit]}; {place}"
@@ -88,7 +88,7 @@ def _row_grid(
 
 
 def _window_parts(windows: Sequence[WindowCell]) -> Iterator[Part]:
-    """Yield one row per window, with its cell by each rule."""
+    """Yield one row per window, with the window's cell under each rule."""
     shown: Sequence[WindowCell] = windows
     for key in ("task", "market"):
         shown = unless_alone(shown, key)
@@ -114,7 +114,9 @@ def _first_of(name: str) -> Callable[[list[WindowCell]], str]:
 
 
 def _cell_of(number: int) -> Callable[[list[WindowCell]], str]:
-    """Return a function that formats the cell by one rule, with the figure that determined it."""
+    """Return a function that formats a window's cell under one rule, together with the figure that
+    determined the cell.
+    """
 
     def cell(row: list[WindowCell]) -> str:
         one = row[number]

@@ -1,8 +1,8 @@
-"""Market regimes: classifications of the past days of the index and its members up to a close, by
-the rules of `regimes.yaml`.
+"""Market regimes. The rules in `regimes.yaml` classify the history of the index and its members up
+to a close.
 
-A regime is computed from a `MarketView`, which contains no later day. So it is known before any
-decision made at that close is filled.
+A regime is computed from a `MarketView`, which contains no later day. The regime is therefore known
+before any decision made at that close is filled.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from ktdeval.values import build, load_yaml
 
 @dataclass(frozen=True)
 class RegimeRule:
-    """A rule that distinguishes two regimes; a figure above the threshold `split` is `high`."""
+    """A rule that distinguishes two regimes. The regime is `high` if the figure is above the
+    threshold `split`.
+    """
 
     measure: str
     days: int
     split: float
-    high: str  #: name of the regime above the threshold; `low` is the other one
+    high: str  #: name of the regime above the threshold; `low` is the name of the other regime
     low: str
     source: str
-    past: int = 0  #: minimum number of earlier values for a median
-    members: int = 0  #: minimum number of members for a share
+    past: int = 0  #: minimum number of earlier values for computing a median
+    members: int = 0  #: minimum number of members for computing a share
 
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Regime at the close of a day. `reason`: why the regime is undefined."""
+    """Regime at the close of a day. `reason` says why the regime is undefined."""
 
     name: str | None
     figure: float | None = None
@@ -89,7 +91,7 @@ def _breadth(view: MarketView, rule: RegimeRule) -> _Measured:
 
 
 def _levels(view: MarketView) -> FloatArray:
-    """Return the levels of the benchmark up to the day, omitting days without a level."""
+    """Return the levels of the benchmark up to the view's day, omitting days without a level."""
     if not view.benchmark_code:
         return np.empty(0)
 
@@ -142,7 +144,9 @@ class MarketRegimes:
     _known: dict[tuple[int, str], Regime] = field(default_factory=dict)
 
     def at(self, row: int, rule: str) -> Regime:
-        """Return the regime by a rule of `RULES` at the close of row `row`."""
+        """Return the regime at the close of row `row` under the rule in `RULES` that is named
+        `rule`.
+        """
         key = (row, rule)
         if key not in self._known:
             self._known[key] = regime_of(self.market.as_of(row), RULES[rule])

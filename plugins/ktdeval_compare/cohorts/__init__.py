@@ -1,1 +1,1 @@
-"""Comparison of cohorts of models."""
+"""Comparison of model cohorts."""

@@ -1,5 +1,5 @@
-"""`ktdeval compare cohorts`: differences in style between cohorts of models, and each model's
-figures over seeds (KTD-Fin §5.3, Tables 8 and 9).
+"""`ktdeval compare cohorts`: style differences between cohorts of models, and each model's figures
+over seeds (KTD-Fin §5.3, Tables 8 and 9).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ModelRun:
 
 @dataclass(frozen=True, slots=True)
 class CardEpisode:
-    """An episode, with the card that it is on."""
+    """An episode and the card that contains it."""
 
     entrant: EntrantCard
     episode: TradingEpisode
@@ -69,7 +69,7 @@ class CardEpisode:
 
 @dataclass(frozen=True)
 class CohortMember:
-    """One model with an agent, and its cards; `cohort` is empty if the model belongs to no
+    """A model used by one agent, with its cards. `cohort` is empty if the model belongs to no
     cohort.
     """
 
@@ -80,7 +80,7 @@ class CohortMember:
     runs: dict[ModelRun, dict[str, CardEpisode]] = field(default_factory=dict)
 
     def of_task(self, task: str) -> CohortMember:
-        """Return the model with only its cards of one task, and their episodes.
+        """Return this member with only the cards of one task, and with their episodes.
 
         Raises CardError if two cards have the same window and seed.
         """
@@ -103,14 +103,14 @@ class CohortMember:
         windows[episode.window] = CardEpisode(entrant, episode)
 
     def episodes(self, windows: Sequence[str]) -> list[TradingEpisode]:
-        """Return the episodes of all runs in the given windows."""
+        """Return all runs' episodes in the given windows."""
         episodes = []
         for run in self.runs.values():
             episodes += [run[window].episode for window in windows]
         return episodes
 
     def figures(self, metric: str, windows: Sequence[str]) -> list[list[float | None]]:
-        """Return the figures of each run in the given windows; None if a figure is undefined."""
+        """Return each run's figures in the given windows; None if a figure is undefined."""
         by_run = []
         for run in self.runs.values():
             by_run.append([_episode_figure(run[window], metric) for window in windows])
@@ -138,10 +138,10 @@ class CohortCard:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedFigure:
-    """A figure of a model: the median over episodes, and the mean over seeds."""
+    """A model's figure: the median over episodes, and the mean over seeds."""
 
-    value: float | None  #: median over episodes, as on cards and in every table
-    mean: float | None  #: mean over seeds of each seed's median over windows
+    value: float | None  #: median over episodes, as on cards and in all other tables
+    mean: float | None  #: mean over seeds of the median over each seed's windows
     low: float | None  #: lower end of the t interval of `mean`, clipped at the bounds of the figure
     high: float | None
     n: int  #: number of seeds with a figure
@@ -150,7 +150,7 @@ class SeedFigure:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldFigure:
-    """A figure of the benchmark held over the window."""
+    """The benchmark's figure if it is bought and held over the window."""
 
     value: float | None
     low: None = None
@@ -159,7 +159,7 @@ class HeldFigure:
 
 @dataclass(frozen=True)
 class BaselineRow:
-    """Return and risk of a model or of the benchmark."""
+    """Return and risk of a model or the benchmark."""
 
     model: str
     cohort: str
@@ -184,10 +184,10 @@ class CohortReport:
 
 
 def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
-    """Compare cohorts of models, from their cards and run folders.
+    """Compare cohorts of models, using their cards and run folders.
 
-    Raises UsageError if an item matches nothing, or if a model has two cohorts. Raises CardError if
-    cards can't be combined.
+    Raises UsageError if an item in a cohort matches nothing, or if a model belongs to two cohorts.
+    Raises CardError if cards can't be combined.
     """
     definitions: Definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
     everyone = _cohort_members(paths, definitions)
@@ -232,8 +232,8 @@ def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
 
 
 def _formulas() -> dict[str, Callable[[EntrantCard], str | None]]:
-    """Return the facts that must be equal on all cards: the formula of each figure of the
-    baseline.
+    """Return the facts that must be equal on all cards: the formula for each figure in the table of
+    returns and risk.
     """
 
     def formula_of(metric: str) -> Callable[[EntrantCard], str | None]:
@@ -255,7 +255,7 @@ def _other_tasks(everyone: Sequence[CohortMember], task: str) -> list[str]:
 
 
 def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) -> list[str]:
-    """Return notes on figures that are not defined in all episodes."""
+    """Return notes on figures that are undefined in some episodes."""
     notes = []
     for member in members:
         for column in BASELINE:
@@ -273,7 +273,7 @@ def _undefined_figures(members: Sequence[CohortMember], windows: Sequence[str]) 
 def _exposure_tables(
     members: Sequence[CohortMember], windows: Sequence[str], cohorts: Sequence[str]
 ) -> tuple[Tables, list[str]]:
-    """Return the exposures of the models in each cohort, and notes on models without exposures."""
+    """Return the exposures of each cohort's models, and notes on models without exposures."""
     tables: dict[str, dict[str, Exposures]] = {name: {} for name in cohorts}
     notes = []
     for member in members:
@@ -308,8 +308,8 @@ def _note_unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
 
 
 def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[CohortMember]:
-    """Return the models of all cards, by label. The result does not depend on the order of the
-    cards.
+    """Return the models that occur on any card, by label. The result does not depend on the order
+    of the cards.
     """
     entrants = load_entrants(_all_paths(paths, definitions))
     entrants.sort(key=lambda entrant: str(entrant.path))
@@ -338,7 +338,7 @@ def _cohort_members(paths: Sequence[Path], definitions: Definitions) -> list[Coh
 
 
 def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
-    """Return the files named by items of cohorts, then the paths that are given separately, without
+    """Return the files that cohort items name, then the paths that are given separately, without
     duplicates.
     """
     files: list[Path] = []
@@ -357,7 +357,7 @@ def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
 
 
 def _all_cards(members: Sequence[CohortMember]) -> list[EntrantCard]:
-    """Return the cards of all models, grouped by model."""
+    """Return all cards, grouped by model."""
     cards: list[EntrantCard] = []
     for member in members:
         cards += member.entrants
@@ -365,15 +365,12 @@ def _all_cards(members: Sequence[CohortMember]) -> list[EntrantCard]:
 
 
 def _has_any(items: Sequence[str], cards: Sequence[EntrantCard]) -> bool:
-    """Return whether any item of a cohort matches any of the cards."""
+    """Return whether any item in a cohort matches any of the cards."""
     return any(is_of(card, item) for item, card in itertools.product(items, cards))
 
 
 def _check_task(definitions: Definitions, members: Sequence[CohortMember], task: str) -> None:
-    """Check that no item of a cohort has only cards of other tasks.
-
-    Raises CardError if there is such an item.
-    """
+    """Raise CardError if an item in a cohort only has cards of other tasks."""
     entrants = _all_cards(members)
     for name, items in definitions.items():
         for item in items:
@@ -385,8 +382,8 @@ def _check_task(definitions: Definitions, members: Sequence[CohortMember], task:
 
 
 def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
-    """Return the task for which every cohort has a card. If there are several, prefer the task with
-    the most models, then a blinded one.
+    """Return the task for which every cohort has a card. If several tasks qualify, prefer the one
+    with the most models, then a blinded task.
 
     Raises CardError if the cohorts share no task.
     """
@@ -416,10 +413,10 @@ def _common_task(members: Sequence[CohortMember], names: Sequence[str]) -> str:
 
 def _shared_windows(members: Sequence[CohortMember], common: bool) -> tuple[list[str], list[str]]:
     """Return the windows that every seed of every model has finished and that can be combined in
-    one figure, and notes on the others.
+    one figure. Also return notes on the other windows.
 
-    Raises CardError if a seed has not finished a window that another one has (unless `common`), if
-    no window is shared, or if a window name has two date ranges.
+    Raises CardError if a seed has not finished a window that another seed has finished (unless
+    `common` is set), if no window is shared, or if a window name has two date ranges.
     """
     check_windows(_all_cards(members))
     by_run: list[set[str]] = []
@@ -470,7 +467,7 @@ def _check_finished(member: CohortMember, required: set[str], shared: int) -> No
 def _baseline(
     members: Sequence[CohortMember], windows: Sequence[str], level: float
 ) -> list[BaselineRow]:
-    """Return the rows of the models and of the benchmark, in order of total return."""
+    """Return the rows for the models and the benchmark, ordered by total return."""
     rows = []
     for member in members:
         figures: dict[str, SeedFigure | HeldFigure] = {}
@@ -494,7 +491,7 @@ def _baseline(
 
 
 def _by_return(row: BaselineRow) -> tuple[float, str]:
-    """Return a sort key: highest return first, models without a return last."""
+    """Return a sort key that puts the highest return first and models without a return last."""
     value = row.figures["total_return"].value
     return (math.inf if value is None else -value), row.model
 
@@ -502,7 +499,9 @@ def _by_return(row: BaselineRow) -> tuple[float, str]:
 def _over_episodes(
     by_run: Sequence[Sequence[float | None]], level: float, column: BaselineColumn
 ) -> SeedFigure:
-    """Return the median over episodes, and the mean over seeds of the medians over windows."""
+    """Return the median over episodes, and the mean over seeds of each seed's median over
+    windows.
+    """
     known: list[Values] = []
     for values in by_run:
         defined = [value for value in values if value is not None]

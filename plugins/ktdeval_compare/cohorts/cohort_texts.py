@@ -1,4 +1,4 @@
-"""Reports of `compare cohorts` as tables of aligned plain text."""
+"""Report of `compare cohorts` as aligned plain-text tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ktdeval_compare.table_columns import (
 
 
 def cohort_parts(report: CohortReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare cohorts`."""
+    """Yield the parts of the `compare cohorts` report."""
     if report.exposures:
         yield TITLES["exposures"]
         yield from _exposure_parts(report)
@@ -73,8 +73,8 @@ def _exposure_parts(report: CohortReport) -> Iterator[Part]:
 
 
 def _cohort_columns(name: str) -> list[ReportColumn[FactorRow]]:
-    """Return the columns of one cohort: its mean, and the number of members whose sign is that of
-    the mean.
+    """Return the columns for one cohort: its mean, and the number of members whose exposure has the
+    same sign as the mean.
     """
 
     def mean(row: FactorRow) -> str:
@@ -122,7 +122,7 @@ def _difference_parts(report: CohortReport) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _ReturnsLine:
-    """A line of the table of returns and risk, as text."""
+    """A line in the table of returns and risk, as text."""
 
     model: str
     cohort: str
@@ -149,7 +149,7 @@ def _metric_column(head: str, metric: str) -> ReportColumn[_ReturnsLine]:
 
 
 def _lines_of(row: BaselineRow, alpha: float) -> Iterator[_ReturnsLine]:
-    """Yield the figures of a row, then their intervals if there are any."""
+    """Yield a line with the row's figures, then a line with their intervals, if there are any."""
     values = {}
     ends = {}
     for column in BASELINE:

@@ -1,1 +1,1 @@
-"""Study of results before and after the cutoff of a model's training data."""
+"""Results before and after the training cutoff of a model."""

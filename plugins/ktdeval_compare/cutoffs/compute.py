@@ -1,5 +1,5 @@
-"""`ktdeval compare cutoff`: results before and after a model's training cutoff, never mixed. A card
-without a known cutoff gets no figures.
+"""`ktdeval compare cutoff`: results before and after a model's training cutoff. The two sides are
+never combined. A card without a known cutoff gets no figures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ONLY_A_BOUND = (
     "with --cutoff MODEL=DATE"
 )
 _NO_MARKET = "no daily excess, no alpha and no selection"
-_FEW = 3  #: minimum number of days on a side for fitting a beta
+_FEW = 3  #: minimum number of days on one side of the cutoff for fitting a beta
 
 
 #: Day -> figure
@@ -58,7 +58,7 @@ _Days = dict[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class DecayEstimate:
-    """Mean before the cutoff minus the mean after it. `reason`: why the interval is missing."""
+    """Mean before the cutoff minus mean after it. `reason` says why the interval is missing."""
 
     mean_before: float | None
     mean_after: float | None
@@ -74,7 +74,7 @@ class CutoffRow:
 
     card: str
     model: str
-    cutoff: str  #: a day, or `none` or `unknown`; without a day, all figures are unset
+    cutoff: str  #: a date, `none` or `unknown`; without a date, all figures are unset
     confidence: str | None = None
     source: str | None = None
     figure: str | None = None
@@ -95,16 +95,17 @@ class CutoffReport:
     """Report of `ktdeval compare cutoff`."""
 
     alpha: float
-    cards: Sequence[CutoffRow]  #: a row for each card and figure
+    cards: Sequence[CutoffRow]  #: one row per card and figure
     notes: Sequence[str]
 
 
 def decay(
     before: Values, after: Values, level: float = 0.95, years: Sequence[Values | int] = (1, 1)
 ) -> DecayEstimate:
-    """Return the mean of daily values before the cutoff minus the mean after it, each annualised
-    with the days per year of its side or day (`years`). The interval combines the intervals of both
-    means (stationary bootstrap, studentised), assuming independence.
+    """Return the mean of daily values before the cutoff minus the mean after it. Both means are
+    annualised with `years`, the days per year of each side or of each day. The interval for the
+    difference combines the intervals of the two means (stationary bootstrap, studentised), assuming
+    that the means are independent.
     """
     mean_before = float((before * years[0]).mean()) if len(before) else None
     mean_after = float((after * years[1]).mean()) if len(after) else None
@@ -134,11 +135,11 @@ def _annual_interval(values: Values, year: Values | int, level: float) -> Interv
 
 
 def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: float) -> CutoffReport:
-    """Report each card's figures before and after the model's cutoff: `daily_return`, and with a
-    market `daily_excess`, `daily_alpha` and `daily_selection`.
+    """Report each card's figures before and after the model's cutoff: `daily_return` and, if the
+    market can be read, `daily_excess`, `daily_alpha` and `daily_selection`.
 
-    `dates`: cutoffs by pattern of systems. Raises UsageError if a cutoff is not a date, or matches
-    no card.
+    `dates` gives cutoffs by system pattern. Raises UsageError if a cutoff is not a date, or if a
+    pattern matches no card.
     """
     for pattern, date in dates.items():
         check_match(pattern, (entrant.system for entrant in entrants), "--cutoff")
@@ -167,8 +168,8 @@ def cutoff(entrants: Sequence[EntrantCard], dates: Mapping[str, str], alpha: flo
 
 
 def cutoff_report(entrants: Sequence[EntrantCard], options: CutoffOptions) -> CutoffReport:
-    """Return the report of the command. Raises UsageError as `cutoff` does, or if an option is not
-    MODEL=DATE.
+    """Return the report of the command. Raises UsageError if an option is not MODEL=DATE, and in
+    the same cases as `cutoff`.
     """
     dates: dict[str, str] = {}
     for given in options.cutoffs:
@@ -215,8 +216,8 @@ def _cutoff_rows(
 
 
 def _cutoff_of(entrant: EntrantCard, dates: Mapping[str, str]) -> CutoffEntry | str:
-    """Return the cutoff given for a card's system or recorded on the card; without a date, its
-    state (none, unknown).
+    """Return the cutoff that is given for a card's system or recorded on the card. Without a date,
+    the cutoff has a state (`none` or `unknown`).
 
     Raises UsageError if two cutoffs are given.
     """
@@ -237,12 +238,12 @@ def _cutoff_of(entrant: EntrantCard, dates: Mapping[str, str]) -> CutoffEntry | 
 
 @dataclass(frozen=True, slots=True)
 class _DailySeries:
-    """Daily figures of a card, as means over seeds and over windows that share the day."""
+    """Daily figures of one card: means over seeds and over windows that share the day."""
 
     figures: dict[str, dict[str, _Days]]  #: figure -> side of the cutoff -> day
-    #: largest number of days per year in any of the day's windows, by day
+    #: by day: the largest number of days per year in any window that includes the day
     days_a_year: dict[str, int]
-    notes: Sequence[str]  #: notes on missing figures, with the reason
+    notes: Sequence[str]  #: reasons why figures are missing
 
 
 def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry, markets: CardMarkets) -> _DailySeries:
@@ -280,7 +281,8 @@ def _daily_series(entrant: EntrantCard, cutoff: CutoffEntry, markets: CardMarket
 def _ledger_of(entrant: EntrantCard, episode: TradingEpisode) -> Ledger:
     """Return the ledger of an episode.
 
-    Raises UsageError if it can't be read, or has no returns.
+    Raises UsageError if the ledger can't be read, or if returns are undefined because a NAV is not
+    positive.
     """
     ledger = recorded_ledger(entrant, episode.id)
     if isinstance(ledger, str):
@@ -298,10 +300,11 @@ def _means(samples: Mapping[str, Sequence[float]]) -> _Days:
 
 
 def _alpha(returns: _Days, excess: _Days) -> _Days:
-    """Return daily returns minus beta times the benchmark's returns, with beta fitted by least
-    squares to the days of this side. The mean is Jensen's alpha with a risk-free rate of 0.
+    """Return daily returns minus beta times the benchmark's returns. Beta is fitted by least
+    squares to the days on one side of the cutoff. The mean is Jensen's alpha with a risk-free rate
+    of 0.
 
-    Empty if there are too few days, or if the benchmark lacks a day.
+    Empty if there are too few days, if the benchmark lacks a day, or if beta is undefined.
     """
     own = np.array(list(returns.values()))
     market = own - np.array([excess.get(day, np.nan) for day in returns])
@@ -319,8 +322,8 @@ def _alpha(returns: _Days, excess: _Days) -> _Days:
 def _daily(
     ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]
 ) -> dict[str, Values]:
-    """Return the daily figures of a ledger; figures relative to the market only if it can be
-    read.
+    """Return the daily figures of a ledger. Figures relative to the market are included only if the
+    market can be read.
     """
     figures = {"daily_return": ledger.returns}
     if isinstance(market, str):
@@ -333,7 +336,7 @@ def _daily(
     if not attribution_problem(ledger, market):
         first = market.day_index(ledger.days[0])
         last = first + len(ledger.steps) - 1
-        # The seeds of a window share its days, and a fit is slow.
+        # Cached because fits are slow and all seeds of a window cover the same days.
         if (first, last) not in fits:
             fits[first, last] = fit_factors(market, first, last)
 

@@ -12,7 +12,7 @@ from ktdeval_compare.study_options import LevelOptions
 
 @dataclass(frozen=True, kw_only=True)
 class CutoffOptions(LevelOptions, JsonOptions):
-    """Options of `compare cutoff`."""
+    """Options for `compare cutoff`."""
 
     cutoffs: tuple[str, ...] = flag(
         (),

@@ -1,4 +1,4 @@
-"""Report of `compare cutoff` as text."""
+"""Report of `compare cutoff` as plain text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ktdeval_compare.table_columns import Part, declared_table, note_parts
 
 
 def cutoff_parts(report: CutoffReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare cutoff`."""
+    """Yield the parts of the `compare cutoff` report."""
     yield (
         "Means a year, in %, before and after the end of the model's training data; decay: before"
         " less after"

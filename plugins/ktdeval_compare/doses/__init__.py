@@ -1,1 +1,1 @@
-"""Detection limit of memory: the smallest amount of memory that an evaluation can detect."""
+"""Detection limit for memory: the smallest amount of memory that an evaluation can detect."""

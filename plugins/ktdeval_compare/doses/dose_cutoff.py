@@ -1,8 +1,8 @@
-"""Planted cutoff: the result of `compare cutoff` for a memory that ends between two windows.
+"""Planted cutoff: what `compare cutoff` finds if a memory ends between two windows.
 
-A memory with `until` decides like a memory of the same dose up to that day, and like a memory of
-dose 0 afterwards. So the earlier windows are those of the dose, and the later windows those of dose
-0.
+A memory with `until` decides like a memory of the same dose up to and including that day, and like
+a memory of dose 0 afterwards. The excess returns before a planted cutoff are therefore taken from
+runs with the dose, and the excess returns after it from runs with dose 0.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ _Z95 = 1.959964
 
 
 def daily_excess(ledger: Ledger, market: MarketSnapshot) -> dict[str, float]:
-    """Return an episode's daily returns minus the benchmark's, by day."""
+    """Return an episode's daily returns minus the benchmark's, keyed by day."""
     levels = benchmark_levels(ledger, market)
     excess = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
     return {str(day): float(value) for day, value in zip(ledger.days, excess, strict=True)}
 
 
 def cutoff_rows(studies: Mapping[tuple[float, int], Daily]) -> Iterator[DoseRow]:
-    """For each dose and seed, yield the annualised mean excess before the cutoff minus that after
-    it, as an increase over dose 0, and its standard error. `studies`: daily excess by dose and
-    seed. Yield nothing without dose 0, or if no window lies wholly after the others.
+    """Yield the effect of a planted cutoff for each dose and seed: the annualised mean excess
+    return before the cutoff minus the mean after it, as an increase over the difference at dose 0.
+    Also yield its standard error.
+
+    `studies`: daily excess returns by dose and seed. Yields nothing if dose 0 is missing, or if no
+    window lies wholly after the earlier half of the windows.
     """
     nothing = studies.get((0.0, 0))
     if nothing is None:
@@ -67,7 +70,7 @@ def cutoff_rows(studies: Mapping[tuple[float, int], Daily]) -> Iterator[DoseRow]
 
 
 def _days(daily: Daily, windows: list[str]) -> FloatArray:
-    """Return the mean of each day over the windows that share the day, in chronological order."""
+    """Return the mean for each day, over the windows that share the day, in chronological order."""
     samples: dict[str, list[float]] = {}
     for window in windows:
         for day, value in daily[window].items():

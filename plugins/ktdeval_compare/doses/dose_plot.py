@@ -1,5 +1,5 @@
-"""Plot of the detection limit of memory: premium by dose, smallest detectable dose by windows and
-probes, and separation of studies from a control.
+"""Plot of the detection limit for memory: premium by dose, smallest detectable dose by number of
+windows or probes, and how well studies are separated from a control.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktdeval_pages.marks import (
 from ktdeval_pages.rendering import renderer, svg_of
 
 _PART = {"width": 400, "height": 190}  # pixels between the axes
-_CURVES = (0.001, 0.002, 0.005, 0.01)  # doses of the curves: the smallest of the study
+_CURVES = (0.001, 0.002, 0.005, 0.01)  # doses that get a curve: the smallest in the study
 _DOSES = {dose: percent(dose, "g") for dose in (0.001, 0.01, 0.1, 1.0)}
 _COUNTS = {count: str(count) for count in (6, 10, 20, 50, 100, 200, 400)}
 _SHARES = {share: f"{share:g}" for share in (0.1, 1, 10, 100)}
@@ -35,8 +35,8 @@ _CHANCE = LegendEntry("by chance", "other", (4, 2))
 
 
 def dose_svg(report: DoseReport) -> bytes | None:
-    """Return the plot as SVG; None without vl-convert (in the extra `report`), or if no dose is
-    above 0.
+    """Return the plot as SVG, or None if vl-convert (in the extra `report`) is not installed or no
+    dose is above 0.
     """
     doses = [line for line in report.doses if line.dose > 0]
     if not doses or renderer() is None:
@@ -51,7 +51,9 @@ def dose_svg(report: DoseReport) -> bytes | None:
 
 
 def _premium(doses: Sequence[DoseLine]) -> Spec:
-    """Return the mean returns under both masks, and the premium with its interval."""
+    """Return the mean returns under both masks, and the premium with its interval, for each
+    dose.
+    """
     x = measure("x", "share of facts that is remembered", _LOG, **ticks(_DOSES))
     y = measure("y", "mean return of a window, %")
     figures = {"premium": "bright less blinded", "bright": "bright", "hidden": "blinded"}
@@ -72,7 +74,7 @@ def _premium(doses: Sequence[DoseLine]) -> Spec:
 
 
 def _limits(limits: Sequence[LimitLine]) -> Spec:
-    """Return the smallest detectable dose, by windows and by probes."""
+    """Return the smallest detectable dose by number of windows and by number of probes."""
     x = measure("x", "windows or probes", {**_LOG, "domain": [6, 400]}, **ticks(_COUNTS))
     shown = {**_LOG, "domain": [0.1, 100]}
     y = measure("y", "smallest share of facts found, %", shown, **ticks(_SHARES))
@@ -88,7 +90,7 @@ def _limits(limits: Sequence[LimitLine]) -> Spec:
 
 
 def _told_apart(every: Sequence[CurveLine]) -> Spec:
-    """Return the share of detected studies against the false-alarm rate, at the smallest doses."""
+    """Return the share of detected studies by false-alarm rate, for the smallest doses."""
     chosen = [line for line in every if line.dose in _CURVES] or list(every[:4])
     x = measure("x", "false alarms, %")
     y = measure("y", "memories seen, %")

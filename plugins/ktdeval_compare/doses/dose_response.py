@@ -1,9 +1,10 @@
 """Smallest memory that an evaluation can detect: premium by dose, detection limits, false alarms.
 
-The premium of a window is its return with labels shown minus its return with labels masked. It is
+The premium in a window is the return with labels shown minus the return with labels masked. It is
 tested as in `compare masks`, by a signed-rank test whose null distribution allows for shared days.
-Power is computed as in `compare power`, from normal differences with the mean and spread measured
-at the dose. Additional windows are assumed to share days in the same pattern as those of the study.
+Power is computed as in `compare power`, for normal differences whose mean and spread are those
+measured at the dose. Additional windows are assumed to share days in the same pattern as the
+windows of the study.
 """
 
 from __future__ import annotations
@@ -39,11 +40,12 @@ CUTOFF_WINDOWS = (10, 20, 40)
 STUDY_WINDOWS = 10
 """Number of windows in the study, half of them before the planted cutoff."""
 PROBES_SHOWN = (50, 100, 200, 400)
-#: probability that a random attacker names stock and day, or only the stock, on the embedded market
+#: probability that random guessing names both stock and day, or only the stock, on the embedded
+#: market
 JOINT_BASELINE = 0.0051
 STOCK_BASELINE = 0.0473
-_DRAWS = 400  # number of resamples of windows, for intervals of limits
-_STUDIES = 2_000  # number of studies drawn for a curve
+_DRAWS = 400  # number of resamples of the windows, for the limits' intervals
+_STUDIES = 2_000  # number of studies drawn for each curve
 _NOT_EVEN_ALL = "not even a full memory"
 _FALSE_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
@@ -54,16 +56,16 @@ class DoseLine:
 
     dose: float
     windows: int
-    seeds: int  #: number of seeds that select the remembered facts
+    seeds: int  #: number of seeds that select which facts are remembered
     bright: float  #: mean return with labels shown
     hidden: float  #: mean return with labels masked
     premium: float
     low: float | None
     high: float | None
-    sd: float  #: standard deviation of a window's premium with one seed
+    sd: float  #: standard deviation of one window's premium with one seed
     effect_sd: float | None  #: premium divided by `sd`; None if there is no spread
-    found: int  #: number of seeds whose own test over all windows is significant and positive
-    power: float  #: modelled power with as many windows as in the study
+    found: int  #: number of seeds for which the test over all windows is significant and positive
+    power: float  #: modelled power with the number of windows in the study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +76,17 @@ class LimitLine:
     count: int  #: number of windows or probes
     unit: str
     limit: float | None  #: share of facts; None if even a full memory is not detected
-    low: float | None = None  #: lower end of the interval of the limit
-    high: float | None = None  #: upper end; None if it can lie beyond a full memory
-    #: True if the smallest dose of the study is detected, so that the limit lies below it
+    low: float | None = None  #: lower end of the interval for the limit
+    high: float | None = None  #: upper end; None if it may lie above a full memory
+    #: True if even the smallest dose in the study is detected, so that the limit lies below this
+    #: dose
     is_below: bool = False
     reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmLine:
-    """False-alarm rate: how often a test finds memory in a control without any."""
+    """False-alarm rate: how often a test finds memory in a control that has none."""
 
     alarms: int
     studies: int
@@ -95,7 +98,7 @@ class AlarmLine:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveLine:
-    """Separation of a dose from the control, in studies with this number of windows."""
+    """How well a dose is separated from the control, in studies with this number of windows."""
 
     dose: float
     windows: int
@@ -116,12 +119,13 @@ class DoseReport:
     limits: Sequence[LimitLine]
     false_alarms: AlarmLine
     curves: Sequence[CurveLine]
-    hidden_spread: float  #: largest difference between two doses with labels masked, in any window
+    #: largest difference between the returns of two doses with labels masked, in any window
+    hidden_spread: float
     notes: Sequence[str]
 
 
 class Premiums:
-    """Premiums by dose, [windows, seeds] each, with windows in the order of the study."""
+    """Premiums by dose, [windows, seeds] each, with windows in the order used by the study."""
 
     def __init__(self, study: DoseStudy) -> None:
         self.bright: dict[float, FloatArray] = {}
@@ -149,7 +153,9 @@ class Premiums:
         return len(self.correlation)
 
     def test(self, alpha: float) -> RankTest:
-        """Return the premium's test over windows that share days in the pattern of the study."""
+        """Return the signed-rank test of the premium, over windows that share days in the same
+        pattern as the study's windows.
+        """
         return RankTest(alpha, pattern_of(self.correlation))
 
     def is_found(self, premiums: FloatArray, alpha: float) -> bool:
@@ -164,7 +170,7 @@ class Premiums:
 
 
 def _table(rows: Sequence[DoseRow], mask: str, windows: Iterable[str]) -> FloatArray:
-    """Return the returns under a mask, [windows, seeds].
+    """Return the returns under one mask, [windows, seeds].
 
     Raises DataError if a cell is missing.
     """
@@ -182,7 +188,7 @@ def _table(rows: Sequence[DoseRow], mask: str, windows: Iterable[str]) -> FloatA
 
 
 def _controls(study: DoseStudy) -> list[FloatArray]:
-    """Return the premiums of each control study, [windows]."""
+    """Return the premiums in each control study, [windows]."""
     controls = [row for row in study.rows if row.kind == CONTROL]
     studies = []
     for seed in sorted({row.seed for row in controls}):
@@ -197,9 +203,9 @@ def _controls(study: DoseStudy) -> list[FloatArray]:
 
 
 def effect_sizes(premiums: Mapping[float, FloatArray]) -> FloatArray:
-    """Return the mean premium divided by the spread of a window's premium, [doses], made
-    non-decreasing in the dose, because a larger dose contains a smaller one. Infinite if there is
-    no spread.
+    """Return the effect size at each dose, [doses]: the mean premium divided by the spread of a
+    window's premium. An effect size is infinite if there is no spread. Effect sizes are made
+    non-decreasing in the dose, because a larger dose contains every smaller dose.
     """
     sizes = []
     for table in premiums.values():
@@ -214,8 +220,9 @@ def effect_sizes(premiums: Mapping[float, FloatArray]) -> FloatArray:
 
 
 def limit_of(doses: Sequence[float], sizes: FloatArray, needed: float | None) -> float | None:
-    """Return the smallest dose with the effect size `needed`, interpolated on the logarithm of the
-    dose; None if no dose reaches it. The result is never below the smallest dose above 0.
+    """Return the smallest dose whose effect size is at least `needed`, interpolated on the
+    logarithm of the dose, or None if no dose is sufficient. The result is never below the smallest
+    dose above 0.
     """
     if needed is None:
         return None
@@ -237,8 +244,9 @@ def limit_of(doses: Sequence[float], sizes: FloatArray, needed: float | None) ->
 
 
 def size_at(doses: Sequence[float], sizes: FloatArray, dose: float) -> float:
-    """Return the effect size at any dose: interpolated on the logarithm of the dose, and
-    proportional to the dose below the smallest one.
+    """Return the effect size at any dose. Between the doses in `doses`, the effect size is
+    interpolated on the logarithm of the dose. Below the smallest of these doses, the effect size is
+    proportional to the dose.
     """
     positive = [one for one in doses if one > 0]
     of_positive = sizes[len(doses) - len(positive) :]
@@ -249,7 +257,7 @@ def size_at(doses: Sequence[float], sizes: FloatArray, dose: float) -> float:
 
 
 def drawn_sizes(premiums: Premiums, seed: int = 0, draws: int = _DRAWS) -> list[FloatArray]:
-    """Return the effect sizes of resampled studies: windows, and seeds within each dose, are drawn
+    """Return the effect sizes in resampled studies. Windows, and seeds within each dose, are drawn
     with replacement. Windows that share days are drawn together.
     """
     chance = np.random.default_rng(seed)
@@ -268,7 +276,9 @@ def drawn_sizes(premiums: Premiums, seed: int = 0, draws: int = _DRAWS) -> list[
 
 
 def interval_of(values: Sequence[float | None], alpha: float) -> tuple[float | None, float | None]:
-    """Return the percentile interval. An end that falls on a value of None is None."""
+    """Return the percentile interval, treating None as infinity. An end is None if it is
+    infinite.
+    """
     ordered = sorted(math.inf if value is None else value for value in values)
     last = len(ordered) - 1
     low = ordered[round(alpha / 2 * last)]
@@ -321,7 +331,7 @@ def _dose_line(premiums: Premiums, dose: float, size: float, alpha: float) -> Do
 
     is_finite = math.isfinite(size)
     if not table.any():
-        power = 0.0  # nothing differs, so no test can be significant
+        power = 0.0  # all premiums are 0, so no test can be significant
     else:
         power = premiums.test(alpha).power(_finite(size), premiums.windows)
 
@@ -355,7 +365,7 @@ def effects_limit(
     needed = premiums.test(alpha).effect(windows, wanted)
     limit = limit_of(premiums.doses, sizes, needed)
     low, high = None, None
-    if len(premiums.blocks) > 1:  # resampling a single block gives the same study
+    if len(premiums.blocks) > 1:  # with a single block, every resample equals the study
         low, high = interval_of([limit_of(premiums.doses, one, needed) for one in drawn], alpha)
 
     smallest = next(dose for dose in premiums.doses if dose > 0)
@@ -378,8 +388,9 @@ def effects_limit(
 
 
 def probe_power(dose: float, probes: int, baseline: float, alpha: float) -> float:
-    """Return the probability of detecting a memory that names the facts that it remembers and never
-    guesses: it gives more correct answers than a guesser does with probability `1 - alpha`.
+    """Return the probability of detecting a memory that correctly names the facts that it remembers
+    and never guesses. The memory is detected if it gives more correct answers than a random guesser
+    gives with probability `1 - alpha`.
     """
     bar = binom.ppf(1.0 - alpha, probes, baseline)
     return float(binom.sf(bar, probes, dose))
@@ -387,7 +398,7 @@ def probe_power(dose: float, probes: int, baseline: float, alpha: float) -> floa
 
 def probe_limit(probes: int, baseline: float, alpha: float, wanted: float) -> float | None:
     """Return the smallest share of remembered facts that `probes` probes detect with probability
-    `wanted`, to 0.001 %; None if even a full memory is not detected.
+    `wanted`, to within 0.001 %. Return None if even a full memory is not detected.
     """
     if probe_power(1.0, probes, baseline, alpha) < wanted:
         return None
@@ -418,9 +429,10 @@ def _probe_limits(alpha: float, wanted: float) -> Iterator[LimitLine]:
 
 
 def _cutoff_limits(rows: Sequence[DoseRow], alpha: float, wanted: float) -> Iterator[LimitLine]:
-    """Yield the smallest dose that `compare cutoff` detects at a planted cutoff: its difference is
-    so many standard errors that the interval excludes 0 with probability `wanted`. Standard errors
-    are assumed to scale with the inverse square root of the number of windows.
+    """Yield the smallest dose that `compare cutoff` detects at a planted cutoff, for several
+    numbers of windows. A dose is detected if the difference at the cutoff is large enough, in
+    standard errors, for the interval to exclude 0 with probability `wanted`. Standard errors are
+    assumed to be inversely proportional to the square root of the number of windows.
     """
     added = _by_dose(rows, CUTOFF)
     errors = _by_dose(rows, CUTOFF_ERROR)
@@ -444,7 +456,7 @@ def _cutoff_limits(rows: Sequence[DoseRow], alpha: float, wanted: float) -> Iter
 
 
 def _by_dose(rows: Sequence[DoseRow], kind: str) -> dict[float, float]:
-    """Return the mean over seeds of a figure, by dose."""
+    """Return the mean of one kind of figure over seeds, by dose."""
     values: dict[float, list[float]] = {}
     for row in rows:
         if row.kind == kind:
@@ -464,15 +476,15 @@ def _false_alarms(premiums: Premiums, alpha: float) -> AlarmLine:
         alarms=alarms,
         studies=studies,
         value=alarms / studies,
-        # the lower end for hits is 1 minus the upper end for misses
+        # the lower bound for hits is 1 minus the upper bound for misses
         low=1.0 - stats.clopper_pearson_upper(studies - alarms, studies, half),
         high=stats.clopper_pearson_upper(alarms, studies, half),
     )
 
 
 def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
-    """Yield how well resampled studies at each dose are separated from the controls, by the mean
-    premium divided by its standard error.
+    """Yield a curve for each dose: how well its resampled studies are separated from the controls.
+    The score of a study is the mean premium divided by its standard error.
     """
     nulls = np.array([_standardise_mean(study) for study in premiums.controls])
     if not nulls.size:
@@ -486,7 +498,7 @@ def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
             continue
 
         scores = _drawn_scores(premiums, dose, chance)
-        # For each control: the share of studies with a higher score; equal scores count half.
+        # For each control: the share of studies with a higher score; ties count half.
         higher = (scores[:, None] > nulls).mean(axis=0) + 0.5 * (scores[:, None] == nulls).mean(
             axis=0
         )
@@ -505,8 +517,8 @@ def _curves(premiums: Premiums, alpha: float) -> Iterator[CurveLine]:
 
 
 def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) -> FloatArray:
-    """Return the scores of studies whose windows and seeds are drawn with replacement,
-    [studies].
+    """Return the scores, [studies], of studies whose windows and seeds are drawn with
+    replacement.
     """
     table = premiums.at(dose)
     scores = []
@@ -519,8 +531,8 @@ def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) 
 
 
 def _standardise_mean(study: FloatArray) -> float:
-    """Return the mean divided by its standard error; infinite if there is no spread, 0 if all
-    values are 0.
+    """Return the mean divided by its standard error. If there is no spread, the result is infinite,
+    or 0 if the mean is 0.
     """
     sd = float(study.std(ddof=1))
     mean = float(study.mean())
@@ -534,16 +546,16 @@ def _standardise_mean(study: FloatArray) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryPower:
-    """Power of a plan to detect a memory, from the study that is shipped with the package."""
+    """Power of a plan to detect a memory, based on the study that is shipped with the package."""
 
     memory: float  #: share of facts
     windows: int
-    #: number of windows without shared days that would give the same information
+    #: number of windows without shared days that would give the same amount of information
     effective_windows: float
     alpha: float
     wanted: float
     power: float
-    low: float  #: lower end of the power, over resampled windows
+    low: float  #: lower end of the interval for the power, over resampled windows
     high: float
     limit: LimitLine
     probes: Sequence[LimitLine]
@@ -552,7 +564,7 @@ class MemoryPower:
 def memory_power(
     study: DoseStudy, memory: float, windows: int, alpha: float, wanted: float
 ) -> MemoryPower:
-    """Return the probability that `windows` windows detect a memory of a given share of facts."""
+    """Return the power of `windows` windows to detect a memory of a given share of facts."""
     premiums = Premiums(study)
     test = premiums.test(alpha)
     sizes = effect_sizes({dose: premiums.at(dose) for dose in premiums.doses})
@@ -577,7 +589,7 @@ def memory_power(
 
 
 def _finite(size: float) -> float:
-    """Return an effect size that a simulation can use; an effect of 64 standard deviations is
-    always detected.
+    """Return an effect size that a simulation can use. The size is capped at 64 standard
+    deviations, an effect that is always detected.
     """
     return min(size, 64.0)

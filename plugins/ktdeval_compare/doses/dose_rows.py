@@ -1,4 +1,4 @@
-"""Figures for the detection limit of memory, one row per episode, and their file."""
+"""Data for the detection limit for memory, one row per episode, and the CSV file that stores it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ORIGIN = "memory_doses.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class DoseRow:
-    """Return of one episode, or another figure, by kind of row."""
+    """Return of one episode, or another figure, depending on the kind of row."""
 
     kind: str
     dose: float  #: share of remembered facts
@@ -55,9 +55,9 @@ def write_rows(rows: Sequence[DoseRow]) -> str:
 
 
 def read_rows(text: str, where: str) -> list[DoseRow]:
-    """Return the rows of a CSV text.
+    """Return the rows in CSV text.
 
-    Raises DataError if a row does not fit; the message starts with `where`.
+    Raises DataError if a row is not valid; the message starts with `where`.
     """
     rows = []
     for number, entry in enumerate(csv.DictReader(io.StringIO(text)), 2):
@@ -82,7 +82,7 @@ def read_rows(text: str, where: str) -> list[DoseRow]:
 
 @dataclass(frozen=True)
 class DoseStudy:
-    """Episodes of a study, and the days of its windows."""
+    """Episodes in a study, and the dates of its windows."""
 
     rows: Sequence[DoseRow]
     spans: Mapping[str, Span]  #: first and last day of each window
@@ -95,6 +95,6 @@ def shipped_study() -> DoseStudy:
 
 
 def shipped_origin() -> Mapping[str, str]:
-    """Return how the shipped rows were made: command, market, day."""
+    """Return the provenance of the shipped rows: command, market and date."""
     origin: Mapping[str, str] = load_yaml(Path(__file__).with_name(ORIGIN))
     return origin

@@ -1,5 +1,6 @@
-"""Episodes for the detection limit of memory: `builtin/memory` at several doses and masks, and a
-control without knowledge. The study can be resumed: a finished run in the folder is not repeated.
+"""Episodes for the detection limit for memory: `builtin/memory` at several doses and under several
+masks, and a control without knowledge. A study can be resumed: runs that are already finished in
+the folder are not repeated.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ DOSES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 WINDOWS = tuple(f"W{number}" for number in range(1, 11))
 SECONDS_PER_STEP = 0.02
 """On one core, measured on the embedded market."""
-_STEPS = 43  # approximate number of steps in a window of the task
+_STEPS = 43  # approximate number of steps in one of the task's windows
 _MODE = "open_research"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DosePlan:
-    """Runs of the study."""
+    """Runs in the study."""
 
     doses: tuple[float, ...] = DOSES
-    seeds: int = 3  #: number of seeds that select the remembered facts
+    seeds: int = 3  #: number of seeds that select which facts are remembered
     windows: tuple[str, ...] = WINDOWS
     masks: tuple[str, ...] = (BRIGHT, HIDDEN)
-    controls: int = 0  #: number of seeds of the control without knowledge
+    controls: int = 0  #: number of seeds for the control without knowledge
 
     def __post_init__(self) -> None:
         for dose in self.doses:
@@ -68,16 +69,17 @@ class DosePlan:
 
     @property
     def core_minutes(self) -> float:
-        """Approximate minutes on one core."""
+        """Approximate compute time on one core, in minutes."""
         return self.episodes * _STEPS * SECONDS_PER_STEP / 60
 
     def units(self) -> Iterator[DoseUnit]:
         """Yield the runs: each dose and seed with labels shown, each dose with labels masked, and
-        the controls. With labels masked nothing can be recalled, so one seed is sufficient.
+        the controls. With labels masked, nothing can be recalled, so one seed per dose is
+        sufficient.
         """
         seen = tuple(mask for mask in self.masks if mask != HIDDEN)
         for dose in self.doses:
-            # Dose 0 and dose 1 are the same for all seeds.
+            # Dose 0 and dose 1 do not depend on the seed.
             seeds = self.seeds if 0.0 < dose < 1.0 else 1
             for seed in range(seeds):
                 yield DoseUnit(MEMORY, dose, seed, seen)
@@ -91,7 +93,7 @@ class DosePlan:
 
 @dataclass(frozen=True)
 class DoseUnit:
-    """One run of the study."""
+    """One run in the study."""
 
     kind: str  #: `MEMORY` or `CONTROL`
     dose: float
@@ -108,14 +110,14 @@ class DoseUnit:
         return f"dose-{self.dose:g}-{self.seed}"
 
     def config(self, out: Path, windows: Sequence[str]) -> RunConfig:
-        """Return the config of the run."""
+        """Return the config for the run."""
         args: dict[str, float | int | bool] = {"seed": self.seed}
         if self.kind == CONTROL:
             args["invents"] = True
         else:
             args["recall"] = self.dose
 
-        # The labels of the control are aliases, drawn separately for each of its runs.
+        # The control's labels are aliases, drawn separately for each control run.
         key = f"{derive_seed(self.kind, self.seed, bits=128):032x}"
         if self.kind == MEMORY:
             key = "0" * 32
@@ -134,9 +136,9 @@ class DoseUnit:
 def plan_of(
     doses: Sequence[str], seeds: int | None, controls: int | None, windows: Sequence[str]
 ) -> DosePlan:
-    """Return the plan for the given options, with defaults for the others.
+    """Return the plan for the given options. Options that are not given have their defaults.
 
-    Raises UsageError if a dose is not a share.
+    Raises UsageError if a dose is not a share between 0 and 1.
     """
     plan = DosePlan()
     if doses:
@@ -157,9 +159,9 @@ def plan_of(
 
 
 def run_study(plan: DosePlan, out: Path, plugins: Plugins, tell: Tell = tell_nobody) -> DoseStudy:
-    """Run the unfinished units in `out`, and return the figures of all episodes.
+    """Run the units in `out` that are not finished, and return the figures of all episodes.
 
-    Raises KtdevalError if an episode did not finish, or if a folder contains another run.
+    Raises KtdevalError if an episode does not finish, or if a folder contains another run.
     """
     excess: dict[tuple[float, int], Daily] = {}
     spans: dict[str, Span] = {}
@@ -181,7 +183,7 @@ def run_study(plan: DosePlan, out: Path, plugins: Plugins, tell: Tell = tell_nob
 def run_units(
     units: Sequence[DoseUnit], windows: Sequence[str], out: Path, plugins: Plugins
 ) -> list[DoseRow]:
-    """Return the figures of some runs of a study. Raises KtdevalError as `run_study` does."""
+    """Return the figures of these runs. Raises KtdevalError in the same cases as `run_study`."""
     rows: list[DoseRow] = []
     for unit in units:
         rows += _rows(unit, _run(unit, windows, out, plugins))
@@ -235,7 +237,7 @@ def _bright_excess(
 
 
 def write_study(out: Path, rows: Sequence[DoseRow], report: DoseReport) -> None:
-    """Write the figures of all episodes, and, if vl-convert is installed, the plot of the
+    """Write the figures of all episodes. If vl-convert is installed, also write the plot of the
     report.
     """
     write_atomic(out / "dose-response.csv", write_rows(rows).encode())

@@ -1,4 +1,4 @@
-"""Detection limits of memory as text."""
+"""Detection limits for memory as plain text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def short_percent(share: float) -> str:
 
 
 def dose_parts(report: DoseReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare masks --dose-response`."""
+    """Yield the parts of the `compare masks --dose-response` report."""
     yield "Memory premium: return with visible labels minus return under the mask, per window"
     yield make_table(
         "doses",
@@ -113,7 +113,7 @@ def limit_interval(row: LimitLine) -> str:
 
 
 def alarm_text(row: AlarmLine) -> str:
-    """Return the sentence on false alarms."""
+    """Return a sentence on false alarms."""
     if row.value is None or row.low is None or row.high is None:
         return f"False alarms: unknown, {row.reason}"
 
@@ -124,7 +124,7 @@ def alarm_text(row: AlarmLine) -> str:
 
 
 def memory_parts(report: MemoryPower, origin: Mapping[str, str]) -> Iterator[Part]:
-    """Yield the parts of the report of `compare power --memory`."""
+    """Yield the parts of the `compare power --memory` report."""
     yield (
         f"A memory of {short_percent(report.memory)} of the facts,"
         f" {count(report.windows, 'window')}, level"

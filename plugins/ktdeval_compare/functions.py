@@ -46,13 +46,14 @@ from ktdeval_compare.study_options import CohortOptions as CohortOptions
 from ktdeval_compare.table_columns import Part, lines_of
 from ktdeval_compare.variances.variance import VarianceOptions as VarianceOptions, study
 
-#: the table that `compare` returns is the first of these in the report
+#: `compare` returns the first of these tables that is in the report
 _MAIN_TABLES = ("tests", "pooled", "shares")
 
 
 class Tables(Mapping[str, Any]):
-    """A report: lists of rows become data frames, all other values are unchanged. Printing it gives
-    the text of the command; `.report` is the content of its `--json`.
+    """A report. Lists of rows become data frames; all other values are unchanged. Printing the
+    report gives the text of the command. `.report` has the contents of the command's `--json`
+    output.
     """
 
     def __init__(self, report: object, parts: Iterable[Part]) -> None:
@@ -77,18 +78,19 @@ class Tables(Mapping[str, Any]):
         return self.text()
 
     def text(self, width: int | None = None) -> str:
-        """Return the text of the command, folded to `width` columns; None: as wide as its
-        tables.
+        """Return the text of the command, wrapped to `width` columns. If `width` is None, lines are
+        as wide as the tables.
         """
         return "\n".join(lines_of(self._parts, width))
 
 
 def compare(*runs: Any, **options: Any) -> pd.DataFrame:
-    """Test whether agents differ, and return the differences: one row for each pair.
+    """Test whether agents differ, and return the differences, one row per pair.
 
     `runs` and `options`: as in `compare_tables`, which also returns all other tables of the report.
-    With `factors` the rows are shares of variance; with `pool=True`, pooled differences. The notes
-    of the report are in `frame.attrs["notes"]`. Raises KtdevalError as `compare_tables` does.
+    With `factors`, rows are shares of variance; with `pool=True`, rows are pooled differences. The
+    report's notes are in `frame.attrs["notes"]`. Raises KtdevalError in the same cases as
+    `compare_tables`.
 
     Example:
         frame = ktdeval.compare(run, other, metrics="total_return")
@@ -114,20 +116,22 @@ def compare_tables(
     """Test whether agents differ, and return all tables of the report.
 
     `runs`: folders, card files or results of `ktdeval.evaluate`. `tasks`: names or globs of the
-    tasks to compare, if the runs have others too. `options`: `metrics`, `unit` ("window" or
+    tasks to compare, if the runs also have other tasks. `options`: `metrics`, `unit` ("window" or
     "episode"), `alpha`, `common`, `side`, `against_first`, `seed`, `draws`.
 
-    With `pool=True`: one estimate over the windows of several markets (`pooled`, and its `cells`).
+    With `pool=True`, the report has one estimate over the windows of several markets (`pooled`,
+    which includes its `cells`).
 
-    With `factors`, such as "agent,model": shares of one metric's variance (`shares`, `without`,
-    `identical`); `options`: `metrics`, `alpha`, `common`, `seed`. `table`: a CSV file of runs, or
-    "ama-1", instead of `runs`.
+    With `factors`, such as "agent,model", the report has shares of one metric's variance (`shares`,
+    `without`, `identical`). `options` are then `metrics`, `alpha`, `common`, `seed`. `table`: a CSV
+    file with runs, or "ama-1", instead of `runs`.
 
-    With `by` ("regime", "venue", "year"): figures and differences by cells of the market (`cards`,
-    `tests`, `windows`); `options`: `metrics`, `unit` ("window" or "day"), `alpha`, `common`,
-    `side`, `against_first`, `data` (folders of markets that have moved).
+    With `by` ("regime", "venue" or "year"), the report has figures and differences by cells of the
+    market (`cards`, `tests`, `windows`). `options` are then `metrics`, `unit` ("window" or "day"),
+    `alpha`, `common`, `side`, `against_first`, and `data` (folders of markets that have moved).
 
-    Raises KtdevalError if the runs can't be compared, or are not a complete crossing.
+    Raises KtdevalError if the runs can't be compared. With `factors`, also raises it if the runs
+    are not a complete crossing of the factors.
 
     Example:
         tables = ktdeval.compare_tables(run, other)
@@ -179,8 +183,8 @@ def compare_tables(
 
 
 def effects(*runs: Any, tasks: str | Iterable[str] = (), **options: Any) -> Tables:
-    """Return the value of stock, date, data and tools; `runs` and `tasks`: as in `compare`;
-    `options`: `metrics`, `alpha`, `common`, `seed`.
+    """Return the value of stock, date, data and tools; `runs` and `tasks` are as in `compare`.
+    `options` are `metrics`, `alpha`, `common`, `seed`.
 
     Example:
         tables = ktdeval.effects(bright, blinded, metrics="total_return")
@@ -198,9 +202,10 @@ def luck(
     seed: int = 0,
     tell: Tell = tell_nobody,
 ) -> Tables:
-    """Return how much of each result is luck. `runs`: as in `compare`; `stores`: folders of runs in
-    which further trials are counted. With `players`: the rank of each card among this number of
-    random players, drawn by `seed`; `tell` receives their progress.
+    """Return how much of each result is due to luck. `runs` are as in `compare`. `stores` are
+    folders with other runs, whose trials are also counted. With `players`, the report also has each
+    card's rank among this number of random players. The players are drawn with `seed`, and `tell`
+    receives their progress.
 
     Example:
         ktdeval.luck(run, other)["cards"]
@@ -215,8 +220,9 @@ def luck(
 
 
 def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tables:
-    """Return the differences between cohorts of models. `runs`: as in `compare`; `cohorts`: as in
-    the command, such as `["ML=qlib/*", "LLM=openai/*"]`; `options`: `task`, `alpha`, `common`.
+    """Return the differences between cohorts of models. `runs` are as in `compare`. `cohorts` are
+    as in the command, such as `["ML=qlib/*", "LLM=openai/*"]`. `options` are `task`, `alpha` and
+    `common`.
 
     Example:
         named = ["trend=builtin/momentum", "chance=builtin/random"]
@@ -224,7 +230,7 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
     """
     named = (cohorts,) if isinstance(cohorts, str) else cohorts
     settings = build(CohortOptions, {**options, "cohorts": named}, "cohort")
-    # Cohorts can also name run folders.
+    # `runs` can be empty, because cohorts can also name run folders.
     paths = _paths(runs) if runs else []
     report = find_cohorts(paths, settings)
     return Tables(report, cohort_parts(report))
@@ -233,9 +239,10 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
 def invariance(
     *runs: Any, keys: int | None = None, positions: int | None = None, **options: Any
 ) -> Tables:
-    """Return the changes due to the mask's labels. `runs`: as in `compare`; `options`: `alpha`,
-    `over`, `common`. With `keys`: the spread over this number of mask keys of a baseline that buys
-    the first `positions` names listed (default 10), and the rank of each card's key.
+    """Return the changes that are due to the mask's labels. `runs` are as in `compare`. `options`
+    are `alpha`, `over` and `common`. | With `keys`, return instead the spread over this number of
+    mask keys for a baseline that buys the first `positions` names listed (default 10), and the rank
+    of each card's key.
 
     Example:
         ktdeval.invariance(run, keys=20)
@@ -264,8 +271,8 @@ def invariance(
 
 
 def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
-    """Return the figures of a paper's table, such as `like="ktdfin-4"`. `runs`: as in `compare`;
-    `cohorts`: as in the command.
+    """Return the figures for a table from a paper, such as `like="ktdfin-4"`. `runs` are as in
+    `compare`, and `cohorts` are as in the command.
 
     Example:
         ktdeval.table(run, other, like="ktdfin-4")
@@ -283,7 +290,7 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
 
 
 def _listed_names(given: str | Iterable[str]) -> list[str]:
-    """Return a list of names from comma-separated text, or from several names."""
+    """Return a list of names, given a comma-separated string or several names."""
     if isinstance(given, str):
         given = split_list(given)
 
@@ -291,7 +298,7 @@ def _listed_names(given: str | Iterable[str]) -> list[str]:
 
 
 def _listed_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with lists of names instead of comma-separated texts."""
+    """Return the options, with comma-separated strings replaced by lists of names."""
     listed = dict(options)
     for name in ("metrics", "factors"):
         value = listed.get(name)

@@ -1,4 +1,6 @@
-"""Decisions and accounts of episodes with true identities, and distances between two episodes."""
+"""An episode's decisions and account states with true identities, and distances between two
+episodes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from ktdeval.trading import Ledger, OrderRecord, StepRecord
 from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 from ktdeval_compare.pairs.compared_cards import Values
 
-#: distance of two episodes by figure, or the reason why it is undefined
+#: by figure: the distance between two episodes, or the reason why it is undefined
 Distances = Mapping[str, "float | str"]
 
 _Order = tuple[str, str, float | None, int | None, int | None]
@@ -24,7 +26,7 @@ _Trade = tuple[str, str]  #: asset and side
 
 @dataclass(frozen=True, slots=True)
 class PairFigure:
-    """Meaning of a figure for a pair of episodes."""
+    """Definition of a figure that measures the distance between two episodes."""
 
     label: str  #: name in tables
     formula: str
@@ -37,26 +39,28 @@ FIGURES = {name: PairFigure(*entry) for name, entry in WORDS["figures"].items()}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EpisodeCourse:
-    """Data of an episode that a comparison needs, with true identities instead of masked labels."""
+    """Data that a comparison needs from an episode, with true identities instead of masked
+    labels.
+    """
 
     days: tuple[str, ...]  #: fill days, ISO
-    #: for each step, the orders as decided (executed or not), without confidence, reason and
-    #: sequence
+    #: for each step: the decided orders, executed or not, without confidence, reason and sequence
     decisions: tuple[Counter[_Order], ...]
-    accounts: tuple[str, ...]  #: for each step, positions and cash before it, as canonical text
-    #: for each step, filled amounts by asset and side, as a share of the NAV at that open (if
-    #: positive)
+    #: for each step: positions and cash before the step, as canonical text
+    accounts: tuple[str, ...]
+    #: for each step: filled amounts by asset and side, as a share of the NAV at the open; empty if
+    #: that NAV is not positive
     trades: tuple[Counter[_Trade], ...]
     nav: Values  #: [steps + 1] NAV in units of currency
 
     @property
     def total_return(self) -> float:
-        """Last NAV over the initial cash, minus 1."""
+        """Final NAV divided by the initial cash, minus 1."""
         return float(self.nav[-1] / self.nav[0] - 1.0)
 
 
 def course_of(ledger: Ledger) -> EpisodeCourse:
-    """Return the course that a ledger records."""
+    """Return the course of the episode that a ledger records."""
     steps = ledger.steps
     # A step starts with the account left by the previous step.
     accounts = ["", *(_account_state(step) for step in steps[:-1])]
@@ -70,7 +74,7 @@ def course_of(ledger: Ledger) -> EpisodeCourse:
 
 
 def _true_order(order: OrderRecord) -> _Order:
-    # A stock_id that denotes no asset has no true identity, so it is kept.
+    # A `stock_id` that denotes no asset has no true identity, so the `stock_id` itself is kept.
     asset = order.code if order.code is not None else f"? {order.stock_id}"
     return asset, order.side, order.target_weight, order.shares, order.limit_ticks
 
@@ -92,7 +96,7 @@ def _trades(step: StepRecord) -> Counter[_Trade]:
 
 
 def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
-    """Return the fill day of the first step with different decisions; None if all decisions are
+    """Return the fill day of the first step with different decisions, or None if all decisions are
     equal.
     """
     for day, left, right in zip(one.days, one.decisions, other.decisions, strict=True):
@@ -102,7 +106,7 @@ def parted_on(one: EpisodeCourse, other: EpisodeCourse) -> str | None:
 
 
 def distances(one: EpisodeCourse, other: EpisodeCourse) -> Distances:
-    """Return all `FIGURES` for two courses over the same days."""
+    """Return all `FIGURES` for two courses that cover the same days."""
     changed = np.array(
         [left != right for left, right in zip(one.decisions, other.decisions, strict=True)]
     )
@@ -111,7 +115,8 @@ def distances(one: EpisodeCourse, other: EpisodeCourse) -> Distances:
     )
     return {
         "decisions": float(changed.mean()),
-        "decisions_alike": float(changed[alike].mean()),  # the first step starts with cash in both
+        # never empty: both episodes start with cash only
+        "decisions_alike": float(changed[alike].mean()),
         "orders": _orders_distance(one, other),
         "turnover": _turnover_distance(one, other),
         "nav": _nav_distance(one, other),

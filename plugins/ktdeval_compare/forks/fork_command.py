@@ -1,4 +1,4 @@
-"""`ktdeval fork`: repeat decisions of a run with one input changed."""
+"""`ktdeval fork`: repeat a run's decisions with one input changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ForkOptions(MarketOptions, PluginOptions, JsonOptions):
-    """Options of `fork`."""
+    """Options for `fork`."""
 
     step: tuple[str, ...] = flag(("0",), metavar="K,…|all", help="steps of each episode to repeat")
     change: tuple[str, ...] = flag(
@@ -100,8 +100,8 @@ def fork(run: Path, options: ForkOptions, **changes: Any) -> None:
 
 
 def _agree(cost: ForkCost, *, has_agreed: bool) -> None:
-    """Print the cost of a fork, and in an interactive terminal ask for consent before money is
-    spent. Raises click.Abort.
+    """Print the cost of a fork. In an interactive terminal, also ask for consent before money is
+    spent. Raises click.Abort if the user declines.
     """
     click.echo(f"fork: {cost.words}", err=True)
     is_asked = sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,5 +1,5 @@
-"""Repeat a run's steps with one input changed: reads the folder of the run, and writes the folder
-of the fork.
+"""Repeat a run's steps with one input changed. Reads the run's folder, and writes the fork's
+folder.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ from ktdeval_compare.forks.fork_statistics import (
 from ktdeval_compare.transplants.transplant_run import choose_tasks
 
 PLACEBOS = ("order=shuffled", "labels=shuffled")
-USUAL_SAMPLES = 5  #: for a model that samples; a deterministic model is called once
+#: number of samples for a model that samples; a deterministic model is called once
+USUAL_SAMPLES = 5
 _ALL = "all"
 _MAX_SAMPLES = 1000
 
@@ -77,26 +78,26 @@ class ForkSettings:
     samples: int | None = None  #: None: `USUAL_SAMPLES`, or 1 for a deterministic model
     windows: tuple[str, ...] = ()  #: names or globs; empty: all windows
     tasks: tuple[str, ...] = ()  #: task names; empty: all trading tasks
-    seed: int = 0  #: seed of permutations and of the bootstrap
-    data: str | None = None  #: folder of the market, if it has moved
-    #: run options: the current address of the model, and spending limits
+    seed: int = 0  #: seed for permutations and for the bootstrap
+    data: str | None = None  #: folder of the market, if the market has moved
+    #: run options: the model's current address, and spending limits
     run: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ForkCost:
-    """Expected cost of a fork, from the tokens of the recorded steps."""
+    """Expected cost of a fork, estimated from the tokens used in the recorded steps."""
 
-    decisions: int  #: number of decisions still to be requested
-    done: int  #: number of decisions on record
+    decisions: int  #: number of decisions that are still to be requested
+    done: int  #: number of decisions that are on record
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None  #: None if no price is known
+    cost_usd: float | None  #: None if the price is not known
     is_free: bool
 
     @property
     def words(self) -> str:
-        """Return the cost as one line of text."""
+        """The cost as one line of text."""
         told = f"{count(self.decisions, 'decision')} to ask"
         if self.done:
             told += f", {self.done} on record"
@@ -111,7 +112,7 @@ class ForkCost:
 
 @dataclass(frozen=True)
 class _Point:
-    """A step of an episode, with the changes that can be made at it."""
+    """A step in an episode, which can be repeated with changes."""
 
     forker: Forker
     spec: EpisodeSpec
@@ -120,21 +121,21 @@ class _Point:
 
 @dataclass(frozen=True)
 class _Question:
-    """One decision to be requested."""
+    """A decision to be requested."""
 
     point: _Point
     forked: Forked
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """Key of the decision in the record."""
+        """Key under which the decision is recorded."""
         return (self.point.spec.id, self.point.step, self.forked.variant, self.forked.sample)
 
 
 def load_fork_again(path: Path, settings: ForkSettings) -> ForkFile | None:
-    """Return the document of a fork's folder; None if the folder is not a fork's.
+    """Return the document in a fork's folder, or None if the folder does not belong to a fork.
 
-    Raises UsageError if settings other than the defaults are given.
+    Raises UsageError if any setting differs from its default.
     """
     if not (path / FORK).exists() or (path / MANIFEST).exists():
         return None
@@ -154,11 +155,11 @@ def fork_run(
     out: Path | None = None,
     tell: Tell = tell_nobody,
 ) -> tuple[ForkFile, Path]:
-    """Repeat a run's steps, and return the document and the folder that it was written to.
-    Decisions on record there are not requested again. `agree` is called with the cost before any
-    request, and raises an exception to stop.
+    """Repeat a run's steps, and return the document and the folder to which it was written.
+    Decisions that are already on record in that folder are not requested again. Before any request
+    is made, `agree` is called with the cost; it can raise an exception to stop the fork.
 
-    Raises KtdevalError if a setting doesn't fit, or if the model can't be called.
+    Raises KtdevalError if a setting is not valid for the run, or if the model can't be called.
     """
     folder = open_run(path, plugins)
     target = fork_beside(path) if out is None else out
@@ -192,7 +193,7 @@ def fork_run(
 
 
 def _draws(folder: RunFolder, settings: ForkSettings, plugins: Plugins) -> bool:
-    """Return whether a run's model can give different answers to the same question.
+    """Return whether a run's model can give different responses to the same request.
 
     Raises UsageError if the model can't be called.
     """
@@ -254,7 +255,7 @@ def _in_windows(specs: Sequence[EpisodeSpec], windows: Sequence[str]) -> list[Ep
 
 
 def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
-    """Return the numbers of the named steps.
+    """Return the numbers of the steps that are given in `steps`.
 
     Raises UsageError if a step does not exist.
     """
@@ -273,8 +274,9 @@ def steps_of(steps: Sequence[str], total: int, label: str) -> list[int]:
 
 
 class _Plan:
-    """Questions of a fork: each step repeated unchanged, with the placebos, and with each change.
-    `notes` list what was omitted. Raises UsageError if a change can't be made at any step.
+    """Questions in a fork. Each step is repeated unchanged, with each placebo, and with each
+    change. `notes` lists what was omitted. Raises UsageError if a named change can't be made at any
+    step.
     """
 
     def __init__(self, points: Sequence[_Point], named: Sequence[str], samples: int) -> None:
@@ -319,7 +321,7 @@ class _Plan:
         return True
 
     def _settle(self, name: str, made: int, is_optional: bool) -> None:
-        """Note the steps at which a change is omitted.
+        """Add a note on the steps at which a change can't be made.
 
         Raises UsageError if an explicitly named change can't be made at any step.
         """
@@ -345,7 +347,7 @@ class _Plan:
                     yield _Question(point, Forked(change, sample))
 
     def variants(self) -> list[Variant]:
-        """Return the changes, placebos first."""
+        """Return the placebos, then the other changes."""
         changes = sorted(self.changes.values(), key=lambda change: not change.is_placebo)
         return [Variant(each.text, each.field, each.is_placebo) for each in changes]
 
@@ -357,7 +359,7 @@ class _Plan:
 def _decisions(target: Path, folder: RunFolder) -> Iterator[Journal[ForkedDecision]]:
     """Open the record of a fork's decisions.
 
-    Raises StoreError if it belongs to another run.
+    Raises StoreError if the record belongs to another run.
     """
     manifest = file_sha256(folder.path / MANIFEST)
     journal = Journal(target / DECISIONS, ForkedDecision)
@@ -373,7 +375,7 @@ def _decisions(target: Path, folder: RunFolder) -> Iterator[Journal[ForkedDecisi
 def _access(
     folder: RunFolder, settings: ForkSettings, plugins: Plugins, target: Path
 ) -> Iterator[ModelAccess]:
-    """Open access to a run's model; calls are recorded in the fork's folder."""
+    """Open access to a run's model. Calls are recorded in the fork's folder."""
     config = fork_config(folder.manifest.specs[0], settings.run)
     _, access = open_access(config, plugins, target, StopSignal())
     try:
@@ -383,7 +385,7 @@ def _access(
 
 
 class _Asking:
-    """Requests for the decisions that are not on record."""
+    """Requests the decisions that are not yet on record."""
 
     def __init__(self, plan: _Plan, journal: Journal[ForkedDecision], folder: RunFolder) -> None:
         self._journal = journal
@@ -394,7 +396,7 @@ class _Asking:
 
     @property
     def cost(self) -> ForkCost:
-        """Expected cost, if each decision uses as many tokens as its recorded step."""
+        """Expected cost, assuming that each decision uses as many tokens as its recorded step."""
         left = [each for each in self._questions if each.key not in self._known]
         total = Usage()
         for question in left:
@@ -416,7 +418,7 @@ class _Asking:
     def ask(self, access: ModelAccess, tell: Tell) -> list[ForkedDecision]:
         """Request the remaining decisions, and return all decisions.
 
-        Raises KtdevalError if the model can't be called; decisions made so far stay on record.
+        Raises KtdevalError if the model can't be called. The decisions made so far stay on record.
         """
         decisions = []
         errors = 0
@@ -437,7 +439,7 @@ class _Asking:
                     f"{errors} decisions in a row failed ({decision.failure}); fix it, then run the"
                     " same command again to resume"
                 )
-            if not is_failed:  # failed decisions are requested again by the next command
+            if not is_failed:  # a failed decision is requested again when the command is repeated
                 self._journal.append(decision)
 
         return decisions
@@ -462,7 +464,7 @@ def _document(
     as_recorded = _as_recorded(plan.points, decisions)
     notes = [*plan.notes, *_failures(decisions)]
     if not draws and as_recorded != 1.0:
-        # if repeats can differ, no difference is exact
+        # repeats can differ after all, so no difference is exact
         draws = True
         notes.append(
             "a repeated step gave a different decision, so the model is not deterministic or has "
@@ -496,8 +498,8 @@ def _document(
 
 
 def _as_recorded(points: Sequence[_Point], decisions: Sequence[ForkedDecision]) -> float | None:
-    """Return the share of repeated decisions that equal the recorded ones; None if there are no
-    repeats.
+    """Return the share of repeated decisions that equal the recorded ones, or None if no decision
+    was repeated.
     """
     by_place = {(point.spec.id, point.step): point for point in points}
     same = []
@@ -515,7 +517,7 @@ def _as_recorded(points: Sequence[_Point], decisions: Sequence[ForkedDecision]) 
 def replace_decision(
     decision: ForkedDecision, weights: dict[str, float], sides: dict[str, str]
 ) -> ForkedDecision:
-    """Return a decision with other weights and sides."""
+    """Return the decision with other weights and sides."""
     fields = {name: getattr(decision, name) for name in decision.__struct_fields__}
     return ForkedDecision(**{**fields, "weights": weights, "sides": sides})
 

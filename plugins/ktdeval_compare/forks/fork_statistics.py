@@ -1,10 +1,11 @@
 """Distances between decisions on a changed input and repeated decisions, tested against nulls.
 
-Nulls are changes that should have no effect: an unchanged repeat, another order, other labels. An
-input is called read if two permutation tests reject: one of whether decisions on the changed input
-differ from repeated ones, and one of whether they are further from these than the decisions of each
-placebo are. Both tests are exact for any number of samples. The larger p-value is used, so an input
-without effect is called read in at most 5 % of forks.
+Nulls are changes that should have no effect: an unchanged repeat, another order of rows, other
+labels. An input is reported as read if two kinds of permutation test reject: one tests whether
+decisions on the changed input differ from repeated decisions; the other tests, for each placebo,
+whether decisions on the changed input are further from repeated decisions than the placebo's
+decisions are. Both tests are exact for any number of samples. The largest p-value is used, so an
+input without effect is reported as read in at most 5 % of forks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ktdeval.values import load_yaml
 
 LEVEL = 0.05
 DRAWS = 4999  #: number of permutations in a test
-_SMALL = 1e-9  # smaller differences between weights are rounding
+_SMALL = 1e-9  # smaller differences between weights are rounding errors
 
 FloatArray = npt.NDArray[np.float64]
 Decisions = Sequence[ForkedDecision]
@@ -36,7 +37,7 @@ ByPlace = Mapping[ForkPlace, Decisions]
 
 @dataclass(frozen=True)
 class Variant:
-    """Facts of a change that its figures need."""
+    """The facts about a change that are needed to compute its figures."""
 
     name: str
     field: str
@@ -51,7 +52,7 @@ def _families() -> tuple[tuple[tuple[str, re.Pattern[str]], ...], str]:
 
 
 def family_of(field: str) -> str:
-    """Return the family of an input."""
+    """Return the family that an input belongs to."""
     patterns, other = _families()
     for name, pattern in patterns:
         if pattern.fullmatch(field):
@@ -63,7 +64,7 @@ def family_of(field: str) -> str:
 
 
 def turnover(one: ForkedDecision, other: ForkedDecision) -> float:
-    """Return half the sum of the absolute differences between weights, including cash."""
+    """Return half the sum of the absolute weight differences, including cash."""
     differences = []
     for code in one.weights.keys() | other.weights.keys():
         differences.append(one.weights.get(code, 0.0) - other.weights.get(code, 0.0))
@@ -79,7 +80,7 @@ def flips(one: ForkedDecision, other: ForkedDecision) -> int:
 
 
 def differ(one: ForkedDecision, other: ForkedDecision) -> bool:
-    """Return whether two decisions differ in weights or in the sides of orders."""
+    """Return whether two decisions differ in weights or in order sides."""
     return turnover(one, other) > 0.0 or one.sides != other.sides
 
 
@@ -94,7 +95,9 @@ def _mean_between(one: Decisions, other: Decisions, measure: Any) -> float:
 
 
 def mean_within(decisions: Decisions) -> float:
-    """Return the mean turnover between two decisions of a group; 0 if it has only one."""
+    """Return the mean turnover between two decisions in a group, or 0 if there is only one
+    decision.
+    """
     count = len(decisions)
     if count < 2:
         return 0.0
@@ -105,7 +108,7 @@ def mean_within(decisions: Decisions) -> float:
 
 
 def _permute_groups(count: int, first: int, rng: np.random.Generator) -> FloatArray:
-    """Return [1 + DRAWS, count] group labels: 1 for the first group, 0 for the other. Row 0 is the
+    """Return [1 + DRAWS, count] group labels: 1 for the first group, 0 for the second. Row 0 is the
     observed assignment.
     """
     as_is = np.zeros(count)
@@ -115,15 +118,15 @@ def _permute_groups(count: int, first: int, rng: np.random.Generator) -> FloatAr
 
 
 def _p_value(statistics: FloatArray) -> float:
-    """Return the share of statistics that are at least as large as the first, which is the observed
-    one.
+    """Return the share of statistics that are at least as large as the first, the observed
+    statistic.
     """
     return float(np.mean(statistics >= statistics[0] - _SMALL))
 
 
 def p_of_difference(changed: ByPlace, again: ByPlace, seed: int = 0) -> float:
-    """Return the p-value of the energy distance between two groups of decisions, summed over steps.
-    Labels are permuted within each step.
+    """Return the p-value for the energy distance between two groups of decisions, summed over
+    steps. Group labels are permuted within each step.
     """
     rng = np.random.default_rng(seed)
     total = np.zeros(1 + DRAWS)
@@ -143,8 +146,9 @@ def p_of_difference(changed: ByPlace, again: ByPlace, seed: int = 0) -> float:
 
 
 def p_beyond(changed: ByPlace, placebo: ByPlace, again: ByPlace, seed: int = 0) -> float:
-    """Return the one-sided p-value for changed decisions being further from repeated ones than a
-    placebo's decisions are. The labels of change and placebo are permuted within each step.
+    """Return a one-sided p-value; the alternative is that changed decisions are further from
+    repeated decisions than placebo decisions are. The labels `change` and `placebo` are permuted
+    within each step.
     """
     rng = np.random.default_rng(seed)
     total = np.zeros(1 + DRAWS)
@@ -167,8 +171,9 @@ def p_beyond(changed: ByPlace, placebo: ByPlace, again: ByPlace, seed: int = 0) 
 def p_against_nulls(
     changed: ByPlace, again: ByPlace, placebos: Sequence[ByPlace], draws: bool, seed: int = 0
 ) -> float:
-    """Return the largest p-value of a change over all nulls. `draws`: whether a repeat can give a
-    different decision; if not, any difference from it is exact.
+    """Return the largest p-value of a change over all nulls. `draws`: whether a repeated decision
+    can differ; if not, any difference between the changed and repeated decisions is an exact
+    result.
     """
     p_values = []
     if draws:
@@ -178,7 +183,7 @@ def p_against_nulls(
 
     for placebo in placebos:
         if not draws and not _is_moved(placebo, again):
-            continue  # an exact null without effect: the test against repeats is sufficient
+            continue  # The placebo has no effect at all, so the test against repeats is sufficient.
         p_values.append(p_beyond(changed, placebo, again, seed))
 
     return max(p_values)
@@ -198,12 +203,12 @@ def _is_moved(variant: ByPlace, again: ByPlace) -> bool:
 
 @dataclass(frozen=True)
 class Asked:
-    """All decisions of a fork, and whether its model samples."""
+    """All decisions in a fork, and whether its model samples."""
 
-    decisions: Mapping[str, ByPlace]  #: decisions that did not fail, by variant
+    decisions: Mapping[str, ByPlace]  #: successful decisions, by variant
     asked: Mapping[str, int]  #: number of requested decisions, by variant
     draws: bool
-    seed: int = 0  #: seed of permutations and of the bootstrap
+    seed: int = 0  #: seed for permutations and for the bootstrap
 
     @classmethod
     def of(cls, decisions: Decisions, draws: bool, seed: int = 0) -> Asked:
@@ -219,15 +224,15 @@ class Asked:
         return cls(found, counts, draws, seed)
 
     def usable(self, variant: str) -> ByPlace:
-        """Return the decisions of a variant at places that also have repeated decisions."""
+        """Return a variant's decisions at the places that also have repeated decisions."""
         again = self.decisions.get(AGAIN, {})
         own = self.decisions.get(variant, {})
         return {place: decisions for place, decisions in own.items() if again.get(place)}
 
 
 def variant_figures(asked: Asked, variants: Sequence[Variant]) -> list[VariantFigures]:
-    """Return the figures of each change. P-values are adjusted over the changes that are not
-    placebos.
+    """Return the figures for each change. P-values are adjusted for multiple testing over the
+    changes that are not placebos.
     """
     placebos = [asked.usable(each.name) for each in variants if each.is_placebo]
     raw = [_figures(asked, variant, placebos) for variant in variants]
@@ -282,8 +287,8 @@ def _mean_over(own: ByPlace, again: ByPlace, measure: Any) -> float:
 
 
 def _direction(own: ByPlace, again: ByPlace) -> float | None:
-    """Return the mean over steps of the correlation between input changes and weight changes; None
-    if no step has both.
+    """Return the correlation between input changes and weight changes, averaged over steps; None if
+    both vary at no step.
     """
     values = []
     for place, decisions in own.items():
@@ -304,7 +309,9 @@ def _mean_weight(decisions: Decisions, code: str) -> float:
 
 
 def _beyond_by_step(own: ByPlace, again: ByPlace) -> FloatArray:
-    """Return, for each step, the turnover in excess of that between repeated decisions."""
+    """Return, for each step, the mean turnover between changed and repeated decisions, minus the
+    mean turnover between repeated decisions.
+    """
     values = []
     for place, decisions in own.items():
         between = _mean_between(decisions, again[place], turnover)
@@ -314,8 +321,9 @@ def _beyond_by_step(own: ByPlace, again: ByPlace) -> FloatArray:
 
 
 def _interval(asked: Asked, own: ByPlace, again: ByPlace) -> dict[str, Any]:
-    """Return the ends of the interval of `beyond`, or the reason why it is missing. The interval is
-    over steps, or, with few steps, over samples from the jackknife's pseudo-values.
+    """Return the ends of the interval for `beyond`, or the reason why the interval is missing. The
+    interval is computed over steps. If there are too few steps, it is computed over samples, from
+    jackknife pseudo-values.
     """
     by_step = _beyond_by_step(own, again)
     fewest = MIN_RESAMPLED
@@ -352,9 +360,7 @@ def _without(decisions: Decisions, index: int) -> Decisions:
 
 
 def family_figures(rows: Sequence[VariantFigures]) -> list[FamilyFigures]:
-    """Return, by family, the number of changed inputs and how many of these inputs are called
-    read.
-    """
+    """Return, by family, the number of changed inputs and the number of inputs reported as read."""
     shown: dict[str, int] = {}
     read: dict[str, int] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Figures of a fork as tables of aligned plain text."""
+"""Figures of a fork as aligned plain-text tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NULL = "asked again"
 
 
 def fork_parts(file: ForkFile) -> Iterator[Part]:
-    """Yield the parts of the text of a fork."""
+    """Yield the parts of a fork's text."""
     yield (
         f"Forked: {count(len(file.places), 'step')} of {file.model} ({file.run}), asked again with one input"
         " changed; never ranked"

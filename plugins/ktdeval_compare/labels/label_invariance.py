@@ -1,5 +1,5 @@
-"""Effect of labels on a result: one market under several alias maps and row orders. Takes cards,
-and returns one JSON report.
+"""Effect of labels on a result, from runs on one market under several alias maps and row orders.
+Takes cards, and returns one JSON report.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from ktdeval_compare.pairs.compared_cards import (
 )
 from ktdeval_compare.study_options import CommonOptions, LevelOptions
 
-# Kinds of pairs of episodes of one window: what the two differ in.
+# Kinds of pairs of episodes in one window, by what differs between the two episodes.
 LABELS = "labels"  #: the mask key only
-AGAIN = "again"  #: nothing: one key run twice
+AGAIN = "again"  #: nothing: one key was run twice
 SEEDS = "seeds"  #: the seed only
-BEYOND = "labels - again"  #: the first minus the second
+BEYOND = "labels - again"  #: `LABELS` minus `AGAIN`
 
 _FACETS = facets(
     "models",
@@ -72,17 +72,18 @@ paired.
 
 @dataclass(frozen=True)
 class InvarianceOptions(LevelOptions, CommonOptions):
-    """Settings of the analysis."""
+    """Settings for the analysis."""
 
-    #: unit of intervals. `episode`: each (window, seed), with independently drawn labels; the
-    #: interval describes other labels in these windows. `window`: windows, each the mean over its
-    #: seeds; the interval also describes other windows
+    #: unit of the intervals. `episode`: each (window, seed) is one value, and the labels of each
+    #: are drawn independently, so the interval describes other labels in these windows. `window`:
+    #: each window is one value, the mean over its seeds, so the interval also describes other
+    #: windows
     over: Literal["episode", "window"] = "episode"
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodePlay:
-    """One episode, with its mask key and its card."""
+    """An episode, with its mask key and its card."""
 
     card: EntrantCard
     cell: Cell
@@ -92,8 +93,8 @@ class EpisodePlay:
 
 @dataclass(frozen=True, slots=True)
 class EpisodePair:
-    """Two episodes of one window, how they differ, and their distances. `cell`: the cell of the
-    first episode.
+    """Two episodes of the same window, how they differ, and the distances between them. `cell` is
+    the cell of the first episode.
     """
 
     between: str
@@ -105,7 +106,7 @@ class EpisodePair:
 
 @dataclass(frozen=True)
 class KeyCard:
-    """A card of a report, with its mask key."""
+    """A card in the report, with its mask key."""
 
     task: str
     mask_key: str | None
@@ -115,18 +116,18 @@ class KeyCard:
 
 @dataclass(frozen=True, kw_only=True)
 class PairFigureRow:
-    """Distance in one figure for one kind of pair: a mean with its interval."""
+    """Mean distance in one figure for one kind of pair, with its interval."""
 
     task: str
     between: str
     figure: str
     unit: str = "fraction"
     formula: str
-    #: number of pairs in which the figure is defined; None for a difference of two kinds
+    #: number of pairs for which the figure is defined; None for the difference between two kinds
     pairs: int | None
     cells: int
     windows: int
-    over: str  #: unit over which the interval varies
+    over: str  #: unit over which the interval is computed
     value: float | None
     low: float | None
     high: float | None
@@ -141,16 +142,17 @@ class NoiseRow:
     between: str
     metric: str = "total_return"
     unit: str = "fraction"
-    sd: float  #: standard deviation of an episode
+    sd: float  #: standard deviation of one episode's total return
     cells: int
     episodes: int
-    #: threshold at the level of the report: two episodes differ by less than this by chance
+    #: at the report's significance level, the difference below which two episodes differ only by
+    #: chance
     difference_of_one: float
     difference_of_means: float  #: the same threshold for means over all episodes
 
 
 class PlayRow(msgspec.Struct, frozen=True):
-    """An episode of a pair."""
+    """One of the two episodes in a pair."""
 
     mask_key: str | None
     seed: int
@@ -158,14 +160,14 @@ class PlayRow(msgspec.Struct, frozen=True):
 
 
 class PairRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A pair of episodes, with each of `FIGURES`; None where it is undefined."""
+    """A pair of episodes with each of `FIGURES`. A figure is None if it is undefined."""
 
     task: str
     between: str
     window: str
     first: PlayRow
     second: PlayRow
-    parted_on: str | None  #: fill day of the first step that was decided otherwise
+    parted_on: str | None  #: fill day of the first step with different decisions
     decisions: float | None
     decisions_alike: float | None
     orders: float | None
@@ -182,17 +184,17 @@ class InvarianceReport:
     alpha: float
     over: str
     cards: Sequence[KeyCard]
-    figures: Sequence[PairFigureRow]  #: a row for each task, kind of pair and figure
+    figures: Sequence[PairFigureRow]  #: one row per task, kind of pair and figure
     noise: Sequence[NoiseRow]
-    pairs: Sequence[PairRow]  #: all pairs that the rows are based on
+    pairs: Sequence[PairRow]  #: all pairs on which the rows are based
     notes: Sequence[str]
 
 
 def invariance(entrants: Sequence[EntrantCard], options: InvarianceOptions) -> InvarianceReport:
-    """Compare the mask keys of each task.
+    """Compare the mask keys within each task.
 
-    Raises CardError if the cards differ in more than the mask key, all have the same key, can't be
-    paired, or have no ledgers.
+    Raises CardError if the cards differ in more than the mask key, if all have the same key, if
+    they can't be paired, or if they have no ledgers.
     """
     cards: list[KeyCard] = []
     figures: list[PairFigureRow] = []
@@ -227,7 +229,7 @@ def invariance(entrants: Sequence[EntrantCard], options: InvarianceOptions) -> I
 
 
 def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
-    """Return the cards by task, after checking that those of each group differ only in the mask
+    """Return the cards by task, after checking that the cards of each task differ only in the mask
     key.
     """
     groups = by_task(entrants)
@@ -254,8 +256,8 @@ def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCa
 
 
 def _check_repeats(members: Sequence[EntrantCard]) -> None:
-    """Refuse a repeated key whose second run made no model calls: cached replies are equal even if
-    the model is random.
+    """Raise CardError if a repeated key has a run without model calls. Cached replies are equal
+    even if the model is random.
     """
     counts = Counter(member.card.aliases for member in members)
     for member in members:
@@ -270,7 +272,7 @@ def _check_repeats(members: Sequence[EntrantCard]) -> None:
 
 
 def _episode_pairs(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> Iterator[EpisodePair]:
-    """Yield all pairs of episodes of a window that differ only in the key, only in the seed, or in
+    """Yield all pairs of episodes in a window that differ only in the key, only in the seed, or in
     neither.
     """
     for window, plays in _plays(members, cells).items():
@@ -317,8 +319,8 @@ def _plays(members: Sequence[EntrantCard], cells: Sequence[Cell]) -> dict[str, l
 def _by_cell(
     pairs: Sequence[EpisodePair], between: str, value: Callable[[EpisodePair], float | str]
 ) -> dict[Cell, float]:
-    """Return the mean over the pairs of each (window, seed), or, for pairs of seeds, of each
-    window.
+    """Return the mean over the pairs of each (window, seed). For pairs of seeds, return the mean
+    over the pairs of each window.
     """
     values: dict[Cell, list[float]] = {}
     for pair in pairs:
@@ -341,7 +343,7 @@ def _by_cell(
 def _figure_rows(
     task: str, entrant: EntrantCard, pairs: Sequence[EpisodePair], options: InvarianceOptions
 ) -> list[PairFigureRow]:
-    """Return one row for each kind of pair that occurs and each figure, ordered by kind."""
+    """Return rows ordered by kind of pair, one for each kind that occurs and each figure."""
     rows = []
     for name, figure in FIGURES.items():
         for kind, cells in _means_by_kind(pairs, name).items():
@@ -388,8 +390,8 @@ def _figure_rows(
 
 
 def _means_by_kind(pairs: Sequence[EpisodePair], name: str) -> dict[str, dict[Cell, float]]:
-    """Return the means of a figure by kind of pair; with repeated keys, also the effect of labels
-    in excess of chance.
+    """Return the means of a figure by kind of pair. If keys are repeated, also return the effect of
+    labels in excess of chance.
     """
     by_kind: dict[str, dict[Cell, float]] = {}
     for kind in (LABELS, AGAIN, SEEDS):
@@ -409,8 +411,8 @@ def _means_by_kind(pairs: Sequence[EpisodePair], name: str) -> dict[str, dict[Ce
 def _mean_with_interval(
     entrant: EntrantCard, cells: Mapping[Cell, float], over: str, alpha: float
 ) -> MeanEstimate:
-    """Return the mean with its interval over the given values, or over the means of their windows,
-    in which case the interval is widened for shared days.
+    """Return the mean with its interval, either over the given values (`episode`) or over the
+    window means (`window`). In the latter case, the interval is widened if windows share days.
     """
     if over == "episode":
         mean = estimate_mean(np.array(list(cells.values())), confidence=1.0 - alpha)
@@ -430,8 +432,8 @@ def _mean_with_interval(
 
 
 def _noise(task: str, pairs: Sequence[EpisodePair], alpha: float) -> list[NoiseRow]:
-    """Return the effect of each source of randomness on total return: the standard deviation of an
-    episode, and the difference between two runs.
+    """Return the effect of each source of randomness on total return: the standard deviation for
+    one episode, and the difference that can occur between two runs by chance.
     """
     rows = []
     z = NormalDist().inv_cdf(1.0 - alpha / 2.0) * math.sqrt(2.0)
@@ -458,7 +460,7 @@ def _noise(task: str, pairs: Sequence[EpisodePair], alpha: float) -> list[NoiseR
 
 
 def _half_squared_difference(pair: EpisodePair) -> float:
-    """Return an unbiased estimate of the variance of a total return, from two draws."""
+    """Return an unbiased estimate of the variance of total return, from two draws."""
     return (pair.first.course.total_return - pair.second.course.total_return) ** 2 / 2
 
 
@@ -497,7 +499,7 @@ def _invariance_notes(
     pairs: Sequence[EpisodePair],
     options: InvarianceOptions,
 ) -> Iterator[str]:
-    """Yield the caveats for the report's tables."""
+    """Yield the caveats that apply to the report's tables."""
     kinds = {pair.between for pair in pairs}
     yield from left_out_notes(members)
     yield from _label_notes(members[0], cells, pairs, options.alpha)
@@ -541,8 +543,8 @@ def _invariance_notes(
 
 
 def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
-    """Return whether seeds were sent to a card's model, as far as its request settings are
-    recorded.
+    """Return whether seeds may have been sent to a card's model, according to its request
+    settings.
     """
     if settings is None:
         return False
@@ -555,7 +557,9 @@ def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
 def _label_notes(
     entrant: EntrantCard, cells: Sequence[Cell], pairs: Sequence[EpisodePair], alpha: float
 ) -> Iterator[str]:
-    """Yield notes on the labels of this mask, and, if nothing changed, a bound on their effect."""
+    """Yield notes on the labels of this mask. If no decision changed, also yield a bound on the
+    effect of labels.
+    """
     name = entrant.card.task.name
     if entrant.card.task.mask == "bright":
         yield f"{name}: bright hides nothing, so draws differ only in the order of rows"
@@ -569,7 +573,7 @@ def _label_notes(
 
 
 def _run_notes(member: EntrantCard, has_repeats: bool) -> Iterator[str]:
-    """Yield notes on steps and replies of a run that do not come from the model."""
+    """Yield notes on steps and replies that did not come from the model."""
     coverage = member.card.coverage
     calls = member.card.provenance.calls
     undecided = coverage.steps - coverage.steps_decided

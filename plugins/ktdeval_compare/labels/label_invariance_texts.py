@@ -1,4 +1,4 @@
-"""Reports of `compare labels` as tables of aligned plain text."""
+"""Reports of `compare labels` as aligned plain-text tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ktdeval_compare.table_columns import (
 
 
 def invariance_parts(report: InvarianceReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare labels`."""
+    """Yield the parts of the `compare labels` report."""
     keys = sorted({(card.mask_key or "")[:8] for card in report.cards})
     yield (
         f"Episodes of the same window and seed, compared over mask keys {', '.join(keys)}; all "
@@ -72,7 +72,7 @@ def _value_count(row: PairFigureRow) -> str:
 
 
 def key_parts(report: KeyReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare labels --keys`."""
+    """Yield the parts of the `compare labels --keys` report."""
     yield (
         f"A model that buys the first {report.positions} names listed and keeps them, over"
         f" {report.keys:,} mask keys: total return in per cent"

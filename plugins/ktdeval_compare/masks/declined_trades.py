@@ -1,5 +1,5 @@
-"""How often a model placed no order under the mask, compared with identities shown (KTD-Fin §1 and
-§5.1).
+"""How often a model declined to trade: it placed no order under the mask, compared with episodes in
+which identities are shown (KTD-Fin §1 and §5.1).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ktdeval_compare.pairs.compared_cards import EntrantCard, check_windows, tra
 BRIGHT, BLINDED = "bright", "blinded"
 MASKS = (BRIGHT, BLINDED)
 
-#: `traded`: an order was placed. `declined`: no order was placed, and every step is a decision of
-#: the model. `not known`: no order was placed, but some step is not a decision of the model
+#: `traded`: an order was placed. `declined`: no order was placed, and the model decided every step.
+#: `not known`: no order was placed, but the model did not decide every step
 Outcome = Literal["traded", "declined", "not known"]
 
 
 # a tuple, so that keys can be sorted
 class EpisodeKey(NamedTuple):
-    """Key that pairs two episodes of one model under two masks."""
+    """Key by which a model's episodes under two masks are paired."""
 
     training_seed: str
     window: str
@@ -38,7 +38,7 @@ Outcomes = Mapping[EpisodeKey, Outcome]
 
 @dataclass(frozen=True, kw_only=True)
 class DeclinedShare:
-    """Share of a mask's episodes that were declined, with its Wilson interval."""
+    """Share of declined episodes under one mask, with its Wilson interval."""
 
     declined: int
     share: float | None
@@ -48,7 +48,7 @@ class DeclinedShare:
 
 @dataclass(frozen=True, kw_only=True)
 class PairedOutcome:
-    """Outcomes of one window and seed under both masks."""
+    """Outcomes under both masks for one window and seed."""
 
     training_seed: str
     window: str
@@ -59,17 +59,17 @@ class PairedOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Declines:
-    """Declined episodes of one model in one mode, under both masks."""
+    """Episodes that one model declined in one mode, under both masks."""
 
     model: str
     cohort: str
     mode: str
     n: int  #: number of pairs with known outcomes under both masks
     not_known: int  #: number of pairs with an unknown outcome
-    unmatched: int  #: number of episodes under only one of the masks
+    unmatched: int  #: number of episodes that exist under only one of the masks
     bright: DeclinedShare
     blinded: DeclinedShare
-    only_bright: int  #: number of pairs declined under bright and traded under blinded
+    only_bright: int  #: number of pairs that were declined under bright and traded under blinded
     only_blinded: int
     p: float | None  #: p-value of McNemar's exact test; None if no pair has known outcomes
     reason: str | None
@@ -79,11 +79,11 @@ class Declines:
 def declines(
     entrants: Sequence[EntrantCard], model: str, cohort: str, alpha: float
 ) -> Iterator[Declines]:
-    """Yield a row for each mode of one model with cards under both masks, of tasks whose names
-    differ only in the mask.
+    """Yield one row for each mode in which the model has cards under both masks. Such cards belong
+    to tasks whose names differ only in the mask.
 
-    Raises CardError if cards differ in more than the mask and the training seed, or if two have the
-    same window and seed.
+    Raises CardError if cards differ in more than the mask and the training seed, or if two cards
+    have the same window and seed.
     """
     groups: dict[tuple[str, str, str], list[EntrantCard]] = {}
     for entrant in entrants:
@@ -111,7 +111,7 @@ def declines(
 
 
 def _outcomes(entrants: Sequence[EntrantCard], mask: str) -> Outcomes:
-    """Return the outcome of each episode under a mask.
+    """Return the outcome of each episode under one mask.
 
     Raises CardError if two episodes have the same key.
     """
@@ -197,8 +197,8 @@ def _declined_share(outcomes: Outcomes, keys: Sequence[EpisodeKey], alpha: float
 
 
 def _mcnemar_p(only_first: int, only_second: int) -> float:
-    """Return the p-value of McNemar's exact test: given the number of discordant pairs, each
-    direction has probability 1/2.
+    """Return the p-value of McNemar's exact test. Under the null hypothesis, a discordant pair has
+    probability 1/2 for each direction.
     """
     differing = only_first + only_second
     if differing == 0:

@@ -1,5 +1,5 @@
-"""Value of stock, date, data and tools. Takes cards of one agent under several masks and modes, and
-returns one JSON report.
+"""Value of stock, date, data and tools. Takes one or more agents' cards under several masks and
+modes, and returns one JSON report.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.pairs.rank_test import rank_test_of
 from ktdeval_compare.study_options import MetricTestOptions
 
-#: Sets of masks over which contributions can be averaged, largest first
+#: Sets of masks over which contributions can be averaged, largest set first
 _MASK_SETS = (tuple(MASK_FACTORS), ("bright", "blinded"))
 
 
 @dataclass(frozen=True)
 class EffectsOptions(MetricTestOptions):
-    """Settings of the analysis."""
+    """Settings for the analysis."""
 
 
 @dataclass(frozen=True)
 class MaskDesign:
-    """Cards of one agent by mask and mode, paired."""
+    """An agent's cards by mask and mode, paired."""
 
     name: str  #: name of the agent in tables
     cards: Mapping[Variant, EntrantCard]  #: mask and mode -> card
-    cells: Sequence[Cell]  #: (window, seed) cells that all cards have
+    cells: Sequence[Cell]  #: (window, seed) cells that occur on all cards
     metrics: Sequence[str]
 
     @property
     def first(self) -> EntrantCard:
-        """A representative card, for facts that all of them share."""
+        """Any of the cards, for facts that all cards share."""
         return next(iter(self.cards.values()))
 
 
 class EffectRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Effect of a mask within one mode: its mean over windows."""
+    """Effect of a mask within one mode: the mean over windows."""
 
     agent: str
     metric: str
@@ -73,8 +73,8 @@ class EffectRow(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     se: float | None
-    t_p: float | None  #: of the t test
-    p: float | None  #: of the signed-rank test
+    t_p: float | None  #: p-value of the t test
+    p: float | None  #: p-value of the signed-rank test
     reason: str | None
     p_holm: float | None = None  #: corrected over all rows of the report
     verdict: str | None = None
@@ -86,8 +86,8 @@ class LadderRow(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "fro
     agent: str
     metric: str
     unit: str
-    over: str  #: masks that the contributions are of
-    start: str  #: mask and mode at the foot of the ladder
+    over: str  #: masks over which the contribution is averaged
+    start: str  #: mask and mode at which the ladder starts
     end: str
     piece: str
     n: int
@@ -102,7 +102,7 @@ class LadderRow(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "fro
 
 @dataclass(frozen=True)
 class DesignCard:
-    """A card of a design."""
+    """A card in a design."""
 
     agent: str
     mask: str
@@ -118,13 +118,13 @@ class EffectsReport:
     seed: int
     cards: Sequence[DesignCard]
     effects: Sequence[EffectRow]
-    ladder: Sequence[LadderRow]  #: rows whose sum is their `total` row
+    ladder: Sequence[LadderRow]  #: the rows of one ladder sum to its `total` row
     notes: Sequence[str]
 
 
 def effects(entrants: Sequence[EntrantCard], options: EffectsOptions) -> EffectsReport:
-    """Report mask effects within each mode, and order-averaged contributions of modes and masks,
-    for each agent and metric.
+    """For each agent and metric, report mask effects within each mode, and order-averaged
+    contributions of modes and masks.
 
     Raises CardError if the cards differ in more than mask and mode, or can't be paired.
     """
@@ -189,7 +189,8 @@ def _effect_verdict(value: float | None, p: float | None, alpha: float) -> str |
 def _by_agent(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
     """Return the cards by the label of their system.
 
-    Raises CardError if a system has only one card, and its counterpart has different call settings.
+    Raises CardError if two systems have one card each, with different masks or modes, and differ
+    only in their call settings.
     """
     groups = by_system(entrants)
     check_counterparts(groups, "an effect would mix that with mask and mode")
@@ -199,10 +200,10 @@ def _by_agent(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCard]]:
 
 
 def check_counterparts(groups: Mapping[System, Sequence[EntrantCard]], then: str) -> None:
-    """Refuse single-card systems that differ only in their call settings but have different masks
-    or modes: they were meant to be one system.
+    """Raise CardError if two systems with one card each differ only in their call settings, but
+    have different masks or modes. The two cards were meant to belong to one system.
 
-    Raises CardError, whose message ends with `then`.
+    The error message ends with `then`.
     """
     alone: dict[System, EntrantCard] = {}
     for system, members in groups.items():
@@ -220,10 +221,7 @@ def check_counterparts(groups: Mapping[System, Sequence[EntrantCard]], then: str
 
 
 def check_variants(members: Sequence[EntrantCard], then: str) -> None:
-    """Refuse cards that differ in more than mask and mode.
-
-    Raises CardError, whose message ends with `then`.
-    """
+    """Raise CardError if cards differ in more than mask and mode. The message ends with `then`."""
     fields: set[str] = set()
     for member in members:
         fields.update(member.card.task.config)
@@ -234,7 +232,7 @@ def check_variants(members: Sequence[EntrantCard], then: str) -> None:
 
     check_same(members, same, then)
 
-    # Prompts and tools can differ between modes, but not within one.
+    # Prompts and tools may differ between modes, but not within one mode.
     of_mode = {name: config_field(name) for name in ("prompts", "tools")}
     for mode in dict.fromkeys(member.card.task.mode for member in members):
         check_same([member for member in members if member.card.task.mode == mode], of_mode, then)
@@ -269,7 +267,7 @@ def _design(name: str, members: Sequence[EntrantCard], options: EffectsOptions) 
 
 
 class _MetricTable:
-    """One metric of one design: paired values by mask and mode, [windows] each."""
+    """One metric in one design: paired values for each mask and mode, [windows] each."""
 
     def __init__(self, design: MaskDesign, metric: str, options: EffectsOptions) -> None:
         self.design = design
@@ -281,8 +279,8 @@ class _MetricTable:
         self.correlation = stats.overlap_correlation(spans(design.first, self.windows))
 
     def _figures(self) -> dict[Cell, list[float]]:
-        """Return the figures of every variant by cell. Also count, by reason, the cells in which a
-        figure is undefined.
+        """Return the figures of all variants by cell. Also count the cells in which a figure is
+        undefined, by reason.
         """
         episodes = {variant: card.episodes() for variant, card in self.design.cards.items()}
         figures: dict[Cell, list[float]] = {}
@@ -306,7 +304,8 @@ class _MetricTable:
             else:
                 figures[cell] = known
 
-        # Effects over the remaining cells would omit those in which a variant does worst.
+        # Effects over only the remaining cells would omit the cells in which a variant performs
+        # worst.
         if never:
             cells = len(self.design.cells)
             self.left_out = Counter({stats.never_in(never, cells): cells})
@@ -315,7 +314,7 @@ class _MetricTable:
         return figures
 
     def mask_effects(self) -> list[EffectRow]:
-        """Return the contrasts of the masks within each mode that has bright and blinded."""
+        """Return the mask contrasts within each mode that has cards under bright and blinded."""
         rows = []
         for mode in dict.fromkeys(mode for _, mode in self.values):
             cells = {mask: values for (mask, of), values in self.values.items() if of == mode}
@@ -324,8 +323,8 @@ class _MetricTable:
         return rows
 
     def ladders(self) -> list[LadderRow]:
-        """Return order-averaged contributions: over modes for each mask, then over masks and modes
-        jointly.
+        """Return order-averaged contributions, first over modes for each mask, then jointly over
+        masks and modes.
         """
         modes = list(dict.fromkeys(mode for _, mode in self.values))
         if len(modes) < 2:
@@ -367,8 +366,8 @@ class _MetricTable:
         return rows
 
     def _mean_fields(self, values: Values) -> dict[str, Any]:
-        """Return the fields that rows of effects and ladders share: the mean over windows with its
-        interval, and the signed-rank test.
+        """Return the fields that effect rows and ladder rows share: the mean over windows with its
+        interval, and the result of the signed-rank test.
         """
         definition = self.design.first.card.metrics[self.metric]
         mean = stats.estimate_mean(values, self.correlation, 1.0 - self.options.alpha)
@@ -382,7 +381,9 @@ class _MetricTable:
         }
 
     def notes(self) -> Iterator[str]:
-        """Yield a line for each reason why pairs are undefined, and one if windows share days."""
+        """Yield one line for each reason why figures are undefined, and one line if windows share
+        days.
+        """
         for reason, count in self.left_out.items():
             yield f"{self.metric}: {count} (window, seed) left out: {reason}"
 

@@ -1,13 +1,14 @@
-"""Effect of a mask key: spread over many keys of a baseline that uses only positions in a list.
+"""Effect of a mask key: the spread, over many keys, of the return of a baseline that uses only list
+positions.
 
-The baseline buys equal amounts of the first names in the list of the whole universe at the first
-decision, and holds them to the end of the window (`builtin/first_listed`). Each key gives a random
-portfolio. So the spread over keys measures the gain from choosing a key, and the rank of a card's
-own key shows whether that key was lucky.
+At the first decision, the baseline (`builtin/first_listed`) buys equal amounts of the first names
+in the list of the whole universe, and holds them to the end of the window. Each key gives a random
+portfolio. So the spread over keys measures how much can be gained by choosing a key, and the rank
+of a card's own key shows whether that key was lucky.
 
-The order comes from the mask, and the executor settles the purchases. Names in a fully paid long
-portfolio do not affect each other, so each name is simulated once, separately. A key's profit is
-the sum over its names, in whole minor units.
+The mask determines the list order, and the executor settles the purchases. Names in a fully paid
+long portfolio do not affect each other, so each name is simulated only once, on its own. The profit
+under a key is the sum over the names bought, in whole minor units.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.ranking.random_players import quantiles_of
 
 POOLED = "all windows"
-INVESTED = 0.98  #: share of the cash that the baseline invests; the rest covers costs
-_LUCKY = 0.975  #: rank above which a note mentions the key
+INVESTED = 0.98  #: share of the cash that the baseline invests; the remainder covers costs
+_LUCKY = 0.975  #: a note mentions the key if its rank is above this value
 _NO_MARKET = "the baseline trades on the run's market"
 
 
 @dataclass(frozen=True)
 class KeySpreadOptions:
-    """Settings of the spread over keys."""
+    """Settings for the spread over keys."""
 
     keys: int = option(1000, help="mask keys to draw", minimum=20, maximum=100_000)
     positions: int = option(10, help="names that the baseline buys", minimum=1, maximum=1000)
@@ -52,14 +53,15 @@ class KeySpreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class FirstPurchases:
-    """First purchases of a card's episodes, compared with the names listed first."""
+    """Names bought in the first step of a card's episodes, compared with the names listed first."""
 
     bought: int  #: number of names bought
-    among_first: int  #: number of these names that are among the first listed
-    by_chance: float  #: expected number if the names bought were drawn at random from the universe
+    among_first: int  #: number of names bought that are among the first listed
+    #: expected value of `among_first` if the names were drawn at random from the universe
+    by_chance: float
 
     def plus(self, other: FirstPurchases) -> FirstPurchases:
-        """Return the sum of both, field by field."""
+        """Return the field-by-field sum."""
         return FirstPurchases(
             self.bought + other.bought,
             self.among_first + other.among_first,
@@ -83,7 +85,7 @@ class SpreadRow:
     q95: float
     sd: float
     own: float  #: return under the card's own key
-    rank: float  #: share of keys that do worse than the card's own; ties count half
+    rank: float  #: share of keys with a lower return than the card's own key; ties count half
     bought: int  #: see `FirstPurchases`
     among_first: int
     by_chance: float
@@ -95,13 +97,13 @@ class KeyReport:
 
     keys: int
     positions: int
-    #: a row for each card and window, and one for all windows of a card
+    #: one row per card and window, and one row per card for all windows
     spread: Sequence[SpreadRow]
     notes: Sequence[str]
 
 
 def key_spread(entrants: Sequence[EntrantCard], options: KeySpreadOptions) -> KeyReport:
-    """Compare each card's mask key with many others.
+    """Compare each card's mask key with many other keys.
 
     Raises CardError if a card has no key or is not in a run folder, or if its market can't be read.
     """
@@ -128,8 +130,8 @@ def key_spread(entrants: Sequence[EntrantCard], options: KeySpreadOptions) -> Ke
 def _card_rows(
     entrant: EntrantCard, market: MarketSnapshot, keys: Sequence[str], positions: int
 ) -> Iterator[SpreadRow]:
-    """Yield a row for each window that is pooled in the card's figures, then a row for all of them:
-    the mean over windows of the means over seeds.
+    """Yield a row for each window that is included in the card's figures, then a row for all
+    windows. Returns are means over the seeds of a window, and the last row has means over windows.
     """
     card = entrant.card
     config = trading_rules(card.task.config.get("trading") or {}, "trading rules on the card")
@@ -165,8 +167,9 @@ def _over_keys(
     profit: HoldingProfits,
     keys: Sequence[str],
 ) -> tuple[Values, FirstPurchases]:
-    """Return the baseline's total return in a window under each key, and as the last value under
-    the card's own key. The values are means over the seeds of `specs`.
+    """Return the baseline's total return in a window under each key; the last value is the return
+    under the card's own key. Values are means over the seeds in `specs`. Also return the card's
+    first purchases.
     """
     base_row = window_rows(market.days, specs[0].span.first, specs[0].span.last)[0] - 1
     if not market.member[base_row].any():
@@ -192,12 +195,12 @@ def _over_keys(
 
 
 def first_listed(spec: EpisodeSpec, market: MarketSnapshot, base_row: int, count: int) -> list[int]:
-    """Return the names that are listed first at an episode's first decision."""
+    """Return the first `count` assets that an episode lists at its first decision."""
     return _list_universe(spec, market, base_row)[:count]
 
 
 def _list_universe(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> list[int]:
-    """Return the names of the universe in the order in which an episode lists them at its first
+    """Return the assets in the universe, in the order in which an episode lists them at its first
     decision.
     """
     order = asset_order(spec.mask_seed, len(market.codes))
@@ -210,18 +213,19 @@ def _list_universe(spec: EpisodeSpec, market: MarketSnapshot, base_row: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class HoldingProfits:
-    """Profit of each name that is bought at the first open and held, in minor units."""
+    """Profit from buying each name at the first open and holding it, in minor units."""
 
-    of_each: npt.NDArray[np.int64]  #: [N] assets; 0 if nothing was filled
-    cash: int  #: cash at the start
-    names: int  #: number of names bought, each with an equal part of the cash
+    of_each: npt.NDArray[np.int64]  #: [N assets]; 0 if nothing was filled
+    cash: int  #: initial cash
+    names: int  #: number of names bought, each for an equal share of the cash
 
 
 def profits_of(
     market: MarketSnapshot, tape: MarketTape, config: TradingConfig, spec: EpisodeSpec, names: int
 ) -> HoldingProfits:
-    """Buy each name of the universe separately at a window's first open, and hold it to the
-    window's end. `names`: number of names that share the cash; in a smaller universe, all of them.
+    """Buy each name in the universe, on its own, at a window's first open, and hold it to the end
+    of the window. `names`: number of names that share the cash, or the size of the universe if that
+    is smaller.
     """
     start, stop = window_rows(market.days, spec.span.first, spec.span.last)
     stop = stop if spec.limit is None else min(stop, start + spec.limit)
@@ -251,7 +255,7 @@ def profits_of(
 def _spread_row(
     entrant: EntrantCard, window: str, returns: Values, purchases: FirstPurchases
 ) -> SpreadRow:
-    """Return the quantiles over keys, and the rank of the last value, which belongs to the card's
+    """Return the quantiles over keys, and the rank of the last value, the return under the card's
     own key.
     """
     others = returns[:-1]
@@ -273,8 +277,8 @@ def _spread_row(
 def _first_purchases(
     entrant: EntrantCard, spec: EpisodeSpec, listed: Sequence[str], names: int
 ) -> FirstPurchases:
-    """Count the names that an episode bought in its first step; zero if its ledger can't be read.
-    `names`: size of the universe.
+    """Count the names that an episode bought in its first step. The counts are zero if the ledger
+    can't be read. `names`: size of the universe.
     """
     ledger = recorded_ledger(entrant, spec.id)
     if isinstance(ledger, str) or not ledger.steps:

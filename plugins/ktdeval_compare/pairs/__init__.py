@@ -1,1 +1,1 @@
-"""Pairwise comparison of cards, with tests corrected over a table."""
+"""Pairwise comparison of cards, with tests corrected over all rows of a table."""

@@ -1,4 +1,4 @@
-"""Markets of compared cards, as their runs recorded them."""
+"""Markets on which the compared cards were made, as recorded by their runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from ktdeval_compare.pairs.compared_cards import EntrantCard
 
 @dataclass(frozen=True)
 class CardMarkets:
-    """Opens the markets of cards, each only once."""
+    """Opens the markets of cards. Each market is opened only once."""
 
-    without: str  #: what can't be computed without a market, for the note on a missing one
-    data: Address | None = None  #: folder or provider of the market, if it has moved
+    #: what can't be computed without a market, for the error message if the market is missing
+    without: str
+    data: Address | None = None  #: folder or provider of the market, if the market has moved
     plugins: Plugins = field(default_factory=load_plugins)
     #: opened markets by snapshot id
     opened: dict[str, MarketSnapshot] = field(default_factory=dict)
 
     def find(self, entrant: EntrantCard) -> MarketSnapshot | str:
-        """Return the market of a card's run, or the reason why it can't be read. Raises DataError
-        if `data` is a different market.
+        """Return the market of a card's run, or the reason why the market can't be read. Raises
+        DataError if `data` contains a different market.
         """
         wanted = entrant.card.snapshot.id
         if wanted in self.opened:
@@ -43,7 +44,7 @@ class CardMarkets:
         return market
 
     def need(self, entrant: EntrantCard) -> MarketSnapshot:
-        """Return the market of a card's run. Raises CardError if it can't be read."""
+        """Return the market of a card's run. Raises CardError if the market can't be read."""
         market = self.find(entrant)
         if isinstance(market, str):
             raise CardError(f"{entrant.path}: {market}")

@@ -1,5 +1,5 @@
-"""Compute a comparison: takes cards, and returns one JSON report. It prints nothing and reads no
-clock; random draws are seeded.
+"""Compute a comparison. Takes cards, and returns one JSON report. Prints nothing and does not
+depend on the time; random draws are seeded.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *
 
 @dataclass(frozen=True)
 class CompareOptions(MetricTestOptions):
-    """Settings of a comparison."""
+    """Settings for a comparison."""
 
-    #: `window`: a pair is a window, and its difference the median over seeds. `episode`: a pair is
-    #: a (window, seed)
+    #: `window`: a pair belongs to a window, and its difference is the median over seeds. `episode`:
+    #: a pair belongs to a (window, seed)
     unit: Literal["window", "episode"] = "window"
     against_first: bool = False  #: compare only the first card with each of the others
     draws: int = option(1000, help="bootstrap samples of the daily tests", minimum=1)
     #: only windows that lie on this side of the cutoff of every card that records one; None: all
     #: windows
     side: Literal["before", "after"] | None = None
-    pool: bool = False  #: one estimate over the windows of all markets, instead of tests
+    pool: bool = False  #: return one estimate over the windows of all markets, instead of tests
 
     def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
         """Return the pairs of cards to test, as indices below `cards`."""
@@ -82,7 +82,7 @@ class CompareOptions(MetricTestOptions):
 
 @dataclass(frozen=True)
 class TaskGroup:
-    """Cards of one task that can be compared."""
+    """Cards of one task that can be compared with each other."""
 
     task: str
     entrants: list[EntrantCard]
@@ -90,16 +90,16 @@ class TaskGroup:
     metrics: list[str]
 
     def windows(self) -> list[str]:
-        """Names of the windows, in the order of the first card."""
+        """Return the window names, in the order of the first card."""
         return list(dict.fromkeys(window for window, _ in self.cells))
 
     def correlation(self, windows: Sequence[str]) -> Values:
-        """Correlation of the windows due to shared days."""
+        """Return the correlation between windows that is due to shared days."""
         return stats.overlap_correlation(spans(self.entrants[0], windows))
 
     def null(self, windows: Sequence[str], seed: int) -> RankNull | None:
-        """Return the null distribution of the signed-rank statistic over windows that share days;
-        None if no days are shared.
+        """Return the null distribution of the signed-rank statistic for windows that share days, or
+        None if they share no days.
         """
         return shared_null(pattern_of(self.correlation(windows)), seed)
 
@@ -108,9 +108,10 @@ class TaskGroup:
 
 
 def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> CompareReport:
-    """Test every pair of cards of each task on each metric.
+    """For each task, test every pair of cards on each metric.
 
-    Raises CardError if the cards can't be compared or paired; UsageError if no card has a metric.
+    Raises CardError if the cards can't be compared or paired. Raises UsageError if no card has a
+    metric.
     """
     groups = make_groups(entrants, options)
     cards: list[ComparedCard] = []
@@ -146,7 +147,7 @@ def compare(entrants: Sequence[EntrantCard], options: CompareOptions) -> Compare
 
 
 def make_groups(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[TaskGroup]:
-    """Return the cards by task, after checking that those of each task can be compared and
+    """Return the cards by task, after checking that the cards of each task can be compared and
     paired.
     """
     if len(entrants) < 2:
@@ -167,7 +168,7 @@ def paired_group(
     task: str, members: Sequence[EntrantCard], wanted: Sequence[str], common: bool, side: str | None
 ) -> TaskGroup:
     """Return the cards of one task as a group, after checking that they can be compared and paired.
-    `wanted`: metrics.
+    `wanted` lists the metrics.
     """
     check_same(members, TASK_FACETS, "they can't be compared")
     labelled = label(members)
@@ -180,8 +181,8 @@ def paired_group(
 
 
 def _refuse_alone(alone: EntrantCard, entrants: Sequence[EntrantCard]) -> NoReturn:
-    """Refuse a task with only one card; the message names the mask or mode if another card differs
-    in it.
+    """Raise CardError for a task with only one card. If another card has a different mask or mode,
+    the message names it.
     """
     task = alone.card.task.name
     others = [entrant for entrant in entrants if entrant.card.task.name != task]
@@ -241,7 +242,9 @@ def _test_pair(
 
 
 def _pair_differences(differences: Mapping[Cell, float], unit: str) -> list[PairDifference]:
-    """Return the differences by window (median over seeds), or by window and seed."""
+    """Return the differences by window (medians over seeds), or by window and seed, depending on
+    `unit`.
+    """
     if unit == "episode":
         return [
             PairDifference(window=window, seed=seed, value=value)
@@ -262,18 +265,18 @@ def by_window(values: Mapping[Cell, float]) -> dict[str, list[float]]:
 
 
 def window_medians(values: Mapping[Cell, float]) -> dict[str, float]:
-    """Return the median over the seeds of each window."""
+    """Return each window's median over its seeds."""
     return {window: float(np.median(own)) for window, own in by_window(values).items()}
 
 
 def pair_figures(
     compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """Return figures by cell, either those of one card or those of the first of two cards minus the
-    second. Also return, by reason, the number of cells in which a figure is undefined.
+    """Return the figures by cell. With two cards, the figures are those of the first card minus
+    those of the second. Also return the number of cells in which a figure is undefined, by reason.
 
-    The figures are empty if a card never reaches the value in some cell: a test of the other cells
-    would omit the cells in which the card does worst.
+    If in any cell a card never reaches the value that the metric measures, no figures are returned:
+    a test over the other cells would omit the cells in which the card does worst.
     """
     is_alone = len(compared) == 1
     episodes = [entrant.episodes() for entrant in compared]
@@ -306,10 +309,12 @@ def pair_figures(
 
 @dataclass(frozen=True, slots=True)
 class _WindowDependence:
-    """Dependence between the differences of windows; a field is None if they are independent."""
+    """Dependence between the differences in different windows. A field is None if windows are
+    independent.
+    """
 
-    every: RankNull | None = None  #: null distribution over all pairs
-    differing: RankNull | None = None  #: null distribution over the pairs that differ
+    every: RankNull | None = None  #: null distribution for all pairs
+    differing: RankNull | None = None  #: null distribution for the pairs with a nonzero difference
     blocks: npt.NDArray[np.int64] | None = None  #: blocks of dependent windows, for sign flips
 
 
@@ -321,8 +326,8 @@ def _dependence(
 
     blocks = stats.blocks_of(group.correlation(windows))
     if options.unit == "episode":
-        # The paper's rule treats every (window, seed) as independent; sign flips keep the seeds of
-        # a window together.
+        # The paper treats every (window, seed) as independent. Sign flips still keep the seeds of a
+        # window together.
         return _WindowDependence(blocks=blocks)
 
     differing = [window for window, value in zip(windows, sample, strict=True) if value != 0]
@@ -336,7 +341,7 @@ def _dependence(
 def _daily_test(
     group: TaskGroup, pair: tuple[int, int], table: DailyTable | str, options: CompareOptions
 ) -> DailyTest:
-    """Test the difference between the Sharpe ratios of two cards, from their daily returns."""
+    """Test the difference between two cards' Sharpe ratios, using their daily returns."""
     row = DailyTest(
         task=group.task,
         first=group.entrants[pair[0]].label,
@@ -364,9 +369,7 @@ def _daily_test(
 
 
 def _best_set(group: TaskGroup, table: DailyTable | str, options: CompareOptions) -> BestSet:
-    """Find the cards that do not differ significantly from the card with the highest mean daily
-    return.
-    """
+    """Find the cards whose mean daily return does not differ significantly from the highest one."""
     if isinstance(table, str):
         return BestSet(task=group.task, n=0, reason=table)
 
@@ -390,7 +393,7 @@ def _best_set(group: TaskGroup, table: DailyTable | str, options: CompareOptions
 def _comparison_notes(
     groups: Sequence[TaskGroup], tests: Sequence[PairTest], options: CompareOptions
 ) -> Iterator[str]:
-    """Yield the caveats for the report's tables."""
+    """Yield the caveats that apply to the report's tables."""
     of_groups = {}
     for group in groups:
         own = [test for test in tests if test.task == group.task]
@@ -430,7 +433,7 @@ def _group_notes(
 
 
 def mixed_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """Yield a line for each setting, other than the model, that differs between the cards."""
+    """Yield a line for each setting, apart from the model, that differs between the cards."""
     cards = [entrant.card for entrant in entrants]
     if any(card.agent != cards[0].agent for card in cards):
         yield _together("agents (scaffolds)")
@@ -462,7 +465,7 @@ def _overlap_notes(group: TaskGroup) -> Iterator[str]:
 
 
 def _reach_notes(tests: Sequence[PairTest], alpha: float) -> Iterator[str]:
-    """Yield a line for each test with too few pairs to be significant, before or after
+    """Yield a line for each test that has too few pairs to be significant, either before or after
     correction.
     """
     family = sum(test.p is not None for test in tests)

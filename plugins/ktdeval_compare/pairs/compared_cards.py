@@ -1,4 +1,4 @@
-"""Load and label the cards of a comparison and their ledgers, and refuse cards that can't be
+"""Load and label the compared cards, load their ledgers, and reject cards that can't be
 compared.
 """
 
@@ -41,48 +41,48 @@ from ktdeval.values import encode_canonical, file_sha256, near_matches
 
 Values = npt.NDArray[np.float64]
 
-Cell = tuple[str, int]  #: window and seed, the key by which figures of two cards are paired
+Cell = tuple[str, int]  #: window and seed, the key by which two cards' figures are paired
 
 
 @dataclass(frozen=True)
 class _ComparedCard:
-    """One card of a comparison."""
+    """A card in a comparison."""
 
     path: Path
     card: Any
-    label: str = ""  #: name in tables; unique among the cards of a task
+    label: str = ""  #: name in tables; unique among the cards of one task
 
     @property
     def system(self) -> System:
-        """System that was evaluated."""
+        """The system that was evaluated."""
         return System.of(self.card)
 
     @property
     def run_folder(self) -> Path:
-        """Run folder that contains the card; valid only if `is_in_run`."""
+        """The run folder that contains the card; valid only if `is_in_run`."""
         return run_of(self.path)
 
     @property
     def is_in_run(self) -> bool:
-        """True if the card is in a run folder."""
+        """Whether the card is in a run folder."""
         return (self.run_folder / "manifest.json").is_file()
 
 
 @dataclass(frozen=True)
 class ScoringEntrant(_ComparedCard):
-    """One card of a scoring task."""
+    """A card for a scoring task."""
 
     card: ScoringCard
 
 
 @dataclass(frozen=True)
 class EntrantCard(_ComparedCard):
-    """One card of a trading task."""
+    """A card for a trading task."""
 
     card: TradingCard
 
     def episodes(self) -> dict[Cell, TradingEpisode]:
-        """Finished episodes by window and seed."""
+        """Return the finished episodes by window and seed."""
         return {(episode.window, episode.seed): episode for episode in self.card.episodes}
 
 
@@ -94,10 +94,10 @@ have a separate note.
 
 
 def load_entrants(paths: Sequence[Path], tasks: Sequence[str] = ()) -> list[EntrantCard]:
-    """Return the trading cards of `load_cards`, and warn of each scoring card in a run folder,
-    which is ignored.
+    """Load cards with `load_cards`, and return the trading cards. Scoring cards in run folders are
+    ignored with a warning.
 
-    Raises UsageError if all cards are of scoring tasks, or as `load_cards` does.
+    Raises UsageError if all cards belong to scoring tasks, and the errors of `load_cards`.
     """
     entrants, scored = load_cards(paths, "trading", tasks)
     if not entrants:
@@ -121,12 +121,12 @@ def scoring_notes(scored: Sequence[ScoringEntrant]) -> Iterator[str]:
 def load_cards(
     paths: Sequence[Path], kind: str | None = None, tasks: Sequence[str] = ()
 ) -> tuple[list[EntrantCard], list[ScoringEntrant]]:
-    """Return the trading cards and the scoring cards of the given files and run folders
-    (`RUN/cards/*.json`), in order. `kind`: required kind of card files that are given directly.
-    `tasks`: names or globs of the tasks to load; empty: all.
+    """Return the trading cards and the scoring cards from the given card files and run folders
+    (`RUN/cards/*.json`), in order. If `kind` is given, card files that are given directly must be
+    of this kind. `tasks`: names or globs of the tasks to load; if empty, all tasks.
 
-    Raises UsageError if a folder has no cards, a card is given twice, or a path has no card of
-    `tasks`; CardError if a card is not valid.
+    Raises UsageError if a folder has no cards, if a card is given twice, or if a path has no card
+    of `tasks`. Raises CardError if a card is not valid.
     """
     entrants: list[EntrantCard] = []
     scored: list[ScoringEntrant] = []
@@ -140,7 +140,7 @@ def load_cards(
                 raise UsageError(f"{file}: is given twice; a card can't be compared with itself")
 
             seen.add(real)
-            # A run can have cards of both kinds.
+            # A run can have cards of either kind.
             card: object
             if kind and not path.is_dir():
                 card = load_card(file, kind)
@@ -170,9 +170,9 @@ def _is_of(task: str, patterns: Iterable[str]) -> bool:
 
 
 def _check_tasks(by_path: Mapping[Path, Sequence[str]], patterns: Sequence[str]) -> None:
-    """Refuse a name that matches no card, and a path without a card of the named tasks.
+    """Check that every pattern matches a card, and that every path has a card of a selected task.
 
-    Raises UsageError, with the tasks that all paths have in common.
+    Raises UsageError otherwise; the message lists the tasks that all paths have in common.
     """
     common = set.intersection(*map(set, by_path.values()))
     in_common = f"common tasks: {', '.join(sorted(common))}"
@@ -191,7 +191,7 @@ def _check_tasks(by_path: Mapping[Path, Sequence[str]], patterns: Sequence[str])
 
 
 def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
-    """Return the cards by the name of their task."""
+    """Return the cards grouped by task name."""
     groups: dict[str, list[_Entry]] = {}
     for entrant in entrants:
         groups.setdefault(entrant.card.task.name, []).append(entrant)
@@ -199,8 +199,8 @@ def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
 
 
 def label(entrants: Sequence[_Entry]) -> list[_Entry]:
-    """Label each card by what distinguishes its system from the others; if a system has several
-    cards, also by their paths.
+    """Label each card by what distinguishes its system from the other systems. If a system has
+    several cards, their labels include their paths.
     """
     names = system_labels(entrant.system for entrant in entrants)
     counts = Counter(entrant.system for entrant in entrants)
@@ -217,7 +217,7 @@ def label(entrants: Sequence[_Entry]) -> list[_Entry]:
 
 
 def by_system(entrants: Iterable[_Entry]) -> dict[System, list[_Entry]]:
-    """Return the cards by their systems, in order."""
+    """Return the cards grouped by system, in order."""
     groups: dict[System, list[_Entry]] = {}
     for entrant in entrants:
         groups.setdefault(entrant.system, []).append(entrant)
@@ -226,7 +226,7 @@ def by_system(entrants: Iterable[_Entry]) -> dict[System, list[_Entry]]:
 
 def training_seed(entrant: EntrantCard) -> str:
     """Return the seeds among the model's arguments, as canonical JSON. Cards that differ only in
-    these are replicates of one model.
+    these seeds are replicates of one model.
     """
     return encode_canonical(
         {name: value for name, value in entrant.card.model.args.items() if is_seed(name)}
@@ -236,10 +236,10 @@ def training_seed(entrant: EntrantCard) -> str:
 def check_same(
     entrants: Sequence[_Entry], facets: Mapping[str, Callable[[Any], Any]], then: str
 ) -> None:
-    """Refuse cards that differ in any of `facets` (name -> function that reads the value from a
-    card); the message names the first difference.
+    """Check that the cards agree in all `facets`, which map a name to a function that reads the
+    value from a card.
 
-    Raises CardError, whose message ends with `then`.
+    Raises CardError otherwise. The message names the first difference and ends with `then`.
     """
     first = entrants[0]
     for other in entrants[1:]:
@@ -267,7 +267,7 @@ _FACETS: Mapping[str, Callable[[Any], Any]] = {
     "ways of sending calls": attrgetter("card.request_settings"),
     "task versions": attrgetter("card.task.version"),
     "task configs (hash)": attrgetter("card.task.hash"),
-    # Only the id is compared: names and sources are labels.
+    # Only ids are compared; names and sources are just labels.
     "snapshots": lambda entrant: entrant.card.snapshot and entrant.card.snapshot.id,
     "metric rules": attrgetter("card.rules"),
     "limits of steps": attrgetter("card.limit"),
@@ -280,14 +280,14 @@ key.
 
 
 def _market_kind(card: TradingCard) -> str:
-    """Return the kind of the market: `placebo`, `synthetic` or `real`."""
+    """Return the kind of market: `placebo`, `synthetic` or `real`."""
     if card.snapshot.is_placebo:
         return "placebo"
     return "synthetic" if card.snapshot.synthetic else "real"
 
 
 def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
-    """Return the facts for `check_same`, in the order in which they are checked."""
+    """Return the facets with these names for `check_same`, which checks them in this order."""
     return {name: _FACETS[name] for name in names}
 
 
@@ -297,7 +297,7 @@ def config_field(name: str) -> Callable[[EntrantCard], Any]:
 
 
 def check_windows(entrants: Sequence[_ComparedCard]) -> None:
-    """Refuse cards on which the same window name has different date ranges."""
+    """Raise CardError if a window name has different date ranges on different cards."""
     known: dict[str, tuple[_ComparedCard, str]] = {}
     for entrant in entrants:
         for window in entrant.card.windows:
@@ -313,9 +313,9 @@ def check_windows(entrants: Sequence[_ComparedCard]) -> None:
 def paired_cells(entrants: Sequence[EntrantCard], common: bool) -> list[Cell]:
     """Return the (window, seed) cells that every card has finished, in the order of the first card.
 
-    Windows that can't be combined with the others are omitted (`left_out`). Raises CardError if no
-    cell is shared, if cards have finished different cells and `common` is not set, or if one window
-    name has two date ranges.
+    Windows that can't be combined with the others are omitted (see `left_out`). Raises CardError if
+    no cell is shared, if a window name has two date ranges, or, unless `common` is set, if cards
+    have finished different cells.
     """
     check_windows(entrants)
     finished = [set(entrant.episodes()) for entrant in entrants]
@@ -335,7 +335,7 @@ def paired_cells(entrants: Sequence[EntrantCard], common: bool) -> list[Cell]:
 
 
 def _check_finished(entrant: EntrantCard, missing: set[Cell], shared: int) -> None:
-    """Refuse a card that has not finished a cell that another card has."""
+    """Raise CardError if a card has not finished some cells that another card has."""
     if not missing:
         return
 
@@ -348,8 +348,8 @@ def _check_finished(entrant: EntrantCard, missing: set[Cell], shared: int) -> No
 
 
 def left_out(entrants: Sequence[EntrantCard]) -> dict[str, str]:
-    """Return the windows that all cards have finished but that are not included in figures over
-    windows, with the reason for each.
+    """Return the windows that all cards have finished but that can't be included in figures over
+    windows, with the reason for each window.
     """
     windows = dict.fromkeys(window for window, _ in entrants[0].episodes())
     shared = list(windows)
@@ -362,7 +362,9 @@ def left_out(entrants: Sequence[EntrantCard]) -> dict[str, str]:
 
 
 def left_out_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """Yield a line on cells that not all cards have finished, and one for each omitted window."""
+    """Yield a line on the cells that not all cards have finished, and a line for each omitted
+    window.
+    """
     finished = [set(entrant.episodes()) for entrant in entrants]
     shared = len(set.intersection(*finished))
     lacking = len(set.union(*finished)) - shared
@@ -376,7 +378,7 @@ def left_out_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
 
 
 def formula_of(metric: str) -> Callable[[EntrantCard], str]:
-    """Return a function that reads the formula of a metric from a card."""
+    """Return a function that reads the formula for a metric from a card."""
     return lambda entrant: entrant.card.metrics[metric].formula
 
 
@@ -385,11 +387,11 @@ def chosen_metrics(
     wanted: Sequence[str],
     formula: Callable[[str], Callable[[EntrantCard], str]] = formula_of,
 ) -> list[str]:
-    """Return the requested metrics, by default `total_return`; each must be on every card with the
-    same formula.
+    """Return the requested metrics, by default `total_return`. Each metric must be on every card
+    and have the same formula.
 
-    Raises UsageError if a card lacks a metric; CardError if a metric was computed with different
-    formulas.
+    Raises UsageError if a card lacks a metric. Raises CardError if a metric was computed with
+    different formulas.
     """
     names = list(dict.fromkeys(wanted)) or ["total_return"]
     for name in names:
@@ -406,8 +408,8 @@ def chosen_metrics(
 
 
 def spans(entrant: EntrantCard, windows: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the first and last days that the episodes of each window covered (a limit can shorten
-    them).
+    """Return the first and last day that the episodes of each window actually cover, which a step
+    limit may have shortened.
     """
     covered = {
         episode.window: (episode.first_day, episode.last_day) for episode in entrant.card.episodes
@@ -418,8 +420,8 @@ def spans(entrant: EntrantCard, windows: Iterable[str]) -> list[tuple[str, str]]
 def flag_notes(
     entrants: Sequence[_Entry], are_sides_mixed: bool = True, but: Sequence[str] = _NO_CAUTION
 ) -> Iterator[str]:
-    """Yield the caveats for cards: synthetic prices, limited or unfinished runs, and, if sides are
-    mixed, windows on both sides of a cutoff.
+    """Yield the caveats that apply to cards: synthetic prices, limited or unfinished runs, and,
+    with `are_sides_mixed`, windows before or across a cutoff. Labels in `but` get no note.
     """
     flagged: dict[str, list[str]] = {}
     for entrant in entrants:
@@ -438,8 +440,8 @@ def flag_notes(
 
 
 def notes_of_groups(notes: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield the notes of several groups of cards without duplicates. A note that not all groups
-    have is prefixed with the names of its groups.
+    """Yield the notes of several groups of cards without duplicates. A note that does not apply to
+    all groups is prefixed with the names of the groups to which it applies.
     """
     groups: dict[str, list[str]] = {}
     for name, lines in notes.items():
@@ -451,10 +453,10 @@ def notes_of_groups(notes: Mapping[str, Iterable[str]]) -> Iterator[str]:
 
 
 def on_side(entrants: Sequence[EntrantCard], cells: Sequence[Cell], side: str) -> list[Cell]:
-    """Return the cells whose windows lie wholly on one side (before, after) of the cutoff of every
-    card that records one.
+    """Return the cells whose windows lie entirely on one side (`before` or `after`) of the cutoff
+    of every card that records one.
 
-    Raises CardError if no card records a cutoff, or no window lies on that side.
+    Raises CardError if no card records a cutoff, or if no window lies on that side.
     """
     recorded = [recorded_cutoff(entrant.card) for entrant in entrants]
     blocks = [block for block in recorded if block is not None]
@@ -481,9 +483,9 @@ def on_side(entrants: Sequence[EntrantCard], cells: Sequence[Cell], side: str) -
 
 
 def card_notes(entrants: Sequence[EntrantCard], metrics: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a line for each window that a card omits from its figures, and one for these metrics if
-    a median does not cover all episodes; then the notes of `flag_notes` except those on synthetic
-    prices.
+    """Yield a line for each window that a card omits from its figures, and a line for each of
+    `metrics` whose median does not cover all episodes. Then yield the notes of `flag_notes`, except
+    those on synthetic prices.
     """
     for entrant in entrants:
         for window, reason in (entrant.card.left_out or {}).items():
@@ -504,8 +506,8 @@ def card_notes(entrants: Sequence[EntrantCard], metrics: Sequence[str] = ()) -> 
 
 
 def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
-    """Yield a line for each card whose figures include days that its model may know from training.
-    Models of the other cards may not know these days.
+    """Yield a line for each card whose figures include days that the model may know from training.
+    Models of other cards may not know these days.
     """
     for entrant in entrants:
         block = recorded_cutoff(entrant.card)
@@ -522,8 +524,8 @@ def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
 
 
 def recorded_ledger(entrant: EntrantCard, episode: str) -> Ledger | str:
-    """Return the ledger of an episode from which the card was made, or the reason why it can't be
-    used, for example because its bytes have changed.
+    """Return the ledger of an episode from which the card was made, or the reason why the ledger
+    can't be used, for example because the file has changed.
     """
     name = f"episodes/{episode}/ledger.parquet"
     path = run_file(entrant.run_folder, name)
@@ -540,20 +542,21 @@ def recorded_ledger(entrant: EntrantCard, episode: str) -> Ledger | str:
 
 @dataclass(frozen=True, slots=True)
 class DailyTable:
-    """Daily returns of several cards over the same days."""
+    """Daily returns of several cards on the same days."""
 
     days: Sequence[str]  #: ISO fill days, in order
-    returns: Values  #: [days, cards] simple returns of the NAV
-    days_a_year: int  #: largest number of days per year of any window
-    #: coarsest `Ledger.return_resolution` of all episodes: a smaller spread of returns is rounding
+    returns: Values  #: [days, cards], simple returns of the NAV
+    days_a_year: int  #: largest number of days per year in any window
+    #: coarsest `Ledger.return_resolution` of all episodes; a smaller spread of returns is a
+    #: rounding error
     resolution: float
 
 
 def daily_table(entrants: Sequence[EntrantCard], cells: Sequence[Cell]) -> DailyTable | str:
-    """Return the daily returns of cards over the same days, or the reason why they can't be
+    """Return the cards' daily returns over the same days, or the reason why they can't be
     tabulated.
 
-    Each return is the mean over seeds and over windows that share the day, so no day is counted
+    Each return is the mean over seeds and over the windows that share the day, so no day is counted
     twice.
     """
     columns: list[dict[str, float]] = []

@@ -1,4 +1,4 @@
-"""Report of `compare` on trading cards."""
+"""Types for the report of `compare` on trading cards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval_compare.pairs.compared_cards import EntrantCard
 
 @dataclass(frozen=True)
 class ComparedCard:
-    """A card of a comparison."""
+    """A card in a comparison."""
 
     task: str
     label: str
@@ -22,7 +22,7 @@ class ComparedCard:
 
 
 def describe_cards(group: str, entrants: Sequence[EntrantCard]) -> Iterator[ComparedCard]:
-    """Yield the cards of a group (a task or market) as rows of a report."""
+    """Yield a group's cards as rows of a report. A group is a task or a market."""
     for entrant in entrants:
         labels = list(entrant.card.labels)
         yield ComparedCard(group, entrant.label, str(entrant.path), labels)
@@ -30,10 +30,10 @@ def describe_cards(group: str, entrants: Sequence[EntrantCard]) -> Iterator[Comp
 
 @dataclass(frozen=True, kw_only=True)
 class PairDifference:
-    """First minus second in one window, or in one window and seed."""
+    """Difference between the first and the second card in one window, or in one window and seed."""
 
     window: str
-    seed: int | UnsetType = UNSET  #: unset for the median over the window's seeds
+    seed: int | UnsetType = UNSET  #: unset if the difference is the median over the window's seeds
     value: float
 
 
@@ -46,7 +46,7 @@ class Wilcoxon(SignedRank):
 
 @dataclass(frozen=True, kw_only=True)
 class PairTest:
-    """Test of one metric for one pair of cards."""
+    """Test of one metric for a pair of cards."""
 
     task: str
     metric: str
@@ -65,14 +65,14 @@ class PairTest:
     sign_flip: SignFlip
     p: float | None
     reason: str | None
-    p_holm: float | None = None  #: corrected over all rows of the report
+    p_holm: float | None = None  #: corrected over all rows in the report
     p_benjamini_hochberg: float | None = None
     verdict: str | None = None  #: the better card, or `tied`
 
 
 @dataclass(frozen=True, kw_only=True)
 class DailyTest:
-    """Test of the difference between two cards' Sharpe ratios, from their daily returns."""
+    """Test of the difference between two cards' Sharpe ratios, based on their daily returns."""
 
     task: str
     test: str = "sharpe_difference"
@@ -87,7 +87,7 @@ class DailyTest:
     n: int  #: number of days
     method: str | UnsetType = UNSET
     reason: str | None = None
-    p_hac: float | UnsetType | None = UNSET  #: p-value from the normal distribution
+    p_hac: float | UnsetType | None = UNSET  #: p-value based on the normal distribution
     p_holm: float | None = None
     p_benjamini_hochberg: float | None = None
     verdict: str | None = None
@@ -95,7 +95,7 @@ class DailyTest:
 
 @dataclass(frozen=True, kw_only=True)
 class BestSet:
-    """Cards of a task that do not differ significantly from the best by mean daily return."""
+    """Cards of one task whose mean daily return does not differ significantly from the highest."""
 
     task: str
     test: str = "model_confidence_set"
@@ -115,7 +115,7 @@ class CompareReport:
     unit: str
     seed: int
     cards: Sequence[ComparedCard]
-    tests: Sequence[PairTest]  #: a row for each task, metric and pair
-    daily: Sequence[DailyTest]  #: a row for each task and pair
-    best: Sequence[BestSet]  #: a row for each task
+    tests: Sequence[PairTest]  #: one row per task, metric and pair
+    daily: Sequence[DailyTest]  #: one row per task and pair
+    best: Sequence[BestSet]  #: one row per task
     notes: Sequence[str]

@@ -1,5 +1,5 @@
-"""Comparison of scoring tasks (tool calling, probes): scores of each card, and differences paired
-by sample.
+"""Comparison of cards for scoring tasks (tool calling, probes): the scores of each card, and
+differences between cards, paired by sample.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of
 
 @dataclass(frozen=True, kw_only=True)
 class CardScore:
-    """A score of one card."""
+    """One score on one card."""
 
     task: str
     score: str
@@ -58,7 +58,7 @@ class CardScore:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTest:
-    """Difference between two cards in one score, paired by sample."""
+    """Difference between two cards in one score, with observations paired by sample."""
 
     task: str
     score: str
@@ -67,7 +67,7 @@ class ScoreTest:
     first: str
     second: str
     n: int  #: number of samples
-    differing: int  #: number of samples in which the cards differ
+    differing: int  #: number of samples on which the cards differ
     value: float | None
     low: float | None
     high: float | None
@@ -80,20 +80,22 @@ class ScoreTest:
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """Report of `ktdeval compare` on cards of scoring tasks."""
+    """Report of `ktdeval compare` on scoring cards."""
 
     alpha: float
-    scores: Sequence[CardScore]  #: a row for each task, score and card
-    tests: Sequence[ScoreTest]  #: a row for each task, score and pair
+    scores: Sequence[CardScore]  #: one row per task, score and card
+    tests: Sequence[ScoreTest]  #: one row per task, score and pair
     notes: Sequence[str]
 
 
 def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> ScoreReport:
-    """Compare the scores of all cards, and test every pair of cards of a task on each score.
+    """Compare the scores of all cards. For each task, test every pair of cards on each score.
 
-    A test's units are samples: answers to one sample of a window under several seeds are averaged.
+    The units of a test are samples: figures for the same sample and window under several seeds are
+    averaged.
 
-    Raises CardError if cards of one task can't be compared; UsageError if no card has a score.
+    Raises CardError if cards of the same task can't be compared. Raises UsageError if no card has a
+    requested score.
     """
     if len(cards) < 2:
         raise CardError(NEEDS_TWO)
@@ -131,7 +133,7 @@ def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> 
 
 
 def _chosen_scores(members: Sequence[ScoringEntrant], wanted: Sequence[str]) -> list[str]:
-    """Return the requested scores, by default the headline scores."""
+    """Return the requested scores. By default, these are the headline scores."""
     card = members[0].card
     for name in wanted:
         if name not in card.scores:
@@ -174,13 +176,13 @@ def _score_row(task: str, name: str, member: ScoringEntrant) -> CardScore:
 
 # ---- answers
 
-#: Figures of each sample, one per seed: score -> sample -> figures
+#: Figures for each sample, one per seed: score -> sample -> figures
 _Figures = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True)
 class _CardAnswers:
-    """Answers of a card: the figures of each sample, and the number of answers without a figure, by
+    """A card's answers: the figures for each sample, and the number of answers without a figure, by
     kind.
     """
 
@@ -190,14 +192,14 @@ class _CardAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _AnsweredCard:
-    """A card with its answers, or the reason why they are missing."""
+    """A card with its answers, or with the reason why they are missing."""
 
     member: ScoringEntrant
     answers: _CardAnswers | str
 
 
 def _answers(member: ScoringEntrant) -> _CardAnswers | str:
-    """Return the figures of each sample, or the reason why they are missing. A failed call has no
+    """Return the figures for each sample, or the reason why they are missing. A failed call has no
     figure, because it reveals nothing about the model.
     """
     if not member.is_in_run:
@@ -228,7 +230,7 @@ def _answers(member: ScoringEntrant) -> _CardAnswers | str:
 def _figures_of(
     card: ScoringCard, spec: EpisodeSpec, answers: Sequence[AnswerRecord]
 ) -> dict[str, dict[str, list[float]]]:
-    """Return the figures of the samples of one episode."""
+    """Return the figures for the samples in one episode."""
     recorded: set[str] = set()
     for answer in answers:
         recorded.update(answer.scores)
@@ -236,7 +238,7 @@ def _figures_of(
     figures: dict[str, dict[str, list[float]]] = {}
     for score, line in card.scores.items():
         key = recorded_as(card, score, recorded)
-        # Answers have scores, but not this one, which only the card has.
+        # The answers have scores, but not this one: it exists only on the card.
         if key is None and recorded:
             continue
 
@@ -253,8 +255,8 @@ def _figures_of(
 
 
 def sample_of(spec: EpisodeSpec, sample: str) -> str:
-    """Return the id of a sample, including its window if the task has windows: the first probe of
-    another window is a different question.
+    """Return the id of a sample. If the task has windows, the id includes the window, because
+    samples with the same number in different windows are different questions.
     """
     if spec.window_name is None:
         return sample
@@ -267,8 +269,8 @@ def sample_of(spec: EpisodeSpec, sample: str) -> str:
 def _test_score(
     name: str, first: _AnsweredCard, second: _AnsweredCard, options: CompareOptions
 ) -> ScoreTest | str:
-    """Test the difference between two cards in one score, or return the reason why it can't be
-    tested.
+    """Test the difference between two cards in one score, or return the reason why the test is not
+    possible.
     """
     if first.member.card.aliases != second.member.card.aliases:
         return (
@@ -299,7 +301,7 @@ def _test_score(
     shift = stats.estimate_mean(differences, confidence=1.0 - options.alpha)
     low = shift.low
     high = shift.high
-    # If all differences are equal, they have no variance, and t is undefined.
+    # If all differences are equal, they have no variance, so the t interval is undefined.
     if len(set(differences)) == 1:
         low = None
         high = None
@@ -323,7 +325,9 @@ def _test_score(
 
 
 def _absence(name: str, answered: _AnsweredCard) -> str:
-    """Return why samples of a card have no figure for a score, as text; empty if all have one."""
+    """Return, as text, why samples of a card have no figure for a score; empty if no reason is
+    known.
+    """
     if isinstance(answered.answers, str):
         return ""
 
@@ -340,5 +344,5 @@ def _absence(name: str, answered: _AnsweredCard) -> str:
 
 
 def _points(figures: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return the mean figure of each sample."""
+    """Return the mean figure for each sample."""
     return {sample: stats.mean(values) for sample, values in figures.items()}

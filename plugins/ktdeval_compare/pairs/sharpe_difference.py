@@ -1,10 +1,10 @@
 """Test whether two Sharpe ratios are equal, for dependent and heteroscedastic returns (Ledoit and
 Wolf 2008).
 
-The test uses the delta method over the four moments (means and uncentred second moments), with a
-long-run covariance that allows for dependence and heteroscedasticity: quadratic spectral kernel,
-Andrews' (1991) bandwidth, prewhitened as in Andrews and Monahan (1992). In the studentised form a
-circular block bootstrap replaces the normal distribution of the ratio.
+The test applies the delta method to the four moments (means and uncentred second moments). The
+long-run covariance allows for dependence and heteroscedasticity. It uses the quadratic spectral
+kernel with Andrews' (1991) bandwidth, prewhitened as in Andrews and Monahan (1992). Optionally, a
+studentised circular block bootstrap replaces the normal distribution of the ratio.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ktdeval.stats import NO_VARIANCE, TRADING_DAYS
 
 Matrix = npt.NDArray[np.float64]
 
-MINIMUM_DAYS = 20  #: with fewer days the estimate of the long-run variance is unreliable
+MINIMUM_DAYS = 20  #: with fewer days, the estimate of the long-run variance is unreliable
 
-#: A standard error that is this small after multiplication by sqrt(days) is rounding: one series is
-#: a leveraged copy of the other.
+#: A standard error times sqrt(days) below this value is a rounding error: one series is a leveraged
+#: copy of the other.
 _NO_ERROR = 1e-6
 
 _LARGEST_ROOT = 0.97
@@ -33,9 +33,10 @@ _CHUNK = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharpeDifference:
-    """A test of equal Sharpe ratios; figures are annualised."""
+    """Result of a test for equal Sharpe ratios. Figures are annualised."""
 
-    #: Sharpe ratio of the first series minus that of the second; None if either is undefined
+    #: Sharpe ratio of the first series minus Sharpe ratio of the second; None if either is
+    #: undefined
     value: float | None = None
     low: float | None = None  #: lower end of the interval
     high: float | None = None
@@ -43,7 +44,7 @@ class SharpeDifference:
     p: float | None = None  #: two-sided
     n: int
     method: Literal["hac", "bootstrap"]
-    reason: str | None = None  #: why the figures are None
+    reason: str | None = None  #: why other fields are None
 
 
 def sharpe_difference(
@@ -58,9 +59,10 @@ def sharpe_difference(
     """Compare the annualised Sharpe ratios (risk-free rate 0, ddof 1) of two series of daily
     returns over the same days.
 
-    `first`: [n] simple daily returns; `second`: [n] returns of the other series on the same days. A
-    block of the bootstrap has `n**(1/3) / 2` days (2 for 43 days, 4 for 548): with this length the
-    test's measured size is closest to the nominal one.
+    `first`: [n] simple daily returns. `second`: [n] returns of the other series on the same days.
+    If `draws` is 0, the test uses the normal distribution; otherwise, it uses a bootstrap with this
+    number of draws. A bootstrap block has `n**(1/3) / 2` days (2 for 43 days, 4 for 548 days). With
+    this length, the measured size of the test is closest to the nominal size.
     """
     n = len(first)
     method: Literal["hac", "bootstrap"] = "bootstrap" if draws else "hac"
@@ -78,7 +80,7 @@ def sharpe_difference(
     if draws:
         sample = _bootstrap_ratios(pair, draws, max(1, round(math.cbrt(n) / 2)), seed)
         p = (1.0 + float((sample >= ratio).sum())) / (draws + 1.0)
-        with np.errstate(invalid="ignore"):  # difference between two infinite ratios
+        with np.errstate(invalid="ignore"):  # infinite ratios next to the quantile
             reach = float(np.quantile(sample, confidence)) * error
     else:
         p = float(2.0 * ndtr(-ratio))
@@ -114,7 +116,7 @@ def _difference(pair: Matrix) -> float:
 
 def _gradient(mean: Matrix, square: Matrix) -> Matrix:
     """Return the derivatives of `SR_1 - SR_2` with respect to the means and the uncentred second
-    moments, […, 4]. `mean, square`: […, 2].
+    moments, […, 4]. `mean` and `square` are […, 2].
     """
     cube = (square - mean**2) ** 1.5
     sign = np.array([1.0, -1.0])
@@ -122,7 +124,7 @@ def _gradient(mean: Matrix, square: Matrix) -> Matrix:
 
 
 def _return_moments(pair: Matrix) -> Matrix:
-    """Return both series of returns and their squares, [n, 4]."""
+    """Return both return series and their squares, [n, 4]."""
     return np.concatenate([pair, pair**2], axis=-1)
 
 
@@ -136,15 +138,15 @@ def _variance(pair: Matrix) -> float:
 
 
 def long_run_covariance(centred: Matrix) -> Matrix:
-    """Return the long-run covariance of a centred series [n, k], [k, k], by the quadratic spectral
-    kernel after prewhitening by a VAR(1).
+    """Return the [k, k] long-run covariance of a centred [n, k] series. It is estimated with the
+    quadratic spectral kernel, after prewhitening with a VAR(1).
 
-    The finite-sample factor n / (n - k) and the bound of 0.97 on the roots of the VAR follow
-    Andrews and Monahan.
+    The finite-sample factor `n / (n - k)`, and the bound of 0.97 on the singular values of the
+    VAR's coefficient matrix, follow Andrews and Monahan.
     """
     n, k = centred.shape
-    # Moments of returns and of their squares differ by orders of magnitude. On a common scale,
-    # rounding affects them equally.
+    # Returns and squared returns differ by orders of magnitude. On a common scale, rounding affects
+    # them equally.
     scale = np.sqrt((centred**2).mean(axis=0))
     series = centred / scale
     before = series[:-1]
@@ -161,8 +163,8 @@ def long_run_covariance(centred: Matrix) -> Matrix:
 
 
 def _andrews_bandwidth(series: Matrix) -> float:
-    """Return Andrews' (1991) plug-in bandwidth for the quadratic spectral kernel, from an AR(1) for
-    each column, with equal weights.
+    """Return Andrews' (1991) plug-in bandwidth for the quadratic spectral kernel. It is computed
+    from an AR(1) model for each column, with equal weights.
     """
     before = series[:-1]
     after = series[1:]
@@ -177,12 +179,12 @@ def _andrews_bandwidth(series: Matrix) -> float:
 
 
 def _quadratic_spectral(series: Matrix, bandwidth: float) -> Matrix:
-    """Return the kernel-weighted sum of autocovariances of a centred series [n, k], [k, k]."""
+    """Return the [k, k] kernel-weighted sum of the autocovariances of a centred [n, k] series."""
     n = len(series)
     lags = np.arange(1, n)
     x = 6.0 * np.pi * lags / (5.0 * max(bandwidth, 1e-8))
-    # The sum is the series times its filtered version; the filter takes one transform of the
-    # zero-padded series and back.
+    # The sum equals the product of the series and its filtered version. Filtering takes one Fourier
+    # transform of the zero-padded series and its inverse.
     size = 1 << (2 * n - 1).bit_length()
     kernel = np.zeros(size)
     kernel[0] = 1.0
@@ -194,8 +196,8 @@ def _quadratic_spectral(series: Matrix, bandwidth: float) -> Matrix:
 
 
 def _bootstrap_ratios(pair: Matrix, draws: int, block: int, seed: int) -> Matrix:
-    """Return |difference* - difference| / se* of circular block samples, [draws]; se* is estimated
-    from the blocks (Götze and Künsch 1996).
+    """Return |difference* - difference| / se* for circular block samples, [draws]. The standard
+    error se* is estimated from the blocks (Götze and Künsch 1996).
     """
     n = len(pair)
     blocks = n // block
@@ -220,8 +222,8 @@ def _bootstrap_ratios(pair: Matrix, draws: int, block: int, seed: int) -> Matrix
             differences = mean[:, 0] / spread[:, 0] - mean[:, 1] / spread[:, 1]
             part = np.abs(differences - observed) / np.sqrt(variance)
 
-        # A sample without variance is uninformative; as an infinite ratio it can only make the test
-        # more conservative.
+        # A sample without variance is uninformative. Its ratio is set to infinity, which can only
+        # make the test more conservative.
         ratios[start : start + size] = np.where(np.isfinite(part), part, np.inf)
 
     return ratios

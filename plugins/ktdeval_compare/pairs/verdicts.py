@@ -10,7 +10,7 @@ from ktdeval import stats
 
 
 class TestedRow(Protocol):
-    """A row with a test; its p-value is corrected over all rows of its table."""
+    """A row that contains a test. Its p-value is corrected over all rows in the table."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -24,18 +24,18 @@ class TestedRow(Protocol):
 
     @property
     def better(self) -> str:
-        """Direction in which the figure is better, if any."""
+        """Which direction of the figure is better, if any."""
 
     @property
     def p(self) -> float | None:
-        """Uncorrected p-value; None if not tested."""
+        """Uncorrected p-value; None if the row was not tested."""
 
 
 _TestedT = TypeVar("_TestedT", bound=TestedRow)
 
 
 def with_verdicts(rows: Sequence[_TestedT], alpha: float, effect: str = "value") -> list[_TestedT]:
-    """Return the rows with corrected p-values and with verdicts. `effect`: the field whose sign
+    """Return the rows with corrected p-values and verdicts. `effect` names the field whose sign
     shows which card is higher.
     """
     p_values = [row.p for row in rows]
@@ -55,7 +55,9 @@ def with_verdicts(rows: Sequence[_TestedT], alpha: float, effect: str = "value")
 def _test_verdict(
     row: TestedRow, effect: float | None, p: float | None, alpha: float
 ) -> str | None:
-    """Return the better card (or the higher one, if neither direction is better), or `tied`."""
+    """Return the better card, or `tied`. If neither direction is better, return the higher card.
+    Return None if there is no p-value.
+    """
     if p is None:
         return None
     if p > alpha or not effect:

@@ -1,1 +1,1 @@
-"""Tables and figures of papers, made from the user's own cards and runs."""
+"""Tables and figures from papers, made from the user's own cards and runs."""

@@ -1,5 +1,5 @@
-"""Tables of AMA (one row per agent and model, with columns by asset) and of DeepFund (one row per
-model of a fund).
+"""Tables from AMA (one row per agent and model, with columns by asset) and from DeepFund (one row
+per model that manages a fund).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VOTE = "Vote"
 BUY_AND_HOLD = "Buy & Hold"
 _HOLDING_MODEL = "builtin/buy_and_hold"
 _NO_MODEL = "-"
-#: facts that cards in one table of assets must share, other than the asset itself
+#: facts, other than the asset, that must be equal on all cards in a table with assets
 _RULES = ("mask", "hold", "sell", "exit", "trading", "answers")
 
 Column = tuple[str, str, str]
@@ -28,19 +28,19 @@ Column = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RowName:
-    """Agent and model that name a row."""
+    """Agent and model that together identify a row."""
 
     agent: str
     model: str
 
 
 def is_vote(card: TradingCard) -> bool:
-    """Return whether decisions were made by a majority vote."""
+    """Return whether a card's decisions were made by majority vote."""
     return card.decisions.elected > 0
 
 
 def voting_agents(card: TradingCard) -> list[str]:
-    """Return the agents whose decisions were the votes, without duplicates."""
+    """Return the agents whose decisions were counted as votes, without duplicates."""
     voters = card.model.args.get("voters")
     if voters:
         return list(dict.fromkeys(str(voter["agent"]) for voter in voters))
@@ -48,22 +48,24 @@ def voting_agents(card: TradingCard) -> list[str]:
 
 
 def _distinct_names(value: Any) -> list[str]:
-    """Return the names in a list, without duplicates; on a command line the list is comma-separated
-    text.
+    """Return the names in a list, without duplicates. If the value comes from a command line, it is
+    a comma-separated string.
     """
     names = value.split(",") if isinstance(value, str) else value
     return list(dict.fromkeys(str(name).strip() for name in names))
 
 
 def _votes_over_models(card: TradingCard) -> bool:
-    """Return whether a vote is held by one agent over several models, as in the paper."""
+    """Return whether a card's decisions are a vote that one agent holds over several models, as in
+    the paper.
+    """
     over_models = "voters" in card.model.args or bool(card.agent.args.get("models"))
     return is_vote(card) and over_models and len(voting_agents(card)) == 1
 
 
 def row_names(entrants: Sequence[EntrantCard]) -> list[RowName]:
-    """Return the agent and model of each card; the model is `Vote` for a vote of one agent over
-    several models.
+    """Return the agent and model of each card. The model is `Vote` if one agent votes over several
+    models.
     """
     models = system_labels(entrant.system.of_model for entrant in entrants)
     names = []
@@ -81,11 +83,11 @@ def row_names(entrants: Sequence[EntrantCard]) -> list[RowName]:
 def asset_frame(
     entrants: Sequence[EntrantCard], columns: Sequence[Sequence[str]], first: Sequence[str]
 ) -> tuple[pd.DataFrame, list[Column]]:
-    """Return [agent and model x asset and metric] for single-asset cards, and its columns: the
-    assets of `first` in this order, then the others as given.
+    """Return [agent and model x asset and metric] for single-asset cards, and the columns of this
+    frame. The assets in `first` come first, in this order, then the other assets as given.
 
-    Raises CardError if a card does not trade exactly one asset, two belong to the same cell, or
-    cards have different rules.
+    Raises CardError if a card does not trade exactly one asset, if two cards belong to the same
+    cell, or if cards have different rules.
     """
     cells = asset_cells(zip(entrants, row_names(entrants), strict=True))
     check_asset_rules(entrants)
@@ -117,7 +119,8 @@ def asset_cells(
 ) -> dict[tuple[RowName, str], EntrantCard]:
     """Return single-asset cards by name and asset.
 
-    Raises CardError if a card does not trade exactly one asset, or two belong to the same cell.
+    Raises CardError if a card does not trade exactly one asset, or if two cards belong to the same
+    cell.
     """
     cells: dict[tuple[RowName, str], EntrantCard] = {}
     for entrant, name in named:
@@ -133,9 +136,9 @@ def asset_cells(
 
 
 def asset_of(entrant: EntrantCard) -> str:
-    """Return the asset of a card.
+    """Return the asset that a card trades.
 
-    Raises CardError if its task does not trade exactly one asset.
+    Raises CardError if the card's task does not trade exactly one asset.
     """
     assets = list(entrant.card.task.config.get("assets") or [])
     if len(assets) != 1:
@@ -147,7 +150,7 @@ def asset_of(entrant: EntrantCard) -> str:
 
 
 def check_asset_rules(entrants: Sequence[EntrantCard]) -> None:
-    """Refuse single-asset cards with different trading rules. Raises CardError."""
+    """Raise CardError if single-asset cards have different trading rules."""
     first = entrants[0]
     for entrant in entrants[1:]:
         for name in _RULES:
@@ -159,8 +162,8 @@ def check_asset_rules(entrants: Sequence[EntrantCard]) -> None:
 
 
 def _in_order(names: Sequence[RowName]) -> list[RowName]:
-    """Sort rows: Buy & Hold first, then agents as given. Each agent's models are in the given
-    order, followed by its vote.
+    """Sort rows: Buy & Hold first, then the agents in the given order. Each agent's models are in
+    the given order, followed by the agent's vote.
     """
     agents = list(dict.fromkeys(name.agent for name in names))
     return sorted(
@@ -176,10 +179,10 @@ def _in_order(names: Sequence[RowName]) -> list[RowName]:
 def fund_frame(
     entrants: Sequence[EntrantCard], metrics: Sequence[str], index: Mapping[str, float | None]
 ) -> pd.DataFrame:
-    """Return [model x metric] for cards of one fund, best return first; the last row is the index
-    with the figures in `index`.
+    """Return [model x metric] for cards that manage the same fund, best return first. The last row
+    is the index, with the figures in `index`.
 
-    Raises CardError if tasks differ, or if two cards belong to the same row.
+    Raises CardError if the cards' tasks differ, or if two cards belong to the same row.
     """
     tasks = {entrant.card.task.name for entrant in entrants}
     if len(tasks) > 1:
@@ -202,7 +205,7 @@ def fund_frame(
     frame = frame.sort_values("total_return", ascending=False, kind="stable")
     if any(value is not None for value in index.values()):
         name = entrants[0].card.snapshot.benchmark_name
-        # Relative to itself the index has a beta of 1 and an alpha of 0.
+        # Relative to itself, the index has a beta of 1 and an alpha of 0.
         row = {"df_beta": 1.0, "df_alpha": 0.0, **index}
         frame = pd.concat([frame, pd.DataFrame([row], [name], list(metrics), float)])
 

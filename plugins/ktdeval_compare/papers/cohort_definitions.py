@@ -1,5 +1,5 @@
-"""Definitions of cohorts of systems by items: patterns of names, run folders and cards. Every item
-must match a system.
+"""Definitions of cohorts of systems. A cohort is defined by items: system patterns, run folders and
+cards. Every item must match a system.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ktdeval.cards import no_match, split_patterns
 from ktdeval.errors import UsageError
 from ktdeval_compare.pairs.compared_cards import EntrantCard
 
-Definitions = Mapping[str, Sequence[str]]  #: items of each cohort, by cohort name
+Definitions = Mapping[str, Sequence[str]]  #: items in each cohort, by cohort name
 
 
 def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the items of each cohort, by cohort name. Items of the same cohort are merged. Raises
-    UsageError if a text is not NAME=ITEM,….
+    """Return the items in each cohort, by cohort name. Items that are given separately for the same
+    cohort are merged. Raises UsageError if a string is not NAME=ITEM,….
     """
     definitions: dict[str, list[str]] = {}
     for text in texts:
@@ -33,7 +33,9 @@ def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def item_path(item: str) -> Path | None:
-    """Return the path of an item that is a run folder or card; None if it is a pattern of systems."""
+    """Return the path of an item that is a run folder or a card, or None if the item is a system
+    pattern.
+    """
     path = Path(item)
     if item == "*" or not path.exists():
         return None
@@ -41,8 +43,8 @@ def item_path(item: str) -> Path | None:
 
 
 def is_of(entrant: EntrantCard, item: str) -> bool:
-    """Return whether an item is the card's file, its run folder, or a pattern that matches its
-    system.
+    """Return whether an item is the card's file, the card's run folder, or a pattern that matches
+    the card's system.
     """
     path = item_path(item)
     if path is not None:
@@ -51,7 +53,9 @@ def is_of(entrant: EntrantCard, item: str) -> bool:
 
 
 def check_items(definitions: Definitions, entrants: Sequence[EntrantCard]) -> None:
-    """Raise UsageError if an item matches no card; the message lists the known systems."""
+    """Raise UsageError if an item matches no card. For a pattern, the message lists the known
+    systems.
+    """
     for name, items in definitions.items():
         for item in items:
             if any(is_of(entrant, item) for entrant in entrants):

@@ -1,4 +1,4 @@
-"""`ktdeval paper figure`: figures of papers, made from the user's own runs."""
+"""`ktdeval paper figure`: figures from papers, made from the user's own runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FORMS = (".svg", ".html", ".json")
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions(PaperOptions):
-    """Options of `paper figure`."""
+    """Options for `paper figure`."""
 
     out: Path | None = flag(
         None,
@@ -100,7 +100,7 @@ def figure(name: str | None, runs: tuple[Path, ...], options: FigureOptions) -> 
 
 
 def _draw_figure(made: PaperFigure, frame: pd.DataFrame, form: str) -> str | bytes:
-    """Return the content of a figure's file."""
+    """Return the contents of a figure's file."""
     if form == ".svg":
         from ktdeval_compare.papers.figures.drawing import figure_svg
 

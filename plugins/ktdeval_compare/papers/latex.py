@@ -1,4 +1,4 @@
-"""LaTeX tables that any engine compiles: pure ASCII, with all special characters escaped."""
+"""LaTeX tables that compile with any engine: pure ASCII, with all special characters escaped."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from pathlib import Path
 
 from ktdeval.values import load_yaml
 
-#: The line above a table, whose rules are those of booktabs
+#: A line that is printed above a table, because the table's rules come from booktabs
 PREAMBLE = "% needs \\usepackage{booktabs}"
 
 _COMMANDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("latex.yaml"))
 
 
 def escape_text(text: str) -> str:
-    r"""Return a text for LaTeX. A character without a command of LaTeX's own, such as a Chinese one,
-    becomes its code point, `[U+4E2D]`: a package that shows it is the reader's choice.
+    r"""Return a string that is escaped for LaTeX. A character for which LaTeX has no command, such
+    as a Chinese character, is replaced by its code point, for example `[U+4E2D]`. The reader can
+    choose a package that shows the character.
 
     Example:
-        escaped("α 5 %")  # $\alpha$ 5 \%
+        escape_text("α 5 %")  # $\alpha$ 5 \%
     """
     return "".join(map(_escaped_letter, unicodedata.normalize("NFC", text)))
 
@@ -41,7 +42,7 @@ def _escaped_letter(letter: str) -> str:
 def latex_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], layout: str, caption: str
 ) -> str:
-    """Return a table. `layout` has one letter for each column, `l` or `r`."""
+    """Return a LaTeX table. `layout` has one letter per column, `l` or `r`."""
     lines = [
         PREAMBLE,
         r"\begin{table}",

@@ -1,4 +1,6 @@
-"""Options shared by tables and figures of papers, and the function that lists both."""
+"""Options shared by the commands for tables and figures from papers, and a function that lists
+tables or figures.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _ChoicesT = TypeVar("_ChoicesT", bound=TableChoices)
 
 @dataclass(frozen=True, kw_only=True)
 class InvestorBenchOptions:
-    """Options of InvestorBench's tables and figures; other tables and figures refuse them."""
+    """Options for InvestorBench's tables and figures. Other tables and figures reject them."""
 
     rules: RuleSet | None = flag(None, help="InvestorBench: use only cards under this rule set")
     median: Median = flag(
@@ -44,10 +46,10 @@ class InvestorBenchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptions):
-    """Options of a table or figure."""
+    """Options for a table or figure."""
 
     def choices(self, kind: type[_ChoicesT], plugins: Plugins) -> _ChoicesT:
-        """Return the choices of a table or figure that these options make."""
+        """Return the choices for a table or figure that correspond to these options."""
         known = {field.name for field in fields(self)}
         chosen = {}
         for field in fields(kind):
@@ -58,8 +60,8 @@ class PaperOptions(JsonOptions, MarketOptions, InvestorBenchOptions, PluginOptio
 
 
 def list_papers(known: Iterable[PaperTable], as_json: bool, more: Sequence[str] = ()) -> None:
-    """Print tables or figures, each with its content and its place in the paper. `more`: additional
-    fields to print.
+    """Print a list of tables or figures, each with what it shows and where it is in the paper.
+    `more` names additional fields to print.
     """
     papers = list(known)
     if as_json:

@@ -1,7 +1,8 @@
-"""Tables of papers made from the user's own cards and runs: their names, and their rows as numbers.
+"""Tables from papers, made from the user's own cards and runs: the tables by name, and their rows
+as numbers.
 
-A table is declared in the YAML of its paper's package (`ktdeval.registry.paper_tables`). Its rows
-are computed from cards, either here or by a function of that package.
+A table is declared in the YAML file in its paper's package (`ktdeval.registry.paper_tables`). Its
+rows are computed from cards, either here or by a function in that package.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ MODES = ("open_research", "fixed_candidate", "memory_only")
 
 
 def known_tables(plugins: Plugins) -> dict[str, PaperTable]:
-    """Return all tables by their names."""
+    """Return all tables by name."""
     return {name: spec.make() for name, spec in plugins.specs("tables").items()}
 
 
 def find_paper_table(name: str, plugins: Plugins) -> PaperTable:
-    """Return a table.
+    """Return the table with this name.
 
-    Raises UsageError if no table has this name.
+    Raises UsageError if there is no such table.
     """
     known = known_tables(plugins)
     if name not in known:
@@ -70,10 +71,11 @@ def check_choices(
     options: Mapping[str, str],
     known: Mapping[str, PaperTable],
 ) -> None:
-    """Refuse a choice that does not apply to a table or figure. `options`: option of each choice;
-    `known`: all tables, or all figures.
+    """Check that the choices apply to a table or figure. `options` maps each choice to its option;
+    `known` has all tables, or all figures.
 
-    Raises UsageError, which gives the option, and the tables or figures to which it applies.
+    Raises UsageError otherwise. The message gives the option and the tables or figures to which it
+    applies.
     """
     unset = type(choices)(plugins=choices.plugins)
     for field, option in options.items():
@@ -98,9 +100,11 @@ _OPTIONS = {
 
 
 def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices) -> pd.DataFrame:
-    """Return the data of a table, [rows x columns], at full precision; `notes` are in `attrs`.
+    """Return a table's data, [rows x columns], at full precision. The frame's `attrs` have the
+    `notes`.
 
-    Raises UsageError or CardError if the cards lack its figures, or if a choice does not apply.
+    Raises UsageError or CardError if the cards lack the table's figures, or if a choice does not
+    apply.
     """
     check_choices(table, choices, _OPTIONS, known_tables(choices.plugins))
     rows = table.rows
@@ -122,7 +126,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
 
     check_alike(entrants, paths[0])
 
-    # Columns that are computed from a metric with another name.
+    # These columns are computed from a metric with a different name.
     made_of = {"excess": "total_return", "selection_rank": "selection_alpha"}
     used = dict.fromkeys(made_of.get(name, name) for name in metrics)
     for note in card_notes(entrants, list(used)):
@@ -134,7 +138,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
 
 
 def _metric_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
-    """Return a table of the metrics of cards with equal settings."""
+    """Return a table of metrics from cards with equal settings."""
     rows = table.rows
     if rows == "funds":
         return _fund_frame(entrants, table)
@@ -158,8 +162,8 @@ def _metric_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.Data
 
 
 def _several_note(entrants: Sequence[EntrantCard]) -> str:
-    """Return a note that figures are medians over several episodes; empty if every card has only
-    one.
+    """Return a note that figures are medians over several episodes. Empty if every card has only
+    one episode.
     """
     counts = {len(entrant.card.pooled) for entrant in entrants}
     most = max(counts)
@@ -174,7 +178,7 @@ def _several_note(entrants: Sequence[EntrantCard]) -> str:
 
 
 def check_alike(entrants: Sequence[EntrantCard], first: Path) -> None:
-    """Refuse cards that can't be combined in a table or figure. Raises CardError."""
+    """Raise CardError if cards can't be combined in a table or figure."""
     what = figures_differ_in(entrant.card for entrant in entrants)
     if what:
         raise CardError(
@@ -184,7 +188,7 @@ def check_alike(entrants: Sequence[EntrantCard], first: Path) -> None:
 
 
 def check_rule_sets(entrants: Sequence[EntrantCard], what: str) -> None:
-    """Refuse cards with several rule sets in one table or figure. Raises CardError."""
+    """Raise CardError if the cards in one table or figure have different rule sets."""
     if len({entrant.card.rules for entrant in entrants}) > 1:
         raise CardError(
             f"the cards' figures have different metric rules ({entrants[0].path} …); a {what} is of"
@@ -193,7 +197,7 @@ def check_rule_sets(entrants: Sequence[EntrantCard], what: str) -> None:
 
 
 def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
-    """Return [agents and models x assets]. The cards of each asset must have equal settings;
+    """Return [agents and models x assets]. Cards for the same asset must have equal settings, but
     markets can differ between assets.
     """
     frame, columns = asset_frame(entrants, table.columns, table.settings["assets"])
@@ -209,7 +213,7 @@ def _agent_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataF
 
 
 def _fund_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFrame:
-    """Return the models of one fund, with its index."""
+    """Return the models that manage one fund, and the fund's index."""
     settings = table.settings
     card = entrants[0].card
     windows = dict.fromkeys((episode.window for episode in card.pooled), card)
@@ -221,8 +225,9 @@ def _fund_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.DataFr
 
 
 def risk_free_of(bill: float, rules: str) -> float:
-    """Return the sum of the daily risk-free rates over a year: the paper divides a bill's yield by
-    252, and strict rules take the 252nd root of its growth.
+    """Return the sum of the daily risk-free rates over a year. With `paper` rules, the daily rate
+    is a bill's yield divided by 252. With `strict` rules, it is the 252nd root of one plus the
+    yield, minus one.
     """
     if rules == "paper":
         return bill
@@ -230,8 +235,8 @@ def risk_free_of(bill: float, rules: str) -> float:
 
 
 def _note(table: PaperTable, entrants: Sequence[EntrantCard]) -> str:
-    """Return the differences from the paper: the table's own notes, those due to the cards' rules,
-    and the note on several episodes.
+    """Return a note on the differences from the paper: the table's own notes, the differences due
+    to the cards' rules, and the note on several episodes.
     """
     parts = [*table.notes]
     if entrants[0].card.rules != "paper":
@@ -243,8 +248,8 @@ def _note(table: PaperTable, entrants: Sequence[EntrantCard]) -> str:
 
 
 def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | None:
-    """Return the median over windows, one card each, of a metric of the benchmark bought and held;
-    None if there is none.
+    """Return a metric for the benchmark, bought and held, as the median over windows. `cards` has
+    one card per window. Return None if the metric is undefined in all windows.
     """
     known: list[float] = []
     for window, card in cards.items():
@@ -257,11 +262,11 @@ def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | Non
 
 
 def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | None:
-    """Return the median over windows of the benchmark's annualised Sharpe ratio over `risk_free`,
-    an annual fraction; None if there is none.
+    """Return the benchmark's annualised Sharpe ratio, as the median over windows. `risk_free` is an
+    annual fraction. Return None if the ratio is undefined in all windows.
 
-    A card has the ratio for a risk-free rate of 0, S, and the annualised volatility V: for a rate
-    of f the ratio is S - f / V.
+    A card has the ratio S for a risk-free rate of 0, and the annualised volatility V. For a rate of
+    f, the ratio is S - f / V.
     """
     known: list[float] = []
     for window, card in cards.items():
@@ -275,7 +280,7 @@ def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | 
 
 
 def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
-    """Return the figures of one card; a metric that is not on the card is undefined."""
+    """Return a card's figures. A metric that is not on the card is undefined."""
     return {
         metric: excess_return(card) if metric == "excess" else _value(card, metric)
         for metric in metrics
@@ -283,8 +288,8 @@ def _card_row(card: TradingCard, metrics: Sequence[str]) -> Row:
 
 
 def _model_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.DataFrame:
-    """Return a row for each model, best return first. In a table with excess returns, insert the
-    benchmark at its rank.
+    """Return one row per model, best return first. In a table with excess returns, the benchmark is
+    inserted according to its return.
     """
     tasks = {entrant.card.task.name for entrant in entrants}
     if len(tasks) > 1:
@@ -312,8 +317,8 @@ def _model_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.
 
 
 def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
-    """Return [models and modes x masks]: the median for each mask (`bright`) and its quartiles
-    (`bright_low`, `bright_high`).
+    """Return [models and modes x masks], with the median for each mask (such as `bright`) and the
+    quartiles (`bright_low`, `bright_high`).
     """
     cells: dict[tuple[str, ...], Row] = {}
     names = system_labels(entrant.system for entrant in entrants)
@@ -325,7 +330,7 @@ def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
         _check_new(card.task.mask not in row, entrant, name)
         row[card.task.mask] = line.value
 
-        # A single episode has a bootstrap interval instead.
+        # The card of a single episode has a bootstrap interval instead.
         if line.quartiles:
             row[f"{card.task.mask}_low"] = line.quartiles.low
             row[f"{card.task.mask}_high"] = line.quartiles.high
@@ -359,7 +364,7 @@ def _check_new(is_new: bool, entrant: EntrantCard, name: str) -> None:
 
 
 def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataFrame:
-    """Sort rows by model as given, and within each model in the order of the benchmark."""
+    """Sort rows by model as given, and within each model as in `order`."""
     models = list(dict.fromkeys(frame.index.get_level_values(0)))
     ordered = [*order, *sorted(set(frame.index.get_level_values(level)) - set(order))]
     return frame.loc[
@@ -368,8 +373,8 @@ def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataF
 
 
 def _exposure_frame(entrants: Sequence[EntrantCard], cohorts: Sequence[str]) -> pd.DataFrame:
-    """Return [factors x models], or [factors x cohorts] with the difference if there are two
-    cohorts.
+    """Return [factors x models] with the mean, or [factors x cohorts]. If there are two cohorts,
+    also include their difference.
     """
     rows = card_exposures(entrants)
     if not rows:
@@ -414,7 +419,7 @@ def _exposure_frame(entrants: Sequence[EntrantCard], cohorts: Sequence[str]) -> 
 def _columns_of(exposed: Sequence[EntrantCard], cohort: str, patterns: Sequence[str]) -> list[str]:
     """Return the labels of the cards whose systems belong to a cohort.
 
-    Raises UsageError if a pattern matches none.
+    Raises UsageError if a pattern matches no system.
     """
     for pattern in patterns:
         check_match(pattern, (entrant.system for entrant in exposed), f"--cohort {cohort}")
@@ -427,7 +432,9 @@ def _columns_of(exposed: Sequence[EntrantCard], cohort: str, patterns: Sequence[
 
 
 def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:
-    """Yield one row per attacker, best first, then the chance level on the same probes."""
+    """Yield one row per attacker, best first. The last row is the chance level on the same
+    probes.
+    """
     _, scored = load_cards(paths)
     entrants = label([entrant for entrant in scored if "ticker_top1" in entrant.card.scores])
     if not entrants:

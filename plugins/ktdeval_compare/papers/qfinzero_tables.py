@@ -1,5 +1,5 @@
-"""Tables of QFinZero's suites: scores of several models for tool calling and planning, the parts in
-which they lose points, and their scores by kind of task.
+"""Tables from QFinZero, for its tool calling and planning suites: scores by model, the parts in
+which models lose points, and scores by kind of task.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _NONE = "no card of tool calling or planning here; run --tasks qfinzero_calling,
 
 
 def suite_frame(entrants: Sequence[ScoringEntrant], scores: Sequence[str]) -> pd.DataFrame:
-    """Return one row per model, with the scores of each suite (`calling_tm`) or the shares of its
-    lost points (`calling_lost_tm`), best overall first.
+    """Return one row per model, best overall score first. A row has the scores in each suite
+    (`calling_tm`) or the shares of the points lost in each part (`calling_lost_tm`).
 
     Raises UsageError or CardError if the cards lack the scores.
     """
@@ -57,20 +57,22 @@ def suite_frame(entrants: Sequence[ScoringEntrant], scores: Sequence[str]) -> pd
 def _check_first(
     entrant: ScoringEntrant, model: str, suite: str, seen: set[tuple[str, str]]
 ) -> None:
-    """Raise CardError for a second card of the same model and suite."""
+    """Raise CardError if this is the second card for the same model and suite."""
     if (model, suite) in seen:
         raise CardError(f"{entrant.path}: {model} has two cards of the suite {suite}; give one")
     seen.add((model, suite))
 
 
 def suite_of(card: ScoringCard) -> str | None:
-    """Return the suite of a card; None if its task belongs to no suite."""
+    """Return a card's suite, or None if its task belongs to no suite."""
     suite = card.task.config.get("suite")
     return suite if suite in ("calling", "planning") else None
 
 
 def _score_values(card: ScoringCard) -> dict[str, float | None]:
-    """Return the scores of a card by name, and the shares of its lost points as `lost_tm`, …"""
+    """Return a card's scores by name, and the share of its lost points in each part as
+    `lost_tm`, …
+    """
     values = {name: line.value for name, line in card.scores.items()}
     missing = {}
     for part in PARTS:
@@ -81,14 +83,14 @@ def _score_values(card: ScoringCard) -> dict[str, float | None]:
 
     total = math.fsum(missing.values())
     for part, share in missing.items():
-        # a model without lost points has no shares
+        # without lost points, shares are undefined
         values[f"lost_{part}"] = share / total if total > 0 else None
 
     return values
 
 
 def kind_frame(entrants: Sequence[ScoringEntrant]) -> pd.DataFrame:
-    """Return [suite and kind of task, models]: the overall score of each kind, from 0 to 100.
+    """Return [suite and kind of task, models], with the overall score for each kind, from 0 to 100.
 
     Raises UsageError or CardError if the cards lack the scores.
     """
@@ -115,7 +117,7 @@ def kind_frame(entrants: Sequence[ScoringEntrant]) -> pd.DataFrame:
 
 
 def _by_kind(card: ScoringCard) -> dict[str, float | None]:
-    """Return the overall score for each kind of task in a card's detail."""
+    """Return the overall score for each kind of task, from the detail on a card."""
     line = card.scores.get("overall")
     groups: JsonValue = None if line is None else line.detail.get("by_category")
     if not isinstance(groups, Mapping):

@@ -1,4 +1,4 @@
-"""`ktdeval paper table`: tables of papers, made from the user's own cards and runs."""
+"""`ktdeval paper table`: tables from papers, made from the user's own cards and runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ktdeval_compare.papers.paper_options import PaperOptions, list_papers
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(PaperOptions):
-    """Options of `paper table`."""
+    """Options for `paper table`."""
 
     like: str | None = flag(
         None,
@@ -68,7 +68,7 @@ def table(cards: tuple[Path, ...], options: TableOptions) -> None:
         list_papers(tables, as_json)
         return
 
-    # not at the top, so that help is fast
+    # imported here to keep help fast
     from ktdeval_compare.papers.paper_tables import find_paper_table, paper_frame
     from ktdeval_compare.papers.table_writing import table_json, write_table
 

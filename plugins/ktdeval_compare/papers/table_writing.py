@@ -1,4 +1,4 @@
-"""Tables of papers as text, CSV, Markdown, LaTeX or JSON."""
+"""Tables from papers as text, CSV, Markdown, LaTeX or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktdeval_compare.papers.latex import latex_table
 from ktdeval_compare.table_columns import Part, ReportTable, lines_of
 
 UNDEFINED = "-"
-#: format of a figure, for each form of a column
+#: number format for each kind of column
 FORMS = {
     "percent": "+z.2f",
     "share": ".2f",
@@ -27,7 +27,7 @@ FORMS = {
     "rank": "g",
 }
 _IN_PERCENT = ("percent", "share")
-#: kinds of rows whose tables show a column only if a card has a figure for it
+#: kinds of rows whose tables omit columns in which no card has a figure
 _SPARSE = ("modes", "models", "masks", "factors", "suites", "kinds")
 
 Column = tuple[str, str, str]
@@ -36,24 +36,24 @@ Column = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _TextTable:
-    """A table as text."""
+    """A table as plain text."""
 
     heads: list[str]
     rows: list[list[str]]
-    words: list[str]  #: headings of the text columns
+    words: list[str]  #: headings of the columns that contain text
     notes: tuple[str, ...]
 
 
 def notes_of(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Return the lines below a table."""
+    """Return the notes that are printed below a table."""
     notes: tuple[str, ...] = tuple(frame.attrs.get("notes", ()))
     return notes
 
 
 def write_table(table: PaperTable, frame: pd.DataFrame, form: str, width: int | None = None) -> str:
-    """Return a frame in one of the formats, with the caption, source and notes of its table; CSV
-    has field names as headings, and fractions. `width`: maximum number of characters in a line of
-    text.
+    """Return a frame in one of the output formats, with the table's caption, source and notes. CSV
+    output has field names as headings, and shows fractions instead of percentages; its notes are
+    given as warnings. `width` is the maximum number of characters in a line of plain text.
     """
     if form == "csv":
         for note in notes_of(frame):
@@ -75,8 +75,8 @@ def write_table(table: PaperTable, frame: pd.DataFrame, form: str, width: int | 
 
 
 def table_json(table: PaperTable, frame: pd.DataFrame) -> dict[str, JsonValue]:
-    """Return a frame as JSON: its columns by field name, each with its printed heading, and its
-    rows at full precision; null if a figure is undefined.
+    """Return a frame as JSON: columns, each with its field name and printed heading, and rows at
+    full precision. A figure is null if it is undefined.
     """
     headings = {name: heading for heading, name, _ in _columns_of(table, frame)}
     columns: list[JsonValue] = []
@@ -102,7 +102,7 @@ def table_json(table: PaperTable, frame: pd.DataFrame) -> dict[str, JsonValue]:
 
 
 def _rows_of(frame: pd.DataFrame) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield, for each row, the texts that name it, and its fields."""
+    """Yield, for each row, the labels that identify it, and its fields."""
     names = [str(name) for name in frame.index.names if name is not None]
     columns = [str(column) for column in frame]
     for key, values in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
@@ -113,7 +113,7 @@ def _rows_of(frame: pd.DataFrame) -> Iterator[tuple[dict[str, Any], dict[str, An
 
 
 def _json_figure(value: Any) -> JsonValue:
-    """Return a cell as JSON; None for an undefined figure."""
+    """Return a cell as a JSON value; None if the figure is undefined."""
     if isinstance(value, str | bool | int):
         return value
     if isinstance(value, list):
@@ -128,14 +128,16 @@ def _is_undefined(value: Any) -> bool:
 
 
 def _columns_of(table: PaperTable, frame: pd.DataFrame) -> Sequence[Column]:
-    """Return the columns of a table; if it declares none, those of the frame."""
+    """Return the columns declared for a table. If none are declared, return the columns of the
+    frame.
+    """
     listed: Sequence[Column] = frame.attrs.get("columns", table.columns)
     return listed or [(str(name), str(name), "ratio") for name in frame]
 
 
 def _table_cells(table: PaperTable, frame: pd.DataFrame) -> _TextTable:
-    """Return the figures of a frame as its table shows them. If cards need not have all figures of
-    a table, columns without any figure are omitted.
+    """Return a frame's figures as the table shows them. For tables whose cards need not have all
+    figures, columns without any figure are omitted.
     """
     columns = _columns_of(table, frame)
     if table.rows == "modes":
@@ -164,7 +166,7 @@ def _table_cells(table: PaperTable, frame: pd.DataFrame) -> _TextTable:
 
 
 def _cell_text(name: str, how: str, fields: Mapping[str, Any]) -> str:
-    """Return a field of a row as its column shows it; a dash if it is undefined."""
+    """Return a row's field as the column shows it. The text is a dash if the field is undefined."""
     value = fields[name]
     if _is_undefined(value):
         return UNDEFINED
@@ -178,7 +180,9 @@ def _cell_text(name: str, how: str, fields: Mapping[str, Any]) -> str:
 
 
 def _format_fields(fields: Mapping[str, Any], form: str) -> str:
-    """Return fields of a row in a format in which `NAME_pct` is a fraction in per cent."""
+    """Return a row's fields as text, in a format string in which `NAME_pct` is the field NAME in
+    per cent.
+    """
     values = dict(fields)
     for name, value in fields.items():
         if isinstance(value, bool):
@@ -190,8 +194,10 @@ def _format_fields(fields: Mapping[str, Any], form: str) -> str:
 
 
 def _pivot_table(pivot: Pivot, frame: pd.DataFrame) -> _TextTable:
-    """Return a table with one numbered column per name; the full names are listed below it."""
-    cells: dict[str, dict[str, str]] = {}  #: first column -> name -> figure
+    """Return a table with one numbered column per name. The full names are listed below the
+    table.
+    """
+    cells: dict[str, dict[str, str]] = {}  #: value of the first column -> name -> figure
     names: dict[str, None] = {}
     for _, fields in _rows_of(frame):
         parts = [clean(str(fields[name])) for name in pivot.names if fields[name]]
@@ -217,7 +223,7 @@ def _markdown(cells: _TextTable, caption: str) -> str:
     rule = ["---" if head in cells.words else "---:" for head in cells.heads]
     lines = [caption, ""]
     for row in (cells.heads, rule, *cells.rows):
-        # A vertical bar, for example in a model's name, would end the cell.
+        # A vertical bar, for example in a model's name, would otherwise end the cell.
         texts = [text.replace("|", "\\|") for text in row]
         lines.append(f"| {' | '.join(texts)} |")
 
@@ -228,7 +234,7 @@ def _markdown(cells: _TextTable, caption: str) -> str:
 
 
 def _spell_quartiles(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the median and quartiles of each mask as one text."""
+    """Return the median and quartiles for each mask, joined into one string."""
     texts: dict[str, list[str]] = {}
     for mask in MASK_KINDS:
         if mask in frame:

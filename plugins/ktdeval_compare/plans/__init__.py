@@ -1,1 +1,1 @@
-"""Power of a plan with given windows and seeds, and of published designs."""
+"""Power of a plan with given numbers of windows and seeds, and power of published designs."""

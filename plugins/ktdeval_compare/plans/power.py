@@ -1,8 +1,9 @@
-"""Power of a plan with given windows and seeds, before money is spent on it.
+"""Power of a plan with given numbers of windows and seeds, before money is spent on it.
 
-The test is that of `compare`: a two-sided Wilcoxon signed-rank test over windows. Each window gives
-one difference, the median over its seeds. Differences are assumed to be normal. Windows from cards
-share days as they do on the cards; other windows share none.
+The test is the same as in `compare`: a two-sided Wilcoxon signed-rank test over windows. Each
+window gives one difference, the median over its seeds. Differences are assumed to be normal. If a
+plan is based on cards, its windows share days as the windows on the cards do. Otherwise, windows
+share no days.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _GRID = 4001
 
 @functools.cache
 def median_variance(seeds: int) -> float:
-    """Return the variance of the median of `seeds` independent standard normal values: 1 for one,
-    1/2 for two, 0.449 for three, … π/(2n).
+    """Return the variance of the median of `seeds` independent standard normal values: 1 for one
+    value, 1/2 for two, 0.449 for three, … and approximately π/(2n) for many.
     """
     if seeds == 1:
         return 1.0
@@ -63,9 +64,9 @@ def median_variance(seeds: int) -> float:
         density = np.exp(constant + half * (log_below + log_above) + log_density)
         return float((x**2 * density).sum() * step)
 
-    # Even: the mean of the two middle values u < v has variance E[(u + v)^2] / 4 under their joint
-    # density n! / (half!)^2 * F(u)^half * f(u) * f(v) * (1 - F(v))^half; the inner integrals over v
-    # > u are computed by cumulative sums.
+    # If n is even, the mean of the two middle values u < v has variance E[(u + v)^2] / 4 under
+    # their joint density n! / (half!)^2 * F(u)^half * f(u) * f(v) * (1 - F(v))^half. The inner
+    # integrals over v > u are computed as cumulative sums.
     left = np.exp(half * log_below + log_density)
     right = np.exp(half * log_above + log_density)
     moments = [_from_above(x**power * right, step) for power in range(3)]
@@ -75,29 +76,29 @@ def median_variance(seeds: int) -> float:
 
 
 def _from_above(values: npt.NDArray[np.float64], step: float) -> npt.NDArray[np.float64]:
-    """Return [n] trapezoidal integrals from each grid point to the end."""
+    """Return [n] integrals from each grid point to the end, using the trapezoidal rule."""
     parts = (values[1:] + values[:-1]) * (step / 2.0)
     return np.concatenate([np.cumsum(parts[::-1])[::-1], [0.0]])
 
 
 @dataclass(frozen=True, slots=True)
 class DifferenceSpread:
-    """Variation of the difference between two agents."""
+    """How much the difference between two agents varies."""
 
-    #: standard deviation over windows of the true difference: market and strategy, which no seed
-    #: averages out
+    #: standard deviation over windows of the true difference. It is due to market and strategy, so
+    #: averaging over seeds does not reduce it
     window_sd: float
-    #: standard deviation over seeds of one agent's figure in one window: decoding
+    #: standard deviation over seeds of one agent's figure in one window, which is due to decoding
     seed_sd: float = 0.0
     window_variance: float | None = (
-        #: variance estimate whose root is `window_sd` (0 if the estimate is negative); None if
-        #: `window_sd` is given
+        #: variance estimate whose square root is `window_sd` (0 if the estimate is negative); None
+        #: if `window_sd` is given
         None
     )
 
     def of_pairs(self, seeds: int) -> float:
-        """Return the standard deviation of a window's difference, if the difference is the median
-        over `seeds` paired differences.
+        """Return the standard deviation of a window's difference, where the difference is the
+        median over `seeds` paired differences.
         """
         return math.sqrt(self.window_sd**2 + 2.0 * self.seed_sd**2 * median_variance(seeds))
 
@@ -105,13 +106,14 @@ class DifferenceSpread:
 def estimate_spread(
     differences: npt.NDArray[np.float64],
 ) -> tuple[DifferenceSpread | None, str | None]:
-    """Estimate the window and seed variances of the difference between two agents from a table of
-    paired differences, by the method of moments.
+    """Estimate the window variance and the seed variance of the difference between two agents, from
+    a table of paired differences, by the method of moments.
 
-    One-way random effects: the variance within windows estimates twice the seed variance. The
-    variance of window means, minus the part due to seeds, estimates the window variance; if the
-    estimate is negative, the spread is 0 and the estimate is kept. `differences`: [windows, seeds]
-    finite differences. Return the spread, or None and the reason.
+    The model is one-way random effects. The variance within windows estimates twice the seed
+    variance. The variance of the window means, minus the part due to seeds, estimates the window
+    variance. If this estimate is negative, `window_sd` is 0, and `window_variance` keeps the
+    negative estimate. `differences`: [windows, seeds] finite differences. Return the spread, or
+    None and the reason why there is none.
     """
     windows, seeds = differences.shape
     if windows < 2:
@@ -135,36 +137,37 @@ _MANY = 1_000_000
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """A plan, with the noise as far as it is known."""
+    """A plan. The noise is included as far as it is known."""
 
     windows: int = 10
     seeds: int = 1  #: number of seeds per window and agent
-    #: difference to be detected, in the unit of the metric; None if not requested
+    #: difference to be detected, in the metric's unit; None if not requested
     effect: float | None = None
-    window_sd: float | None = None  #: this and `seed_sd`: see `DifferenceSpread`; None if not known
+    #: for this and `seed_sd`, see `DifferenceSpread`; None if not known
+    window_sd: float | None = None
     seed_sd: float | None = None
     tracking_error: float | None = None  #: annual tracking error, instead of `window_sd`
-    #: trading days per window; None if a figure is not per time and can't be annualised
+    #: trading days per window; None if the figure is not a rate over time and can't be annualised
     window_days: float | None = 43
-    days_per_year: float = TRADING_DAYS  #: days per year, for annual figures
-    alpha: float = 0.05  #: significance level; `wanted` is the power
+    days_per_year: float = TRADING_DAYS  #: days per year, used for annual figures
+    alpha: float = 0.05  #: significance level
     wanted: float = 0.8
     comparisons: int = 1  #: number of tests that share `alpha`
-    seed: int = 0  #: seed of the simulation
-    #: from cards: the estimate whose root is `window_sd`, which may be negative
+    seed: int = 0  #: seed for the simulation
+    #: if the plan is based on cards: the estimate whose square root is `window_sd`; may be negative
     window_variance: float | None = None
-    problem: str | None = None  #: why there is no spread, if one was requested from cards
+    problem: str | None = None  #: why the spread is missing, although it was requested from cards
     pattern: Pattern = APART  #: pattern in which the cards' windows share days
-    unit: str = "fraction"  #: unit of the metric
+    unit: str = "fraction"  #: the metric's unit
 
     @property
     def level(self) -> float:
-        """Significance level of one test."""
+        """Significance level for one test."""
         return self.alpha / self.comparisons
 
     @property
     def test(self) -> RankTest:
-        """The test of one comparison."""
+        """The test for one comparison."""
         return RankTest(self.level, self.pattern, seed=self.seed)
 
     def spread(self) -> DifferenceSpread | None:
@@ -175,13 +178,15 @@ class PowerPlan:
         return None if sd is None else DifferenceSpread(sd, self.seed_sd or 0.0)
 
     def per_year(self, figure: float | None) -> float | None:
-        """Return a figure of a window as an annual figure; None if it is not per time."""
+        """Annualise a window's figure. Return None if the figure is not a rate over time."""
         if figure is None or self.window_days is None:
             return None
         return figure * (self.days_per_year / self.window_days)
 
     def power_at(self, pair_sd: float) -> float | None:
-        """Return the probability that the plan detects the wanted effect."""
+        """Return the probability that the plan detects the effect, or None if no effect is
+        given.
+        """
         if self.effect is None:
             return None
         if pair_sd == 0:
@@ -191,35 +196,35 @@ class PowerPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowReach:
-    """What a number of windows can show."""
+    """What can be shown with a given number of windows."""
 
     windows: int
     smallest_p: float
-    tests: int  #: maximum number of tests that can share the level
+    tests: int  #: maximum number of tests that can share the significance level
     #: detectable effect in standard deviations; None if no effect can be detected
     effect_sd: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeedsRow:
-    """What the plan can show with a given number of seeds."""
+    """What the plan can show with a given number of seeds per window."""
 
-    seeds: int | None  #: None for an unlimited number
+    seeds: int | None  #: None for an unlimited number of seeds
     pair_sd: float  #: standard deviation of a window's difference
-    #: detectable effect in the unit of the metric; None if no effect can be detected
+    #: detectable effect in the metric's unit; None if no effect can be detected
     effect: float | None
     effect_per_year: float | None
-    effect_normal: float  #: detectable effect by the normal approximation
+    effect_normal: float  #: detectable effect according to the normal approximation
     effect_normal_per_year: float | None
-    windows_needed: int | None  #: number of windows needed for the wanted effect
-    power: float | None  #: probability of detecting the wanted effect
+    windows_needed: int | None  #: number of windows needed to detect the given effect
+    power: float | None  #: probability of detecting the given effect
 
 
 @dataclass(frozen=True, kw_only=True)
 class PowerReport:
     """Report of `ktdeval compare power` on one plan."""
 
-    pair: str = ""  #: labels of the two cards that the plan is based on
+    pair: str = ""  #: labels of the two cards on which the plan is based
     unit: str
     windows: int
     seeds: int
@@ -228,17 +233,17 @@ class PowerReport:
     effect: float | None
     window_sd: float | None
     seed_sd: float | None
-    power: float  #: wanted power
+    power: float  #: requested power
     smallest_p: float
     windows_for_any_result: int
     reach: Sequence[WindowReach]
     by_seeds: Sequence[SeedsRow]
     sentences: Sequence[str]
-    reason: str | None  #: why there is no spread
+    reason: str | None  #: why the spread is missing
 
 
 def plan_report(plan: PowerPlan, pair: str = "") -> PowerReport:
-    """Report what the plan can detect, and the plan that would be needed."""
+    """Report what the plan can detect, and what plan would be needed."""
     spread = plan.spread()
     rows: list[SeedsRow] = []
     if spread is not None:
@@ -298,13 +303,13 @@ def _by_seeds(plan: PowerPlan, spread: DifferenceSpread, seeds: int | None) -> S
 
 
 def _windows_needed(plan: PowerPlan, pair_sd: float) -> int | None:
-    """Return the number of windows that the plan needs to detect its effect; None if no effect is
-    given, or if no number is enough.
+    """Return the number of windows that the plan needs to detect its effect, or None if no effect
+    is given or no number of windows is enough.
     """
     if not plan.effect:
         return None
     if pair_sd == 0:
-        # Without noise, every difference is detected once the number of windows allows a
+        # Without noise, every difference is detected as soon as there are enough windows for a
         # significant result.
         return plan.test.fewest
     return plan.test.windows_needed(plan.effect / pair_sd, plan.wanted)
@@ -368,14 +373,14 @@ def _amount(value: float, unit: str) -> str:
 
 
 class CardPlan(NamedTuple):
-    """Plan and noise from two cards."""
+    """A plan and its noise, based on two cards."""
 
-    pair: str  #: labels of both cards
+    pair: str  #: labels of the two cards
     fields: PlanFields
 
 
 class PlanFields(TypedDict, total=False):
-    """Fields of a `PowerPlan` that come from cards."""
+    """Fields of a `PowerPlan` that are taken from cards."""
 
     windows: int
     seeds: int
@@ -390,9 +395,9 @@ class PlanFields(TypedDict, total=False):
 
 
 def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
-    """Yield the plan for each pair of cards.
+    """Yield a plan for each pair of cards.
 
-    Raises CardError or UsageError as `compare` does.
+    Raises CardError or UsageError in the same cases as `compare`.
     """
     entrants = load_entrants(paths)
     if len(entrants) < 2:
@@ -405,7 +410,7 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
         card = group.entrants[0].card
         window_days: float | None = None
         days_a_year: float = TRADING_DAYS
-        # Only returns are per time, so that they can be annualised.
+        # Only returns are rates over time and can be annualised.
         if metric == "total_return":
             window_days, days_a_year = _length(group)
 
@@ -426,9 +431,9 @@ def spreads_of_cards(paths: Sequence[Path], metric: str) -> Iterator[CardPlan]:
 
 
 def _length(group: TaskGroup) -> tuple[float, float]:
-    """Return the mean number of days in a window, and the days per year that make this number as
-    many years as the windows last on average. In a mixed market each window has its own days per
-    year, recorded in its ledgers.
+    """Return the mean number of days in a window, and the days per year by which this mean must be
+    divided to give the mean length of a window in years. In a mixed market, each window has its own
+    number of days per year, recorded in its ledgers.
     """
     entrant = group.entrants[0]
     limit = entrant.card.limit
@@ -454,8 +459,8 @@ def _length(group: TaskGroup) -> tuple[float, float]:
 
 
 def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric: str) -> PlanFields:
-    """Return the spread of the paired differences, or the reason why it is undefined, and the
-    number of seeds per window.
+    """Return the number of seeds per window, with the spread of the paired differences or the
+    reason why the spread is undefined.
     """
     of_windows = by_window(differences)
     rows = [of_windows.get(window, []) for window in windows]

@@ -1,5 +1,5 @@
-"""`ktdeval compare power`: differences that a plan with given windows and seeds can detect, before
-it is run.
+"""`ktdeval compare power`: which differences a plan with given numbers of windows and seeds can
+detect, before the plan is run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _spread = FiniteNumber(0, 1000)
 
 @dataclass(frozen=True, kw_only=True)
 class PowerOptions(PublishedOptions, LevelOptions, JsonOptions):
-    """Options of `compare power`."""
+    """Options for `compare power`."""
 
     windows: int | None = flag(
         None,
@@ -158,7 +158,7 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
     reports = []
     if cards:
         for pair, fields in spreads_of_cards(cards, metric):
-            # Options override values from cards.
+            # Options override values that come from cards.
             unset: dict[str, Any] = {
                 name: value for name, value in fields.items() if name not in chosen
             }
@@ -173,7 +173,7 @@ def power(context: click.Context, /, cards: tuple[Path, ...], options: PowerOpti
 def _show_memory_power(
     context: click.Context, cards: tuple[Path, ...], options: PowerOptions
 ) -> None:
-    """Print the probability that a plan detects a memory, from the study that is shipped with the
+    """Print the power of a plan to detect a memory, based on the study that is shipped with the
     package.
     """
     from ktdeval_compare import functions

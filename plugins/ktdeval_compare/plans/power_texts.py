@@ -1,4 +1,4 @@
-"""Power of a comparison's plan as text: the number of windows and seeds needed."""
+"""Power of a plan as plain text: the numbers of windows and seeds that a comparison needs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ktdeval_compare.table_columns import (
     unit_name,
 )
 
-_MAX_TESTS = 1000  #: larger numbers of tests are not printed
+_MAX_TESTS = 1000  #: larger numbers of tests are not shown
 
 
 def power_parts(reports: Sequence[PowerReport]) -> Iterator[Part]:
-    """Yield the parts of the reports of `compare power`, one report for each pair of cards."""
+    """Yield the parts of the `compare power` report, which has one plan per pair of cards."""
     shown: Sequence[WindowReach] = ()
     for report in reports:
         if report.reach != shown:

@@ -1,4 +1,4 @@
-"""Option of `compare power` that selects published designs and figures instead of a plan."""
+"""Option for `compare power` that selects published designs and figures instead of a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Published = Literal["designs", "deepfund-3"]
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedOptions:
-    """Published designs or figures to report on instead of a plan."""
+    """Published designs or figures to report on, instead of a plan."""
 
     published: Published | None = flag(
         None,

@@ -1,5 +1,5 @@
-"""Power of published designs and figures. The input is tables of facts that are shipped with the
-package, never a user's run.
+"""Power of published designs and figures. The input consists of tables of facts that are shipped
+with the package, and never includes a user's run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ktdeval.values import csv_rows
 from ktdeval_compare.pairs.rank_test import APART, Pattern, RankTest, pattern_of, published_spans
 
 PUBLISHED = Path(__file__).with_name("published")
-TRACKING_ERROR = 0.1  #: annual tracking error, used by default
-#: correlations of the daily returns of two models: no paper reports one, so the report covers a
-#: range
+TRACKING_ERROR = 0.1  #: default annual tracking error
+#: correlations between the daily returns of two models. No paper reports a correlation, so the
+#: report covers a range
 CORRELATIONS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99)
 
 
@@ -34,7 +34,7 @@ class DesignReach:
 
     paper: str
     design: str
-    source: str  #: section and table of the paper
+    source: str  #: section and table in the paper
     systems: int  #: number of agents, models or conditions compared
     pairs: int  #: number of pairwise comparisons
     windows: int
@@ -43,14 +43,14 @@ class DesignReach:
     #: number of independent windows whose mean would have the same uncertainty
     effective_windows: float
     smallest_p: float  #: smallest possible p-value of the signed-rank test over windows
-    tests: int  #: maximum number of tests that can share the level
-    #: detectable effect over windows, in SD of a window's difference; None if no effect can be
-    #: detected
+    tests: int  #: maximum number of tests that can share the significance level
+    #: detectable effect over windows, in standard deviations of a window's difference; None if no
+    #: effect can be detected
     effect_sd: float | None
-    effect: float | None  #: the same effect as a return per window, at the tracking error
+    effect: float | None  #: the same effect as a return per window, given the tracking error
     effect_per_year: float | None
-    #: effect detectable by a z test over the days themselves, as a return per window; it
-    #: generalises only to these days
+    #: effect that a z test over the days themselves can detect, as a return per window. It does not
+    #: generalise beyond these days
     effect_of_days: float
 
 
@@ -59,7 +59,7 @@ class DesignsReport:
     """Report of `ktdeval compare power --published designs`."""
 
     alpha: float
-    power: float  #: wanted power
+    power: float  #: requested power
     tracking_error: float  #: annual tracking error of the difference between two systems
     designs: Sequence[DesignReach]
 
@@ -67,8 +67,8 @@ class DesignsReport:
 def designs_report(
     alpha: float = 0.05, wanted: float = 0.8, tracking_error: float = TRACKING_ERROR
 ) -> DesignsReport:
-    """Report the effects that the designs of the five papers can detect at a given level and
-    tracking error.
+    """Report the effects that the designs of the five papers can detect, given the significance
+    level and the tracking error.
     """
     reach = []
     for row in csv_rows(PUBLISHED / "designs.csv"):
@@ -104,8 +104,8 @@ def designs_report(
 
 
 def _pattern(name: str) -> Pattern:
-    """Return the pattern in which a design's windows share days. `name`: name of the file with
-    their dates; empty if they share none.
+    """Return the pattern in which a design's windows share days. `name` is the name of the file
+    with the window dates; it is empty if windows share no days.
     """
     if not name:
         return APART
@@ -118,34 +118,36 @@ def _pattern(name: str) -> Pattern:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedModel:
-    """One row of a printed table, and figures derived from it."""
+    """A row in a published table, with figures derived from it."""
 
     model: str
     source: str
-    total_return: float  #: total return over the path, a fraction
-    sharpe: float  #: annual Sharpe ratio, as printed
+    total_return: float  #: total return over the path, as a fraction
+    sharpe: float  #: annual Sharpe ratio, as reported
     beta: float
-    t: float  #: t statistic of the mean daily excess return against 0
-    p: float  #: two-sided p-value, Student's t
-    volatility: float  #: annual volatility, implied by return and Sharpe ratio
-    low: float  #: lower end of the volatility, over all figures that round to the printed ones
+    t: float  #: t statistic for the mean daily excess return against 0
+    p: float  #: two-sided p-value from Student's t distribution
+    volatility: float  #: annual volatility implied by the return and the Sharpe ratio
+    low: float  #: lowest volatility over all figures that round to the reported figures
     high: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairsReach:
-    """Differences between two models that the path can show, if their returns have this
+    """Differences that the path can show between two models whose returns have a given
     correlation.
     """
 
     correlation: float
-    #: standard deviation of the difference between two returns over the path, median over pairs
+    #: standard deviation of the difference between two models' returns over the path, median over
+    #: pairs
     sd: float
-    effect: float  #: smallest true difference detected with the wanted power, median over pairs
-    effect_of_all: float  #: the same if all pairs share the level
-    #: number of pairs whose printed difference is significant at the level, uncorrected
+    #: smallest true difference that is detected with the requested power, median over pairs
+    effect: float
+    effect_of_all: float  #: the same if all pairs share the significance level
+    #: number of pairs whose reported difference is significant without correction
     beyond: int
-    beyond_all: int  #: the same if all pairs share the level
+    beyond_all: int  #: the same if all pairs share the significance level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,19 +156,19 @@ class PathReport:
 
     table: str
     alpha: float
-    power: float  #: wanted power
+    power: float  #: requested power
     returns: int  #: number of daily returns in the path
     models: Sequence[PrintedModel]
     pairs: int
-    largest_difference: float  #: largest difference between two printed returns
+    largest_difference: float  #: largest difference between two reported returns
     by_correlation: Sequence[PairsReach]
     tau: float  #: Kendall's tau between returns and betas
     tau_p: float  #: exact p-value of Kendall's tau
 
 
 def path_report(table: str, alpha: float = 0.05, wanted: float = 0.8) -> PathReport:
-    """Report the power of one path of printed figures: for each model against zero excess return,
-    and for pairs of models by the correlation of their returns.
+    """Report the power of a single path of reported figures: for each model, tested against zero
+    excess return, and for pairs of models, depending on the correlation between their returns.
     """
     rows = csv_rows(PUBLISHED / f"{table}.csv")
     models = [_printed_model(row) for row in rows]
@@ -260,18 +262,18 @@ def _printed_model(row: dict[str, str]) -> PrintedModel:
 
 
 def _last_digit(printed: str) -> float:
-    """Return the value of one unit in the last digit of a printed number."""
+    """Return the value of one unit in the last digit of a number as printed."""
     return 10.0 ** -len(printed.partition(".")[2])
 
 
 def implied_volatility(total_return: float, sharpe: float, years: float, risk_free: float) -> float:
-    """Return the annual volatility implied by a total return and an annual Sharpe ratio of
+    """Return the annual volatility that is implied by a total return and an annual Sharpe ratio of
     arithmetic means.
 
     The annual log growth is the arithmetic mean minus half the variance, so `s² / 2 - SR s + g -
-    r_f = 0`. If both roots are positive, the smaller one is returned.
+    r_f = 0`. If both roots are positive, the smaller root is returned.
 
-    Raises ValueError if no volatility fits the figures.
+    Raises ValueError if no volatility is consistent with the figures.
     """
     excess_growth = math.log1p(total_return) / years - risk_free
     root = sharpe**2 - 2.0 * excess_growth

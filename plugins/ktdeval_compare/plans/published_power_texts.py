@@ -1,4 +1,4 @@
-"""Power of published designs and figures, as text."""
+"""Power of published designs and figures as plain text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def designs_parts(report: DesignsReport) -> Iterator[Part]:
 
 
 def path_parts(report: PathReport) -> Iterator[Part]:
-    """Yield the parts of the report on one path of printed figures."""
+    """Yield the parts of the report on a single path of reported figures."""
     yield f"Each model of {report.table} against no excess return, over {report.returns} days"
     yield make_table("printed_models", report.models, cells={"as rounded": _round_figure})
     yield (

@@ -1,4 +1,4 @@
-"""Reports of `compare power --published`: takes options, and prints text or JSON."""
+"""Reports of `compare power --published`. Takes options, and prints text or JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktdeval_compare.table_columns import print_result
 def show_published(name: Published, settings: dict[str, Any], cards: Sequence[object]) -> None:
     """Print the report on published designs or figures.
 
-    Raises UsageError if cards or an option of a plan are also given.
+    Raises UsageError if cards are also given, or an option that applies only to a user's own plan.
     """
     others = _options_of_plans(name, settings)
     if cards:
@@ -42,8 +42,8 @@ def show_published(name: Published, settings: dict[str, Any], cards: Sequence[ob
 
 
 def _options_of_plans(name: Published, settings: dict[str, Any]) -> list[str]:
-    """Return the options that only apply to a user's own plan and that are not at their
-    defaults.
+    """Return the options that apply only to a user's own plan and that are not at their default
+    values.
     """
     taken = {"published", "alpha", "wanted", "as_json"}
     if name == "designs":

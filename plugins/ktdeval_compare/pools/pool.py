@@ -1,8 +1,8 @@
-"""Pooled estimate over windows and markets: `ktdeval compare --pool`.
+"""`ktdeval compare --pool`: one pooled estimate over windows and markets.
 
-Cards of the same systems and question on several markets become cells: figures with their
-variances. The cells are pooled with random effects. Cards that ask a different question are
-refused.
+Cards that ask the same question about the same systems on several markets become cells, which are
+figures with their variances. The cells are pooled with random effects. Cards that ask different
+questions are rejected.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ _RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("pool.yaml"))
 MARKET_FIELDS = frozenset(_RULES["market_fields"])
 ZEROS: Mapping[str, str] = _RULES["zeros"]
 _WITHOUT_CURRENCY = frozenset(_RULES["units_without_currency"])
-#: p-value of Q at or below which a note says that markets differ; with few markets Q has little
+#: A note says that markets differ if the p-value of Q is at most this value; with few markets, Q
+#: has little power
 #: power
 _MARKETS_DIFFER = 0.1
 _THEN = "they measure different things and can't be pooled (choose cards of one task with --tasks)"
@@ -63,22 +64,23 @@ _THEN = "they measure different things and can't be pooled (choose cards of one 
 
 @dataclass(frozen=True, kw_only=True)
 class PooledCell:
-    """A cell of a pooled estimate: a window of a market, or windows that share days."""
+    """A cell in a pooled estimate: a window on one market, or several windows that share days."""
 
     cell: str
     windows: int
     unit: str
-    value: float  #: observed value: the mean over seeds and windows
+    value: float  #: observed value, the mean over seeds and windows
     se: float
-    #: empirical-Bayes estimate, shrunk towards the pooled estimate; None if there is none
+    #: empirical-Bayes estimate, shrunk towards the pooled estimate; None if there is no pooled
+    #: estimate
     shrunk: float | None
-    #: weight in the pooled estimate, 0 … 1; None if there is no pooled estimate
+    #: weight in the pooled estimate, from 0 to 1; None if there is no pooled estimate
     weight: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PooledMarket:
-    """Estimate for one market over its cells."""
+    """Estimate for one market, over its cells."""
 
     market: str
     k: int  #: number of cells
@@ -89,8 +91,8 @@ class PooledMarket:
 
 @dataclass(frozen=True, kw_only=True)
 class OverMarkets:
-    """An estimate whose cells are markets. It generalises to other markets, not to other windows of
-    these.
+    """A pooled estimate whose cells are markets. It generalises to other markets, but not to other
+    windows on the same markets.
     """
 
     markets: Sequence[PooledMarket]
@@ -99,43 +101,45 @@ class OverMarkets:
     high: float | None
     p: float | None
     tau: float | None  #: standard deviation of the true figures between markets
-    tau_within: float  #: the same between the windows of a market
-    q: float | None  #: Q of the markets' figures; larger if they differ by more than their cells do
+    tau_within: float  #: standard deviation of the true figures between the windows of one market
+    #: Cochran's Q over the markets' figures; large if markets differ by more than their cells do
+    q: float | None
     q_p: float | None
     reason: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PooledTest:
-    """A figure pooled over the windows of all markets."""
+    """One metric, pooled over the windows of all markets."""
 
     metric: str
     unit: str
     better: str
     first: str
-    second: str  #: the other system, or the meaning of 0
+    second: str  #: the other system, or what 0 means
     markets: int
     windows: int
     seeds: int
-    source: str | None  #: source of the cells' variances: `days` or `seeds`
+    source: str | None  #: what the cells' variances are computed from: `days` or `seeds`
     k: int  #: number of cells
     value: float | None = None
-    low: float | None = None  #: lower end of Hartung and Knapp's interval
+    low: float | None = None  #: lower end of the Hartung-Knapp interval
     high: float | None = None
     se: float | None = None
     p: float | None = None
-    #: lower end of the interval with the normal distribution and tau² assumed known
+    #: lower end of the normal interval that treats tau² as known
     plain_low: float | None = None
     plain_high: float | None = None
-    scale: float | None = None  #: Hartung and Knapp's scale factor for the variance
+    scale: float | None = None  #: scale factor for the variance (Hartung-Knapp)
     tau: float | None = None  #: standard deviation of the true figures between windows
     q: float | None = None
     q_p: float | None = None
     i2: float | None = None
-    prediction_low: float | None = None  #: lower end of the prediction interval for another window
+    #: lower end of the prediction interval for a further window
+    prediction_low: float | None = None
     prediction_high: float | None = None
     cells: Sequence[PooledCell] = ()
-    #: None if there is only one market, or if a cell spans several
+    #: None if there is only one market, or if any cell spans several markets
     over_markets: OverMarkets | None = None
     left_out: Mapping[str, int]  #: number of omitted (window, seed) cells, by reason
     reason: str | None = None
@@ -150,16 +154,16 @@ class PoolReport:
 
     alpha: float
     cards: Sequence[ComparedCard]
-    pooled: Sequence[PooledTest]  #: a row for each metric and pair of systems
+    pooled: Sequence[PooledTest]  #: one row per metric and pair of systems
     notes: Sequence[str]
 
 
 def pool(entrants: Sequence[EntrantCard], options: CompareOptions) -> PoolReport:
-    """Pool each metric of each pair of systems over the windows of all markets; a single system is
-    compared with 0 if 0 has a meaning for the metric.
+    """Pool each metric for each pair of systems over the windows of all markets. A single system is
+    compared with 0, if 0 has a meaning for the metric.
 
     Raises CardError if cards ask different questions, or if a market lacks a system. Raises
-    UsageError if no card has a metric, or if its 0 has no meaning.
+    UsageError if no card has a metric, or if 0 has no meaning for it.
     """
     if options.unit != "window":
         raise UsageError("--pool combines windows; leave out --pairs episode")
@@ -194,7 +198,7 @@ def pool(entrants: Sequence[EntrantCard], options: CompareOptions) -> PoolReport
 
 @dataclass(frozen=True)
 class _Market:
-    """Cards of one task on one snapshot, one for each system."""
+    """Cards for one task on one snapshot, one card per system."""
 
     name: str
     entrants: list[EntrantCard]
@@ -211,8 +215,8 @@ def entrants_of(markets: Sequence[_Market]) -> list[EntrantCard]:
 
 
 def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_Market]:
-    """Return the cards by market, after checking that all ask the same question about the same
-    systems.
+    """Return the cards by market, after checking that all markets ask the same question about the
+    same systems.
     """
     check_same(entrants, _question(entrants), _THEN)
     groups: dict[tuple[str, str], list[EntrantCard]] = {}
@@ -236,7 +240,7 @@ def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_
 
 
 def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]]:
-    """Return the facts that define a question, by name: those in `pool.yaml`, then each field of
+    """Return the facts that define a question, by name: the facts in `pool.yaml`, and each field of
     the cards' configs that does not describe the market.
     """
     question = facets(*_RULES["question"])
@@ -251,8 +255,9 @@ def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]
 
 
 def _market_names(firsts: Sequence[EntrantCard]) -> list[str]:
-    """Return names of markets, given one card of each: the snapshot's name; if two are equal, with
-    the task's name; if that is not enough, with the start of the id.
+    """Return the names of markets, given one card per market. A name is the snapshot's name. If
+    there are several tasks, the task's name is prepended. If names are still equal, the start of
+    the snapshot's id is appended.
     """
     names = [entrant.card.snapshot.name for entrant in firsts]
     if len({entrant.card.task.name for entrant in firsts}) > 1:
@@ -270,9 +275,9 @@ def _market_names(firsts: Sequence[EntrantCard]) -> list[str]:
 def _one_of_each(
     systems: Sequence[System], members: Sequence[EntrantCard], market: str
 ) -> list[EntrantCard]:
-    """Return the cards of a market in the order of the systems.
+    """Return the cards on one market, in the order of the systems.
 
-    Raises CardError if the market lacks a system, or has two cards of one.
+    Raises CardError if the market lacks a system, or has two cards for the same system.
     """
     by_system: dict[System, EntrantCard] = {}
     for member in members:
@@ -302,8 +307,8 @@ def _check_finished_any(entrants: Sequence[EntrantCard]) -> None:
 
 
 def _year_free_formula(metric: str) -> Callable[[EntrantCard], str]:
-    """Return a function that reads a metric's formula from a card, with the market's days per year
-    replaced by words, so that annual figures of several markets have equal formulas.
+    """Return a function that reads a metric's formula from a card. The market's number of days per
+    year is replaced by words, so that annual figures on different markets have equal formulas.
     """
 
     def formula(entrant: EntrantCard) -> str:
@@ -319,7 +324,7 @@ def _year_free_formula(metric: str) -> Callable[[EntrantCard], str]:
 def _pooled_test(
     markets: Sequence[_Market], metric: str, pair: tuple[int, ...], options: CompareOptions
 ) -> tuple[PooledTest, list[CellFigure]]:
-    """Pool one metric of one pair of systems, or of one system against 0."""
+    """Pool one metric for a pair of systems, or for one system against 0."""
     first = markets[0].entrants[pair[0]]
     definition = first.card.metrics[metric]
     second = _second_label(markets, metric, pair)
@@ -355,7 +360,8 @@ def _pooled_test(
         "seeds": len(seeds),
         "left_out": dict(left_out),
     }
-    # If markets in which a figure is never reached were omitted, the others would look better.
+    # If markets in which a figure is missing were omitted, the result could be biased in favour of
+    # a system.
     source = lacking[0] if lacking else source_of(figures)
     if source not in ("days", "seeds"):
         return PooledTest(**shared, source=None, k=0, reason=source), []
@@ -365,9 +371,10 @@ def _pooled_test(
 
 
 def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]) -> str:
-    """Return what the first system is compared with: the second system, or the meaning of 0.
+    """Return the label of what the first system is compared with: the second system, or the meaning
+    of 0.
 
-    Raises UsageError if a single system is compared with a 0 that has no meaning for the metric.
+    Raises UsageError if there is only one system, and 0 has no meaning for the metric.
     """
     if len(pair) == 2:
         return markets[0].entrants[pair[1]].label
@@ -381,7 +388,7 @@ def _second_label(markets: Sequence[_Market], metric: str, pair: tuple[int, ...]
 
 
 def _check_currency(markets: Sequence[_Market], metric: str, unit: str) -> None:
-    """Refuse a monetary figure if the markets have different currencies."""
+    """Raise CardError for a monetary figure if the markets have different currencies."""
     if unit in _WITHOUT_CURRENCY:
         return
 
@@ -396,8 +403,8 @@ def _check_currency(markets: Sequence[_Market], metric: str, unit: str) -> None:
 def _values(
     compared: Sequence[EntrantCard], metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """Return the figures of one card, or the differences between two, by cell, and the number of
-    undefined figures by reason.
+    """Return one card's figures, or the differences between two cards, by cell. Also return the
+    number of undefined figures, by reason.
     """
     values, excluded = pair_figures(compared, metric, cells)
     if len(compared) == 2:
@@ -443,8 +450,8 @@ def _estimate_test(
 
 
 def _over_markets(cells: Sequence[CellFigure], unit: str, confidence: float) -> OverMarkets | None:
-    """Pool cells within markets, then pool the markets; None if a cell belongs to several markets
-    or if there is only one market.
+    """Pool the cells within each market, then pool the markets. Return None if a cell belongs to
+    several markets, or if there is only one market.
     """
     in_order: dict[str, None] = {}
     for cell in cells:
@@ -494,7 +501,7 @@ def _market_notes(markets: Sequence[_Market], options: CompareOptions) -> Iterat
 
 
 def _test_notes(test: PooledTest, cells: Sequence[CellFigure]) -> Iterator[str]:
-    """Yield the caveats for one pooled estimate."""
+    """Yield the caveats that apply to one pooled estimate."""
     for reason, count in test.left_out.items():
         yield f"{test.metric}: {count} (window, seed) left out: {reason}"
 

@@ -1,4 +1,4 @@
-"""Report of `compare --pool` as tables of aligned plain text."""
+"""Report of `compare --pool` as aligned plain-text tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktdeval_compare.table_columns import (
 
 
 def pool_parts(report: PoolReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare --pool`."""
+    """Yield the parts of the `compare --pool` report."""
     yield "Pooled over the windows of all markets, first - second, random effects"
     yield make_table("pooled", report.pooled, report.alpha)
     yield "  interval and p: Hartung-Knapp over cells; verdict: by Holm p"
@@ -43,7 +43,7 @@ def pool_parts(report: PoolReport) -> Iterator[Part]:
 
 
 def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
-    """Yield the table of differences between the cells of each estimate."""
+    """Yield a table of how much the cells of each estimate differ."""
     yield ""
     yield "How much cells differ"
     yield grid(
@@ -67,7 +67,7 @@ def _spread_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
 
 
 def _market_parts(rows: Sequence[PooledTest], alpha: float) -> Iterator[Part]:
-    """Yield the table of estimates whose cells are markets."""
+    """Yield a table of the estimates whose cells are markets."""
     yield ""
     yield "Over markets, each pooled over its own windows first"
     yield make_table("markets", rows, alpha, cells={"of each": _each_market})
@@ -79,7 +79,7 @@ def _each_market(row: PooledTest) -> str:
 
 
 def _cell_parts(row: PooledTest) -> Iterator[Part]:
-    """Yield the cells of one estimate, both observed and shrunk."""
+    """Yield the cells of one estimate, with observed and shrunk values."""
     yield ""
     yield f"Cells of {row.metric}, {row.first} - {row.second}"
     yield make_table("pooled_cells", row.cells)

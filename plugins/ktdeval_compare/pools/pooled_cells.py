@@ -1,4 +1,4 @@
-"""Cells of a pooled estimate: the figure and variance of each window of each market. Windows that
+"""Cells of a pooled estimate: figures and variances for the windows of each market. Windows that
 share days are combined.
 """
 
@@ -25,15 +25,15 @@ Source = Literal["days", "seeds"]
 
 @dataclass(frozen=True)
 class WindowFigure:
-    """The compared figure in one window of one market: its mean over seeds."""
+    """The compared figure in one window on one market: the mean over seeds."""
 
     market: str
     window: str
-    span: Span  #: first and last day that its episodes covered
+    span: Span  #: first and last day that the episodes covered
     venues: frozenset[str]
     value: float
     by_days: float | str  #: standard error from daily series, or the reason why it is missing
-    by_seeds: float | None  #: standard error from seeds; None with only one seed
+    by_seeds: float | None  #: standard error from seeds; None if there is only one seed
 
     @property
     def name(self) -> str:
@@ -43,12 +43,13 @@ class WindowFigure:
 
 @dataclass(frozen=True)
 class CellFigure:
-    """Windows that share days, as one value that is independent of the other cells."""
+    """Windows that share days, combined into one value that is independent of the other cells."""
 
     windows: Sequence[WindowFigure]
-    value: float  #: mean of the windows
+    value: float  #: mean over the windows
     variance: float
-    share: float  #: variance of the cell's true figure relative to that of a single window
+    #: variance of the cell's true figure, relative to the variance for a single window
+    share: float
 
     @property
     def name(self) -> str:
@@ -57,7 +58,7 @@ class CellFigure:
 
     @property
     def markets(self) -> frozenset[str]:
-        """Return the markets of the cell's windows."""
+        """Return the markets to which the cell's windows belong."""
         return frozenset(window.market for window in self.windows)
 
 
@@ -67,8 +68,8 @@ class CellFigure:
 def window_figures(
     entrants: Sequence[EntrantCard], metric: str, values: Mapping[Cell, float], market: str
 ) -> Iterator[WindowFigure]:
-    """Yield the window figures of one card, or of the difference between two, from `values` by
-    window and seed.
+    """Yield the window figures for one card, or for the difference between two cards. `values`:
+    figures by window and seed.
     """
     by_window: dict[str, dict[int, float]] = {}
     for (window, seed), value in values.items():
@@ -101,7 +102,7 @@ def window_figures(
 
 def _growth_terms(ledger: Ledger) -> Values:
     """Return the [n] daily terms of the total return `exp(sum of log growth) - 1`, by the delta
-    method: the standard error of their mean is that of the total return.
+    method. The standard error of their mean equals the standard error of the total return.
     """
     growth = np.log1p(ledger.returns)
     total = math.exp(math.fsum(growth))
@@ -109,8 +110,8 @@ def _growth_terms(ledger: Ledger) -> Values:
 
 
 def _sharpe_terms(ledger: Ledger) -> Values:
-    """Return the [n] daily terms of a defined annualised Sharpe ratio, `z - S / 2 * (z**2 - 1)` of
-    each day's standardised return z.
+    """Return the [n] daily terms of the annualised Sharpe ratio S, which must be defined. For a day
+    with standardised return z, the term is `z - S / 2 * (z**2 - 1)`.
     """
     returns = ledger.returns
     spread = float(returns.std(ddof=1))
@@ -131,8 +132,8 @@ _TERMS: Mapping[str, Callable[[Ledger], Values]] = {
 def _difference_error(
     first: EntrantCard, second: EntrantCard, metric: str, cells: Sequence[Cell]
 ) -> float | str:
-    """Return the standard error of the mean difference over seeds, from paired daily terms, or the
-    reason why it is undefined.
+    """Return the standard error of the mean difference over seeds, computed from paired daily
+    terms, or the reason why the standard error is undefined.
     """
     if metric not in _TERMS:
         return f"no daily series of {metric} is recorded"
@@ -157,8 +158,8 @@ def _difference_error(
         rows.append(of_cards[0] - of_cards[1])
 
     terms = np.mean(rows, axis=0)
-    # The number of lags is that of the intervals of one episode (Lazarus, Lewis, Stock and Watson
-    # 2018)
+    # The same number of lags as for the intervals of a single episode (Lazarus, Lewis, Stock and
+    # Watson 2018)
     return stats.newey_west_mean(terms, int(1.3 * math.sqrt(len(terms)))).se
 
 
@@ -172,9 +173,9 @@ def _ledger_problem(ledger: Ledger) -> str:
 
 
 def _recorded_error(entrant: EntrantCard, metric: str, cells: Sequence[Cell]) -> float | str:
-    """Return the standard error of one card's figure, as recorded on the card, or the reason why it
-    is missing. Seeds trade the same days, so the standard error of their mean is assumed to be that
-    of one seed.
+    """Return the standard error of one card's figure, as recorded on the card, or the reason why
+    the standard error is missing. All seeds trade the same days, so the standard error of the mean
+    over seeds is assumed to equal the standard error for one seed.
     """
     episodes = entrant.episodes()
     errors = []
@@ -189,8 +190,8 @@ def _recorded_error(entrant: EntrantCard, metric: str, cells: Sequence[Cell]) ->
 
 
 def _card_error(figure: EpisodeMetric) -> float | None:
-    """Return the standard error of a figure, from that of the mean daily value in its detail, or
-    from its interval.
+    """Return the standard error of a figure, derived from the standard error of the mean daily
+    value in its detail, or from its interval.
     """
     daily: Any = figure.detail.get("daily") if isinstance(figure.detail, Mapping) else None
     if isinstance(daily, Mapping):
@@ -208,8 +209,9 @@ def _card_error(figure: EpisodeMetric) -> float | None:
 
 
 def source_of(figures: Sequence[WindowFigure]) -> Source | str:
-    """Return the source of the variance for all cells, or the reason why a cell has none. Days are
-    preferred: seeds reveal only the randomness of decoding, days also that of the market.
+    """Return the source from which all cells can have a variance, or the reason why a cell has
+    none. Days are preferred to seeds: seeds only show the randomness of decoding, whereas days also
+    show the randomness of the market.
     """
     lacking = [figure for figure in figures if isinstance(figure.by_days, str)]
     if not lacking:
@@ -228,8 +230,9 @@ def source_of(figures: Sequence[WindowFigure]) -> Source | str:
 
 
 def _error(figure: WindowFigure, source: Source) -> float:
-    """Return the standard error of a window. A standard error from days is at least the one from
-    seeds: a choice that a seed keeps throughout a window is a shift that no single day reveals.
+    """Return the standard error for a window. With days as source, it is at least the standard
+    error from seeds. If a seed's run makes a choice and keeps it throughout a window, the resulting
+    shift can't be seen on any single day.
     """
     by_seeds = figure.by_seeds or 0.0
     if source == "seeds" or isinstance(figure.by_days, str):
@@ -238,8 +241,9 @@ def _error(figure: WindowFigure, source: Source) -> float:
 
 
 def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[CellFigure]:
-    """Combine windows that share days of a venue; a cell is their mean. Errors from days are
-    correlated according to the days that two windows share; errors from seeds are independent.
+    """Combine windows that share days at the same venue. A cell is the mean of such windows. Errors
+    from days are correlated according to the days that two windows share. Errors from seeds are
+    independent.
     """
     correlation = shared_correlation(figures)
     blocks = stats.blocks_of(correlation)
@@ -254,7 +258,7 @@ def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[C
 
         variance = float(errors @ together @ errors) / len(windows) ** 2
         value = stats.mean(window.value for window in windows)
-        # True figures of windows are correlated according to shared days.
+        # True figures are correlated according to the days that their windows share.
         share = 1.0 / stats.effective_count(correlation[np.ix_(members, members)])
         cells.append(CellFigure(windows, value, variance, share))
 
@@ -262,9 +266,9 @@ def independent_cells(figures: Sequence[WindowFigure], source: Source) -> list[C
 
 
 def shared_correlation(figures: Sequence[WindowFigure], at_one_venue: bool = True) -> Values:
-    """Return the [n, n] correlation of windows according to the weekdays that they share. Pairs
-    without a common venue get 0; with `at_one_venue` False, pairs with a common venue get 0
-    instead.
+    """Return the [n, n] correlation between windows, according to the weekdays that they share. The
+    correlation is 0 for pairs without a common venue or, if `at_one_venue` is False, for pairs with
+    a common venue.
     """
     correlation = stats.overlap_correlation([figure.span for figure in figures])
     for i, one in enumerate(figures):
@@ -277,7 +281,7 @@ def shared_correlation(figures: Sequence[WindowFigure], at_one_venue: bool = Tru
 
 
 def lengths_problem(figures: Sequence[WindowFigure]) -> str:
-    """Return why the lengths of the windows prevent their combination; empty if they can be
+    """Return why the windows are too different in length to be combined; empty if they can be
     combined.
     """
     lengths = [(stats.shared_days(figure.span, figure.span), figure) for figure in figures]

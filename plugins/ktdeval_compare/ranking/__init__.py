@@ -1,1 +1,1 @@
-"""Rankings: how much of a ranking is luck."""
+"""How much of a ranking is due to luck."""

@@ -1,4 +1,6 @@
-"""Luck and selection in a ranking: deflated Sharpe ratios, two rankings, exposures by factor."""
+"""Luck and selection in a ranking: deflated Sharpe ratios, rankings by return and by selection, and
+factor exposures.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.ranking.random_players import PlayersRow, PlayersTable
 from ktdeval_compare.style_exposures import SELECTION, FactorMeans, card_exposures
 
-#: metrics that rank cards: a card has a rank if both are defined in all of its episodes
+#: metrics by which cards are ranked; a card has a rank if both metrics are defined in all of its
+#: episodes
 _RANKED = ("total_return", SELECTION)
 
 #: trials by window and snapshot
@@ -33,34 +36,38 @@ _Counted = Mapping[tuple[str, str], Trials]
 
 
 class LuckRow(msgspec.Struct, frozen=True, kw_only=True, rename={"total_return": "return"}):
-    """Return and selection of one card, compared with chance; medians over episodes."""
+    """Return and selection of one card, compared with chance. Values are medians over episodes."""
 
     card: str
     total_return: float | None
     selection: float | None
     paper_selection: float | None
-    return_rank: float | None = None  #: None: not ranked
+    return_rank: float | None = None  #: None if the card is not ranked
     selection_rank: float | None = None
     psr: float | None
-    dsr: float | None  #: each episode deflated by all trials of its window and snapshot
-    episodes: int  #: number of episodes that have a deflated Sharpe ratio
-    trials: tuple[int, int]  #: minimum and maximum over windows
+    #: deflated Sharpe ratio; each episode's ratio is deflated by all trials in its window and
+    #: snapshot
+    dsr: float | None
+    episodes: int  #: number of episodes with a deflated Sharpe ratio
+    trials: tuple[int, int]  #: minimum and maximum number of trials over windows
     reason: str | None  #: why `dsr` is missing
 
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Agreement between the rankings by return and by selection. `reason`: why it is undefined."""
+    """Agreement between the rankings by return and by selection. `reason` says why it is
+    undefined.
+    """
 
     spearman: float | None = None
-    kendall: float | None = None  #: tau b
+    kendall: float | None = None  #: Kendall's tau-b
     reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LuckReport:
-    """Report of `ktdeval compare luck`. There are no mean exposures if cards have different
-    markets.
+    """Report of `ktdeval compare luck`. Mean exposures are omitted if the cards' figures can't be
+    combined.
     """
 
     cards: Sequence[LuckRow]
@@ -69,15 +76,15 @@ class LuckReport:
     notes: Sequence[str]
     players: Sequence[
         PlayersRow
-    ] = ()  #: ranks of cards among random players; empty unless requested
+    ] = ()  #: ranks of the cards among random players; empty unless requested
 
 
 def luck(
     entrants: Sequence[EntrantCard], stores: Sequence[Path], players: PlayersTable | None = None
 ) -> LuckReport:
-    """Report the part of each card's result that chance and style do not explain, and its rank
-    among random `players`. Trials are counted in the cards' own runs, in `stores`, and in the
-    ledgers of studies next to them.
+    """Report how much of each card's result is not explained by chance and style, and the card's
+    rank among random `players`. Trials are counted in the cards' own runs, in `stores`, and in the
+    ledgers of the studies next to them.
     """
     named = label(entrants)
     roots = [*stores, *(entrant.run_folder for entrant in named if entrant.is_in_run)]
@@ -124,7 +131,7 @@ def _trials_by_window(entrants: Sequence[EntrantCard], roots: Sequence[Path]) ->
 
 
 def _is_whole(card: TradingCard) -> bool:
-    """Return whether the figures that rank a card are medians over all of its episodes."""
+    """Return whether the figures by which a card is ranked are medians over all of its episodes."""
     for name in _RANKED:
         line = card.metrics.get(name)
         if line is not None and line.n != len(card.pooled):
@@ -135,11 +142,11 @@ def _is_whole(card: TradingCard) -> bool:
 def rank(
     rows: Sequence[LuckRow], are_whole: Sequence[bool] | None = None
 ) -> tuple[list[LuckRow], RankCorrelation]:
-    """Return the rows with their ranks by return and by selection (1 is the best), and the
-    correlation of the two rankings. Tied cards get their mean rank.
+    """Return the rows with their ranks by return and by selection (1 is best), and the correlation
+    between the two rankings. Tied cards get the mean of their ranks.
 
-    A card has no rank if it lacks a figure, or if its figures do not cover all its episodes
-    (`are_whole`).
+    A card has no rank if it lacks a figure, or if `are_whole` says that its figures do not cover
+    all of its episodes.
     """
     ranked = [
         index
@@ -176,8 +183,8 @@ def _correlation(returns: Values, selections: Values) -> RankCorrelation:
 
 
 def _study_of(entrant: EntrantCard, studies: Sequence[Study]) -> Study | None:
-    """Return the study with the most tries that contains the plan of a judged card; None if there
-    is none.
+    """Return the study that contains the plan of a judged card, or None if there is no such study.
+    If there are several, return the study with the most tries.
     """
     plan = entrant.card.model.args.get("sha256")
     holding = []
@@ -188,8 +195,8 @@ def _study_of(entrant: EntrantCard, studies: Sequence[Study]) -> Study | None:
 
 
 def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> LuckRow:
-    """Return the row of a card. Its trials are those of the runs, or those of its study if the
-    study has more.
+    """Return the row for a card. The number of trials is counted in the runs or, if the study has
+    more tries, in the study.
     """
     card = entrant.card
     values: list[float] = []
@@ -237,8 +244,7 @@ def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> Lu
 
 def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> TrialReturns | str:
     """Return the daily returns of an episode from which the card was made, or the reason why they
-    are missing. The returns in `counted` are reused if they come from the ledger that the card
-    references.
+    are missing. The returns in `counted` are reused if they come from the same ledger as the card.
     """
     recorded = entrant.card.artefacts.get(f"episodes/{episode}/ledger.parquet")
     trial = counted.returns.get(episode)
@@ -252,6 +258,8 @@ def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> Tr
 
 
 def card_value(card: TradingCard, name: str) -> float | None:
-    """Return the value of a card's metric; None if the card lacks the metric or it is undefined."""
+    """Return the value of a card's metric, or None if the card lacks the metric or the value is
+    undefined.
+    """
     line = card.metrics.get(name)
     return None if line is None else line.value

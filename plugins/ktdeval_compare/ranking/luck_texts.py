@@ -1,4 +1,4 @@
-"""Reports of `compare luck` as tables of aligned plain text."""
+"""Reports of `compare luck` as aligned plain-text tables."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ktdeval_compare.table_columns import (
     text,
 )
 
-#: total width of the exposure columns, in characters, above which they are numbered
+#: if the exposure columns are wider than this number of characters in total, they are numbered
 _WIDEST = 50
 
 
 def luck_parts(report: LuckReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare luck`."""
+    """Yield the parts of the `compare luck` report."""
     yield (
         "Luck and selection: medians over episodes; psr, dsr: probability that the true Sharpe"
         " ratio is above 0, above luck"
@@ -55,7 +55,7 @@ def _agreement(ranks: RankCorrelation) -> str:
 
 
 def _player_parts(rows: Sequence[PlayersRow]) -> Iterator[Part]:
-    """Yield the parts of the table of random players."""
+    """Yield the parts of the table on random players."""
     count = max(row.n for row in rows)
     yield (
         f"Random players, {count:,} an episode: same days, turnover, number of names, costs and"
@@ -79,7 +79,7 @@ def _beaten_interval(row: PlayersRow) -> str:
 
 
 def _compare_with_players(own: float | None, players: float | None) -> str:
-    """Return a figure of the card next to that of its players."""
+    """Return a card's figure next to the same figure for its random players."""
     if own is None or players is None:
         return UNDEFINED
     return f"{own:.1f} / {players:.1f}"
@@ -88,7 +88,7 @@ def _compare_with_players(own: float | None, players: float | None) -> str:
 def _exposure_parts(rows: Sequence[FactorMeans]) -> Iterator[Part]:
     names = list(rows[0].cards)
     heads = names
-    # If there are many long names, they are numbered, so that the table fits in 80 columns.
+    # With many long names, columns are numbered so that the table fits into 80 columns of text.
     if sum(len(name) + 2 for name in names) > _WIDEST:
         heads = [str(number) for number in range(1, len(names) + 1)]
         for head, name in zip(heads, names, strict=True):

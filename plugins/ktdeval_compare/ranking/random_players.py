@@ -1,26 +1,28 @@
 """Rank of an entrant among random players of the same game (`compare luck --players`).
 
 A random player is a random trader from `ktdeval.stats.random_envelope`. It starts with the
-entrant's cash on the episode's own days, and the project's executor fills its orders under the
-card's rules, fees and limits. It trades only on days on which the entrant's ledger has fills. It
-buys the same number of names for the same shares of NAV, keeps the entrant's number of names, and
-adds to and reduces positions in the same way, so turnover, positions and cash are matched. Only the
-names are random: each is drawn from the members that can be bought on that day. A row shows how
-well turnover and names are matched.
+entrant's cash and trades on the episode's own days. The project's executor fills its orders under
+the rules, fees and limits on the card. A random player trades only on days on which the entrant's
+ledger has fills. On such a day, it buys as many names as the entrant did, for the same shares of
+NAV. It holds as many names as the entrant, and adds to and reduces positions in the same way.
+Turnover, positions and cash are therefore matched. Only the names are random: each name is drawn
+from the members that can be bought on that day. A row shows how well turnover and the number of
+names are matched.
 
-The method is that of random portfolios: an entrant's result is compared with those of portfolios
-that could have been held under the same constraints (J. H. Lorie 1965; P. Burns, "Performance
-Measurement via Random Portfolios", 2004, revised as "Random Portfolios for Performance Measurement"
-in Kontoghiorghes and Gatu (eds.), Optimisation, Econometric and Financial Analysis, Springer).
+The method is that of random portfolios: an entrant's result is compared with the results of
+portfolios that could have been held under the same constraints (J. H. Lorie 1965; P. Burns,
+"Performance Measurement via Random Portfolios", 2004, revised as "Random Portfolios for Performance
+Measurement" in Kontoghiorghes and Gatu (eds.), Optimisation, Econometric and Financial Analysis,
+Springer).
 
-All players of a day are executed as arrays. If that is impossible (the price of a fill depends on
-its size), they are executed one at a time with the same result, and the progress line gives the
-reason.
+On each day, all players are executed together, as arrays. If this is impossible because the price
+of a fill depends on its size, players are executed one at a time with the same result, and the
+progress line gives the reason.
 
-The rank is the share of players that the entrant beats; ties count half. Players are a sample of
-all possible players, so the rank has a 95 % Wilson interval, from the rank without ties to the rank
-with all of them. The interval covers only the sampling error; the rank itself measures the chance
-in the episode's own outcome.
+The rank is the share of players that the entrant beats; ties count half. The players are a sample
+of all possible players, so the rank has a 95 % Wilson interval. Its lower end counts no tie as
+beaten, and its upper end counts all ties as beaten. The interval covers only the sampling error.
+The rank itself measures how much of the outcome in the episode could be due to chance.
 """
 
 from __future__ import annotations
@@ -49,13 +51,13 @@ from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values, recorded_ledger
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-POOLED = "all"  #: window of the row over all episodes of a card
+POOLED = "all"  #: value of `window` in the row for all episodes of a card
 _NO_MARKET = "random players trade on the run's market"
 
 
 @dataclass(frozen=True)
 class PlayersOptions:
-    """Settings of the random players."""
+    """Settings for random players."""
 
     players: int = option(
         10_000, help="number of random players per episode", minimum=100, maximum=100_000
@@ -64,46 +66,46 @@ class PlayersOptions:
 
 
 class PlayersStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """An entrant's return among those of random players."""
+    """Where an entrant's return ranks among the returns of random players."""
 
-    own: float  #: return of the entrant
-    q5: float  #: quantiles of the players' returns
+    own: float  #: the entrant's return
+    q5: float  #: 5 % quantile of the players' returns; the other quantiles follow
     q25: float
     q50: float
     q75: float
     q95: float
-    rank: float  #: share of players that the entrant beats, ties counting half
-    low: float  #: 95 % interval of the rank
+    rank: float  #: share of players that the entrant beats; ties count half
+    low: float  #: lower end of the rank's 95 % interval
     high: float
     #: (1 + players that do at least as well) / (1 + players)
     p_value: float
 
 
 class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Standing of a card among random players in one episode, or over all episodes, based on the
-    mean return of each player and of the card.
+    """Standing of a card among random players in one episode, or over all of the card's episodes.
+    The latter is based on mean returns over episodes.
     """
 
     card: str
-    window: str  #: window, or `POOLED`
-    seed: int | None  #: seed of the episode; None in the row of all episodes
+    window: str  #: window name, or `POOLED`
+    seed: int | None  #: the episode's seed; None in the row for all episodes
     n: int  #: number of players
     standing: PlayersStanding | None
     turnover: float | None = None  #: the entrant's two-way turnover per year
-    players_turnover: float | None = None  #: mean turnover of the players
-    names: float | None = None  #: mean number of names that the entrant held at the close
+    players_turnover: float | None = None  #: the players' mean turnover
+    names: float | None = None  #: mean number of names that the entrant held at each close
     players_names: float | None = None
     reason: str | None = None  #: why the standing is missing
 
 
 def quantiles_of(returns: Values) -> dict[str, Any]:
-    """Return the quantiles of returns, [n], at `LEVELS`, by field name: q5, …"""
+    """Return the quantiles of [n] returns at `LEVELS`, by field name: q5, …"""
     names = [f"q{100 * level:g}" for level in LEVELS]
     return dict(zip(names, np.quantile(returns, LEVELS).tolist(), strict=True))
 
 
 def standing_of(own: float, returns: Values) -> PlayersStanding:
-    """Return the rank of a return among those of players, [n]."""
+    """Return the standing of a return among the returns of [n] players."""
     n = len(returns)
     worse = int((returns < own).sum())
     ties = int((returns == own).sum())
@@ -124,7 +126,7 @@ def standing_of(own: float, returns: Values) -> PlayersStanding:
 
 @dataclass
 class PlayersTable:
-    """Runs random players for cards; each market is opened and converted to a tape only once."""
+    """Runs random players for cards. Each market is opened and converted to a tape only once."""
 
     options: PlayersOptions
     tell: Tell = tell_nobody
@@ -132,8 +134,8 @@ class PlayersTable:
     _tapes: dict[tuple[str, TradingConfig], MarketTape] = field(default_factory=dict)
 
     def rows(self, entrants: Sequence[EntrantCard]) -> list[PlayersRow]:
-        """Return a row for each finished episode of labelled cards, and for cards with several
-        episodes a row over all of them.
+        """Return a row for each episode that is included in a card's figures. If a card has several
+        such episodes, and random players for all of them, also return a row over all episodes.
         """
         rows: list[PlayersRow] = []
         total = sum(len(entrant.card.pooled) for entrant in entrants)
@@ -152,7 +154,7 @@ class PlayersTable:
         return rows
 
     def _play(self, entrant: EntrantCard, episode: TradingEpisode) -> TraderEnvelope | str:
-        """Return the random players of an episode, or the reason why there can be none."""
+        """Return the random players for an episode, or the reason why there are none."""
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             return ledger
@@ -204,8 +206,8 @@ class PlayersTable:
         )
 
     def _pooled_row(self, entrant: EntrantCard, played: Sequence[TraderEnvelope]) -> PlayersRow:
-        """Return the row over all episodes: the n-th players of all episodes are treated as one
-        player.
+        """Return the row over all episodes. The n-th players in all episodes are treated as the
+        same player.
         """
         own = float(np.mean([envelope.agent_return for envelope in played]))
         means = np.mean([envelope.returns for envelope in played], axis=0)

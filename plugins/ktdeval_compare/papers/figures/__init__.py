@@ -1,1 +1,1 @@
-"""Figures of papers, made from the user's own runs: computing and drawing their data."""
+"""Figures from papers, made from the user's own runs: computing and drawing the data."""

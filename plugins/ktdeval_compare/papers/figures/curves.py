@@ -1,4 +1,6 @@
-"""Figures with daily curves: KTD-Fin's Figure 2, AMA's Figure 2, DeepFund's Figures 3 and 6."""
+"""Figures with daily curves: Figure 2 in KTD-Fin, Figure 2 in AMA, and Figures 3 and 6 in
+DeepFund.
+"""
 
 from __future__ import annotations
 
@@ -50,26 +52,28 @@ _SEED_NOTE = (
     "how other days would turn out"
 )
 
-Paths = dict[Path, list[tuple[tuple[str, ...], Values]]]  #: days and cumulative returns, by card
+#: days and cumulative returns, by card file
+Paths = dict[Path, list[tuple[tuple[str, ...], Values]]]
 
 
 @dataclass
 class _Line:
-    """One line of a panel, while it is being computed."""
+    """One line in a panel, while the line is being computed."""
 
     label: str
     paths: Paths = field(default_factory=dict)
     sharpe: float | None = None
 
 
-# -- one line a system
+# -- one line per system
 
 
 def system_curves(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """Return the [panel, line and day] mean cumulative return over seeds of each system. A panel is
-    a window or (setting `panels`) a task, and includes the benchmark bought and held.
+    """Return [panel, line and day]: each system's mean cumulative return over seeds. A panel shows
+    a window or, depending on the setting `panels`, a task. It also shows the benchmark, bought and
+    held.
     """
     entrants = figure_entrants(paths, figure, choices)
     settings = figure.settings
@@ -111,8 +115,8 @@ def system_curves(
 
 
 def _panel_name(path: DailyPath, by_tasks: bool) -> str:
-    """Return the panel of an episode: its window, or its task, followed by the window if there are
-    several.
+    """Return the name of the panel for an episode. This is the window or, with `by_tasks`, the
+    task, followed by the window if the card has several windows.
     """
     windows = {episode.window for episode in path.entrant.card.episodes}
     task = path.entrant.card.task.name
@@ -124,7 +128,9 @@ def _panel_name(path: DailyPath, by_tasks: bool) -> str:
 
 
 def _check_distinct(entrants: Sequence[EntrantCard]) -> None:
-    """Refuse two cards of the same system and task, which would be two lines with the same name."""
+    """Raise CardError if two cards have the same system and task, because they would be two lines
+    with the same name.
+    """
     seen: dict[tuple[Any, str], EntrantCard] = {}
     for entrant in entrants:
         other = seen.setdefault((entrant.system, entrant.card.task.name), entrant)
@@ -146,7 +152,7 @@ def _check_count(lines: Mapping[str, _Line]) -> None:
 def _mean_rows(
     panel: str, line: _Line, mean: DailyMean, of: str, is_several: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a line, whose label gives the number of averaged values."""
+    """Yield the rows of a line. The line's suffix gives the number of values that were averaged."""
     parts = []
     if is_several:
         parts.append(count(mean.n, of))
@@ -170,7 +176,7 @@ def _mean_rows(
 
 
 def _at(ends: Values | None, day: int) -> float | None:
-    """Return one end of an interval on one day; None if there is no interval."""
+    """Return one end of the interval on one day, or None if there is no interval."""
     if ends is None or np.isnan(ends[day]):
         return None
     return float(ends[day])
@@ -179,8 +185,8 @@ def _at(ends: Values | None, day: int) -> float | None:
 def _benchmark_rows(
     panel: str, path: DailyPath, figure: PaperFigure, markets: CardMarkets
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the benchmark over the days of a path; nothing if its market has no
-    benchmark.
+    """Yield the rows of the benchmark over the days of a path. Yields nothing if the market can't
+    be opened or has no benchmark.
     """
     card = path.entrant.card
     market = markets.find(path.entrant)
@@ -202,8 +208,9 @@ def _benchmark_rows(
 
 
 def _frame_of(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return rows with a line's number of values in its label, unless the number differs between
-    panels: one line would then have two names and two colours. `n` of each row has the number.
+    """Return rows as a frame. A line's label includes the number of averaged values, unless the
+    number differs between panels: a line would then have several names and several colours. In
+    every case, `n` in each row has the number.
     """
     suffixes: dict[str, set[str]] = {}
     for row in rows:
@@ -218,20 +225,20 @@ def _frame_of(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _periods(frame: pd.DataFrame, periods: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the periods of a paper's events that overlap the days of a figure."""
+    """Return the paper's event periods that overlap the days in a figure."""
     first, last = str(frame["day"].min()), str(frame["day"].max())
     return [dict(one) for one in periods if one["last"] >= first and one["first"] <= last]
 
 
-# -- one line an agent, and one a model
+# -- one line per agent, and one per model
 
 
 def asset_curves(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """Return [panel, line and day] for each asset: the mean over models of each agent, and over
-    agents of each model, with the lowest and highest. A vote is a line among the models, and not
-    part of its agent's mean.
+    """Return [panel, line and day] for each asset. A line shows an agent's mean over models, or a
+    model's mean over agents, with the lowest and highest value. A vote is a line among the models,
+    and is not included in the agent's mean.
     """
     entrants = figure_entrants(paths, figure, choices)
     check_asset_rules(entrants)
@@ -273,8 +280,8 @@ def asset_curves(
 
 
 def _window_means(entrant: EntrantCard) -> dict[str, tuple[tuple[str, ...], Values]]:
-    """Return the days and mean cumulative returns over seeds of each window, by the suffix that the
-    window adds to the panel's name; the suffix is empty if a card has one window.
+    """Return each window's days and mean cumulative returns over seeds. The key is the suffix that
+    the window adds to the panel's name; the suffix is empty if the card has only one window.
     """
     of_window: dict[str, Paths] = {}
     for path in daily_paths(entrant):
@@ -293,7 +300,9 @@ def _window_means(entrant: EntrantCard) -> dict[str, tuple[tuple[str, ...], Valu
 def _by_asset(
     lines: Mapping[tuple[str, str], _Line], first: Sequence[str]
 ) -> list[tuple[tuple[str, str], _Line]]:
-    """Return lines by asset: the assets of `first` in this order, then the others as given."""
+    """Return lines ordered by asset: the assets in `first` in this order, then the others as
+    given.
+    """
     panels = [panel for panel, _ in lines]
     listed = [panel for asset in first for panel in panels if panel.split(",")[0] == asset]
     order = list(dict.fromkeys([*listed, *panels]))

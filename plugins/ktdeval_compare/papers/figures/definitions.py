@@ -1,7 +1,7 @@
-"""Definitions of figures from papers: the fields of `figures.yaml`, and the figures by name.
+"""Definitions of figures from papers: the fields in `figures.yaml`, and the figures by name.
 
-A figure is a table whose rows are drawn. `rows` names the function that computes them, as for a
-table; `kind` determines their columns (`ktdeval_compare.papers.figures.vega_specs`).
+A figure is a table whose rows are drawn. `rows` names the function that computes the rows, as for a
+table. `kind` determines the columns (see `ktdeval_compare.papers.figures.vega_specs`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class PaperFigure(PaperTable, kw_only=True):
 
     Attributes:
         kind: how the figure is drawn.
-        needs: the runs that the figure is made of.
-        takes: choices, other than the runs, that apply to the figure.
+        needs: the runs from which the figure is made.
+        takes: choices, apart from the runs, that apply to the figure.
         x_title, y_title: titles of the axes, with units.
-        band, ends: fields for a band along each line, and for a bar at its end.
+        band, ends: fields for a band along each line, and for a bar at the line's end.
         max_columns: maximum number of panels side by side.
     """
 
@@ -45,11 +45,11 @@ class PaperFigure(PaperTable, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FigureChoices(TableChoices):
-    """Choices of a user for a figure, other than its name and runs.
+    """A user's choices for a figure, apart from the figure's name and runs.
 
     Attributes:
         tasks: names or globs of tasks; only cards of these tasks are used.
-        events: ISO days that AMA's Figure 3 marks; by default the figure selects them.
+        events: ISO days to mark in AMA's Figure 3; by default, they are selected automatically.
     """
 
     tasks: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class FigureChoices(TableChoices):
 
 @cache
 def known_figures() -> Mapping[str, PaperFigure]:
-    """Return all figures by their names."""
+    """Return all figures by name."""
     where = Path(__file__).with_name("figures.yaml")
     figures = {}
     for name, fields in load_yaml(where).items():
@@ -69,9 +69,9 @@ def known_figures() -> Mapping[str, PaperFigure]:
 
 
 def find_paper_figure(name: str) -> PaperFigure:
-    """Return a figure.
+    """Return the figure with this name.
 
-    Raises UsageError if no figure has this name.
+    Raises UsageError if there is no such figure.
     """
     known = known_figures()
     if name not in known:
@@ -84,8 +84,8 @@ def find_paper_figure(name: str) -> PaperFigure:
 def figure_frame(
     figure: PaperFigure, paths: Sequence[Path], choices: FigureChoices
 ) -> pd.DataFrame:
-    """Return the data of a figure, [rows x columns], at full precision. `notes`, printed below the
-    figure, are in `attrs`.
+    """Return a figure's data, [rows x columns], at full precision. The `notes` in `attrs` are
+    printed below the figure.
 
     Raises UsageError or CardError if the runs lack the data.
     """

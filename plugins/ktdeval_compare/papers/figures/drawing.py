@@ -1,4 +1,4 @@
-"""Figures as SVG: their Vega-Lite specs, with notes below."""
+"""Figures as SVG, rendered from their Vega-Lite specs, with notes below."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ktdeval_compare.papers.table_writing import notes_of
 from ktdeval_pages.marks import light
 from ktdeval_pages.rendering import require_renderer, svg_of
 
-_LETTERS = 120  #: maximum number of characters in a line of notes
+_LETTERS = 120  #: maximum number of characters per line of notes
 _NOTES = {"anchor": "start", "fontSize": 10, "fontWeight": 400, "offset": 10}
 
 
 def figure_svg(figure: PaperFigure, frame: pd.DataFrame) -> bytes:
-    """Return a figure as SVG, with a legend above and its notes below.
+    """Return a figure as SVG, with a legend above and notes below.
 
     Raises UsageError if vl-convert (extra `report`) is not installed.
     """

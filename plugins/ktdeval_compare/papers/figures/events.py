@@ -1,5 +1,5 @@
-"""AMA's Figures 3 and 4: two runs on one asset with the gap between them by event, and votes next
-to the asset's price and the sentiment of its news.
+"""Figures 3 and 4 in AMA: two runs on one asset, with the gap between them at each event; and
+votes, shown together with the asset's price and news sentiment.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ Sentiment = Literal["bullish", "neutral", "bearish"]
 _SIGNS: Mapping[int, Sentiment] = {1: "bullish", 0: "neutral", -1: "bearish"}
 _TRIPLE = re.compile(r"(positive|neutral|negative)\s+(\d(?:\.\d+)?)", re.IGNORECASE)
 _WORDS = {"bull": 1, "positive": 1, "neutral": 0, "bear": -1, "negative": -1}
-_MAX_TITLES = 3  #: maximum number of titles for one day
+_MAX_TITLES = 3  #: maximum number of titles shown for one day
 
 
 def sentiment_sign(text: str) -> int | None:
-    """Return 1, 0 or -1 for a sentiment in its source's format: the sign of a score or label, or,
-    for three scores, the label with the largest. None if the text has no such format.
+    """Return 1, 0 or -1 for a sentiment in the format of its source. This is the sign of a score or
+    label; if there are three scores, it is the sign of the label with the largest score. Return
+    None if the string has no such format.
     """
     scores = {word.lower(): float(score) for word, score in _TRIPLE.findall(text)}
     label = max(scores, key=lambda word: scores[word]) if scores else text.lower()
@@ -73,17 +74,19 @@ def sentiment_sign(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class AssetDay:
-    """State of an asset in the market on one day."""
+    """An asset's state in the market on one day."""
 
     day: str
-    ratio: float  #: last known close divided by that of the first day
+    ratio: float  #: last known close divided by the first known close
     documents: int  #: number of documents that became known since the previous close
     titles: str
-    sentiment: Sentiment | None  #: None if no document is rated
+    sentiment: Sentiment | None  #: None if no document has a known sentiment
 
 
 def asset_days(market: MarketSnapshot, asset: str, days: Sequence[str]) -> list[AssetDay]:
-    """Return the days of an asset; documents are those filed under the asset or under none."""
+    """Return the asset's state on each day. Documents are those filed under the asset or under no
+    asset.
+    """
     rows = [market.day_index(day) for day in days]
     closes = market.adjusted_close[:, market.asset_index[asset]]
     titles: dict[int, list[str]] = {}
@@ -111,8 +114,8 @@ def asset_days(market: MarketSnapshot, asset: str, days: Sequence[str]) -> list[
 
 
 def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int | None]]:
-    """For each document, yield the row of the day at whose close it is known, its title and its
-    sign.
+    """For each document, yield the row of the day at whose close the document is known, its title,
+    and the sign of its sentiment.
     """
     documents = market.documents
     view = documents.as_of(market.days)
@@ -125,7 +128,9 @@ def _items(market: MarketSnapshot, asset: str) -> Iterator[tuple[int, str, int |
 
 
 def _market(entrants: Sequence[EntrantCard], choices: FigureChoices) -> MarketSnapshot:
-    """Return the market of the runs. Raises CardError if it can't be opened."""
+    """Return the market on which the runs were made. Raises CardError if the market can't be
+    opened.
+    """
     markets = markets_of(choices, "without the market, prices and news can't be shown")
     return markets.need(entrants[0])
 
@@ -133,8 +138,8 @@ def _market(entrants: Sequence[EntrantCard], choices: FigureChoices) -> MarketSn
 def _one_asset(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> tuple[list[EntrantCard], list[RowName], str]:
-    """Return the cards of one asset and one window, their names, and the asset. Raises
-    CardError.
+    """Return the cards, their row names, and the asset. Raises CardError unless all cards cover the
+    same single asset and window.
     """
     entrants = figure_entrants(paths, figure, choices)
     check_asset_rules(entrants)
@@ -165,8 +170,9 @@ def _label(name: RowName) -> str:
 
 
 def gap_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """Return by [day] the NAV of two runs and the value of Buy & Hold, each relative to its first
-    value, the gap (first minus second), its change to the next day, documents and marked events.
+    """Return a frame by [day], with the NAV of two runs and the value of Buy & Hold, each relative
+    to its first value. The frame also has the gap (first minus second), the change in the gap to
+    the next day, documents, and marked events.
     """
     entrants, names, asset = _one_asset(paths, figure, choices)
     if len(entrants) != 2:
@@ -227,10 +233,10 @@ def _mean_ratio(entrant: EntrantCard) -> tuple[tuple[str, ...], Values, int]:
 
 
 def _events(days: Sequence[AssetDay], named: Sequence[str], most: int) -> dict[str, str]:
-    """Return the titles of the events to mark, by day and in order: the named days, or the days
-    whose documents preceded the largest price moves.
+    """Return the titles of the events to mark, in order of day. The events are on the named days
+    or, if none are named, on the days whose documents preceded the largest price moves.
 
-    Raises UsageError if a day is not in the figure.
+    Raises UsageError if a named day is not in the figure.
     """
     by_day = {day.day: day for day in days}
     for wanted in named:
@@ -251,7 +257,7 @@ def _events(days: Sequence[AssetDay], named: Sequence[str], most: int) -> dict[s
 
 
 def _event_notes(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield, for each event, the gap at its close and at the next one."""
+    """Yield, for each event, the gap at the close of the event's day and at the next close."""
     numbers = itertools.count(1)
     for row in frame[frame["event"].notna()].to_dict("records"):
         gap, change = row["gap"], row["change"]
@@ -263,7 +269,7 @@ def _event_notes(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def _change_notes(frame: pd.DataFrame) -> Iterator[str]:
-    """Yield the mean change of the gap after days with documents, and after days without
+    """Yield the mean change in the gap after days with documents, and after days without
     documents.
     """
     known = frame[frame["change"].notna()]
@@ -286,8 +292,8 @@ def _change_notes(frame: pd.DataFrame) -> Iterator[str]:
 
 
 def vote_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """Return the decision by [day of decision and run], with the value of Buy & Hold and the day's
-    sentiment.
+    """Return decisions by [day of decision and run], with the value of Buy & Hold and the sentiment
+    on that day.
     """
     entrants, names, asset = _one_asset(paths, figure, choices)
     if len(entrants) > MAX_LINES:
@@ -331,7 +337,7 @@ def vote_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoice
 
 
 def _majority(actions: Sequence[str]) -> str:
-    """Return the decision of more than half of the seeds, or `split`."""
+    """Return the decision made by more than half of the seeds, or `split`."""
     action, seeds = Counter(actions).most_common(1)[0]
     return action if 2 * seeds > len(actions) else "split"
 
@@ -348,9 +354,9 @@ def _decisions(entrant: EntrantCard) -> dict[str, list[str]]:
 
 
 def _transcript(path: DailyPath) -> list[TranscriptEntry]:
-    """Return the transcript of an episode, one entry for each step.
+    """Return an episode's transcript, with one entry per step.
 
-    Raises StoreError if it is incomplete.
+    Raises StoreError if the transcript is missing or incomplete.
     """
     folder = RunFolder.load(path.entrant.run_folder)
     for spec in folder.manifest.specs:
@@ -366,8 +372,9 @@ def _transcript(path: DailyPath) -> list[TranscriptEntry]:
 
 
 def decision_of(step: StepRecord, talk: TranscriptEntry) -> str:
-    """Return BUY, SELL or HOLD as submitted, or as elected by more than half of a vote's ballots;
-    `none` if there was no valid decision.
+    """Return BUY, SELL or HOLD. This is the submitted decision or, for a vote, the decision on more
+    than half of the ballots; without such a majority, it is HOLD. Return `none` if there was no
+    valid decision.
     """
     if step.provenance not in DECIDED:
         return "none"
@@ -384,7 +391,7 @@ def decision_of(step: StepRecord, talk: TranscriptEntry) -> str:
 
 
 def _stance(submission: str) -> str:
-    """Return the decision of a submission on one asset."""
+    """Return the decision in a submission on one asset. A submission without orders is HOLD."""
     submitted = submission_object(submission)
     entries: Any = submitted.get("decisions", submitted.get("orders"))
     for entry in entries if isinstance(entries, list) else []:

@@ -1,5 +1,5 @@
-"""Runs of a figure: cards of the paper's tasks, their ledgers by day, and daily means with
-intervals.
+"""Runs that are used in a figure: cards for the paper's tasks, their ledgers by day, and daily
+means with intervals.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
 from ktdeval_compare.papers.paper_tables import check_alike
 
-#: minimum number of values for a mean with an interval; with two values, Student's t has one degree
-#: of freedom
+#: minimum number of values for a mean with an interval; with only two values, Student's t has one
+#: degree of freedom
 FEWEST = 3
-MAX_LINES = 24  #: more lines can't be distinguished
+MAX_LINES = 24  #: more lines would be indistinguishable
 
 
 def figure_entrants(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> list[EntrantCard]:
-    """Return the cards of a figure.
+    """Return the cards to show in a figure.
 
-    Raises UsageError or CardError if the paths have no card, or if one belongs to another paper's
-    tasks.
+    Raises UsageError or CardError if the paths have no card, or if a card's task does not belong to
+    this figure's paper.
     """
     loaded = load_entrants(paths, choices.tasks)
     names = system_labels(entrant.system for entrant in loaded)
@@ -56,16 +56,16 @@ def figure_entrants(
 
 
 def warn_of_cards(entrants: Sequence[EntrantCard]) -> None:
-    """Warn of the cards' caveats. Call it after all checks that can refuse the cards, because a
-    refusal prints only one line.
+    """Warn of the cards' caveats. Call this function after all checks that can raise an error,
+    because then only one line should be printed.
     """
     for note in card_notes(entrants):
         warn(note)
 
 
 def check_one_task(entrants: Sequence[EntrantCard], figure: PaperFigure) -> None:
-    """Refuse cards of several tasks, masks or modes, and cards that can't be combined in a figure.
-    Raises CardError.
+    """Raise CardError if cards have different tasks, masks or modes, or can't be combined in a
+    figure.
     """
     tasks = sorted({entrant.card.task.name for entrant in entrants})
     if len(tasks) > 1:
@@ -78,7 +78,9 @@ def check_one_task(entrants: Sequence[EntrantCard], figure: PaperFigure) -> None
 
 
 def origin_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
-    """Yield the runs that a figure is made from, and the labels of their cards, one line each."""
+    """Yield one line for each run from which a figure is made, then a line with the rules and
+    labels of the cards.
+    """
     tasks: dict[tuple[str, str], list[str]] = {}
     labels: dict[str, None] = {}
     for entrant in entrants:
@@ -101,20 +103,20 @@ def origin_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class DailyPath:
-    """NAV of one episode relative to its first value."""
+    """An episode's NAV relative to its first value."""
 
-    days: tuple[str, ...]  #: ISO days from the first decision on, [n + 1]
-    ratio: Values  #: [n + 1], 1 on the first day
+    days: tuple[str, ...]  #: ISO days starting with the first decision, [n + 1]
+    ratio: Values  #: [n + 1], with value 1 on the first day
     ledger: Ledger
     entrant: EntrantCard
     episode: TradingEpisode
 
 
 def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
-    """Yield the path of each finished episode of a card.
+    """Yield a path for each finished episode on a card.
 
-    Raises CardError if a ledger is missing from the run folder, or is not the one that the card was
-    made from.
+    Raises CardError if a ledger is missing from the run folder, or if it is not the ledger from
+    which the card was made.
     """
     for episode in entrant.card.episodes:
         ledger = recorded_ledger(entrant, episode.id)
@@ -126,7 +128,9 @@ def daily_paths(entrant: EntrantCard) -> Iterator[DailyPath]:
 
 
 def markets_of(choices: FigureChoices, without: str) -> CardMarkets:
-    """Return the markets of a figure's cards. `without`: what can't be shown without a market."""
+    """Return the markets on which a figure's cards were made. `without` says what can't be shown
+    without a market.
+    """
     return CardMarkets(without, choices.data, choices.plugins)
 
 
@@ -135,12 +139,12 @@ def markets_of(choices: FigureChoices, without: str) -> CardMarkets:
 
 @dataclass(frozen=True)
 class DailyMean:
-    """Mean of several paths by day; arrays are [n + 1]."""
+    """Mean of several paths by day. Arrays are [n + 1]."""
 
     days: tuple[str, ...]
     n: int
     mean: Values
-    #: lower end of a 95 % t interval of the mean; None for fewer than `FEWEST` paths
+    #: lower end of the mean's 95 % t interval; None if there are fewer than `FEWEST` paths
     low: Values | None
     high: Values | None
     least: Values
@@ -148,9 +152,9 @@ class DailyMean:
 
 
 def mean_of_paths(paths: Mapping[Path, Sequence[tuple[tuple[str, ...], Values]]]) -> DailyMean:
-    """Return the mean of paths (days and values), given by card.
+    """Return the mean of all paths. Paths are days and values, and are given by card.
 
-    Raises CardError if they cover different days.
+    Raises CardError if the paths cover different days.
     """
     days: tuple[str, ...] = ()
     first: Path | None = None
@@ -174,8 +178,8 @@ def mean_of_paths(paths: Mapping[Path, Sequence[tuple[tuple[str, ...], Values]]]
 
 
 def _interval_ends(table: Values) -> tuple[Values | None, Values | None]:
-    """Return both ends of the t intervals of the column means; NaN if all values are equal. In the
-    first column, where all paths start, both ends are the common value.
+    """Return both ends of the t intervals for the column means. An end is NaN if all values in the
+    column are equal; in the first column, where all paths start, both ends are the common value.
     """
     if len(table) < FEWEST:
         return None, None
@@ -186,8 +190,8 @@ def _interval_ends(table: Values) -> tuple[Values | None, Values | None]:
 
 
 def mean_ends(values: Values) -> tuple[float | None, float | None]:
-    """Return both ends of the 95 % t interval of a mean; None for fewer than `FEWEST` values, or if
-    all values are equal.
+    """Return both ends of the 95 % t interval for a mean. The ends are None if there are fewer than
+    `FEWEST` values, or if all values are equal.
     """
     if len(values) < FEWEST:
         return None, None

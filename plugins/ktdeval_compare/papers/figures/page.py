@@ -1,4 +1,4 @@
-"""Page of a figure: one file with the chart, its data and their caveats."""
+"""HTML page for a figure: one file with the chart, its data and caveats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ktdeval_pages.page_templates import content_security_policy, make_environme
 
 _PACKAGE = "ktdeval_compare.papers.figures"
 _ASSETS = files(_PACKAGE).joinpath("assets")
-# in the order of their dependencies
+# ordered by dependency
 _LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-interpreter.js")
 
 
@@ -36,15 +36,16 @@ def _templates() -> Environment:
 
 
 def figure_page(figure: PaperFigure, frame: pd.DataFrame) -> str:
-    """Return the page as HTML. Its content security policy allows only its own style and scripts,
-    by hash, and blocks network access.
+    """Return the page as HTML. Its content security policy allows only the page's own style and
+    scripts, identified by hash, and blocks network access.
     """
     vendored = dict(vendor_files())
     libraries = [vendored[name].strip() for name in _LIBRARIES]
     style = stylesheet() + _asset("figure.css")
     shared = shared_script()
     script = "\n".join(['"use strict";', charts_script(), _asset("figure.js")])
-    # Vega sets the styles of individual elements, which the policy need not allow.
+    # Vega sets styles on individual elements through the DOM, so the policy need not allow inline
+    # styles.
     hashes = " ".join(source_hash(text) for text in (shared, *libraries, script))
     policy = content_security_policy(hashes, source_hash(style), "data:")
 

@@ -1,5 +1,5 @@
-"""Figures with one value per system: KTD-Fin's Figure 3, DeepFund's Figure 7, InvestorBench's
-Figure 3.
+"""Figures with one value per system: Figure 3 in KTD-Fin, Figure 7 in DeepFund, and Figure 3 in
+InvestorBench.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FOREST = ("panel", "row", "value", "low", "high", "reference", "n")
 def attacker_frame(
     paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices
 ) -> pd.DataFrame:
-    """Return the [measure and attacker] recovery rates with Wilson intervals, and the chance level
+    """Return recovery rates by [measure and attacker], with Wilson intervals and the chance level
     on the same probes (`reference`).
     """
     measures: Mapping[str, str] = figure.settings["measures"]
@@ -72,8 +72,8 @@ def attacker_frame(
 
 
 def cost_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """Return, by [system], the cost of an episode in USD and the mean return over episodes, with
-    its interval.
+    """Return, by [system], the cost per episode in USD, and the mean return over episodes with its
+    interval.
     """
     entrants = figure_entrants(paths, figure, choices)
     check_one_task(entrants, figure)
@@ -135,8 +135,9 @@ _IB = {
 
 
 def class_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoices) -> pd.DataFrame:
-    """Return, by [metric and class], the figures of model classes relative to Buy & Hold (as
-    fractions here), with t intervals over the models of a class if all have the same assets.
+    """Return, by [metric and class], the figures for model classes relative to Buy & Hold, as
+    fractions. If all models in a class have the same assets, the figures have t intervals over
+    these models.
     """
     models = paper_frame(find_paper_table("investorbench-2", choices.plugins), paths, choices)
     rows: list[dict[str, Any]] = []
@@ -165,7 +166,7 @@ def class_frame(paths: Sequence[Path], figure: PaperFigure, choices: FigureChoic
 
 
 def _class_notes(models: pd.DataFrame, paths: Sequence[Path]) -> Iterator[str]:
-    """Yield the models of each class, and the runs that they come from."""
+    """Yield the models in each class, and the runs in which they were used."""
     for kind, members in models.groupby("type", sort=False):
         if kind != "buy_and_hold":
             yield f"{str(kind).replace('_', ' ')}: {', '.join(sorted(set(members['model'])))}"
@@ -174,7 +175,7 @@ def _class_notes(models: pd.DataFrame, paths: Sequence[Path]) -> Iterator[str]:
 
 
 def _class_rows(row: Mapping[Any, Any], by: str, models: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of one class, one for each metric that is defined."""
+    """Return the rows for one class, one for each metric that is defined."""
     of_class = models[models[by] == row["class"]]
     if by == "size":
         of_class = of_class[of_class["type"] == "open_source"]
@@ -204,8 +205,9 @@ def _class_rows(row: Mapping[Any, Any], by: str, models: pd.DataFrame) -> list[d
 def _class_ends(
     members: pd.DataFrame, models: pd.DataFrame, metric: str
 ) -> tuple[float | None, float | None]:
-    """Return both ends of a class's interval over its models, each relative to Buy & Hold on its
-    assets. None if models have different assets: their mean is then not that of the class.
+    """Return both ends of the interval over a class's models, each relative to Buy & Hold on the
+    model's assets. Return None if the models have different assets, because the mean over models
+    then differs from the figure for the class.
     """
     held = models[models["type"] == "buy_and_hold"].set_index(["task", "window"])[metric]
     assets = set()

@@ -1,12 +1,12 @@
 """Figures as Vega-Lite specs with inline data, from the templates in `vega_specs.yaml`.
 
-The rows of each kind of figure:
+Fields of the rows, by kind of figure:
     lines    panel, line, day, value, low, high, least, most, n: fractions by ISO day
     forest   panel, row, value, low, high, reference, n: fractions
     scatter  line, x, value, low, high, n
     gap      day, first, second, hold, gap, event
     votes    day, line, action, hold, sentiment
-Colours are those of a light page; a dark page replaces them by design token.
+Colours are those for a light page. A dark page replaces each colour by using its design token.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CONDITION = "only_with"
 
 
 def vega_spec(figure: PaperFigure, frame: pd.DataFrame) -> Spec:
-    """Return a figure as a complete Vega-Lite spec."""
+    """Return the complete Vega-Lite spec for a figure."""
     values = _common_values(figure) | _VALUES[figure.kind](figure, frame)
     if figure.kind in _PANEL_HEIGHTS:
         drawn = _in_panels(figure, frame, values)
@@ -67,8 +67,8 @@ def _specs() -> Mapping[str, Any]:
 
 
 def fill_spec(part: Any, values: Mapping[str, Any]) -> Any:
-    """Return a part of a spec with the names in `values` replaced by their values. List items are
-    omitted if their `only_with` is empty.
+    """Return part of a spec, with the names in `values` replaced by their values. A list item is
+    omitted if the value that its `only_with` names is empty.
     """
     if isinstance(part, dict):
         return {name: fill_spec(of, values) for name, of in part.items() if name != _CONDITION}
@@ -84,7 +84,7 @@ def _is_shown(item: Any, values: Mapping[str, Any]) -> bool:
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a frame as JSON, null if a figure is undefined."""
+    """Return the rows of a frame as JSON objects, with null for undefined figures."""
     rows = []
     for record in frame.to_dict("records"):
         row = {}
@@ -97,19 +97,19 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def distinct(values: Iterable[Any]) -> list[str]:
-    """Return texts in order of first occurrence, without duplicates."""
+    """Return strings in order of first occurrence, without duplicates."""
     return [str(value) for value in dict.fromkeys(values)]
 
 
 def dash_of(at: int) -> Sequence[int]:
-    """Return the dash pattern of a line by its index."""
+    """Return the dash pattern for the line with this index."""
     return DASHES[min(at // len(SERIES), len(DASHES) - 1)]
 
 
 # -- panels
 
 
-#: height of one picture, for each kind that has panels
+#: height of one panel, for each kind of figure that has panels
 _PANEL_HEIGHTS: Mapping[str, Callable[[pd.DataFrame], int]] = {
     "lines": lambda frame: 320 if frame["panel"].nunique() == 1 else 190,
     "forest": lambda frame: 24 * frame["row"].nunique() + 20,
@@ -117,7 +117,7 @@ _PANEL_HEIGHTS: Mapping[str, Callable[[pd.DataFrame], int]] = {
 
 
 def _in_panels(figure: PaperFigure, frame: pd.DataFrame, values: Mapping[str, Any]) -> Spec:
-    """Return a figure as a single picture, or as one picture per panel."""
+    """Return a figure with one panel, or with several panels side by side."""
     panels = distinct(frame["panel"])
     rows = values["=records"]
     template = _specs()[figure.kind]
@@ -129,12 +129,12 @@ def _in_panels(figure: PaperFigure, frame: pd.DataFrame, values: Mapping[str, An
     columns = min(figure.max_columns, len(panels))
     size = {"width": WIDTH // columns - 20, "height": height}
     if figure.kind == "lines":
-        # windows have different days, and assets different price moves
+        # windows have different days, and assets have different price ranges
         pictures = [_picture_of_days(panel, values, template, size) for panel in panels]
         return {"concat": pictures, "columns": columns}
 
     facet = {"field": "panel", "type": "nominal", "sort": panels, "header": {"title": None}}
-    # a class has a row only in the panels of metrics that are defined for it
+    # a class has a row only in the panels of the metrics that are defined for the class
     resolve = {"y": "independent"}
     if figure.settings.get("has_own_axes"):
         resolve["x"] = "independent"
@@ -151,7 +151,7 @@ def _in_panels(figure: PaperFigure, frame: pd.DataFrame, values: Mapping[str, An
 def _picture_of_days(
     panel: str, values: Mapping[str, Any], template: Spec, size: Mapping[str, int]
 ) -> Spec:
-    """Return the picture of one panel's lines, for a figure with several panels."""
+    """Return the spec of one panel with lines, for a figure with several panels."""
     rows = [row for row in values["=records"] if row["panel"] == panel]
     own = {**values, "=days": named_days(row["day"] for row in rows)}
     title = {"text": panel, "anchor": "start", "color": light("ink")}
@@ -164,8 +164,8 @@ def _picture_of_days(
 
 
 def named_days(days: Iterable[str]) -> list[str]:
-    """Return the days that a picture labels on its time axis: the first, the last, and trading days
-    between them, never a day without trading.
+    """Return the days to label on the time axis: the first day, the last day, and some trading days
+    between them. A day without trading is never labelled.
     """
     shown = sorted(set(days))
     return [shown[at] for at in dated_positions(len(shown))]
@@ -202,8 +202,9 @@ def _line_values(figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def with_ends(figure: PaperFigure, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of lines. If a figure has bars at the ends of lines, the last row of each
-    line also has `end` (one day after the last), `end_low` and `end_high`.
+    """Return the rows for lines. If a figure has bars at the ends of lines, the last row of each
+    line also has the ends of the bar (`end_low` and `end_high`) and the date at which to draw it
+    (`end`, after the last day).
     """
     if not figure.ends:
         return rows
@@ -254,7 +255,7 @@ def _gap_values(_figure: PaperFigure, frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def _bar_width(days: int) -> float:
-    """Return the width of one of `days` bars, in pixels."""
+    """Return the width of a bar in pixels, if there are `days` bars."""
     return max(2.0, round(0.7 * WIDTH / days, 1))
 
 

@@ -1,4 +1,4 @@
-"""Reports of `compare` and `compare masks` as tables of aligned plain text."""
+"""Reports of `compare` and `compare masks` as aligned plain-text tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ktdeval_compare.variances.variance import IdenticalRuns, JointRow, ShareRow
 
 
 def compare_parts(report: CompareReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare`."""
+    """Yield the parts of the `compare` report."""
     pair = "(window, seed) pairs"
     if report.unit == "window":
         pair = "windows, each the median over its seeds"
@@ -77,7 +77,7 @@ def _where(row: DailyTest | BestSet) -> str:
 
 
 def score_parts(report: ScoreReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare` for cards of scoring tasks."""
+    """Yield the parts of the `compare` report on scoring cards."""
     yield "Scores of each card"
     for task, rows in itertools.groupby(report.scores, key=lambda row: row.task):
         yield f"  {task}"
@@ -98,7 +98,7 @@ def score_parts(report: ScoreReport) -> Iterator[Part]:
 
 
 def variance_parts(report: VarianceReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare --factor`."""
+    """Yield the parts of the `compare --factor` report."""
     sizes = " × ".join(
         f"{count} {factor}s" for count, factor in zip(report.levels, report.factors, strict=True)
     )
@@ -136,7 +136,7 @@ def variance_parts(report: VarianceReport) -> Iterator[Part]:
 
 
 def _joint_parts(report: VarianceReport) -> Iterator[Part]:
-    """Yield the tests over all assets; tests of the first factor also without each of its
+    """Yield the tests over all assets. Tests of the first factor are also shown without each of its
     levels.
     """
     first = report.factors[0]
@@ -156,7 +156,7 @@ def _left_out(row: JointRow) -> str:
 
 def _share_columns(report: VarianceReport) -> list[ReportColumn[ShareRow]]:
     fitted: list[ReportColumn[Any]] = []
-    # Without replicates no mixed model can separate the interaction from residual noise.
+    # Without replicates, no mixed model can separate the interaction from residual noise.
     if report.replicates > 1:
         fitted.append(plain("REML", "reml"))
 
@@ -176,8 +176,8 @@ def _share_columns(report: VarianceReport) -> list[ReportColumn[ShareRow]]:
 
 
 def _identical(row: IdenticalRuns) -> str:
-    """Return the label of identical runs: their agent, or their agents and models if the runs have
-    several agents.
+    """Return a line on identical runs, which names their agent, or their agents and models if the
+    runs have several agents.
     """
     agents = {run[0] for run in row.runs}
     if len(agents) == 1:
@@ -200,7 +200,7 @@ def _identical(row: IdenticalRuns) -> str:
 
 
 def effects_parts(report: EffectsReport) -> Iterator[Part]:
-    """Yield the parts of the report of `compare masks`."""
+    """Yield the parts of the `compare masks` report."""
     if report.effects:
         yield "Effects of the mask: mean over windows, paired within window and seed"
         yield make_table(

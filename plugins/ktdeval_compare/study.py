@@ -1,6 +1,6 @@
-"""Studies of cards, each in a folder of its own: options, a function of the cards, columns, and
-optionally a figure. `ktdeval_compare.cutoffs` is an example; packages add studies through the hook
-`ktdeval_commands`.
+"""Studies of cards. Each study has a folder with its options, a function that is called with the
+cards, columns, and optionally a figure. `ktdeval_compare.cutoffs` is an example. Packages add
+studies through the `ktdeval_commands` hook.
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ FIGURE = "figure.json"
 
 
 class Printable(Protocol):
-    """A report that is printed as JSON or as text."""
+    """A report that can be printed as JSON or as text."""
 
     @property
     def report(self) -> Any:
-        """Values of the report."""
+        """Contents of the report."""
 
     def text(self, width: int | None) -> str:
-        """Return the report in lines of at most `width` columns; None: of any length."""
+        """Return the report as text whose lines have at most `width` columns. If `width` is None,
+        the length of lines is not limited.
+        """
 
 
 def show(tables: Printable, as_json: bool) -> None:
-    """Print a report as JSON, or its text."""
+    """Print a report as JSON or as text."""
     if as_json:
         click.echo(dumps_pretty(tables.report), nl=False)
     else:
@@ -59,7 +61,7 @@ def show(tables: Printable, as_json: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFigureOptions(JsonOptions):
-    """Options of a study with a figure."""
+    """Options for a study that has a figure."""
 
     out: Path | None = flag(
         None,
@@ -71,7 +73,8 @@ class StudyFigureOptions(JsonOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareStudy:
-    """A study: `ktdeval compare NAME CARD…` reads the cards, computes and prints its report.
+    """A study. The command `ktdeval compare NAME CARD…` reads the cards, then computes and prints
+    the study's report.
 
     Example:
         CompareStudy(
@@ -85,21 +88,22 @@ class CompareStudy:
 
     name: str
     help: str
-    #: folder with `columns.yaml`: the columns of each table, by the report field that has its rows;
-    #: and, if `options` are StudyFigureOptions, `figure.json`: a Vega-Lite spec of the first table
+    #: folder with `columns.yaml`, which has the columns of each table under the report field that
+    #: contains the table's rows. If `options` are StudyFigureOptions, the folder also has
+    #: `figure.json`, a Vega-Lite spec for the first table
     folder: Path
     options: type[JsonOptions]
     #: `module:function`, called with the trading cards (a list of `EntrantCard`) and the options.
-    #: It returns a dataclass: the rows of each table, `notes`, and `alpha` if a column is an
-    #: interval.
+    #: It returns a dataclass with the rows of each table, with `notes`, and with `alpha` if a
+    #: column contains intervals.
     compute: str
-    #: `module:function` that returns the text of a report, if it is more than its tables
+    #: `module:function` that returns the text of a report, if the text is more than the tables
     parts: str = ""
     example: str = ""
 
 
 def study_command(study: CompareStudy) -> click.Command:
-    """Return the command of a study."""
+    """Return the command that runs a study."""
 
     @example(study.example or f"ktdeval compare {study.name} ktdeval-runs/a ktdeval-runs/b")
     @click.command(study.name, help=study.help)
@@ -120,8 +124,8 @@ def study_command(study: CompareStudy) -> click.Command:
 
 
 def study_parts(study: CompareStudy, report: Any) -> Iterator[Part]:
-    """Yield the tables of a report, each below the name of the field that has its rows, and its
-    notes.
+    """Yield the tables in a report, each below the name of the field that contains its rows, and
+    then the report's notes.
     """
     for name, columns in load_yaml(study.folder / COLUMNS).items():
         yield name
@@ -131,16 +135,16 @@ def study_parts(study: CompareStudy, report: Any) -> Iterator[Part]:
 
 
 def write_figure(study: CompareStudy, report: Any, path: Path) -> None:
-    """Draw the figure of a study from the rows of its first table.
+    """Draw a study's figure from the rows of its first table.
 
     Raises UsageError if the file has an unsupported extension, or if vl-convert (extra `report`) is
-    missing.
+    not installed.
     """
     if path.suffix not in (".svg", ".json"):
         raise UsageError(f"--out {path}: a figure of a study is written as .svg or .json")
 
     table = next(iter(load_yaml(study.folder / COLUMNS)))
-    drawn = load_yaml(study.folder / FIGURE)  # JSON is YAML
+    drawn = load_yaml(study.folder / FIGURE)  # JSON is a subset of YAML
     spec = {**drawn, "data": {"values": to_object(report)[table]}}
     content = svg_of(spec) if path.suffix == ".svg" else dumps_pretty(spec)
     make_folder(path.parent)

@@ -1,4 +1,4 @@
-"""Settings shared by several studies, both for their commands and for the functions that the
+"""Settings that several studies share, both for their commands and for the functions that the
 commands call.
 """
 
@@ -25,7 +25,7 @@ class MetricOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelOptions:
-    """Significance level of verdicts."""
+    """Significance level for verdicts."""
 
     alpha: float = flag(
         0.05,
@@ -36,14 +36,14 @@ class LevelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """Treatment of cards that have finished different windows and seeds."""
+    """What to do with cards that have finished different windows and seeds."""
 
     common: bool = flag(False, help="if cards differ in windows or seeds, use those that all have")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChanceOptions:
-    """Seed of random draws."""
+    """Seed for random draws."""
 
     seed: int = flag(
         0, type=click.IntRange(0), metavar="N", help="seed of simulations and bootstraps"
@@ -52,12 +52,12 @@ class ChanceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricTestOptions(MetricOptions, LevelOptions, CommonOptions, ChanceOptions):
-    """Settings of tests of metrics of paired cards."""
+    """Settings for tests of metrics on paired cards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CohortOptions(LevelOptions, CommonOptions):
-    """Settings of a report on cohorts."""
+    """Settings for a report on cohorts."""
 
     cohorts: tuple[str, ...] = flag(
         (),

@@ -1,10 +1,10 @@
 """Style exposures of cards and cohorts: means over days and members, signs, and differences between
 cohorts with Welch intervals (KTD-Fin §5.3 and Table 8).
 
-The units are models. Exposures are first averaged over the days of each model, so dependence
-between days need not be modelled. The difference between two cohorts has a Welch (1947) interval
-over models. Cohorts are small and have unequal spread; resampling models gives lower coverage
-(measured in docs/variance.md).
+The units are models. Exposures are first averaged over each model's days, so dependence between
+days need not be modelled. The difference between two cohorts has a Welch (1947) interval over
+models. Cohorts are small, and their spreads differ; for such samples, resampling models gives lower
+coverage (measured in docs/variance.md).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ktdeval.cards import TradingEpisode
 from ktdeval_compare.cohort_words import REASONS
 from ktdeval_compare.pairs.compared_cards import EntrantCard, Values
 
-SELECTION = "selection_alpha"  #: metric whose detail contains the exposures of an episode
+SELECTION = "selection_alpha"  #: metric whose detail contains an episode's exposures
 _ROUNDING = 1e-12  #: spread below which exposures are equal up to rounding
 
-#: mean exposure to each factor; None if no holding ever had a value of the factor
+#: mean exposure to each factor; None if no holding had a value for the factor
 Exposures = Mapping[str, float | None]
 #: cohort -> model -> exposures
 Tables = Mapping[str, Mapping[str, Exposures]]
@@ -35,17 +35,18 @@ Tables = Mapping[str, Mapping[str, Exposures]]
 
 @dataclass(frozen=True)
 class FactorMeans:
-    """Exposures of several cards or models to one factor, and their mean."""
+    """Exposures of several cards or models to one factor, with their mean."""
 
     factor: str
     cards: Exposures  #: exposures by card or model
-    mean: float | None  #: mean over those with an exposure
-    members: int  #: number of those with an exposure
-    same_sign: int  #: number of those whose sign is that of the mean; 0 if the mean is 0
+    mean: float | None  #: mean over the members that have an exposure
+    members: int  #: number of members that have an exposure
+    #: number of members whose exposure has the same sign as the mean; 0 if the mean is 0
+    same_sign: int
 
 
 def card_exposures(entrants: Sequence[EntrantCard]) -> list[FactorMeans]:
-    """Return the mean style exposures of each card's holdings, and the mean over all cards; empty
+    """Return the mean style exposures of each card's holdings, with the mean over all cards. Empty
     if no card has exposures.
     """
     tables: dict[str, Exposures] = {}
@@ -58,10 +59,10 @@ def card_exposures(entrants: Sequence[EntrantCard]) -> list[FactorMeans]:
 
 
 def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None]:
-    """Return the mean exposure to each style factor over all days of the episodes on which a
-    holding had a value of the factor.
+    """Return the mean exposure to each style factor. The mean is over all days in the episodes on
+    which a holding had a value for the factor.
 
-    A factor is None if no day has a value; the result is empty if no episode has any exposures.
+    An exposure is None if there are no such days. The result is empty if no episode has exposures.
     """
     total: dict[str, float] = {}
     days: dict[str, int] = {}
@@ -85,10 +86,10 @@ def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None
 
 
 def cohort_means(members: Mapping[str, Exposures]) -> list[FactorMeans]:
-    """Return the mean exposure of a cohort to each factor; all members have equal weight.
+    """Return a cohort's mean exposure to each factor. All members have equal weight.
 
-    `members`: exposures by card. Rows have the factor order of the first card. The result is empty
-    if cards of several versions have different factors.
+    `members`: exposures by card or model. Rows have the same factor order as the first member. The
+    result is empty if members have different factors because of different versions.
     """
     factors = next(iter(members.values()), {})
     for table in members.values():
@@ -109,12 +110,12 @@ def cohort_means(members: Mapping[str, Exposures]) -> list[FactorMeans]:
     return rows
 
 
-# ---- cohorts against each other
+# ---- comparison of cohorts
 
 
 @dataclass(frozen=True, kw_only=True)
 class CohortMean:
-    """Mean exposure of a cohort to one factor, with its t interval over models."""
+    """A cohort's mean exposure to one factor, with a t interval over models."""
 
     mean: float
     members: int
@@ -130,15 +131,15 @@ class FactorRow:
     factor: str
     cohorts: Mapping[str, CohortMean]
     models: Exposures
-    agree: bool  #: whether the means of all cohorts have the same sign
-    agreement_shown: bool  #: whether their intervals, too, lie on that side of zero
+    agree: bool  #: whether all cohort means have the same sign
+    agreement_shown: bool  #: whether the intervals of all means lie entirely on one side of zero
     unit: str = "ratio"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WelchTest:
-    """Mean of one sample minus that of another, with Welch's interval, or the `reason` why there is
-    no interval.
+    """Difference between the means of two samples, first minus second, with a Welch interval, or
+    with the `reason` why there is no interval.
     """
 
     value: float
@@ -150,7 +151,7 @@ class WelchTest:
 
 @dataclass(frozen=True, kw_only=True)
 class CohortDifference:
-    """Difference between two cohorts in one factor."""
+    """Difference between two cohorts in their exposure to one factor."""
 
     factor: str
     unit: str
@@ -161,33 +162,33 @@ class CohortDifference:
     high: float | None
     p: float | None
     reason: str | None
-    p_holm: float | None = None  #: corrected over all rows of the report
+    p_holm: float | None = None  #: corrected over all rows in the report
     verdict: str | None = None  #: the cohort with the higher exposure, or `not shown`
 
 
 @dataclass(frozen=True)
 class CohortSummary:
-    """Members of a cohort."""
+    """The members of a cohort."""
 
     cohort: str
     models: Sequence[str]
     members: int
-    #: number of models that have the sign of the cohort's mean in all factors
+    #: number of models whose exposures have the same signs as the cohort's means, for all factors
     same_sign: int | None
 
 
 @dataclass(frozen=True)
 class SignAgreement:
-    """Number of factors on which cohorts agree in sign."""
+    """How many factors there are for which all cohorts have the same sign."""
 
     agree: Sequence[str]
     agreement_shown: Sequence[str]
-    factors: int  #: number of compared factors
+    factors: int  #: number of factors that were compared
 
 
 @dataclass(frozen=True)
 class CohortExposures:
-    """Exposures of cohorts, and how far they agree."""
+    """Exposures of cohorts, and how far the cohorts agree."""
 
     cohorts: Sequence[CohortSummary]
     exposures: Sequence[FactorRow]
@@ -244,7 +245,7 @@ def _shared_factors(means: Mapping[str, Mapping[str, FactorMeans]]) -> list[str]
 
 
 def _known_exposures(exposures: Exposures) -> Values:
-    # A model whose holdings never had a value for the factor is excluded from its mean.
+    # A model whose holdings never had a value for the factor is not included in the mean.
     return np.array([value for value in exposures.values() if value is not None])
 
 
@@ -277,7 +278,7 @@ def _factor_row(factor: str, of_cohorts: Mapping[str, FactorMeans], alpha: float
 
 
 def _agree(figures: Sequence[float], cohorts: int) -> bool:
-    """Return whether there are at least two figures, all on the same side of zero."""
+    """Return whether there are at least two cohorts, with all figures on the same side of zero."""
     return cohorts > 1 and (min(figures) > 0 or max(figures) < 0)
 
 
@@ -291,7 +292,9 @@ def _cohort_summary(
 
 
 def _has_signs_of(cohort: str, exposures: Exposures, rows: Sequence[FactorRow]) -> bool:
-    """Return whether a model has the sign of its cohort's mean in all factors."""
+    """Return whether a model's exposures have the same signs as its cohort's means, for all
+    factors.
+    """
     for row in rows:
         exposure = exposures[row.factor] or 0.0
         if exposure * row.cohorts[cohort].mean <= 0:
@@ -314,8 +317,8 @@ def _with_verdicts(rows: Sequence[CohortDifference], alpha: float) -> list[Cohor
 
 
 def welch_test(first: Values, second: Values, level: float = 0.95) -> WelchTest:
-    """Test the difference in means of two samples of exposures, [models] each, with Welch's t
-    interval and p.
+    """Test whether two samples of exposures, [models] each, have different means. Return the
+    difference with Welch's t interval and p-value.
     """
     value = math.fsum(first) / len(first) - math.fsum(second) / len(second)
     if min(len(first), len(second)) < 2:

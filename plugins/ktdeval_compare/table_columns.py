@@ -1,4 +1,4 @@
-"""Columns of the tables printed by commands on several cards, and formats of their figures."""
+"""Columns of the tables that commands on cards print, and formats for their figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Record = TypeVar("_Record", bound="DataclassInstance | msgspec.Struct")
 
 @dataclass(frozen=True, slots=True)
 class ReportColumn(Generic[RowT]):
-    """Column of a table: its heading, and a function that formats a row's cell."""
+    """A table column: its heading, and a function that formats the cell for a row."""
 
     head: str
     cell: Callable[[RowT], str]
@@ -36,7 +36,7 @@ class ReportColumn(Generic[RowT]):
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """Aligned table of a report."""
+    """An aligned table in a report."""
 
     heads: list[str]
     cells: list[list[str]]
@@ -44,7 +44,9 @@ class ReportTable:
     indent: str = "  "
 
     def lines(self, width: int | None) -> list[str]:
-        """Return the lines of the table, at most `width` columns wide; None: unlimited."""
+        """Return the lines of the table, at most `width` columns wide. If `width` is None, the
+        width is unlimited.
+        """
         return grid_lines(self.heads, self.cells, self.left, width, self.indent)
 
 
@@ -53,7 +55,9 @@ Part = str | ReportTable
 
 
 def lines_of(parts: Iterable[Part], width: int | None = None) -> Iterator[str]:
-    """Yield the lines of a report, folded to `width` columns; None: not folded."""
+    """Yield the lines of a report, wrapped to `width` columns. If `width` is None, lines are not
+    wrapped.
+    """
     for part in parts:
         if isinstance(part, ReportTable):
             yield from part.lines(width)
@@ -64,9 +68,9 @@ def lines_of(parts: Iterable[Part], width: int | None = None) -> Iterator[str]:
 def print_result(
     document: object, parts: Iterable[Part], made: tuple[str, Path] | None, as_json: bool
 ) -> None:
-    """Print the result of a command: its document as JSON, or its parts. With `made` (name and
-    folder), the text also ends with the command's name and the folder that it wrote; None: an
-    existing result is shown.
+    """Print the result of a command, either `document` as JSON or `parts` as text. `made` is the
+    command's name and the folder to which it wrote. If `made` is given, the text ends with both. It
+    is None if an existing result is shown.
     """
     if as_json:
         click.echo(dumps_pretty(to_plain(document)), nl=False)
@@ -103,7 +107,7 @@ def make_table(
     cells: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
     indent: str = "  ",
 ) -> ReportTable:
-    """Return a table that is declared in `tables.yaml`; for the other arguments see
+    """Return a table that is declared in `tables.yaml`. For the other arguments, see
     `declared_table`.
     """
     return declared_table(_columns_by_table()[name], rows, alpha, cells, indent)
@@ -116,8 +120,8 @@ def declared_table(
     cells: Mapping[str, Callable[[Any], str]] = MappingProxyType({}),
     indent: str = "  ",
 ) -> ReportTable:
-    """Return a table with declared columns. `alpha`: significance level of its intervals; `cells`:
-    functions by heading that format the cells of columns of kind `own`.
+    """Return a table with declared columns. `alpha` is the significance level for its intervals.
+    `cells` are functions that format the cells of columns of kind `own`, by heading.
     """
     columns = []
     for declared in declared_columns:
@@ -135,7 +139,7 @@ def declared_table(
 
 
 def note_parts(notes: Sequence[str]) -> Iterator[Part]:
-    """Yield the notes of a report below a title; nothing if there are none."""
+    """Yield a report's notes below a title. Yields nothing if there are no notes."""
     if notes:
         yield ""
         yield "Notes"
@@ -143,8 +147,8 @@ def note_parts(notes: Sequence[str]) -> Iterator[Part]:
 
 
 def field_of(row: Any, name: str) -> Any:
-    """Return a field of a row, or of a part of the row, by name, such as `shift.low`; None if the
-    part is None.
+    """Return a field of a row, or of a part of the row, by name, such as `shift.low`. Return None
+    if the part is None.
     """
     value = row
     for part in name.split("."):
@@ -159,7 +163,7 @@ def field_of(row: Any, name: str) -> Any:
 def text(
     head: str, name: str = "", is_left: bool = True, none: str = UNDEFINED
 ) -> ReportColumn[Any]:
-    """Return a column of texts; `name`: the field that it shows, by default `head`."""
+    """Return a column of strings. `name` is the field to show; by default, it is `head`."""
 
     def cell(row: Any) -> str:
         value = field_of(row, name or head)
@@ -171,7 +175,7 @@ def text(
 def format_column(
     head: str, name: str, form: str, scale: int = 1, none: str = UNDEFINED
 ) -> ReportColumn[Any]:
-    """Return a column of figures, multiplied by `scale`, in a format such as `{:.0f} %`."""
+    """Return a column of figures that are multiplied by `scale`, in a format such as `{:.0f} %`."""
 
     def cell(row: Any) -> str:
         value = field_of(row, name)
@@ -181,13 +185,14 @@ def format_column(
 
 
 def figure_column(head: str, name: str = "value", unit: str | None = None) -> ReportColumn[Any]:
-    """Return a column of signed figures, in the row's unit unless one is given."""
+    """Return a column of signed figures, in `unit` or, by default, in the row's unit."""
     return ReportColumn(head, lambda row: figure(field_of(row, name), unit or row.unit))
 
 
 def figure_with_ends(head: str, value: str, ends: str = "") -> ReportColumn[Any]:
-    """Return a column of signed shares, each followed by the ends of its interval, if any, in
-    brackets; `ends`: the part of a row that has `low` and `high`, by default the row itself.
+    """Return a column of signed shares. A share that has an interval is followed by the interval's
+    ends in brackets. `ends` names the part of the row that has `low` and `high`; by default, this
+    is the row itself.
     """
 
     def cell(row: Any) -> str:
@@ -248,8 +253,8 @@ _COLUMN_KINDS: Mapping[str, Callable[..., ReportColumn[Any]]] = {
 def interval(
     alpha: float, is_signed: bool = True, unit: str | None = None, part: str = ""
 ) -> ReportColumn[Any]:
-    """Return a column of both ends of an interval, with its level; `part`: prefix of the names of
-    both, such as `shift.`.
+    """Return a column with both ends of an interval, whose heading gives the level. `part` is the
+    prefix of the fields for both ends, such as `shift.`.
     """
 
     def cell(row: Any) -> str:
@@ -262,13 +267,13 @@ def interval(
 
 
 def interval_head(alpha: float) -> str:
-    """Return the heading of a column of intervals at level `1 - alpha`."""
+    """Return the heading for a column of intervals at level `1 - alpha`."""
     return f"{percent(1 - alpha, 'g')} interval"
 
 
 def unless_alone(rows: Sequence[_Record], key: str, others: Sequence[object] = ()) -> list[_Record]:
-    """Return the rows, with an empty `key` if all of them (and of the others) have the same
-    value.
+    """Return the rows. If all rows, including `others`, have the same value for `key`, this field
+    is empty in the returned rows.
     """
     values = {getattr(row, key) for row in (*rows, *others)}
     if len(values) > 1:
@@ -285,7 +290,7 @@ def _blank_row(row: _Record, key: str) -> _Record:
 
 
 def figure(value: float | None, unit: str) -> str:
-    """Return a signed figure as text; fractions in per cent."""
+    """Return a signed figure as text. Fractions are shown in per cent."""
     if value is None:
         return UNDEFINED
 
@@ -297,21 +302,23 @@ def figure(value: float | None, unit: str) -> str:
 
 
 def both(low: float | None, high: float | None, unit: str) -> str:
-    """Return both ends of an interval."""
+    """Return both ends of an interval as text."""
     if low is None or high is None:
         return UNDEFINED
     return f"{figure(low, unit)} … {figure(high, unit)}"
 
 
 def p_value(value: float | None) -> str:
-    """Return a p-value with four digits, or, if it is small, as a power of ten."""
+    """Return a p-value as text, with four decimal places or, below 0.0001, in scientific
+    notation.
+    """
     if value is None:
         return UNDEFINED
     return f"{value:.4f}" if value >= 1e-4 else f"{value:.0e}"
 
 
 def unit_name(unit: str) -> str:
-    """Return a unit as tables show it; empty for a ratio."""
+    """Return a unit as shown in tables; empty for a ratio."""
     if unit == "count":
         return unit
     return unit_word(unit)

@@ -287,8 +287,8 @@ def _mean_over(own: ByPlace, again: ByPlace, measure: Any) -> float:
 
 
 def _direction(own: ByPlace, again: ByPlace) -> float | None:
-    """Return the correlation between input changes and weight changes, averaged over steps; None if
-    both vary at no step.
+    """Return the correlation between input changes and weight changes, averaged over steps. Return
+    None if there is no step at which both vary.
     """
     values = []
     for place, decisions in own.items():

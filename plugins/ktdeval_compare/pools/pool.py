@@ -360,8 +360,8 @@ def _pooled_test(
         "seeds": len(seeds),
         "left_out": dict(left_out),
     }
-    # If markets in which a figure is missing were omitted, the result could be biased in favour of
-    # a system.
+    # A market can lack a figure because a target was never reached. Omitting such a market would
+    # make the result look better than it is.
     source = lacking[0] if lacking else source_of(figures)
     if source not in ("days", "seeds"):
         return PooledTest(**shared, source=None, k=0, reason=source), []

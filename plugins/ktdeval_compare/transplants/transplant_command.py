@@ -25,7 +25,7 @@ from ktdeval.cli import (
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
-    """Options of `transplant`."""
+    """Options for `transplant`."""
 
     cash: tuple[str, ...] = flag(
         (),
@@ -96,8 +96,8 @@ def transplant(run: Path, options: TransplantOptions) -> None:
 
 
 def at_capital(cards: tuple[Path, ...], capital: str | None) -> tuple[Path, ...]:
-    """Return the folders of transplants with this capital in place of the runs; without a capital,
-    the same paths.
+    """Return the folders of the runs' transplants with this capital. If no capital is given, return
+    the paths unchanged.
     """
     if capital is None:
         return cards

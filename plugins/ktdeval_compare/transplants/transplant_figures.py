@@ -1,11 +1,11 @@
-"""Figures of decisions that were executed again with different capital: means over windows, costs
-by part, and the capital at which an edge vanishes.
+"""Figures for decisions that were executed again with different capital: means over windows, cost
+components, and the capital at which an edge vanishes.
 
 The capital at which a mean falls to zero is interpolated linearly between two neighbouring
-capitals, on the logarithm of the capital. Its interval is interpolated in the same way from the
-ends of the means' intervals: it contains the capitals at which a test does not distinguish the mean
-from zero. An end is null if it is not above zero at the smallest capital, or is still above zero at
-the largest.
+capitals, on a logarithmic scale. Its interval is interpolated in the same way from the ends of the
+means' intervals. It contains the capitals at which a test can't distinguish the mean from zero. An
+end of the interval is null if the interpolated end is not above zero at the smallest capital, or is
+still above zero at the largest.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _metric(name: str) -> Figure:
 
 
 def _net_selection(_card: TradingCard, episode: TradingEpisode) -> float | None:
-    """Return selection plus the trading effect: the part of the return that neither market nor
-    style explains, minus the cost of fills and fees.
+    """Return the sum of selection and the trading effect. This is the part of the return that
+    neither market nor style explains, minus the costs of fills and fees.
     """
     total = 0.0
     for name in ("selection_alpha", "trading_effect"):
@@ -77,14 +77,16 @@ _FIGURES: Mapping[str, Figure] = {
 
 @dataclass(frozen=True)
 class WindowValues:
-    """A figure of one task with one capital: the mean over seeds for each window that has it."""
+    """A figure for one task with one capital: the mean over seeds, for each window in which it is
+    defined.
+    """
 
     values: Mapping[str, float]
-    spans: Mapping[str, tuple[str, str]]  #: first and last day of each window
+    spans: Mapping[str, tuple[str, str]]  #: first and last day in each window
 
     @property
     def correlation(self) -> Values:
-        """[windows, windows] correlation of the windows due to shared days."""
+        """[windows, windows] correlation between windows that is due to shared days."""
         return overlap_correlation([self.spans[window] for window in self.values])
 
 
@@ -102,7 +104,7 @@ def window_values(made: TransplantedTask, figure: Figure) -> WindowValues:
 
 
 def capital_line(made: TransplantedTask) -> CapitalLine:
-    """Return the figures of a task with one capital."""
+    """Return a task's figures with one capital."""
     first = made.episodes[0].ledger
     figures = _fills(made)
     filled = filled_share(made)
@@ -133,7 +135,7 @@ def capital_line(made: TransplantedTask) -> CapitalLine:
 
 
 def _fills(made: TransplantedTask) -> FillFigures:
-    """Return the sums of fill figures over episodes."""
+    """Return the fill figures, summed over episodes."""
     figures = FillFigures()
     for episode in made.episodes:
         figures += episode.figures
@@ -142,7 +144,7 @@ def _fills(made: TransplantedTask) -> FillFigures:
 
 
 def filled_share(made: TransplantedTask) -> float | None:
-    """Return the filled share of the ordered notional; None if there were no orders."""
+    """Return the filled share of the ordered notional, or None if nothing was ordered."""
     figures = _fills(made)
     if not figures.ordered_minor:
         return None
@@ -151,7 +153,7 @@ def filled_share(made: TransplantedTask) -> float | None:
 
 
 def withheld_reason(filled: float | None) -> str | None:
-    """Return why returns are withheld at this filled share; None if they are not."""
+    """Return why returns are withheld at this filled share, or None if they are not withheld."""
     if filled is None or filled >= MIN_FILLED:
         return None
 
@@ -162,7 +164,7 @@ def withheld_reason(filled: float | None) -> str | None:
 
 
 def _annualise(made: TransplantedTask) -> MeanLine:
-    """Return the mean annualised return of episodes that last at least `MIN_YEARS`."""
+    """Return the mean annualised return, over episodes that last at least `MIN_YEARS`."""
     years = {}
     for episode in made.episodes:
         ledger = episode.ledger
@@ -208,8 +210,9 @@ def _mean_line(of: WindowValues) -> MeanLine:
 
 
 def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
-    """Return the capital at which a measure's mean over windows falls to zero. `made`: one task
-    with several capitals, in ascending order. Capitals whose returns are withheld are ignored.
+    """Return the capital at which the mean of a measure over windows falls to zero. `made` has one
+    task with several capitals, in ascending order. Capitals for which returns are withheld are
+    ignored.
     """
     reason: str | None
     usable = [each for each in made if withheld_reason(filled_share(each)) is None]
@@ -251,9 +254,9 @@ def break_even(made: Sequence[TransplantedTask], measure: str) -> BreakEven:
 def crossing_interval(
     capitals: Values, means: Sequence[MeanEstimate]
 ) -> tuple[float | None, float | None]:
-    """Return the capitals at which the ends of the means' intervals fall to zero: between them a
-    test does not distinguish the mean from zero. None beyond the range of capitals, or without an
-    interval.
+    """Return the capitals at which the lower and upper ends of the means' intervals fall to zero.
+    Between these capitals, a test can't distinguish the mean from zero. An end is None if it lies
+    beyond the range of capitals, or if an interval is missing.
     """
     lows = [mean.low for mean in means]
     highs = [mean.high for mean in means]
@@ -261,8 +264,9 @@ def crossing_interval(
 
 
 def zero_crossing(capitals: Values, means: Sequence[float | None]) -> float:
-    """Return the first capital at which means, [capitals], fall from above zero to zero or below; 0
-    if the first mean is not above zero, infinity if all are, NaN if one is missing.
+    """Return the first capital at which the means, [capitals], fall from above zero to zero or
+    below. Return 0 if the first mean is not above zero, infinity if all means are above zero, and
+    NaN if a mean is missing.
     """
     values = np.array(means, dtype=np.float64)
     if np.isnan(values).any():

@@ -1,4 +1,4 @@
-"""Plot of capacity curves: mean returns net of costs by capital, with their intervals."""
+"""Plot of capacity curves: mean returns net of costs, by capital, with their intervals."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _MEASURES = {
 
 
 def curve_svg(file: TransplantFile) -> bytes | None:
-    """Return the plot as SVG, with one panel for each task; None without vl-convert (in the extra
-    `report`).
+    """Return the plot as SVG, with one panel per task, or None if vl-convert (in the extra
+    `report`) is not installed.
     """
     if renderer() is None:
         return None
@@ -42,7 +42,7 @@ def curve_svg(file: TransplantFile) -> bytes | None:
 
 
 def _curves(capitals: Sequence[CapitalLine]) -> Spec:
-    """Return the curves of one task, in ascending order of capital, in per cent."""
+    """Return the curves for one task, in per cent, in ascending order of capital."""
     rows: Rows = []
     for name, words in _MEASURES.items():
         for line in capitals:

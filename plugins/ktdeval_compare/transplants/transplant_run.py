@@ -1,5 +1,5 @@
-"""Execute a run's decisions with several capitals: reads the folder of the run, and writes the
-folder of the transplant.
+"""Execute a run's decisions with several capitals. Reads the run's folder, and writes the
+transplant's folder.
 """
 
 from __future__ import annotations
@@ -50,16 +50,19 @@ _USUAL_STEPS = (1, 10, 100)  #: multiples of the run's own capital, if no capita
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantSettings:
-    """Decisions to execute again, and the conditions of their execution."""
+    """Which decisions to execute again, and under what conditions."""
 
-    capitals: tuple[int, ...] = ()  #: empty: `_USUAL_STEPS` of the run's own
-    execution: str | None = None  #: name of a preset; None: the run's own
-    spread: float | None = None  #: half spread in basis points; None: the execution's own
-    tasks: tuple[str, ...] = ()  #: empty: all trading tasks
-    data: str | None = None  #: folder of the market, if it has moved
+    #: if empty, the multiples in `_USUAL_STEPS` of the run's own capital
+    capitals: tuple[int, ...] = ()
+    execution: str | None = None  #: name of a preset; if None, the run's own execution
+    #: half spread in basis points; if None, the half spread of the execution
+    spread: float | None = None
+    tasks: tuple[str, ...] = ()  #: if empty, all trading tasks
+    data: str | None = None  #: folder of the market, if the market has moved
 
     def execution_of(self, trading: TradingConfig) -> Execution | None:
-        """Return the execution that replaces a task's own; None: the venue's.
+        """Return the execution model to use instead of the task's own. None stands for the venue's
+        default.
 
         Raises UsageError if the preset does not exist.
         """
@@ -80,9 +83,10 @@ class TransplantSettings:
 
 
 def load_again(path: Path, settings: TransplantSettings) -> TransplantFile | None:
-    """Return the document of a transplant's folder; None if the folder is not a transplant's.
+    """Return the document in a transplant's folder, or None if the folder does not belong to a
+    transplant.
 
-    Raises UsageError if settings other than the defaults are given.
+    Raises UsageError if any setting differs from its default.
     """
     if not (path / TRANSPLANT).exists():
         return None
@@ -102,11 +106,11 @@ def transplant_run(
     out: Path | None = None,
     tell: Tell = tell_nobody,
 ) -> tuple[TransplantFile, Path]:
-    """Execute a run's decisions with each capital; return the document and the folder that it was
-    written to.
+    """Execute a run's decisions with each capital. Return the document, and the folder to which it
+    was written.
 
-    Raises StoreError if the run has no finished trading episode; DataError if its market can't be
-    read; UsageError if a setting does not fit.
+    Raises StoreError if the run has no finished trading episode, DataError if the run's market
+    can't be read, and UsageError if a setting is not valid for the run.
     """
     folder = open_run(path, plugins)
     target = transplant_beside(path) if out is None else out
@@ -141,9 +145,9 @@ def transplant_run(
 
 
 def choose_tasks(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
-    """Return the tasks with these names; without names, all.
+    """Return the tasks with these names, or all tasks if no names are given.
 
-    Raises UsageError if a run lacks one.
+    Raises UsageError if the run lacks a named task.
     """
     known = {task.name: task for task in tasks}
     for name in names:
@@ -215,7 +219,7 @@ def _orders(made: Sequence[TransplantedTask]) -> Iterator[OrderRecord]:
 
 
 def _write(out: Path, file: TransplantFile, made: dict[str, list[TransplantedTask]]) -> None:
-    """Write the complete folder, replacing any earlier transplant."""
+    """Write the complete folder. Any earlier transplant in it is replaced."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(f".{out.name}.new-", out.parent) as temporary:
         fresh = temporary / "content"

@@ -1,4 +1,4 @@
-"""Figures of a transplant as tables of aligned plain text."""
+"""Figures of a transplant as aligned plain-text tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval_compare.table_columns import (
 
 
 def transplant_parts(file: TransplantFile) -> Iterator[Part]:
-    """Yield the parts of the text of a transplant."""
+    """Yield the parts of a transplant's text."""
     yield (
         f"Transplanted: the decisions of {file.model} ({file.run}), executed again without the"
         " model"
@@ -45,7 +45,9 @@ def _missing(lines: Sequence[CapitalLine]) -> Iterator[str]:
 
 
 def execution_words(file: TransplantFile, task: str) -> str:
-    """Return the costs of fills beyond the venue's fees, as text."""
+    """Return a description of the costs of fills that are charged in addition to the venue's
+    fees.
+    """
     execution = file.execution.get(task)
     if execution is None:
         return "execution is the venue's own; its cost does not depend on size unless stated"

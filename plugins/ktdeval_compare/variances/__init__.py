@@ -1,1 +1,1 @@
-"""Variance of a metric, decomposed by factor."""
+"""Decomposition of a metric's variance by factor."""

@@ -1,5 +1,5 @@
-"""Shares of a metric's variance due to agent, model and other factors. Takes runs, and returns one
-JSON report.
+"""Shares of a metric's variance that are due to agent, model and other factors. Takes runs, and
+returns one JSON report.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ NO_FACTOR = "name each factor once, such as --factor agent,model"
 
 @dataclass(frozen=True)
 class VarianceOptions(MetricTestOptions):
-    """Settings of a variance decomposition, for one metric."""
+    """Settings for a variance decomposition of one metric."""
 
-    factors: tuple[str, ...]  #: two or more of `FACTORS`, or one if there are replicates
+    factors: tuple[str, ...]  #: at least two of `FACTORS`, or just one if there are replicates
 
     def __post_init__(self) -> None:
         for factor in self.factors:
@@ -56,22 +56,22 @@ class VarianceOptions(MetricTestOptions):
 
 @dataclass(frozen=True)
 class CrossedDesign:
-    """Runs on one asset as a crossed array; `asset` is empty if the asset is a factor or if there
-    is none.
+    """Runs on one asset as a crossed array. `asset` is empty if the asset is a factor, or if the
+    runs have no asset.
     """
 
     asset: str
-    levels: Sequence[Sequence[str]]  #: levels of each factor, in the order in which they appear
+    levels: Sequence[Sequence[str]]  #: levels of each factor, in order of appearance
     values: Array  #: [levels of each factor …, replicates]
 
     def without(self, index: int) -> CrossedDesign:
-        """Return the design without one level of the first factor."""
+        """Return the design without one of the first factor's levels."""
         others = [level for number, level in enumerate(self.levels[0]) if number != index]
         values = np.delete(self.values, index, axis=0)
         return CrossedDesign(self.asset, [others, *self.levels[1:]], values)
 
     def in_order_of(self, levels: Sequence[Sequence[str]]) -> Array | None:
-        """Return the values with the levels of each factor in the order given by `levels`; None if
+        """Return the values with each factor's levels in the order given by `levels`, or None if
         the levels differ.
         """
         values = self.values
@@ -88,20 +88,20 @@ class CrossedDesign:
 
 @dataclass(frozen=True, kw_only=True)
 class ShareRow:
-    """Share of one source in the variance on one asset."""
+    """One source's share in the variance on one asset."""
 
-    without: str | UnsetType = UNSET  #: omitted level of the first factor
+    without: str | UnsetType = UNSET  #: the first factor's level that was omitted
     asset: str
     source: str  #: a factor, several joined by ` x `, or `residual`
     unit: str = "ratio"
     df: int
     ss: float
-    share: float | None  #: share of the sum of squares
-    component: float | None  #: share of the variance among other levels of the same kind
+    share: float | None  #: share in the sum of squares
+    component: float | None  #: variance share that is estimated for other levels of the same kind
     low: float | None
     high: float | None
-    variance: float | None  #: estimate of the component, which may be negative
-    reml: float | None  #: the component estimated by restricted maximum likelihood
+    variance: float | None  #: estimate of the variance component; may be negative
+    reml: float | None  #: variance component as estimated by restricted maximum likelihood
     reml_reason: str | None
     p: float | None
     p_f: float | None  #: p-value of the F test
@@ -114,22 +114,23 @@ class ShareRow:
 class JointRow:
     """Joint test of one factor over all assets."""
 
-    without: str | UnsetType = UNSET  #: omitted level of the first factor
+    without: str | UnsetType = UNSET  #: the first factor's level that was omitted
     source: str
     assets: int
-    share: float  #: mean over assets of the share in the sum of squares
+    share: float  #: share in the sum of squares, as the mean over assets
     p: float
-    #: from the uncorrected `p`: this is a single joint test, so there is no Holm correction
+    #: based on the uncorrected `p`, because the joint test is a single test that needs no Holm
+    #: correction
     verdict: str
 
 
 @dataclass(frozen=True)
 class IdenticalRuns:
-    """Two or more runs with the same trajectory."""
+    """Two or more runs with identical trajectories."""
 
-    runs: Sequence[Sequence[str]]  #: agent, model and seed of each
+    runs: Sequence[Sequence[str]]  #: agent, model and seed of each run
     places: Sequence[str]  #: assets and windows in which the runs are identical
-    is_flat: bool  #: whether the NAV of these runs never changed
+    is_flat: bool  #: whether the NAV never changed in these runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,11 +144,13 @@ class VarianceReport:
     replicates: int
     levels: Sequence[int]  #: number of levels of each factor
     shares: Sequence[ShareRow]
-    without: Sequence[ShareRow]  #: shares without each level of the first factor, if it has three
-    #: tests over all assets, also without each level; empty if the assets have different levels
+    #: shares without each of the first factor's levels, if the factor has at least three levels
+    without: Sequence[ShareRow]
+    #: joint tests over all assets, including tests without each of the first factor's levels; empty
+    #: if the assets have different levels
     joint: Sequence[JointRow]
     identical: Sequence[IdenticalRuns]
-    compared: str  #: definition of identical runs, as text
+    compared: str  #: what makes runs identical, as text
     source: Sequence[str]
     notes: Sequence[str]
 
@@ -155,9 +158,11 @@ class VarianceReport:
 def study(
     paths: Sequence[Path], table: str | None, options: VarianceOptions, tasks: Sequence[str] = ()
 ) -> VarianceReport:
-    """Report the `variance_shares` of cards, restricted to `tasks` if given, or of a table.
+    """Report the `variance_shares` of a table, or of cards. If `tasks` are given, only their cards
+    are used.
 
-    Raises UsageError if both or neither are given, or as `variance_shares` does.
+    Raises UsageError if both cards and a table are given, or neither of them. Also raises the
+    errors of `variance_shares`.
     """
     if bool(paths) == (table is not None):
         raise UsageError("--factor needs either cards of runs or a table of runs")
@@ -173,10 +178,11 @@ def study(
 
 
 def variance_shares(observations: Observations, options: VarianceOptions) -> VarianceReport:
-    """Decompose the variance of a metric by factor, for each asset unless the asset is a factor.
+    """Decompose the variance of a metric by factor. There is one decomposition per asset, unless
+    the asset is a factor.
 
-    Raises CardError if the runs are not a complete crossing, a figure is undefined, or no residual
-    is left to estimate noise. Raises UsageError if a factor has only one level.
+    Raises CardError if the runs are not a complete crossing, if a figure is undefined, or if no
+    residual is left for estimating noise. Raises UsageError if a factor has only one level.
     """
     designs = _designs(observations, options.factors)
     reduced = _without_each(designs)
@@ -217,7 +223,7 @@ def variance_shares(observations: Observations, options: VarianceOptions) -> Var
 
 
 def _without_each(designs: Sequence[CrossedDesign]) -> dict[str, list[CrossedDesign]]:
-    """Return the designs without each level of the first factor, by omitted level; empty if the
+    """Return the designs without each of the first factor's levels, by omitted level. Empty if the
     factor has fewer than three levels.
     """
     if any(len(design.levels[0]) < 3 for design in designs):
@@ -232,8 +238,8 @@ def _without_each(designs: Sequence[CrossedDesign]) -> dict[str, list[CrossedDes
 
 
 def _joint_rows(designs: Sequence[CrossedDesign], options: VarianceOptions) -> Iterator[JointRow]:
-    """Test each factor over all assets jointly; no tests if there is only one asset, if assets have
-    different levels or replicates, or if no asset varies.
+    """Test each factor jointly over all assets. Yields nothing if there is only one asset, if
+    assets have different levels or replicates, or if no asset varies.
     """
     values: list[Array] = []
     for design in designs:
@@ -281,7 +287,7 @@ def _designs(observations: Observations, factors: Sequence[str]) -> list[Crossed
     return [_design(asset, members, factors) for asset, members in by_asset.items()]
 
 
-#: Figures for one combination of levels: replicate -> window -> figure
+#: Figures for one combination of factor levels: replicate -> window -> figure
 _Cell = dict[str, dict[str, float]]
 
 
@@ -316,8 +322,9 @@ def _design(asset: str, runs: Sequence[DesignRun], factors: Sequence[str]) -> Cr
 def _design_cells(
     where: str, runs: Sequence[DesignRun], factors: Sequence[str]
 ) -> dict[tuple[str, ...], _Cell]:
-    """Return the figures for each combination of levels. Levels of factors that are not part of the
-    decomposition are replicates. Windows are averaged first, because all runs share their markets.
+    """Return the figures for each combination of factor levels. Factors that are not part of the
+    decomposition distinguish replicates. The window is an exception: windows are kept separate
+    within a replicate, because all runs share their markets.
     """
     cells: dict[tuple[str, ...], _Cell] = {}
     for run in runs:
@@ -340,7 +347,7 @@ def _design_cells(
 def _check_crossing(
     where: str, cells: Mapping[tuple[str, ...], _Cell], crossing: Sequence[tuple[str, ...]]
 ) -> None:
-    """Refuse runs in which a combination of levels is missing, or in which combinations have
+    """Raise CardError if a combination of factor levels is missing, or if combinations have
     different replicates.
     """
     expected = _windows_of(next(iter(cells.values())))
@@ -358,9 +365,7 @@ def _check_crossing(
 
 
 def _windows_of(cell: _Cell) -> list[list[str]]:
-    """Return the windows of each replicate, in an order that does not depend on replicate
-    labels.
-    """
+    """Return the windows of each replicate. Their order does not depend on replicate labels."""
     return sorted(sorted(windows) for windows in cell.values())
 
 
@@ -374,7 +379,9 @@ def _who(run: DesignRun) -> tuple[str, ...]:
 def _split_all(
     designs: Sequence[CrossedDesign], options: VarianceOptions, fit: bool = False
 ) -> list[ShareRow]:
-    """Return the rows of all assets, with each factor's p-values corrected over the assets."""
+    """Return the rows for all assets. The p-values for each factor are corrected over the
+    assets.
+    """
     rows: list[ShareRow] = []
     for design in designs:
         rows += _split_variance(design, options, fit)
@@ -432,7 +439,7 @@ def _split_variance(
 
 
 def _negative_notes(rows: Sequence[ShareRow], metric: str) -> Iterator[str]:
-    """Yield a line for each variance component with a negative estimate."""
+    """Yield one line for each variance component whose estimate is negative."""
     for row in rows:
         if row.variance is None or row.variance >= 0:
             continue

@@ -1,4 +1,4 @@
-"""Runs for a variance decomposition, read from cards or from a table."""
+"""Runs for a variance decomposition, read from cards or a table."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from ktdeval_compare.pairs.compared_cards import (
 FACTORS = ("agent", "model", "asset", "window", "seed")
 TABLES = Path(__file__).with_name("tables")
 _ENSEMBLE = "ensemble"
-_LARGEST = 4_000_000  #: maximum size of a table in bytes
+_LARGEST = 4_000_000  #: maximum size of a table file in bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DesignRun:
-    """One run of a design."""
+    """One run in a design."""
 
-    levels: Mapping[str, str]  #: level of each factor
-    value: float | None  #: figure of the run; None if it is undefined
-    path: Hashable  #: trajectory; equal for runs with identical trajectories
+    levels: Mapping[str, str]  #: level for each factor
+    value: float | None  #: the run's figure; None if it is undefined
+    path: Hashable  #: value that is equal for runs with identical trajectories
     is_flat: bool  #: whether nothing was traded
     #: whether the run combines the decisions of other rows, so that it is not a separate level
     is_ensemble: bool = False
@@ -50,23 +50,23 @@ class DesignRun:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Runs of a design, with their description."""
+    """Runs in a design, with a description."""
 
     runs: Sequence[DesignRun]
     metric: str
-    compared: str  #: definition of `DesignRun.path`, as text
+    compared: str  #: what `DesignRun.path` contains, as text
     source: Sequence[str] = ()
     notes: Sequence[str] = ()
 
 
 def read_table(name: str, metric: str | None) -> Observations:
-    """Read a CSV table with columns among `FACTORS`, an optional column `ensemble` (yes or empty),
-    and one of numbers for each metric (empty: undefined). Its first lines that start with # are its
-    source. `name`: a path, or a table that is shipped with the package, such as `ama-1`. `metric`:
-    by default the first one in the table.
+    """Read a CSV table of runs. Its columns are some of `FACTORS`, optionally `ensemble` (yes or
+    empty), and one column of numbers per metric (an empty cell is undefined). Lines at the start of
+    the file that begin with # give the source. `name` is a path, or the name of a table that is
+    shipped with the package, such as `ama-1`. `metric` is by default the first metric in the table.
 
-    Raises UsageError if the file or metric does not exist, or the file is too large; CardError if
-    the file is not such a table; the message gives the first bad line.
+    Raises UsageError if the file or metric does not exist, or if the file is too large. Raises
+    CardError if the file is not a valid table; the message gives the first bad line.
     """
     path, text = _read_text(name)
     source = list(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines()))
@@ -120,10 +120,10 @@ def read_table(name: str, metric: str | None) -> Observations:
 
 
 def table_among(paths: Sequence[Path]) -> str | None:
-    """Return the name of the table that is given instead of runs: a CSV file, or a table shipped
-    with the package; None if runs are given.
+    """Return the name of the table that is given instead of runs, or None if runs are given. The
+    table is a CSV file, or a table that is shipped with the package.
 
-    Raises UsageError if a table is given with other paths.
+    Raises UsageError if a table is given together with other paths.
     """
     for path in paths:
         is_shipped = path.stem == str(path) and (TABLES / f"{path}.csv").is_file()
@@ -139,7 +139,9 @@ def table_among(paths: Sequence[Path]) -> str | None:
 
 
 def _read_text(name: str) -> tuple[Path, str]:
-    """Return the path and text of a file, or of a table that is shipped with the package."""
+    """Return the path and the text of a file, which may be a table that is shipped with the
+    package.
+    """
     shipped = {path.stem: path for path in sorted(TABLES.glob("*.csv"))}
     path = shipped.get(name, Path(name))
     try:
@@ -163,7 +165,7 @@ def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise CardError(f"{path}: is not a CSV table: {str(error).strip()}") from None
 
-    # pandas takes the first fields of overlong rows as an index.
+    # If rows have too many fields, pandas uses the first fields as an index.
     if not isinstance(frame.index, pd.RangeIndex):
         raise CardError(f"{path}: is not a CSV table: rows have more fields than the head")
 
@@ -173,11 +175,11 @@ def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:
 def read_cards(
     entrants: Sequence[EntrantCard], metrics: Sequence[str], common: bool
 ) -> Observations:
-    """Return the runs of trading cards, one for each episode that all cards of a task have. The
-    asset is the task, for which each agent and model has one card.
+    """Return the runs on trading cards, one for each episode that all cards of a task have. The
+    task is the asset. On each asset, an agent and model have one card.
 
-    Raises CardError if cards of a task can't be compared or paired, or if two have the same agent
-    and model. Raises UsageError if no card has a metric.
+    Raises CardError if cards of the same task can't be compared or paired, or if two cards have the
+    same agent and model. Raises UsageError if no card has a metric.
     """
     runs: list[DesignRun] = []
     notes: dict[str, list[str]] = {}
@@ -238,11 +240,12 @@ def read_cards(
 
 @dataclass(frozen=True, slots=True)
 class _Trajectory:
-    """Trajectory of an episode, which identifies identical runs."""
+    """Trajectory of an episode, by which identical runs are found."""
 
-    path: Hashable  #: value that is equal for identical runs
+    path: Hashable  #: value that is equal for identical trajectories
     is_flat: bool  #: whether the trajectory never changed
-    is_nav: bool  #: whether `path` contains the daily NAVs instead of the figures on the card
+    #: whether `path` is computed from the daily NAVs instead of the figures on the card
+    is_nav: bool
 
 
 def _trajectory(entrant: EntrantCard, episode: TradingEpisode) -> _Trajectory:

@@ -1,10 +1,10 @@
-"""Shares of a variance by factor: sums of squares of a balanced crossed design, variance
-components, permutation tests.
+"""Variance shares by factor: sums of squares of a balanced crossed design, variance components,
+permutation tests.
 
-A design is an array with one axis for each factor and a last axis for replicates, `[L1, …, Lk, R]`.
-Its sum of squares decomposes exactly into a part for each set of factors (main effects,
-interactions) and the residual within cells. Without replicates, the highest interaction and the
-noise form one part, the residual.
+A design is an array with one axis per factor and a last axis for replicates, `[L1, …, Lk, R]`. Its
+sum of squares decomposes exactly into one part for each set of factors (main effects and
+interactions), and the residual within cells. Without replicates, the highest-order interaction and
+the noise can't be separated and form one part, the residual.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy.typing as npt
 from scipy.special import fdtrc
 
 Array = npt.NDArray[np.float64]
-Effect = tuple[int, ...]  #: axes of an effect; `RESIDUAL` is the empty tuple
+Effect = tuple[int, ...]  #: axes of the factors in an effect; `RESIDUAL` is the empty tuple
 RESIDUAL: Effect = ()
-DRAWS = 9999  #: number of permutations, and of draws for an interval
+DRAWS = 9999  #: number of permutations, and number of draws for an interval
 _AT_ONCE = 2_000_000  #: number of values that are permuted at once
-_ROUNDING = 1e-10  #: tolerance for sums of squares, relative to the total
-_SAME = 1e-12  #: tolerance for values, relative to the largest
+_ROUNDING = 1e-10  #: tolerance for sums of squares, relative to their total
+_SAME = 1e-12  #: tolerance for values, relative to the largest absolute value
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class SquaresPart:
 
 
 def sums_of_squares(values: Array) -> dict[Effect, SquaresPart]:
-    """Return the decomposition of the sum of squares of `values` [L1, …, Lk, R] about their mean:
-    main effects, interactions, residual. The parts sum to the total.
+    """Return the decomposition of the sum of squares of `values` [L1, …, Lk, R] about their mean
+    into main effects, interactions and residual. The parts sum to the total.
 
     Raises ValueError if a factor has only one level, or if the residual has no degrees of freedom
-    (one factor without replicates).
+    (a single factor without replicates).
     """
     shape = values.shape[:-1]
     factors = values.ndim - 1
@@ -77,8 +77,8 @@ def sums_of_squares(values: Array) -> dict[Effect, SquaresPart]:
 
 
 def _are_equal(values: Array) -> bool:
-    """Return whether all values are equal up to rounding; only the rounding error of their mean
-    would then be decomposed.
+    """Return whether all values are equal up to rounding. If so, a decomposition would only
+    decompose the rounding error of their mean.
     """
     return bool(np.ptp(values) <= _SAME * np.abs(values).max())
 
@@ -94,19 +94,19 @@ def total_of(parts: Mapping[Effect, SquaresPart]) -> float:
 
 
 def shares(parts: Mapping[Effect, SquaresPart]) -> dict[Effect, float | None]:
-    """Return the share of each part in the total sum of squares (eta squared); None if all values
-    are equal.
+    """Return each part's share in the total sum of squares (eta squared), or None if all values are
+    equal.
     """
     total = total_of(parts)
     return {effect: part.ss / total if total > 0 else None for effect, part in parts.items()}
 
 
 def variance_components(parts: Mapping[Effect, SquaresPart], squares: Array | None = None) -> Array:
-    """Return variance components in the order of `parts`, by equating mean squares with their
-    expectations under random effects.
+    """Return the variance components in the order of `parts`. They are estimated by equating mean
+    squares with their expectations under random effects.
 
-    An estimate is negative if the noise exceeds the mean square from which it is subtracted.
-    `squares`: mean squares [parts, …] to use instead of those of `parts`.
+    An estimate is negative if the noise exceeds the mean square from which the noise is subtracted.
+    `squares`: mean squares [parts, …] to use instead of the mean squares of `parts`.
     """
     rows = []
     for effect in parts:
@@ -119,7 +119,9 @@ def variance_components(parts: Mapping[Effect, SquaresPart], squares: Array | No
 
 
 def _weigh_component(effect: Effect, other: Effect, part: SquaresPart) -> float:
-    """Return the weight of the component of `other` in the expected mean square of `effect`."""
+    """Return the weight that the component of `other` has in the expected mean square of
+    `effect`.
+    """
     if effect == RESIDUAL:
         return float(other == RESIDUAL)
     if other == RESIDUAL or set(effect) <= set(other):
@@ -132,7 +134,7 @@ class VarianceComponent:
     """A variance component, with its share in the sum of all components."""
 
     estimate: float  #: estimate in the squared unit of the values; may be negative
-    share: float  #: share in the sum of all components; a negative estimate counts as 0
+    share: float  #: share in the sum of all components, in which negative estimates count as 0
     low: float
     high: float
 
@@ -140,12 +142,13 @@ class VarianceComponent:
 def component_shares(
     parts: Mapping[Effect, SquaresPart], level: float, seed: int
 ) -> dict[Effect, VarianceComponent]:
-    """Return each variance component, with its share in their sum and the interval of the share at
-    confidence `level`, for normal random effects. In shares, negative components are 0.
+    """Return each variance component with its share in the sum of all components, and the interval
+    for the share at confidence `level`. Random effects are assumed to be normal. In shares,
+    negative components count as 0.
 
     The interval uses generalised pivotal quantities (Weerahandi 1993): mean squares are redrawn as
-    `SS / chi2(df)`, and the ends are quantiles of the resulting shares. It generalises to other
-    levels of the same kind (agents, models). Empty if all values are equal.
+    `SS / chi2(df)`, and the ends are quantiles of the resulting shares. The interval generalises to
+    other levels of the same kind (agents, models). Empty if all values are equal.
     """
     if not total_of(parts) > 0:
         return {}
@@ -153,7 +156,7 @@ def component_shares(
     rng = np.random.default_rng(seed)
     drawn = np.array([part.ss / rng.chisquare(part.df, DRAWS) for part in parts.values()])
     estimates = variance_components(parts)
-    # otherwise a rounding error would look like a negative variance
+    # otherwise, a rounding error could look like a negative variance
     estimates[np.abs(estimates) <= _SAME * np.abs(estimates).max()] = 0.0
     components = np.maximum(estimates, 0.0)
     many = np.maximum(variance_components(parts, drawn), 0.0)
@@ -174,9 +177,9 @@ def component_shares(
 
 
 def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> float:
-    """Return the permutation p-value for the main effect of factor `axis`: within each combination
-    of the other factors, all values are permuted among its levels (and replicates). The p-value is
-    exact if the factor has no effect at all, and at least `1 / (draws + 1)`.
+    """Return the permutation p-value for the main effect of factor `axis`. Within each combination
+    of the other factors, all values are permuted among the factor's levels (and among replicates).
+    The p-value is exact if the factor has no effect at all. It is at least `1 / (draws + 1)`.
     """
     blocks, levels = _blocks_by_level(values, axis)
     observed = _between(blocks[None], levels)[0]
@@ -195,8 +198,8 @@ def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> fl
 
 
 def _blocks_by_level(values: Array, axis: int) -> tuple[Array, int]:
-    """Return [blocks, levels * replicates] deviations from the mean, with a block for each
-    combination of the factors other than `axis`, and the number of levels.
+    """Return [blocks, levels * replicates] deviations from the mean, and the number of levels.
+    There is one block for each combination of the factors other than `axis`.
     """
     blocks = np.moveaxis(values, axis, -2)
     levels, replicates = blocks.shape[-2:]
@@ -205,24 +208,24 @@ def _blocks_by_level(values: Array, axis: int) -> tuple[Array, int]:
 
 
 def _between(drawn: Array, levels: int) -> Array:
-    """Return the [draws] sums of squares between levels for [draws, blocks, levels *
-    replicates].
-    """
+    """Return the [draws] between-level sums of squares for [draws, blocks, levels * replicates]."""
     sums = drawn.sum(axis=1).reshape(len(drawn), levels, -1).sum(axis=-1)
     return np.asarray((sums**2).sum(axis=-1) / (drawn[0].size / levels))
 
 
 def joint_permutation_p(assets: Sequence[Array], axis: int, seed: int, draws: int = DRAWS) -> float:
     """Return the joint permutation p-value for the main effect of factor `axis` on several assets.
-    Runs are permuted as in `permutation_p`, each with its values on every asset, so that dependence
-    between assets is allowed. The statistic is the sum of the assets' shares, so volatile assets
-    have the same weight as calm ones. `assets`: designs with the same shape and order of levels.
+    Runs are permuted as in `permutation_p`. A run keeps its values on all assets together, so
+    assets may be dependent. The statistic is the sum of the assets' shares, so volatile assets have
+    the same weight as calm assets. `assets`: designs with the same shape and the same order of
+    levels.
     """
     scaled = []
     for values in assets:
         blocks, levels = _blocks_by_level(values, axis)
         size = math.sqrt(float((blocks**2).sum()))
-        # an asset whose values are all equal is uninformative, and its rounding errors must not
+        # An asset whose values are all equal is uninformative, and its rounding errors must not
+        # contribute.
         # contribute
         scaled.append(np.zeros_like(blocks) if _are_equal(values) else blocks / size)
 
@@ -242,7 +245,7 @@ def joint_permutation_p(assets: Sequence[Array], axis: int, seed: int, draws: in
 
 
 def _joint_between(drawn: Array, levels: int) -> Array:
-    """Return the [draws] sums over assets of `_between` for [draws, assets, blocks, levels *
+    """Return `_between` summed over assets, [draws], for [draws, assets, blocks, levels *
     replicates].
     """
     each = _between(drawn.reshape(-1, *drawn.shape[2:]), levels)
@@ -250,8 +253,8 @@ def _joint_between(drawn: Array, levels: int) -> Array:
 
 
 def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
-    """Return the p-value of the F test for an effect against the residual; None if the residual is
-    0.
+    """Return the p-value of the F test for an effect against the residual, or None if the residual
+    is 0.
     """
     part = parts[effect]
     residual = parts[RESIDUAL]
@@ -261,9 +264,9 @@ def f_p(parts: Mapping[Effect, SquaresPart], effect: Effect) -> float | None:
 
 
 def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
-    """Return the shares of the variance components by restricted maximum likelihood (statsmodels,
-    crossed random effects for all sets of factors), by effect name joined by ` x `, and `residual`;
-    or the reason why they can't be estimated.
+    """Return the shares of the variance components as estimated by restricted maximum likelihood,
+    with statsmodels and crossed random effects for all sets of factors. The keys are factor names
+    joined by ` x `, and `residual`. Return a reason instead if the shares can't be estimated.
     """
     if values.shape[-1] == 1:
         return "no replicates: interaction and noise can't be separated"
@@ -280,12 +283,13 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
         f"e{number:02}": effect for number, effect in enumerate(_factor_effects(values.ndim - 1))
     }
 
-    for label, effect in labels.items():  # in order of name, as statsmodels returns them
+    # sorted by name, which is the order in which statsmodels returns components
+    for label, effect in labels.items():
         frame[label] = ["-".join(map(str, row)) for row in indices[list(effect)].T]
 
     terms = {label: f"0 + C({label})" for label in labels}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `converged` replaces the warnings
+        warnings.simplefilter("ignore")  # `converged` is checked instead
         try:
             fitted = formulas.mixedlm("value ~ 1", frame, groups="all", vc_formula=terms).fit(
                 reml=True

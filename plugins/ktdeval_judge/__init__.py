@@ -1,4 +1,4 @@
-"""Manifest of the command `judge`, and of its model that submits declared decisions."""
+"""Manifest for the `judge` command, and for its model, which submits declared decisions."""
 
 from __future__ import annotations
 

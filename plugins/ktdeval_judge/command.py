@@ -1,4 +1,4 @@
-"""`ktdeval judge`: execute and judge decisions, trades or returns from any program."""
+"""`ktdeval judge`: execute and judge decisions, trades or returns that any program has made."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions(PrintedFigureOptions, PluginOptions):
-    """Options of `judge`."""
+    """Options for `judge`."""
 
     data: Address | None = flag(
         None,
@@ -235,7 +235,7 @@ _OF_TRIES = ("trials", "trial_sd", *_OF_FILES)
 
 
 def _refuse_set(options: JudgeOptions, names: tuple[str, ...], why: str) -> None:
-    """Raise UsageError if one of the options is set."""
+    """Raise UsageError if any of these options is set."""
     unset = JudgeOptions()
     for name in names:
         if getattr(options, name) != getattr(unset, name):
@@ -251,7 +251,7 @@ def _periods(periods: float | None) -> float | None:
 
 
 def _check(run: Path | None, options: JudgeOptions) -> None:
-    """Execute a run's plan again, and print that every step was reproduced."""
+    """Execute a run's plan again. If every step is reproduced, print this."""
     from ktdeval_judge.plan_check import check_plan
 
     if run is None:
@@ -263,8 +263,8 @@ def _check(run: Path | None, options: JudgeOptions) -> None:
 
 
 def nest_options(flat: Any) -> dict[str, Any]:
-    """Return nested options for dotted names: `fees.buy_bps=5` becomes {"fees": {"buy_bps": 5}}.
-    Raises UsageError if a name is both a value and a group.
+    """Return nested options for dotted names: `fees.buy_bps=5` becomes `{"fees": {"buy_bps": 5}}`.
+    Raises UsageError if a name is used both for a value and for a group.
     """
     options: dict[str, Any] = {}
     for name, value in flat.items():

@@ -1,16 +1,20 @@
-"""Execute the same decisions without some of the executor's rules: for diagnosis, never on a card.
+"""Execute the same decisions without some of the executor's rules. The results are only used for
+diagnosis and never appear on a card.
 
-The executor is the suite's own; only the tape that it reads changes.
+The executor is the same as in a run; only the tape that it reads differs. The rules to remove are
+selected by cause:
 
-* `costs`: no fees, duties, interest, spread or impact. `fitted_fee`: a rate on the value traded.
-  `declared_fees`: the fees that the file declares for its trades.
-* `rebalancing`: weights are rebalanced every day. `sizing`: shares for a weight at the close of the
-  decision, not at the fill price, on credit if cash is short.
-* `fill_at_…`: another price of the bar, or the declared trade's price. `fill_before_decision`: the
-  close before the decision's day.
-* `limits`: no T+1, price limits, halts, universe, margin or cash limit. `lots`: an account 10,000
-  times as large without lots, so that whole shares need no rounding, and a weight is reached from
-  either side. `dividends`: splits and dividends are not booked.
+* `costs`: no fees, duties, interest, spread or impact. `fitted_fee`: a fee proportional to the value
+  traded. `declared_fees`: the fees that the file declares for its trades.
+* `rebalancing`: weights are rebalanced every day. `sizing`: the number of shares for a weight is
+  computed at the decision's close, not at the fill price; they are bought on credit if cash is
+  insufficient.
+* `fill_at_…`: fills at another price of the bar, or at the declared trade's price.
+  `fill_before_decision`: fills at the close before the decision's day.
+* `limits`: no T+1 rule, price limits, halts, universe, margin requirement or cash limit. `lots`: an
+  account 10,000 times as large, without lots. Rounding to whole shares is then negligible, and a
+  target weight can be reached by buying or by selling. `dividends`: splits and dividends are not
+  booked.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ from ktdeval_judge.market_plan import MarketPlan
 from ktdeval_judge.nav_parts import CAUSES, Cause, Path, Simulated
 from ktdeval_judge.plan import DeclaredOrder, DeclaredPlan, Held, PlanReader, in_lots, scale_plan
 
-_TIMES = 10_000  #: size multiple of the account without lots
+_TIMES = 10_000  #: how many times as large the account without lots is
 _CREDIT = 10  #: multiple of the initial cash that an account on credit may owe
 _FILLS: dict[str, FillRule] = {
     "fill_at_open": "next_open",
@@ -51,7 +55,7 @@ _FILLS: dict[str, FillRule] = {
 
 @dataclass(frozen=True)
 class Counterfactuals:
-    """NAVs of a plan with some rules removed. Caches the tapes built so far."""
+    """NAVs of a plan with some rules removed. Tapes that are built are cached."""
 
     made: MarketPlan
     snapshot: MarketSnapshot
@@ -61,7 +65,7 @@ class Counterfactuals:
     def possible(self) -> tuple[Cause, ...]:
         """Causes that could change the result of this plan."""
         own = {self._fill_of(column) for column in range(len(self.snapshot.codes))}
-        others = {"fitted_fee"}  # part of the costs
+        others = {"fitted_fee"}  # an aspect of `costs`, not a separate cause
         others.update(cause for cause, fill in _FILLS.items() if own == {fill})
         if not self._has_close_before:
             others.add("fill_before_decision")
@@ -75,10 +79,10 @@ class Counterfactuals:
         return tuple(cause for cause in CAUSES if cause not in others)
 
     def run(self, causes: frozenset[Cause], fee: float = 0.0) -> Simulated:
-        """Return the NAV in currency units from the first decision's day, and the value traded.
-        `fee`: rate on the value traded.
+        """Return the NAV in currency units, starting on the day of the first decision, and the
+        value traded. `fee` is a rate on the value traded.
         """
-        # Whole lots are fine enough for a large account: their rounding is below float precision.
+        # In a large account, rounding to whole lots is below float precision.
         times = 1
         tape = self._tape(causes, fee)
         plan = self.made.plan
@@ -123,7 +127,7 @@ class Counterfactuals:
         return Simulated(path, np.array(traded[is_before:]))
 
     def _decision_days(self, plan: DeclaredPlan, causes: frozenset[Cause]) -> list[str]:
-        """Return the decision day that applies at each close; if weights are rebalanced daily, the
+        """Return the decision day that applies at each close. If weights are rebalanced daily, the
         last day with decisions is repeated.
         """
         days: list[str] = []
@@ -139,20 +143,20 @@ class Counterfactuals:
 
     @property
     def _has_close_before(self) -> bool:
-        """Return whether decisions can be moved to the session before; trades have been moved
-        already.
+        """Return whether decisions can be moved to the previous session. This is not possible for
+        trades, which have been moved already.
         """
         is_decided = self.made.trades is None or self.made.plan.form != "orders"
         return is_decided and self.made.first_row > 0
 
     @cached_property
     def _tapes(self) -> dict[Any, MarketTape]:
-        """Tapes read so far, by fill and whether dividends are booked."""
+        """Tapes built so far, by fill and by whether dividends are booked."""
         return {}
 
     @cached_property
     def _fees(self) -> Path:
-        """Fees that the file declares, by day, in currency units."""
+        """Fees that the file declares by day, in currency units."""
         days = range(self.made.first_row, self.made.last_row + 1)
         return np.array([self.made.fees.get(row, 0.0) for row in days])
 
@@ -174,15 +178,16 @@ class Counterfactuals:
         column = self.snapshot.asset_index[order.code]
         shares = None
         if order.shares is not None:
-            least = 1 if order.weight is None else 0  # 0 if the weight was reached at the close
+            # 0 if the weight was already reached at the close
+            least = 1 if order.weight is None else 0
             shares = max(least, round(order.shares * rules.scales[column].steps_per_unit))
         return Order(column, order.side, 0.5, "as declared", order.weight, shares)
 
     def _size_order(
         self, order: DeclaredOrder, held: dict[str, Held], tape: MarketTape, row: int, nav: float
     ) -> DeclaredOrder:
-        """Return an order to a target weight as an order in whole lots, sized at the close of the
-        decision.
+        """Return an order in whole lots instead of an order to a target weight. Its size is
+        computed at the decision's close.
         """
         if not order.weight:
             return order
@@ -238,12 +243,14 @@ class Counterfactuals:
         return known[key]
 
     def _without_limits(self, tape: MarketTape) -> MarketTape:
-        none = np.zeros_like(tape.limit_up)  # a missing open is treated as a price at its limit
+        none = np.zeros_like(tape.limit_up)  # a missing open is treated like a price at its limit
         has_price = tape.open_ticks > 0
         return replace(tape, limit_up=none, limit_down=none, member=has_price, tradable=has_price)
 
     def _at_declared(self, tape: MarketTape) -> MarketTape:
-        """Return the tape with the declared prices as fill prices, weighted by size."""
+        """Return the tape with declared prices as fill prices, averaged with the number of shares
+        as weights.
+        """
         opens = np.array(tape.open_ticks)
         spent: dict[tuple[int, int], list[float]] = {}
         for each in self.made.trades.itertuples():
@@ -259,15 +266,15 @@ class Counterfactuals:
 
 
 def _is_on_credit(causes: frozenset[Cause], form: str) -> bool:
-    """Return whether orders are not limited by cash. Under `limits`, weights still are: credit is
-    not part of the NAV to which they refer.
+    """Return whether orders are not limited by cash. Under `limits`, orders to a weight are still
+    limited: the weight refers to the NAV, which does not include credit.
     """
     return "sizing" in causes or ("limits" in causes and form != "weight")
 
 
 def _opposite(order: DeclaredOrder) -> DeclaredOrder:
-    """Return the order to the same weight on the opposite side. The fill price may have passed the
-    weight, so only one of the two orders trades.
+    """Return the order to the same weight with the opposite side. The fill price may have moved
+    past the weight, so only one of the two orders trades.
     """
     return replace(order, side="SELL" if order.side == "BUY" else "BUY")
 

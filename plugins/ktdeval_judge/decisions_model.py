@@ -1,8 +1,8 @@
-"""Model `declared/decisions`: submits a plan's decisions, reading only the account.
+"""Model `declared/decisions`, which submits the decisions in a plan and reads only the account.
 
-The plan is found in the user's cache by its SHA-256, the model's only parameter, so that a record
-identifies the content, not a path on this machine. `ktdeval judge` stores the plan there, and a
-copy in the run folder.
+The plan is found in the user's cache by its SHA-256, which is the model's only parameter. A run's
+records therefore identify the plan's content, not a path on this machine. `ktdeval judge` stores
+the plan in the cache, and a copy in the run folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval_judge.params import DeclaredParams
 from ktdeval_judge.plan import MAX_BYTES, DeclaredOrder, DeclaredPlan, Held, PlanReader, read_plan
 
 MODEL = "declared/decisions"
-CONFIDENCE = 0.5  #: confidence of every order, since files do not declare one
+CONFIDENCE = 0.5  #: confidence of every order, because files do not declare a confidence
 
 
 def kept_plan(sha256: str) -> Path:
@@ -30,7 +30,7 @@ def kept_plan(sha256: str) -> Path:
 
 
 def keep_plan(plan: DeclaredPlan) -> Path:
-    """Put a plan into the cache, and return its path."""
+    """Store a plan in the cache, and return its path."""
     path = kept_plan(plan.sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, plan.encode())
@@ -38,10 +38,12 @@ def keep_plan(plan: DeclaredPlan) -> Path:
 
 
 class DecisionsModel:
-    """Submits the orders of a plan. Keeps no state between steps."""
+    """Submits the orders in a plan. Keeps no state between steps."""
 
     def __init__(self, _name: str, params: DeclaredParams) -> None:
-        """Read the plan. Raises ConfigError if it is not in the cache, or was changed."""
+        """Read the plan. Raises ConfigError if the plan is not in the cache, or if it has been
+        changed.
+        """
         path = kept_plan(params.sha256)
         try:
             data = read_plain(path, MAX_BYTES)
@@ -60,7 +62,7 @@ class DecisionsModel:
         self.traits = ModelTraits(is_free=True, request_problem=_problem)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request."""
+        """Return the reply to a request."""
         conversation = Conversation(request)
         if not conversation.is_submission or not conversation.is_readable:
             return Reply("Nothing to look up.")

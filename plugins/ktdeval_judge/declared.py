@@ -1,5 +1,5 @@
-"""Contents of a file, independent of the program that wrote it: readers pass this value to the
-rest of `ktdeval judge`.
+"""Contents of a file, independent of the program that wrote the file. Readers pass these contents
+to the other parts of `ktdeval judge`.
 """
 
 from __future__ import annotations
@@ -7,26 +7,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # so that readers can be listed without importing pandas
+# imported here only for types, so that readers can be listed without importing pandas
+if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """Contents of a program's file: at least one of decisions, trades and values.
+    """Contents of a program's file: at least one of `decisions`, `trades` and `values`.
 
-    `decisions`: columns day (int yyyymmdd, the last day known when it was decided), code (str), and
-    either weight (share of account value, float), or shares (target holding, float), or side ("buy"/"sell") with
-    cash (amount in the account's currency, float) or amount (shares, float); one form per file.
-    `trades`: columns day (int, of the fill), code, side, shares (float > 0), price (float > 0), and fee (float) if known.
-    `values`: account value by day (int yyyymmdd index, of the close), float, preceded by `cash`.
+    `decisions` has the columns day (int yyyymmdd, the last day known at the time of the decision),
+    code (str), and one of three forms, which is the same for the whole file: weight (float, share
+    of the account value); shares (float, target holding); or side ("buy" or "sell") with cash
+    (float, amount in the account's currency) or amount (float, shares).
 
-    Decisions and trades may have a column `line` (int, of the file), which errors name. Trades may
-    have a column `decided` (int, the day of the signal).
+    `trades` has the columns day (int, day of the fill), code, side, shares (float > 0), price
+    (float > 0), and fee (float) if fees are known.
 
-    `fees`: fees paid by day (int yyyymmdd index), in the account's currency, for a file whose
-    trades have none.
-    """  # noqa: E501
+    `values` has the account value at the close, by day (int yyyymmdd index), as float. The value
+    before the first day is `cash`.
+
+    Decisions and trades can have a column `line` (int, line in the file), which errors refer to.
+    Trades can have a column `decided` (int, day of the signal).
+
+    `fees` has the fees paid by day (int yyyymmdd index), in the account's currency, for a file
+    whose trades have no fees.
+    """
 
     program: str  #: name of the reader, such as `qlib`
     source: str  #: file name, for messages
@@ -35,5 +41,5 @@ class Declared:
     values: pd.Series | None = None
     benchmark: pd.Series | None = None
     fees: pd.Series | None = None
-    cash: float | None = None  #: initial account value, if the file states it
-    notes: tuple[str, ...] = ()  #: what was omitted or assumed, one sentence each
+    cash: float | None = None  #: initial account value, if the file gives it
+    notes: tuple[str, ...] = ()  #: what was omitted or assumed, one sentence for each

@@ -1,4 +1,4 @@
-"""Document of a judgement (`judge.json` in the run folder): its input and its findings."""
+"""Document of a judgement (`judge.json` in the run folder): what was judged, and the findings."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Unfilled(Value):
 
     day: str  #: day of the fill, ISO
     code: str
-    reason: str  #: rule of the executor, or finding on a declared trade
-    detail: str  #: the reason as text
+    reason: str  #: the executor's rule, or a finding on a declared trade
+    detail: str  #: the reason in detail, as text
     side: str | None = None
-    missing: float | None = None  #: unfilled part, as a share of the NAV; null: unknown
+    missing: float | None = None  #: unfilled part, as a share of the NAV; null if unknown
 
 
 class NavPart(Value):
@@ -47,18 +47,20 @@ class NavReport(Value):
     days: int  #: number of days common to both NAVs
     claimed_return: float
     executed_return: float
-    parts: tuple[NavPart, ...]  #: parts that add up to claimed minus executed return
-    first_parting: str | None  #: first day on which they differ, ISO; null: they agree
-    parting_cause: str | None  #: cause of the largest part; null: they agree
+    #: parts of claimed minus executed return; their sum is the whole difference
+    parts: tuple[NavPart, ...]
+    first_parting: str | None  #: first day on which the NAVs differ, ISO; null if they agree
+    parting_cause: str | None  #: cause of the largest part; null if the NAVs agree
     largest_gap: float  #: largest relative difference on any day
-    remaining_gap: float  #: largest gap that remains with the causes found
+    remaining_gap: float  #: largest relative difference that the causes found do not explain
     is_explained: bool  #: whether the causes found explain almost all of the gap
     #: whether the claimed NAV fills at the close of the decision, or at the close before
     looks_ahead: bool
     fee_bps: float = 0.0  #: fee fitted to the claim, in basis points of the value traded
-    #: root mean square of the daily log returns unexplained by the causes found; null: old version
+    #: root mean square of the daily log returns that the causes found do not explain; null in old
+    #: versions
     daily_error: float | None = None
-    #: the smallest such error for fills without look-ahead, at their own best fee
+    #: smallest such error for fills without look-ahead, each with its best-fitting fee
     achievable_error: float | None = None
 
 
@@ -66,14 +68,14 @@ class CleanPart(Value):
     """The part of a result after the end of a model's training data."""
 
     model: str
-    cutoff: str  #: end of the training data, a day or month; `none`: nothing was trained
+    cutoff: str  #: end of the training data, a day or month; `none` if nothing was trained
     origin: str  #: source of the cutoff
     is_lower_bound: (
         bool  #: whether the data may end later; then no return is certainly after their end
     )
     before: int  #: number of returns that end by the cutoff
-    across: int  #: returns that contain it, or may
-    after: int  #: number of returns that begin at the cutoff or later
+    across: int  #: number of returns that contain the cutoff, or may contain it
+    after: int  #: number of returns that begin at or after the cutoff
     first: (
         str | None
     )  #: day at whose close the returns after the cutoff begin; null: no such returns
@@ -86,7 +88,8 @@ class CleanPart(Value):
     psr: Figure
     #: further months until this Sharpe ratio is above 0 at 95 %; 0: already reached
     months_needed: Figure
-    #: whose Sharpe ratio `months_needed` assumes: the `part` after the cutoff, or the `whole` period
+    #: the Sharpe ratio on which `months_needed` is based: `part` (after the cutoff) or `whole` (all
+    #: returns)
     months_needed_by: str
 
 
@@ -95,15 +98,15 @@ class JudgeFile(Value):
 
     version: int
     program: str  #: name of the reader
-    source: str  #: name of the file
+    source: str  #: name of the file that was judged
     source_sha256: str
     plan_sha256: (
         str | None
     )  #: SHA-256 of `declared.json`, by which the run's spec refers to it; null: a NAV only
     form: str  #: `weight`, `shares`, `orders`, `trades` or `nav`
-    decisions: int  #: number of rows
+    decisions: int  #: number of rows with decisions
     codes: int
-    market: str | None  #: null: a NAV without a market
+    market: str | None  #: null if a NAV is judged without a market
     snapshot: str | None
     first: str  #: first fill day, ISO
     last: str
@@ -111,27 +114,32 @@ class JudgeFile(Value):
     currency: str | None  #: null: a NAV without a market, whose file gives no initial cash
     task: str | None
     rules: str  #: as text
-    executed_return: Figure | None  #: null: a NAV only
+    executed_return: Figure | None  #: null if only a NAV is judged
     claimed_return: Figure | None  #: null: no NAV is claimed
     benchmark_return: Figure
     sharpe: Figure
     excess_sharpe: Figure  #: information ratio over the benchmark
-    selection: Figure | None  #: null: a NAV has no holdings
-    #: for a NAV: annual return that the benchmark does not explain
+    selection: Figure | None  #: null if only a NAV is judged, because it has no holdings
+    #: only for a NAV: annual return that the benchmark does not explain
     alpha_a_year: Figure | None
-    beta: Figure | None  #: for a NAV: slope of its returns on the benchmark's
+    #: only for a NAV: slope of the regression of the NAV's returns on the benchmark's
+    beta: Figure | None
     psr: Figure
-    years_needed: Figure  #: years until such a Sharpe ratio would be significant
+    years_needed: Figure  #: years until a Sharpe ratio of this size would be significant
     unfilled: tuple[Unfilled, ...]
     unfilled_counts: dict[str, int]
     nav: NavReport | None
     notes: tuple[str, ...]
-    #: linked parts of the executed return, by name; they add up to it. Empty: a NAV only
+    #: linked parts of the executed return, by name; their sum is the executed return. Empty if only
+    #: a NAV is judged
     return_parts: dict[str, float] = msgspec.field(default_factory=dict)
-    returns_a_year: float | None = None  #: returns per year, used to annualise a NAV's figures
-    returns: int | None = None  #: number of returns; null: old version
-    max_drawdown: Figure | None = None  #: a positive share; null: old version
-    #: commission, duties and interest paid, as a share of the first account value; null: a NAV only
+    #: number of returns per year, used to annualise a NAV's figures
+    returns_a_year: float | None = None
+    returns: int | None = None  #: number of returns; null in old versions
+    #: maximum drawdown as a positive share; null in old versions
+    max_drawdown: Figure | None = None
+    #: commission, duties and interest paid, as a share of the first account value; null if only a
+    #: NAV is judged
     costs: Figure | None = None
     evidence: JudgedFigure | None = (
         None  #: the Sharpe ratio compared with luck; null: see `no_evidence`

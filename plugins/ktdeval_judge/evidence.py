@@ -25,22 +25,25 @@ from ktdeval_judge.document import CleanPart, Figure
 from ktdeval_judge.nav_only import NO_YEAR, NavTrack, nav_figures
 from ktdeval_judge.printed_figure import JudgedFigure, PrintedFigure, judge_figure, trial_problems
 
-MIN_RETURNS = 20  #: fewer daily returns are not evidence
-_MIN_YEARS = 0.5  #: years from which fewer returns, such as six monthly ones, may be evidence
-_MAX_SHARPE = 1e6  #: larger ratios come from returns that hardly vary
+MIN_RETURNS = 20  #: with fewer daily returns, there is no evidence
+#: minimum number of years for which fewer returns, such as six monthly returns, can be evidence
+_MIN_YEARS = 0.5
+_MAX_SHARPE = 1e6  #: larger ratios occur only if returns hardly vary
 ASSUMED = "assumed"
 _MONTHS = 12.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class LuckSettings:
-    """Context of a result: the number of trials, and the model that decided."""
+    """Context for a result: the number of trials, and the model that decided."""
 
-    trials: int | None = None  #: strategies tried, including this one; None: see `study`
+    #: number of strategies tried, including this one; if None, see `study`
+    trials: int | None = None
     trial_sd: float | None = None  #: standard deviation of the trials' annual Sharpe ratios
-    study: str | None = None  #: name of the study whose ledger counts this try
-    model: str | None = None  #: model that decided; its training cutoff separates clean days
-    cutoff: str | None = None  #: end of the model's training data, a day or month; None: as listed
+    study: str | None = None  #: name of the study whose ledger counts this file as a try
+    model: str | None = None  #: model that decided; clean days lie after its training cutoff
+    #: end of the model's training data, a day or month; if None, the listed cutoff is used
+    cutoff: str | None = None
 
     def check(self) -> None:
         """Raise UsageError if the cutoff is unknown, the study's name is invalid, or the number of
@@ -59,25 +62,27 @@ class JudgedSource:
 
     name: str
     sha256: str
-    plan_sha256: str | None = None  #: hash of the run's plan; None: account values without a plan
-    folder: Path  #: folder with the ledgers of studies
+    #: hash of the run's plan; None for account values without a plan
+    plan_sha256: str | None = None
+    folder: Path  #: folder that contains the ledgers of studies
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tries:
-    """Number of strategies tried, and the source of the number."""
+    """Number of strategies tried, and where the number comes from."""
 
     number: int = 1
     source: str = ASSUMED  #: `assumed`, `--trials`, or the file name of a study's ledger
-    spread: float | None = None  #: standard deviation of their annual ratios; None: that of chance
+    #: standard deviation of the tries' annual ratios; if None, the standard deviation due to chance
+    spread: float | None = None
 
 
 def evidence_fields(
     track: NavTrack, source: JudgedSource, settings: LuckSettings
 ) -> dict[str, Any]:
-    """Return the document fields on luck and on the end of a model's training data. With a study,
-    add the file to its ledger. Raises UsageError or StoreError for invalid settings or an unusable
-    ledger.
+    """Return the document fields on luck, and on results after the end of a model's training data.
+    If a study is given, also add the file to its ledger. Raises UsageError if settings are not
+    valid, or StoreError if the ledger can't be used.
     """
     problem = level_problem(track.values)
     study = None
@@ -106,7 +111,9 @@ def evidence_fields(
 
 
 def _record_source(track: NavTrack, source: JudgedSource, name: str, ratio: float | None) -> Study:
-    """Add the judged file to a study's ledger, with its per-return ratio; return the study."""
+    """Add the judged file to a study's ledger, with its Sharpe ratio per return, and return the
+    study.
+    """
     tried = StudyTry(
         sha256=source.sha256,
         source=source.name,
@@ -119,8 +126,8 @@ def _record_source(track: NavTrack, source: JudgedSource, name: str, ratio: floa
 
 
 def count_tries(trials: int | None, spread: float | None, study: Study | None) -> Tries:
-    """Return the larger of the study's count and `--trials`. The spread is the standard deviation
-    of the study's ratios, unless `--trial-sd` is given.
+    """Return the number of tries: the study's count, or `--trials` if it is larger. The spread is
+    given by `--trial-sd`; otherwise, it is the standard deviation of the study's ratios.
     """
     if study is None or len(study.tries) < (trials or 0):
         source = ASSUMED if trials is None else "--trials"
@@ -128,14 +135,14 @@ def count_tries(trials: int | None, spread: float | None, study: Study | None) -
 
     ratios = study.sharpes_at(1.0)
     if spread is None and len(ratios) > 1:
-        # the formula needs a spread, which equal ratios lack
+        # the formula needs a positive spread, so equal ratios give None
         spread = standard_deviation(ratios) or None
     return Tries(number=len(study.tries), source=study.path.name, spread=spread)
 
 
 def says_nothing(returns: int, a_year: float | None) -> bool:
-    """Return whether there are too few returns to judge skill: under 20, spanning less than half a
-    year.
+    """Return whether there are too few returns to judge skill. This is the case for fewer than 20
+    returns that span less than half a year, and always for fewer than 3.
     """
     if returns < 3:
         return True
@@ -164,7 +171,7 @@ def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
         trials=tries.number,
         trial_sd=tries.spread,
         skew=shape.skew,
-        # the lower bound of kurtosis; two distinct values reach it up to rounding
+        # the lower bound of kurtosis, which two distinct values reach up to rounding
         kurtosis=max(shape.kurtosis, 1 + shape.skew**2),
         periods=track.a_year,
     )
@@ -182,16 +189,16 @@ def drawdown_of(track: NavTrack) -> Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingEnd:
-    """A model and the end of its training data."""
+    """A model, and the end of its training data."""
 
     name: str
-    cutoff: CutoffEntry | None  #: None: nothing was trained
+    cutoff: CutoffEntry | None  #: None if nothing was trained
 
 
 def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | None:
-    """Return the model given with `--model`, with its listed cutoff or the one given with
-    `--cutoff`; None if neither option is set. Raises UsageError if the cutoff is unknown, or is
-    neither a day nor a month.
+    """Return the model given with `--model`, and its cutoff, which is listed or given with
+    `--cutoff`. Return None if neither option is set. Raises UsageError if the cutoff is not known,
+    or is neither a day nor a month.
     """
     if name is None and cutoff is None:
         return None
@@ -211,7 +218,7 @@ def find_training_end(name: str | None, cutoff: str | None) -> TrainingEnd | Non
 
 
 def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
-    """Return the part of an account's results after the end of a model's training data."""
+    """Return an account's results after the end of a model's training data."""
     cutoff = model.cutoff
     days = track.days
     if cutoff is None:
@@ -263,7 +270,7 @@ def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
 
 
 def _last_returns(track: NavTrack, number: int) -> NavTrack:
-    """Return an account's last returns as a track."""
+    """Return a track with the last `number` returns of an account."""
     benchmark = track.benchmark
     if not isinstance(benchmark, str):
         benchmark = benchmark[-number - 1 :]
@@ -276,8 +283,8 @@ def _last_returns(track: NavTrack, number: int) -> NavTrack:
 
 
 def _months_needed(measured: NavTrack, after: int) -> Figure:
-    """Return the months, beyond `after` returns, until the Sharpe ratio is significantly above 0 at
-    95 %.
+    """Return the number of months, in addition to `after` returns, until the Sharpe ratio is
+    significantly above 0 at 95 %.
     """
     psr = deflated_sharpe_ratio(measured.returns, (), resolution=measured.resolution)
     if psr.value is None or measured.a_year is None:

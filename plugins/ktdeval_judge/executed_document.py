@@ -1,5 +1,5 @@
-"""Document for executed decisions: the run's figures, unfilled orders, and the claimed and the
-executed account value compared.
+"""Document for executed decisions: the run's figures, unfilled orders, and a comparison of the
+claimed and the executed account value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from ktdeval_judge.nav_only import (
 from ktdeval_judge.nav_parts import Cause, Path as NavPath, Simulated, compare_navs
 from ktdeval_judge.unfilled import count_reasons, unfilled_of
 
-MAX_UNFILLED = 10_000  #: maximum number in a document; the counts include all
+#: maximum number of unfilled orders in a document; the counts include all unfilled orders
+MAX_UNFILLED = 10_000
 _IMPLIED = "no NAV is given: the claimed NAV is computed from the trades' own prices and fees"
 
 
@@ -40,8 +41,9 @@ def executed_document(
     trading: TradingConfig,
     further: Mapping[str, Any],
 ) -> JudgeFile:
-    """Return the document of a run of declared decisions. `further`: additional fields on the file
-    and on luck. Raises DataError if the claimed account value does not cover these days.
+    """Return the document for a run of declared decisions. `further` has additional fields on the
+    file and on luck. Raises DataError if the claimed account value does not cover the days of the
+    run.
     """
     card = load_card(executed.card).plain
     unfilled = unfilled_of(made, executed.ledger, snapshot)
@@ -97,14 +99,14 @@ def executed_track(ledger: Ledger, benchmark: NavPath | str) -> NavTrack:
 
 
 def _costs(ledger: Ledger) -> Figure:
-    """Return commission, duties and interest paid, as a share of the first account value."""
+    """Return the commission, duties and interest paid, as a share of the first account value."""
     paid = sum(step.costs_minor for step in ledger.steps)
     first = float(ledger.nav[0]) * ledger.minor_per_unit
     return Figure(value=paid / first)
 
 
 def rules_words(snapshot: MarketSnapshot, trading: TradingConfig, codes: tuple[str, ...]) -> str:
-    """Return the venues of the codes and their fills, as text."""
+    """Return the venues on which the codes trade, with their fill rules, as text."""
     rules = MarketRules.of(snapshot, trading)
     columns = [snapshot.asset_index[code] for code in codes]
     venues = {rules.venues[column].name: rules.venues[column] for column in columns}
@@ -151,7 +153,9 @@ def _selection(card: Mapping[str, Any]) -> Figure:
 
 
 def _return_parts(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the linked parts of the return, which add up to it; empty if a part is undefined."""
+    """Return the linked parts of the executed return. Their sum is the return. Empty if a part is
+    undefined.
+    """
     parts = {}
     for metric in PARTS:
         value = _of_metric(metrics, metric).value
@@ -171,8 +175,8 @@ def _nav_report(
     snapshot: MarketSnapshot,
     trading: TradingConfig,
 ) -> tuple[NavReport | None, Figure | None, tuple[str, ...]]:
-    """Return the comparison with the claimed NAV, the claimed return, and notes; None if no NAV is
-    claimed.
+    """Return the comparison with the claimed NAV, the claimed return, and notes. The first two are
+    None if no NAV is claimed.
     """
     if declared.values is not None:
         rows, claimed, notes = claimed_path(declared, made.first_row, made.last_row, snapshot)
@@ -224,8 +228,9 @@ def _nav_report(
 def claimed_path(
     declared: Declared, first_row: int, last_row: int, snapshot: MarketSnapshot
 ) -> tuple[list[int], npt.NDArray[np.float64], tuple[str, ...]]:
-    """Return the rows and claimed values for the days common to both NAVs, the base first, and
-    notes. Raises DataError if they have fewer than two days in common, or a value is not above 0.
+    """Return the market rows and claimed values on the days that both NAVs have, starting with the
+    first decision's day if possible, and notes. Raises DataError if there are fewer than two such
+    days.
     """
     assert declared.values is not None, "only computed if a NAV is claimed"
     days = [int(day) for day in declared.values.index]

@@ -18,21 +18,22 @@ from ktdeval_judge.market_plan import MarketPlan
 
 BASE_TASK = "market_bright"
 WINDOW = "declared"
-MASK_KEY = "0" * 32  #: nothing is masked, so the same file always gives the same run
+#: nothing is masked, and with a fixed key the same file always gives the same run
+MASK_KEY = "0" * 32
 _MAX_POSITIONS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeRules:
-    """Account and rules with which a file is judged."""
+    """Account and rules under which a file is judged."""
 
     cash: int
-    venue: str | None = None  #: None: each asset's own
+    venue: str | None = None  #: if None, each asset's own venue
     execution: str | None = None
     changes: Mapping[str, Any] | None = None  #: additional `trading` options, nested
 
     def options(self) -> dict[str, Any]:
-        """Return the `trading` options of the task."""
+        """Return the `trading` options for the task."""
         changes = dict(self.changes or {})
         own: dict[str, Any] = {
             "initial_cash": self.cash,
@@ -47,8 +48,8 @@ class JudgeRules:
         return {**own, **changes}
 
     def trading(self, plugins: Plugins) -> TradingConfig:
-        """Return the executor's configuration. Raises ConfigError if an option or value is unknown,
-        or costs are given without a venue.
+        """Return the executor's configuration. Raises ConfigError if an option or value is not
+        known, or if costs are given without a venue.
         """
         options = self.options()
         if self.venue is not None:
@@ -67,7 +68,7 @@ class Executed:
 
 
 def window_of(made: MarketPlan, snapshot: MarketSnapshot) -> tuple[str, str]:
-    """Return the first and last fill day."""
+    """Return the first and the last fill day."""
     return str(snapshot.days[made.first_row + 1]), str(snapshot.days[made.last_row])
 
 
@@ -78,9 +79,10 @@ def execute_plan(
     snapshot: MarketSnapshot,
     plugins: Plugins,
 ) -> Executed:
-    """Run a plan and return its records. `config`: `data`, `data_args` and `out` of the run.
+    """Run a plan and return the run's records. `config` has the run's `data`, `data_args` and
+    `out`.
 
-    Raises KtdevalError as a run does.
+    Raises the KtdevalErrors that a run raises.
     """
     if made.last_row <= made.first_row:
         raise UsageError(
@@ -90,7 +92,7 @@ def execute_plan(
     kept = keep_plan(made.plan)
     first, last = window_of(made, snapshot)
     name, text = task_file(rules, first, last)
-    # a permanent path, so that a second judgement with the same plugins reads it again
+    # a permanent path, so that a later judgement with the same plugins can read the file again
     path = kept.with_name(f"{name}.yaml")
     write_atomic(path, text)
     if name not in plugins.specs("tasks"):
@@ -116,8 +118,8 @@ def execute_plan(
 
 
 def task_file(rules: JudgeRules, first: str, last: str) -> tuple[str, str]:
-    """Return the name and text of the task for these rules and days. They depend only on rules and
-    days, so that two files judged under the same task are comparable.
+    """Return the name and text of the task for these rules and days. They depend on nothing else,
+    so that two files judged under the same task are comparable.
     """
     variant: dict[str, JsonValue] = {
         "extends": BASE_TASK,

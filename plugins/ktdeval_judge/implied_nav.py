@@ -1,8 +1,8 @@
-"""Account value implied by declared trades at their own prices: the claim of a trade file without
-account values.
+"""Account value that is implied by declared trades at their own prices. It is the claimed NAV for a
+trade file without account values.
 
-Each trade's price and fee are paid in cash on its day. Holdings are marked at the market's last
-close and grow by the ratio of adjustment factors, as if dividends were reinvested.
+Each trade's price and fee are paid in cash on the trade's day. Holdings are valued at the market's
+last close, and grow by the ratio of adjustment factors, as if dividends were reinvested.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ktdeval.market import MarketSnapshot
 def implied_nav(
     trades: Any, snapshot: MarketSnapshot, cash: float, first_row: int, last_row: int
 ) -> npt.NDArray[np.float64]:
-    """Return the account value at the closes of the rows, [last_row - first_row + 1] in currency
-    units. `trades`: with the market's `column` and `row`.
+    """Return the account value at the closes of the rows, [last_row - first_row + 1], in currency
+    units. `trades` must have the market's `column` and `row`.
     """
     columns = sorted({int(column) for column in trades["column"]})
     closes = np.nan_to_num(filled_forward(snapshot.close[: last_row + 1, columns]))

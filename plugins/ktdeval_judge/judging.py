@@ -1,4 +1,6 @@
-"""Judge a file of decisions, trades or values: read, execute, compare, write."""
+"""Judge a file of decisions, trades or values: read the file, execute it, compare, and write the
+findings.
+"""
 
 from __future__ import annotations
 
@@ -56,40 +58,43 @@ _ASSUMED_CASH = (
     f"The file does not state the initial cash: {USUAL_CASH:,} is assumed, and returns are "
     "relative to it; give the amount with --cash N"
 )
-MAX_UNFILLED = 10_000  #: maximum number in a document; the counts include all
+MAX_UNFILLED = 10_000  #: maximum number of entries in a document; the counts include all entries
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings:
-    """Input of a judgement: files, market and rules."""
+    """What to judge: files, market and rules."""
 
     decisions: Path | None = None
     nav: Path | None = None
     program: str | None = None
-    zone: str = ""  #: IANA time zone for timestamps; empty: the market's or the program's
+    zone: str = ""  #: IANA time zone for timestamps; if empty, the market's or the program's
     roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as given by the user
     code: str = ""  #: code of the asset, for a file without a code column
     columns: tuple[str, ...] = ()  #: names of the columns of a file without a header
     date_format: str = ""
     decimal: Decimal = "auto"
-    flows: str = ""  #: column or file of deposits and withdrawals
-    table: str = ""  #: name of the table in a file with several
-    periods: float | None = None  #: returns of a NAV per year; None: from the market or its days
-    data: Address | None = None  #: market; None: no market, and a NAV is judged by its returns only
+    flows: str = ""  #: column or file with deposits and withdrawals
+    table: str = ""  #: name of the table, for a file with several tables
+    #: number of returns of a NAV per year; if None, it comes from the market or from the NAV's days
+    periods: float | None = None
+    data: Address | None = None  #: market; if None, a NAV is judged by its returns only
     data_args: Parameters = field(default_factory=dict)
-    cash: int | None = None  #: initial cash; None: as in the file, otherwise `USUAL_CASH`
+    cash: int | None = None  #: initial cash; if None, the cash in the file or else `USUAL_CASH`
     venue: str | None = None
     execution: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     keeps_others: bool = False
     dated: Dated = "decision"
-    until: str | None = None  #: last day, ISO; None: day of the last fill or of the NAV's end
-    out: Path | None = None  #: folder for the run, or for a NAV's files; None: a NAV gets no folder
+    #: last day, ISO; if None, the day of the last fill or the NAV's last day
+    until: str | None = None
+    #: folder for the run, or for a NAV's files; if None, a NAV gets no folder
+    out: Path | None = None
     luck: LuckSettings = field(default_factory=LuckSettings)
 
 
 def load_again(path: Path | None) -> JudgeFile | None:
-    """Return the document of a judged run folder; None for any other path."""
+    """Return the document in a judged run's folder, or None for any other path."""
     if path is None or not (path / JUDGEMENT).exists():
         return None
     return load_judgement(path)
@@ -97,8 +102,10 @@ def load_again(path: Path | None) -> JudgeFile | None:
 
 def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, Path | None]:
     """Judge a file of decisions or trades, or a NAV. Return the document and its folder; a NAV has
-    a folder only with `out`. Raises DataError if a file can't be read or does not fit the market;
-    UsageError if there is nothing to judge or an option does not fit.
+    a folder only if `out` is given.
+
+    Raises DataError if a file can't be read or does not fit the market. Raises UsageError if there
+    is nothing to judge, or if an option does not apply.
     """
     settings.luck.check()
     snapshot = None
@@ -140,7 +147,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     )
     if settings.until is not None:
         made = _held_until(made, settings.until, snapshot)
-    # returns from weights do not depend on the account's size
+    # with weights, returns do not depend on the account's size
     if is_cash_assumed and made.plan.form != "weight":
         made = replace(made, notes=(*made.notes, _ASSUMED_CASH))
 
@@ -165,7 +172,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
 
 
 def _shared_fields(track: NavTrack, judged: JudgedSource, luck: LuckSettings) -> dict[str, Any]:
-    """Return the fields common to all documents."""
+    """Return the fields that all documents have."""
     return {
         "source_sha256": judged.sha256,
         "benchmark_return": benchmark_return(track.benchmark),
@@ -175,8 +182,8 @@ def _shared_fields(track: NavTrack, judged: JudgedSource, luck: LuckSettings) ->
 
 
 def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> MarketPlan:
-    """Return the plan with another last day. Raises UsageError if that day is before the last fill,
-    or outside the market.
+    """Return the plan with a different last day. Raises UsageError if that day is before the last
+    fill, or outside the market's days.
     """
     day = parse_day(until, "--until: ", UsageError)
     earliest = snapshot.days[made.last_row]
@@ -190,7 +197,7 @@ def _held_until(made: MarketPlan, until: str, snapshot: MarketSnapshot) -> Marke
 
 
 def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> Declared:
-    """Return the declarations in the files, including the values from `--nav`."""
+    """Return the declarations in the files, including the values given with `--nav`."""
     if settings.decisions is None and settings.nav is None:
         raise UsageError(
             "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
@@ -260,7 +267,7 @@ def _days_of(values: pd.Series) -> Days:
 
 
 def _whole(cash: float | None) -> int | None:
-    """Return cash rounded to whole currency units, since accounts start with whole units."""
+    """Return cash rounded to whole currency units, because an account starts with whole units."""
     return None if cash is None else max(1, round(cash))
 
 
@@ -273,8 +280,8 @@ def _judge_nav(
     settings: JudgeSettings,
     snapshot: MarketSnapshot | None,
 ) -> JudgeFile:
-    """Return the document of a NAV without decisions. Raises StoreError if `out` can't be written,
-    or is the folder of a run.
+    """Return the document for a NAV without decisions. Raises StoreError if `out` can't be written,
+    or if it is the folder of a run.
     """
     figures = nav_figures(track)
     source = settings.nav or settings.decisions
@@ -323,9 +330,11 @@ def _judge_nav(
 def _write_files(
     document: JudgeFile, track: NavTrack, snapshot: MarketSnapshot | None, out: Path
 ) -> None:
-    """Write a judgement's document into a folder, and its tear sheet if the account is daily."""
+    """Write a judgement's document into a folder. If the account's returns are daily, also write
+    its tear sheet.
+    """
     write_atomic(out / JUDGEMENT, dumps_pretty(to_plain(document)))
-    # only pages need Jinja2
+    # imported here because only pages need Jinja2
     make_sheet = later("ktdeval_judge.tear_sheet:judged_sheet")()
     page = make_sheet(track, document, snapshot)
     if page is None:
@@ -337,8 +346,8 @@ def _write_files(
 def _track(
     declared: Declared, settings: JudgeSettings, snapshot: MarketSnapshot | None
 ) -> NavTrack:
-    """Return a NAV's values, with the market's benchmark if a market is given. Raises DataError if
-    the NAV's days are not the market's sessions.
+    """Return a NAV as a track, with the market's benchmark if a market is given. Raises DataError
+    if the NAV's days are not the market's sessions.
     """
     assert declared.values is not None, "only computed if nothing else is declared"
     held = _from_start(declared, snapshot)
@@ -362,8 +371,9 @@ def _track(
 
 
 def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Series:
-    """Return account values. For values derived from returns, prepend the close before the first,
-    since the first return counts too; without an earlier session, return the values unchanged.
+    """Return the account values. If the values are derived from returns, prepend the close before
+    the first value, because the first return counts too. If the market has no earlier session,
+    return the values unchanged.
     """
     values = declared.values
     assert values is not None, "only computed if nothing else is declared"
@@ -383,8 +393,8 @@ def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Serie
 
 
 def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> list[int]:
-    """Return the market rows of a NAV's days. Raises DataError if a day is not a session, or
-    sessions are missing: a return across a gap would be treated as a daily return.
+    """Return the market rows for a NAV's days. Raises DataError if a day is not a session, or if
+    sessions are missing, because a return across a gap would be treated as a daily return.
     """
     known = {as_int(day): row for row, day in enumerate(snapshot.days)}
     unknown = [day for day in days if day not in known]

@@ -1,4 +1,6 @@
-"""Turn a declaration into a plan on a market: known codes and days, and shares for cash."""
+"""Turn declarations into a plan on a market: codes and days are looked up, and cash amounts are
+converted to shares.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ktdeval_judge.declared import Declared
 from ktdeval_judge.plan import PLAN_VERSION, DeclaredPlan, PlanForm, PlannedDay
 
 Dated = Literal["decision", "fill"]
-MAX_WEIGHT = 1.001  #: largest sum of a day's weights that still equals 1 after rounding
+MAX_WEIGHT = 1.001  #: largest sum of a day's weights that can be 1 up to rounding
 _MAX_SHOWN = 5
 
 
@@ -31,7 +33,7 @@ class RefusedDecision:
 
 @dataclass(frozen=True)
 class MarketPlan:
-    """A plan on a market, and findings made while building it."""
+    """A plan on a market, with what was found while it was built."""
 
     plan: DeclaredPlan
     first_row: int  #: row of the first decision
@@ -51,9 +53,10 @@ def market_plan(
     keeps_others: bool = False,
     dated: Dated = "decision",
 ) -> MarketPlan:
-    """Return the plan of declared decisions or trades. `dated`: meaning of the decisions' days;
-    decisions dated by their fill were made at the previous close. Raises DataError, with the line,
-    if the market lacks a code, a day is not a session, or the weights imply leverage.
+    """Return a plan for declared decisions or trades. `dated` says what the days of decisions mean.
+    Decisions that are dated by their fill were made at the previous close. Raises DataError, with
+    the line, if the market lacks a code, if a day is not a session, or if the weights imply
+    leverage.
     """
     table = declared.decisions if declared.decisions is not None else declared.trades
     if table is None or not len(table):
@@ -74,7 +77,9 @@ def market_plan(
 
 
 def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int, float]:
-    """Return a file's fees by market row: from its trades, otherwise by day."""
+    """Return a file's fees by market row. They come from its trades or, if trades have no fees,
+    from its fees by day.
+    """
     paid: Iterable[tuple[int, float]] = ()
     if trades is not None and "fee" in trades:
         paid = zip(trades["row"], trades["fee"], strict=True)
@@ -92,7 +97,7 @@ def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int
 
 
 def _locate_rows(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
-    """Return a table with the market's `column` and `row`."""
+    """Return a table to which the market's `column` and `row` are added."""
     return table.assign(
         column=_columns(source, table, snapshot), row=_rows(source, table, "day", snapshot)
     )
@@ -133,7 +138,7 @@ def _of_decisions(
         if form != "orders" and number < 0 and rules.terms[column].margin is None:
             reason = f"a short position, but the venue {rules.venues[column].name} is long only"
             refused.append(RefusedDecision(str(snapshot.days[row]), code, reason))
-            number = 0.0  # short positions are not possible here
+            number = 0.0  # the venue does not allow short positions
         triples.append((int(row), code, float(number)))
 
     rows = [row for row, _, _ in triples]
@@ -141,7 +146,7 @@ def _of_decisions(
     last = max(rows) + 1
     trades = None
     if declared.trades is not None:
-        # the program's own fills, which are compared with its decisions, not executed
+        # the program's own fills are not executed, but compared with its decisions
         trades = _locate_rows(declared.source, declared.trades, snapshot)
         first = min(first, int(trades["row"].min()))
         last = max(last, int(trades["row"].max()))
@@ -168,8 +173,8 @@ def _check_weights(source: str, table: Any) -> None:
 
 
 def _sign_shares(source: str, table: Any, snapshot: MarketSnapshot) -> list[float]:
-    """Return the signed shares of orders, negative for sells; cash amounts are converted at the
-    last close.
+    """Return the number of shares in each order, negative for sells. Cash amounts are converted at
+    the last close.
     """
     signed = []
     for index, each in enumerate(table.itertuples()):
@@ -197,11 +202,13 @@ def _sign_shares(source: str, table: Any, snapshot: MarketSnapshot) -> list[floa
 def _of_trades(
     declared: Declared, table: Any, snapshot: MarketSnapshot, rules: MarketRules
 ) -> MarketPlan:
-    """Return the plan for trades: each is decided at the close before its fill."""
+    """Return a plan for trades. A trade is decided at the close before its fill, or at the same
+    close if the venue fills at that close.
+    """
     triples = []
     for each in table.itertuples():
         at_close = rules.venues[each.column].fill == "same_close"
-        # An order filled on a day was decided at the previous close at the latest.
+        # An order that is filled during a day was decided at the previous close at the latest.
         row = int(each.row)
         if not at_close:
             row -= 1
@@ -245,7 +252,7 @@ def _plan(
 
     days = []
     for row in sorted(by_row):
-        # a fixed order of codes, independent of the order in the file
+        # the order of codes does not depend on the order in the file
         rows = sorted(by_row[row], reverse=True)
         days.append(PlannedDay(day=str(snapshot.days[row]), rows=tuple(rows)))
 
@@ -261,7 +268,7 @@ def _plan(
 
 
 def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
-    """Return the last fill day, from the decisions or the declared account values."""
+    """Return the row of the last fill day, or of the last declared account value if it is later."""
     most = len(snapshot.days) - 1
     if declared.values is not None and len(declared.values):
         day = np.datetime64(iso_day(int(declared.values.index[-1])), "D")
@@ -271,7 +278,7 @@ def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
 
 
 def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
-    """Return the market column of each row's code. Raises DataError if the market lacks a code."""
+    """Return the market column for each row's code. Raises DataError if the market lacks a code."""
     known: dict[str, int] = {}
     unknown: list[str] = []
     for code in dict.fromkeys(table["code"]):
@@ -297,7 +304,9 @@ def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
 
 
 def column_of(code: str, snapshot: MarketSnapshot) -> int | None:
-    """Return the market column of a code in any usual spelling; None if the market lacks it."""
+    """Return the market column for a code in any common spelling, or None if the market lacks the
+    code.
+    """
     for spelling in (code, parse_code(code), parse_symbol(code)):
         if spelling is not None and spelling in snapshot.asset_index:
             return snapshot.asset_index[spelling]
@@ -310,7 +319,7 @@ def _examples(snapshot: MarketSnapshot) -> str:
 
 
 def _rows(source: str, table: Any, column: str, snapshot: MarketSnapshot) -> list[int]:
-    """Return the market row of each day. Raises DataError if a day is not a session."""
+    """Return the market row for each day. Raises DataError if a day is not a session."""
     days = np.array([iso_day(int(day)) for day in table[column]], dtype="datetime64[D]")
     rows = np.searchsorted(snapshot.days, days)
     inside = np.minimum(rows, len(snapshot.days) - 1)
@@ -358,5 +367,5 @@ def _line(table: Any, index: Any) -> str:
 
 
 def iso_day(day: int) -> str:
-    """Return a yyyymmdd day in ISO form."""
+    """Return a yyyymmdd day in ISO format."""
     return f"{day // 10_000:04d}-{day // 100 % 100:02d}-{day % 100:02d}"

@@ -1,10 +1,13 @@
-"""Figures of a NAV without decisions, from its returns and from a given market's benchmark.
+"""Figures for a NAV without decisions, computed from its returns and, if a market is given, from
+the market's benchmark.
 
 The regression on the benchmark follows Jensen (1968): r = alpha + beta b + e, by least squares on
-daily simple returns. The standard error of alpha is the Newey-West error for r - beta b.
+simple daily returns. The standard error of alpha is the Newey-West standard error for the mean of r
+- beta b.
 
-A file shows returns only to its own precision: a value of 100,000 in cents is known to 1e-7. If the
-dispersion of returns is below that, it is rounding, and a ratio over it is undefined.
+The precision of a file limits the precision of returns: for example, a value of 100,000 in cents is
+known to 1e-7. If the dispersion of returns is below this resolution, it is a rounding error, and a
+ratio to it is undefined.
 """
 
 from __future__ import annotations
@@ -43,16 +46,20 @@ Days = npt.NDArray[np.datetime64]
 NO_MARKET = "no market is named (--data)"
 NO_YEAR = "its days are irregularly spaced; give --periods"
 _BESIDE = ("excess_sharpe", "alpha_a_year", "beta")  #: figures that need a benchmark
-_Z = 1.959964  #: normal quantile for a 95 % interval
+_Z = 1.959964  #: normal quantile for a two-sided 95 % interval
 _MIN_DAYS = 20  #: minimum number of days for a regression
-_LARGEST_GROWTH = 1e3  #: daily growth factor above which the units must be wrong
-_OUTLYING = 8.0  #: standard deviations of the other days, beyond which a day is reported
-_NORMAL_MAD = 1.4826  #: standard deviation of a normal law over its median absolute deviation
-_MIN_USUAL = 0.9  #: minimum share of usual days
-_MIN_OTHERS = 4  #: minimum number of returns for a comparison of one day with the others
+_LARGEST_GROWTH = 1e3  #: daily growth factor above which values must be in different units
+#: a day is reported if it is further from the other days than this number of standard deviations
+_OUTLYING = 8.0
+#: ratio of the standard deviation to the median absolute deviation of a normal distribution
+_NORMAL_MAD = 1.4826
+_MIN_USUAL = 0.9  #: minimum share of usual days; with fewer, all days are treated as usual
+_MIN_OTHERS = 4  #: minimum number of returns for comparing one day with the other days
 _MAX_SHOWN = 5
 _LONGEST_BREAK = (
-    11  #: maximum calendar days between two daily values, from the longest holidays of an exchange
+    #: maximum number of calendar days between two daily values, based on the longest exchange
+    #: holidays
+    11
 )
 _SPACINGS: Mapping[float, tuple[int, int]] = {
     52.0: (6, 8),
@@ -65,11 +72,11 @@ _SPACINGS: Mapping[float, tuple[int, int]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class NavTrack:
-    """Account values at daily closes, and the inputs to their figures."""
+    """Account values at daily closes, with what is needed to compute figures."""
 
     days: Days  #: [n + 1]
-    values: Path  #: [n + 1], above 0
-    a_year: float | None  #: returns per year; None: unknown
+    values: Path  #: [n + 1], all above 0
+    a_year: float | None  #: number of returns per year; None if unknown
     benchmark: Path | str  #: levels, [n + 1], or the reason why they are missing
 
     @property
@@ -79,13 +86,13 @@ class NavTrack:
 
     @property
     def resolution(self) -> float:
-        """Smallest return that the file's precision can show."""
+        """Smallest return that can be represented with the file's precision."""
         return resolution_of(self.values)
 
 
 def check_values(source: str, days: Days, values: Path) -> None:
-    """Raise DataError if values can't be account values: fewer than two, one not above 0, or one
-    over a thousand times the previous value.
+    """Raise DataError if values can't be account values: if there are fewer than two, if one is not
+    above 0, or if one is more than a thousand times the previous value.
     """
     if len(values) < 2:
         raise DataError(f"{source}: fewer than two days of account value; give more days")
@@ -96,7 +103,7 @@ def check_values(source: str, days: Days, values: Path) -> None:
                 f"{source}: the value of {day} is not above 0; end the file before that day"
             )
 
-    # the quotient may overflow a float
+    # differences of logarithms, because a quotient may overflow
     growth = np.diff(np.log(values))
     largest = int(np.argmax(growth))
     if growth[largest] > math.log(_LARGEST_GROWTH):
@@ -108,9 +115,9 @@ def check_values(source: str, days: Days, values: Path) -> None:
 
 
 def day_before(days: Days) -> np.datetime64:
-    """Return the day at whose close the first return at `days` ([n], two or more) began: the
-    previous weekday for days from Monday to Friday, the previous day for days with weekends, one
-    period earlier for weeks and months.
+    """Return the day at whose close the first return in `days` began. `days` are [n], at least two.
+    If they are all weekdays, this is the previous weekday; if they include weekends, it is the
+    previous day. For weekly or monthly days, it is one period earlier.
     """
     a_year = returns_a_year(days)
     step = 1
@@ -123,8 +130,8 @@ def day_before(days: Days) -> np.datetime64:
 
 
 def resolution_of(values: Path) -> float:
-    """Return the last digit of the values over the lowest value: the smallest return that they can
-    show.
+    """Return the smallest return that the values can represent: one unit in their last digit,
+    divided by the lowest value.
     """
     digits = [Decimal(repr(value)).normalize().as_tuple().exponent for value in values.tolist()]
     last = min(0, *(int(exponent) for exponent in digits))
@@ -133,7 +140,8 @@ def resolution_of(values: Path) -> float:
 
 def returns_a_year(days: Days) -> float | None:
     """Return the number of returns per year for this spacing of days: 252 for weekdays, 365 for all
-    days, 52 for weeks, 12, 4, 1; None if the spacing is irregular.
+    days, 52 for weeks, 12 for months, 4 for quarters, 1 for years. Return None if the spacing is
+    irregular.
     """
     usual = float(np.median(_gaps(days)))
     if usual == 1:
@@ -149,7 +157,7 @@ def returns_a_year(days: Days) -> float | None:
 
 
 def nav_figures(track: NavTrack) -> dict[str, Figure]:
-    """Return a NAV's figures by document field."""
+    """Return a NAV's figures, by field of the document."""
     own = Bootstrap(track.returns, resolution=track.resolution)
     psr = deflated_sharpe_ratio(track.returns, (), resolution=track.resolution)
     return {
@@ -169,13 +177,17 @@ def benchmark_return(levels: Path | str) -> Figure:
 
 
 def levels_of(first_row: int, last_row: int, snapshot: MarketSnapshot) -> Path | str:
-    """Return the benchmark's levels at the closes of the rows, or the reason why they are missing."""
+    """Return the benchmark's levels at the closes of the rows, or the reason why levels are
+    missing.
+    """
     levels = np.asarray(snapshot.benchmark[first_row : last_row + 1])
     return benchmark_problem(snapshot, levels) or levels
 
 
 def _years_needed(track: NavTrack, psr: MetricValue) -> Figure:
-    """Return the years until a Sharpe ratio of this size would be significantly above 0 at 95 %."""
+    """Return the number of years until a Sharpe ratio of this size would be significantly above 0
+    at 95 %.
+    """
     if psr.value is None or track.a_year is None:
         return Figure(value=None, reason=psr.reason or NO_YEAR)
 
@@ -190,7 +202,7 @@ def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
     levels = track.benchmark
     if isinstance(levels, str):
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=levels))
-    # an account whose returns are all 0 has no ratio, whatever its benchmark did
+    # if all returns are 0, there is no ratio, whatever the benchmark did
     own = sharpe(track.returns, 1, track.resolution)
     if own.value is None:
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=own.reason))
@@ -217,7 +229,7 @@ def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
 
 
 def _annual(ratio: MetricValue, series: Bootstrap, a_year: float | None) -> Figure:
-    """Annualise a ratio of daily mean and standard deviation, with its interval."""
+    """Annualise a ratio of daily mean to daily standard deviation, with its interval."""
     if a_year is None:
         return Figure(value=None, reason=NO_YEAR)
     return _figure(ratio, series.ratio(1), math.sqrt(a_year))
@@ -231,11 +243,11 @@ def _figure(found: MetricValue, interval: Interval, scale: float = 1.0) -> Figur
     return Figure(value=found.value * scale, low=interval.low * scale, high=interval.high * scale)
 
 
-# ---- notes for the reader
+# ---- notes
 
 
 def track_notes(track: NavTrack) -> Iterator[str]:
-    """Yield notes on the days: outliers and long breaks."""
+    """Yield notes on outlying days and on long gaps between days."""
     yield from outlying_days(track.days, track.values)
     gaps = _gaps(track.days)
     longest = int(np.argmax(gaps))
@@ -247,8 +259,8 @@ def track_notes(track: NavTrack) -> Iterator[str]:
 
 
 def outlying_days(days: Days, values: Path) -> Iterator[str]:
-    """Yield the days whose return is more than eight standard deviations from the other days'
-    mean.
+    """Yield a note on the days whose returns are more than eight standard deviations away from the
+    mean of the other days.
     """
     returns = simple_returns(values)
     if len(returns) < _MIN_OTHERS:
@@ -256,8 +268,8 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
 
     resolution = resolution_of(values)
     distances = np.abs(returns - np.median(returns))
-    # Several outlying days must not hide each other. If many days are outlying, none of them is an
-    # outlier; likewise for an account that seldom trades.
+    # Outlying days must not hide each other, so they are not among the other days. But if many days
+    # are outlying, none of them is an outlier. The same applies to an account that seldom trades.
     usual = float(np.median(distances))
     is_usual = distances <= _OUTLYING * _NORMAL_MAD * usual
     if usual <= resolution or is_usual.mean() < _MIN_USUAL:
@@ -284,5 +296,5 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
 
 
 def _gaps(days: Days) -> npt.NDArray[np.int64]:
-    """Calendar days from each day to the next, [n]."""
+    """Return the number of calendar days from each day to the next, [n]."""
     return np.diff(days).astype(np.int64)

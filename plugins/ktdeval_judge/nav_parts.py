@@ -1,39 +1,43 @@
-"""Compare a claimed with an executed NAV, and split the difference by cause.
+"""Compare a claimed NAV with an executed NAV, and attribute the difference to causes.
 
-A *cause* is a way in which a backtest may differ from the executor: it charges other costs, sizes
-or fills its orders at another price, or ignores lots, limits or dividends. `simulate(causes, fee)`
-is the account that results from the same decisions with these causes applied; without causes it is
-the executed account, E.
+A *cause* is a way in which a backtest may differ from the executor. For example, a backtest may
+charge different costs, size or fill its orders at a different price, or ignore lots, limits or
+dividends. `simulate(causes, fee)` is the account that results from the same decisions if these
+causes apply. Without causes, it is the executed account, E.
 
-**Distance.** Root mean square difference between daily log returns of the claimed NAV C and of a
-simulated NAV, so that a day's error stays on its day. If costs are removed, a fee on the value
-traded, at least 0, is fitted by least squares first. So each cause is compared at its own best fee.
+**Distance.** The distance is the root mean square difference between the daily log returns of the
+claimed NAV, C, and of a simulated NAV. With returns, an error on one day does not affect later
+days. If costs are removed, a non-negative fee on the value traded is first fitted by least squares.
+Causes are therefore compared with the best-fitting fee for each.
 
-**Search.** Starting from no causes, and from the causes of a plain backtest (`PLAIN`), the search
-adds the cause that brings the returns nearest to those of C, while each step reduces the distance
-by at least a fifth. A cause that turns out to be unnecessary is removed. This is done four times:
-with the executor's own fill price, and with prices of `FILLS`, group by group. A group replaces the
-previous one only if it is *distinguishable*: a fee without other causes, or a price that a trader
-can have, takes precedence over look-ahead.
+**Search.** The search starts once with no causes, and once with the causes of a plain backtest
+(`PLAIN`). It repeatedly adds the cause that most reduces the distance, as long as each step reduces
+the distance by at least a fifth. Causes that turn out to be unnecessary are then removed. The
+search is repeated for the executor's own fill price and for each group of prices in `FILLS`. The
+result for a group replaces the result so far only if the two are *distinguishable*. An explanation
+by fees, or by a price that a trader can get, therefore takes precedence over look-ahead.
 
-**Distinguishable.** Models A and B differ by d on a day. The effective number of days on which they
-differ is n = sum(|d|)^2 / sum(d^2). With errors a and b, B is preferred if it halves the error and
-n log(mean a^2 / mean b^2) is at least 10. Both models have the same number of parameters, so this
-is the difference of their Bayesian information criteria: "very strong" evidence from 10 upwards
-(Kass and Raftery, *Bayes Factors*, 1995). This must also hold without the day of the largest d, or
-the value must be 16 or more. Mean squares are bounded below by the square of C's resolution.
+**Distinguishable.** Let d be the difference between models A and B on a day. The effective number
+of days on which the models differ is n = sum(|d|)^2 / sum(d^2). Let a and b be their errors. B is
+preferred if it halves the error and if n log(mean a^2 / mean b^2) is at least 10. Both models are
+treated as having the same number of parameters, so this value is the difference between their
+Bayesian information criteria. A value of at least 10 is "very strong" evidence (Kass and Raftery,
+*Bayes Factors*, 1995). The value must also be at least 10 without the day with the largest |d|,
+unless it is at least 16 with that day. Mean squares have the square of C's resolution as a lower
+bound.
 
-**Parts.** The causes found are applied one after the other, in the order of `CAUSES`, so that
+**Parts.** The causes that were found are applied one after another, in the order of `CAUSES`. Then
 
-    C - E  =  sum over causes of (path with it - path before it)  +  (C - last path)
+    C - E  =  sum over causes of (path with the cause - path before)  +  (C - last path)
 
-adds up exactly. The last bracket is the `remainder`. A part depends on the order; the sum does not.
-Parts are of NAVs in units of the first one: differences of total returns.
+holds exactly. The last term is the `remainder`. The size of a part depends on the order of causes;
+the sum does not. NAVs are divided by their first value, so parts are differences between total
+returns.
 
 Example, worked by hand: 100 of cash, one asset, weight 1 from day 0. Closes 10, 11, 12; opens 10,
-10.5, 11; no fees. Executed at the next open: 100 / 10.5 shares, NAV 100, 104.76, 114.29. A backtest
-that fills at the close of the decision has 10 shares, NAV 100, 110, 120. The difference of total
-returns, 0.2 - 0.1429 = 0.0571, is all of the cause `fill_at_decision`.
+10.5, 11; no fees. The executor fills at the next open: 100 / 10.5 shares, NAV 100, 104.76, 114.29.
+A backtest that fills at the decision's close has 10 shares, NAV 100, 110, 120. The whole difference
+between total returns, 0.2 - 0.1429 = 0.0571, is due to the cause `fill_at_decision`.
 """
 
 from __future__ import annotations
@@ -94,15 +98,16 @@ PLAIN: frozenset[Cause] = frozenset({"costs", "limits", "lots"})
 REMAINDER = "remainder"
 
 PARTING = 1e-4  #: relative difference above which two NAVs differ
-EXPLAINED = 0.05  #: share of the largest gap that may remain if causes explain it
-_CLOSE = 2e-7  #: distance below which a simulated path matches the claim
-_MIN_GAIN = 0.2  #: minimum share of the distance that an added cause removes
-_SPARE = 0.05  #: gain in distance below which a cause is dropped
+EXPLAINED = 0.05  #: share of the largest gap that may remain if the causes explain it
+_CLOSE = 2e-7  #: distance below which a simulated path matches the claimed path
+_MIN_GAIN = 0.2  #: minimum share by which an added cause must reduce the distance
+_SPARE = 0.05  #: a cause is dropped if the distance without it is larger by at most this share
 _HALVED = 4.0  #: minimum ratio of mean squared errors
 _MIN_EVIDENCE = 10.0  #: minimum difference of Bayesian information criteria
-_MIN_OF_ONE_DAY = 16.0  #: minimum if a single day may carry the evidence: its error rate is 1/3,000
-_MAX_FEE = 0.01  #: share of the value traded
-_NO_FEE = 1e-7  #: fee, as a share of the value traded, below which it is set to 0
+#: minimum if the evidence may come from a single day; its error rate is 1/3,000
+_MIN_OF_ONE_DAY = 16.0
+_MAX_FEE = 0.01  #: maximum fee, as a share of the value traded
+_NO_FEE = 1e-7  #: a fitted fee below this share of the value traded is set to 0
 PRICES = frozenset(itertools.chain.from_iterable(FILLS))
 
 Path = npt.NDArray[np.float64]
@@ -112,15 +117,15 @@ Path = npt.NDArray[np.float64]
 class Fee:
     """A fee on the value traded, fitted to a claimed NAV."""
 
-    rate: float = 0.0  #: share of the value traded; 0: no fee
-    is_early: bool = False  #: whether it is charged at the close before the fill day
+    rate: float = 0.0  #: fee as a share of the value traded; 0 if there is no fee
+    is_early: bool = False  #: whether the fee is charged at the close before the fill day
 
 
 NO_FEE = Fee()
 
 
 class Simulated(NamedTuple):
-    """An account simulated under some causes, at the closes of the compared days."""
+    """An account simulated with some causes, at the closes of the compared days."""
 
     path: Path  #: NAV, [days + 1]
     #: cumulative value traded, each fill as a multiple of its day's NAV, [days + 1]
@@ -133,10 +138,10 @@ Simulate = Callable[[frozenset[Cause], float], Simulated]
 
 @dataclass(frozen=True)
 class ReturnPart:
-    """A part of the difference between two total returns."""
+    """Part of the difference between two total returns."""
 
     cause: str  #: one of `CAUSES`, or `remainder`
-    value: float  #: claimed minus executed, as a share of the first NAV
+    value: float  #: claimed minus executed return, as a share of the first NAV
 
 
 @dataclass(frozen=True)
@@ -146,14 +151,16 @@ class NavComparison:
     days: int
     claimed_return: float
     executed_return: float
-    parts: tuple[ReturnPart, ...]  #: parts, which add up to claimed minus executed
-    first_parting: int | None  #: index of the first day on which they differ; None: they agree
-    largest_gap: float  #: largest relative difference on any day
-    remaining_gap: float  #: part of it that the causes found do not explain
+    parts: tuple[ReturnPart, ...]  #: parts whose sum is the claimed minus the executed return
+    #: index of the first day on which the NAVs differ; None if they agree
+    first_parting: int | None
+    largest_gap: float  #: largest relative difference between the NAVs on any day
+    remaining_gap: float  #: largest relative difference that the causes found do not explain
     found: tuple[Cause, ...]
-    fee: float  #: fee fitted to the claim, as a share of the value traded; 0: no fee
-    error: float  #: distance that remains with the causes found
-    error_elsewhere: float  #: smallest distance of a model without look-ahead
+    #: fee fitted to the claimed NAV, as a share of the value traded; 0 if there is no fee
+    fee: float
+    error: float  #: distance that remains when the causes found are applied
+    error_elsewhere: float  #: smallest distance for a model without look-ahead
 
     @property
     def agrees(self) -> bool:
@@ -162,7 +169,7 @@ class NavComparison:
 
     @property
     def parting_cause(self) -> str | None:
-        """Cause of the largest part; None if the NAVs agree."""
+        """Cause of the largest part, or None if the NAVs agree."""
         if self.agrees:
             return None
         return max(self.parts, key=lambda part: abs(part.value)).cause
@@ -174,7 +181,9 @@ class NavComparison:
 
     @property
     def looks_ahead(self) -> bool:
-        """Return whether the claimed NAV uses fill prices known at the time of the decision."""
+        """Return whether the claimed NAV uses fill prices that were known when decisions were
+        made.
+        """
         return not self.agrees and not frozenset(LOOK_AHEAD).isdisjoint(self.found)
 
 
@@ -185,8 +194,9 @@ def compare_navs(
     resolution: float = 0.0,
 ) -> NavComparison:
     """Compare a claimed NAV with `simulate(frozenset(), 0.0)`. Both are [days + 1] over the same
-    days, compared as multiples of their first value. `resolution`: smallest daily return that the
-    claimed NAV can show. Raises ValueError if lengths differ, or a value is not above 0.
+    days, and are divided by their first value for the comparison. `resolution` is the smallest
+    daily return that the claimed NAV can represent. Raises ValueError if the lengths differ, or if
+    a value is not above 0.
     """
     models = _Models(claimed, simulate, possible, max(resolution, _CLOSE))
     executed = _from_one(models.path(frozenset()))
@@ -216,7 +226,7 @@ def compare_navs(
 
 @dataclass(frozen=True)
 class _Fit:
-    """Causes with their best fee, and the errors that remain."""
+    """Causes with their best-fitting fee, and the remaining errors."""
 
     causes: frozenset[Cause]
     fee: Fee
@@ -228,8 +238,8 @@ class _Fit:
 
 
 class _Models:
-    """Accounts simulated under sets of causes, each simulated once, and compared with the claimed
-    NAV.
+    """Accounts that are simulated with sets of causes and compared with the claimed NAV. Each
+    account is simulated only once.
     """
 
     def __init__(
@@ -247,14 +257,15 @@ class _Models:
         if not fee.is_early:
             return path
 
-        # each day carries the fee of the following fills; the first day's is paid at the start
+        # each day bears the fee for the next day's fills; the fee for the first fills is paid at
+        # the start
         after = np.append(self._find_traded(causes, fee.rate), 0.0)
         paid = 1.0 - fee.rate * after
         return np.asarray(path * paid / paid[0])
 
     def fit_causes(self, causes: frozenset[Cause]) -> _Fit:
-        """Return the causes with the best-fitting fee, to first order; the distance is infinite if
-        the account falls to zero.
+        """Return the causes with the fee that fits best, to first order. The distance is infinite
+        if the account falls to zero.
         """
         if not self.path(causes).min() > 0:
             return _Fit(causes, NO_FEE, np.full(len(self._returns), np.inf))
@@ -269,7 +280,7 @@ class _Models:
         return min(fits, key=_distance)
 
     def refine_fit(self, fit: _Fit) -> _Fit:
-        """Return the fit simulated again with its fee charged."""
+        """Return the fit after another simulation in which its fee is charged."""
         fee = fit.fee
         if not fee.rate:
             return fit
@@ -283,14 +294,14 @@ class _Models:
         return _Fit(fit.causes, fee, self._errors(fit.causes, fee))
 
     def name_causes(self, fit: _Fit) -> tuple[Cause, ...]:
-        """Return the causes of a fit in order, including its fee."""
+        """Return the causes in a fit, in order. If the fit has a fee, its cause is included."""
         causes = set(fit.causes)
         if fit.fee.rate:
             causes.add("fitted_fee")
         return tuple(cause for cause in CAUSES if cause in causes)
 
     def _rate(self, causes: frozenset[Cause], errors: Path, traded: Path, before: float) -> float:
-        """Return the least-squares fee, given the errors at another fee."""
+        """Return the least-squares fee, given the errors with another fee, `before`."""
         squares = float(traded @ traded)
         if "costs" not in causes or "declared_fees" in causes or not squares:
             return 0.0
@@ -303,7 +314,7 @@ class _Models:
         return np.diff(self._run(causes, rate).traded)
 
     def _find_charged(self, causes: frozenset[Cause], fee: Fee) -> Path:
-        """Return the value traded by the day on which its fee is charged, [days]."""
+        """Return the value traded, by the day on which the fee for it is charged, [days]."""
         traded = self._find_traded(causes, fee.rate)
         if fee.is_early:
             return np.append(traded[1:], 0.0)
@@ -335,7 +346,9 @@ def _gaps(claimed: Path, executed: Path) -> Path:
 
 
 def _search(models: _Models) -> tuple[_Fit, _Fit]:
-    """Return the best model without look-ahead, and the best distinguishable model."""
+    """Return the best model without look-ahead, and the best model of all. Each is preferred to the
+    previous models only if it is distinguishable from them.
+    """
     best = honest = models.refine_fit(_nearest(models, ()))
     for fills in FILLS:
         known = tuple(cause for cause in fills if cause in models.possible)
@@ -352,8 +365,8 @@ def _search(models: _Models) -> tuple[_Fit, _Fit]:
 
 
 def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
-    """Return whether one model's daily errors are smaller than another's by more than chance (see
-    the module docstring); [days] each.
+    """Return whether one model's daily errors are smaller than another's by more than can occur by
+    chance (see the module docstring). Errors are [days] each.
     """
     least = float(np.mean(stronger**2)) + resolution**2
     if np.mean(weaker**2) + resolution**2 < _HALVED * least:
@@ -368,7 +381,7 @@ def is_told_apart(weaker: Path, stronger: Path, resolution: float) -> bool:
 
 def _evidence(weaker: Path, stronger: Path, least: float) -> float:
     """Return the difference of information criteria over the days on which the models differ.
-    `least`: mean squared error of the better model, with the resolution included.
+    `least` is the mean squared error of the better model, including the resolution.
     """
     weights = np.abs(weaker - stronger)
     if not weights.any():
@@ -380,8 +393,8 @@ def _evidence(weaker: Path, stronger: Path, least: float) -> float:
 
 
 def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
-    """Return the nearest model with one of the fill prices, or with the executor's if `fills` is
-    empty.
+    """Return the nearest model with one of these fill prices, or with the executor's own fill price
+    if `fills` is empty.
     """
     found = []
     for start in (frozenset[Cause](), PLAIN.intersection(models.possible)):
@@ -396,7 +409,7 @@ def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
 
         found.append(_without_spare(models, best))
 
-    # among equally near models, the one with the fewest causes
+    # among equally near models, prefer the model with the fewest causes
     nearest = min(found, key=_by_distance)
     few = min(found, key=lambda fit: (len(fit.causes), fit.distance))
     if few.distance <= max((1 + _SPARE) * nearest.distance, models.resolution):
@@ -405,7 +418,9 @@ def _nearest(models: _Models, fills: Sequence[Cause]) -> _Fit:
 
 
 def _larger(models: _Models, fit: _Fit, fills: Sequence[Cause]) -> Iterator[_Fit]:
-    """Yield the models with one additional cause; another fill price replaces the current one."""
+    """Yield the models that have one additional cause. A fill price replaces the current fill
+    price.
+    """
     for cause in models.possible:
         if cause in fit.causes:
             continue
@@ -424,7 +439,7 @@ def _distance(fit: _Fit) -> float:
 
 
 def _without_spare(models: _Models, fit: _Fit) -> _Fit:
-    """Return the model without causes that change almost nothing."""
+    """Return the model without the causes that hardly change the distance."""
     for cause in CAUSES:
         if cause not in fit.causes or cause in PRICES:
             continue
@@ -440,7 +455,7 @@ def _without_spare(models: _Models, fit: _Fit) -> _Fit:
 
 
 def _ladder(models: _Models, found: Sequence[Cause], fee: Fee) -> Mapping[str, tuple[Path, Path]]:
-    """Return the path before and with each cause."""
+    """Return, for each cause, the path before and after the cause is applied."""
     ladder: dict[str, tuple[Path, Path]] = {}
     working: frozenset[Cause] = frozenset()
     charged = NO_FEE

@@ -1,5 +1,5 @@
-"""Parameters of the model that submits declared decisions: a separate module, so that listing the
-model imports nothing else.
+"""Parameters of the model that submits declared decisions. They are in a separate module so that
+listing the model imports nothing else.
 """
 
 from __future__ import annotations

@@ -323,8 +323,8 @@ def _design_cells(
     where: str, runs: Sequence[DesignRun], factors: Sequence[str]
 ) -> dict[tuple[str, ...], _Cell]:
     """Return the figures for each combination of factor levels. Factors that are not part of the
-    decomposition distinguish replicates. The window is an exception: windows are kept separate
-    within a replicate, because all runs share their markets.
+    decomposition distinguish replicates. The exception is the window: a replicate has several
+    windows, which are averaged later, because all runs share the windows' markets.
     """
     cells: dict[tuple[str, ...], _Cell] = {}
     for run in runs:

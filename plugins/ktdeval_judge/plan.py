@@ -1,17 +1,20 @@
 """Declared decisions in the market's own codes and days, and the orders that follow from them.
 
-A plan is the input to the model `declared/decisions`: one JSON file, identified by its SHA-256. It
-does not depend on the program that wrote the decisions.
+A plan is the input to the model `declared/decisions`: one JSON file, identified by its SHA-256. A
+plan does not depend on the program that wrote the decisions.
 
-A day of weights, or of target shares, describes the whole portfolio: holdings that it does not list
-are sold, unless `others` is `keep`. Days without a row change nothing. Orders are single trades and
-leave other holdings unchanged. Shares are rounded down to whole lots here, since a broker would
-reject the whole of an odd order. Orders that close a position are never rounded. Sells of more than
-the holding are not rounded either: the venue decides whether they are short sales or sales of the
+A day of weights, or of target shares, describes the whole portfolio. Holdings that the day does not
+list are sold, unless `others` is `keep`. Days without rows change nothing. Orders are single trades
+and leave other holdings unchanged.
+
+Here, shares are rounded down to whole lots, because a broker would reject the whole order if it is
+not in whole lots. Orders that close a position are never rounded. Sells of more than the holding
+are not rounded either, because the venue decides whether they are short sales or sales of the
 holding.
 
-The order of a day's rows has no effect. Sells that reduce a position come first, since their cash
-pays for the rest, then short sales, then purchases that reduce a short, then the others.
+The order of rows within a day has no effect. Sells that reduce a position come first, because their
+proceeds pay for other orders. They are followed by short sales, then by purchases that reduce a
+short position, then by all other purchases.
 """
 
 from __future__ import annotations
@@ -26,35 +29,36 @@ from ktdeval.values import Value, decode_json, dumps_canonical, sha256_hex
 
 PlanForm = Literal["weight", "shares", "orders"]
 MAX_BYTES = 256 << 20
-SAME = 1e-5  #: relative difference within which a shown holding equals the declared one
-NEGLIGIBLE = 1e-9  #: share of the NAV below which a weight is reached
+SAME = 1e-5  #: relative difference within which a holding, as shown, equals the declared number
+NEGLIGIBLE = 1e-9  #: if the gap to a weight is below this share of the NAV, the weight is reached
 
 
 class PlannedDay(Value):
-    """Decisions at one close."""
+    """Decisions made at one close."""
 
-    day: str  #: ISO day on whose close it was decided
-    #: code -> weight, or shares to hold; for orders code -> shares, negative for a sell
+    day: str  #: ISO day at whose close the decisions were made
+    #: code -> weight or shares to hold; for orders, code -> shares to trade, negative for sells
     rows: tuple[tuple[str, float], ...]
 
 
 class DeclaredPlan(Value):
-    """All declared decisions of a run."""
+    """All declared decisions in a run."""
 
     version: int
     form: PlanForm
-    others: Literal["sell", "keep"]  #: treatment of holdings that a day does not list
-    days: tuple[PlannedDay, ...]  #: by day, ascending
-    lots: dict[str, float]  #: shares per lot, by code; codes without a lot trade in any number
+    others: Literal["sell", "keep"]  #: what happens to holdings that a day does not list
+    days: tuple[PlannedDay, ...]  #: in ascending order of day
+    #: shares per lot, by code; a code that is not listed can be traded in any number of shares
+    lots: dict[str, float]
 
     @property
     def by_day(self) -> Mapping[str, PlannedDay]:
-        """Decisions by ISO day."""
+        """Decisions, keyed by ISO day."""
         return {each.day: each for each in self.days}
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """All codes in the plan, sorted."""
+        """All codes in the plan, in sorted order."""
         named: set[str] = set()
         for each in self.days:
             named.update(code for code, _ in each.rows)
@@ -62,7 +66,7 @@ class DeclaredPlan(Value):
         return tuple(sorted(named))
 
     def encode(self) -> bytes:
-        """Return the plan as file content."""
+        """Return the contents of the plan's file."""
         days = []
         for each in self.days:
             days.append({"day": each.day, "rows": list(map(list, each.rows))})
@@ -78,17 +82,17 @@ class DeclaredPlan(Value):
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the file."""
+        """SHA-256 of the plan's file."""
         return sha256_hex(self.encode())
 
 
-#: in version 1, a sell of more than the holding closed it, and a day's orders kept the order of
-#: their rows
+#: In version 1, a sell of more than the holding closed the holding, and a day's orders were in the
+#: order of their rows.
 PLAN_VERSION = 2
 
 
 def read_plan(data: bytes, where: str) -> DeclaredPlan:
-    """Parse a plan file. Raises ConfigError, with the field, if it is not a valid plan."""
+    """Parse a plan file. Raises ConfigError, which names the field, if the plan is not valid."""
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{where}: {len(data):,} bytes; at most {MAX_BYTES:,} are read")
 
@@ -119,7 +123,7 @@ class Held:
 
 @dataclass(frozen=True)
 class DeclaredOrder:
-    """An order from a decision: a target weight, or shares to trade."""
+    """An order that follows from a decision: a target weight, or a number of shares to trade."""
 
     code: str
     side: Literal["BUY", "SELL"]
@@ -128,7 +132,7 @@ class DeclaredOrder:
 
 
 class PlanReader:
-    """Turns a plan into orders, close by close. Keeps no state besides the plan."""
+    """Turns a plan into orders, close by close. Keeps no state apart from the plan."""
 
     def __init__(self, plan: DeclaredPlan) -> None:
         self._plan = plan
@@ -136,8 +140,8 @@ class PlanReader:
         self._before = _targets_before(plan)
 
     def orders(self, day: str, held: Mapping[str, Held], nav: float) -> list[DeclaredOrder]:
-        """Return the orders of a close, sells first; empty on a day without a decision. `held`:
-        holdings by code; `nav`: account value at this close.
+        """Return the orders at a close, sells first. Empty if no decision was made on this day.
+        `held`: holdings by code. `nav`: account value at this close.
         """
         decided = self._days.get(day)
         if decided is None:
@@ -155,7 +159,8 @@ class PlanReader:
         orders: list[DeclaredOrder | None] = []
         for code, shares in decided.rows:
             own = left.get(code, 0.0)
-            # A holding is shown to six significant digits: an order of that size closes it.
+            # Holdings are shown with six significant digits, so an order of approximately this size
+            # closes the holding.
             shown = held.get(code, Held(0.0, 0.0)).shares
             if own and abs(own + shares) <= SAME * abs(shown):
                 orders.append(DeclaredOrder(code, "BUY" if shares > 0 else "SELL", weight=0.0))
@@ -191,7 +196,8 @@ class PlanReader:
         if goal == 0.0:
             return _to_weight(code, 0.0, own, 1.0)
 
-        # A holding is shown to six significant digits; the previously declared number is exact.
+        # Holdings are shown with six significant digits, but the number declared previously is
+        # exact.
         shares = own.shares
         before = self._before.get((day, code))
         if before is not None and abs(shares - before) <= SAME * abs(before):
@@ -200,7 +206,9 @@ class PlanReader:
         return self._make_order(code, goal - shares)
 
     def _make_order(self, code: str, shares: float) -> DeclaredOrder | None:
-        """Return the order for these shares in whole lots; negative shares sell."""
+        """Return an order for these shares, in whole lots. A negative number of shares is a
+        sell.
+        """
         size = abs(shares)
         lot = self._plan.lots.get(code)
         if lot is not None:
@@ -211,7 +219,9 @@ class PlanReader:
 
 
 def _turn(order: DeclaredOrder, held: Mapping[str, Held]) -> tuple[bool, bool]:
-    """Return the sort key of an order at its close: sells first, orders that open a position last."""
+    """Return the sort key for an order at its close. Sells come first. Within sells and within
+    buys, orders that open a position come last.
+    """
     own = held.get(order.code, Held(0.0, 0.0))
     is_buy = order.side == "BUY"
     if is_buy:
@@ -225,13 +235,13 @@ def _turn(order: DeclaredOrder, held: Mapping[str, Held]) -> tuple[bool, bool]:
 
 
 def in_lots(shares: float, lot: float) -> float:
-    """Return shares rounded down to whole lots, with a tolerance for float noise."""
+    """Return shares rounded down to whole lots. A small tolerance allows for float errors."""
     return math.floor(shares / lot + SAME) * lot
 
 
 def _to_weight(code: str, goal: float, own: Held, nav: float) -> DeclaredOrder | None:
-    """Return the order to a target weight: the last close determines its side, the fill price its
-    size.
+    """Return an order to a target weight. Its side is determined by the last close, and its size by
+    the fill price.
     """
     gap = goal * nav - own.value
     if goal == 0.0 and own.shares == 0.0:
@@ -242,7 +252,9 @@ def _to_weight(code: str, goal: float, own: Held, nav: float) -> DeclaredOrder |
 
 
 def _targets_before(plan: DeclaredPlan) -> dict[tuple[str, str], float]:
-    """Return the shares declared for each code before each of its days."""
+    """Return the number of shares that was last declared for each code before each day on which the
+    code is declared.
+    """
     if plan.form != "shares":
         return {}
 
@@ -258,7 +270,7 @@ def _targets_before(plan: DeclaredPlan) -> dict[tuple[str, str], float]:
 
 
 def scale_plan(plan: DeclaredPlan, times: int) -> DeclaredPlan:
-    """Return the plan for an account `times` as large, without lots."""
+    """Return the plan for an account that is `times` as large, without lots."""
     if plan.form == "weight":
         return _with(plan, plan.days, {})
 

@@ -1,4 +1,4 @@
-"""Check that a judged run's steps follow its stored plan, by executing the plan again."""
+"""Check that the steps of a judged run follow from its stored plan, by executing the plan again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ktdeval_judge.plan import MAX_BYTES, read_plan
 
 
 def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
-    """Execute the plan of a judged run again, and return the number of reproduced steps.
+    """Execute a judged run's plan again, and return the number of steps that were reproduced.
 
-    Raises VerificationError if the plan is not the run's plan, or a step differs;
-    StoreError if it is not a judged run; DataError if its market is not available.
+    Raises VerificationError if the plan is not the run's plan, or if a step differs. Raises
+    StoreError if the folder is not a judged run. Raises DataError if the run's market is not
+    available.
     """
     folder = open_run(path, plugins)
     specs = [spec for spec in folder.manifest.specs if spec.model == MODEL]

@@ -1,8 +1,8 @@
-"""Evidence in a printed Sharpe ratio: its confidence interval, luck among several trials, and the
-track record that it needs.
+"""Evidence in a reported Sharpe ratio: its confidence interval, the part that luck over multiple
+trials can explain, and the track record that is needed.
 
-Estimates are treated as normal around the true ratio, with the standard error of Lo, *The
-Statistics of Sharpe Ratios* (2002), extended by skewness, kurtosis and an AR(1)
+Estimates are assumed to be normal around the true ratio. The standard error is that of Lo, *The
+Statistics of Sharpe Ratios* (2002), extended to skewness, kurtosis and an AR(1)
 (`ktdeval.stats.SharpeMoments`). Thresholds, probabilities and track records follow Bailey and López
 de Prado (2012, 2014).
 """
@@ -28,40 +28,43 @@ from ktdeval.stats import (
 )
 from ktdeval.values import Value
 
-ROUGH_BELOW = 30  #: number of returns below which the normal approximation is called rough
-USUAL_PERIODS = 252.0  #: returns per year if unknown: printed as an assumption
-_DAYS = (200, 366)  #: range of returns per year for a daily series
+ROUGH_BELOW = 30  #: with fewer returns, the normal approximation is reported to be rough
+USUAL_PERIODS = 252.0  #: returns per year if not known; stated as an assumption
+_DAYS = (200, 366)  #: range of returns per year for which a series is daily
 _NO_RATIO = 1e-9  #: a daily ratio below this is treated as 0
-_LARGEST = 1e6  #: largest plausible ratio; larger ones mean wrong units
-_WIDEST = 9.0  #: standard deviations beyond which normal probabilities are negligible
+_LARGEST = 1e6  #: largest plausible ratio; larger ratios must be in wrong units
+_WIDEST = 9.0  #: number of standard deviations beyond which normal probabilities are negligible
 
 
 def is_daily(returns_a_year: float) -> bool:
-    """Return whether a year has about as many returns as a market has trading days."""
+    """Return whether a year has about as many returns as trading days."""
     return _DAYS[0] <= returns_a_year <= _DAYS[1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedFigure:
-    """A Sharpe ratio as printed, and what is known or assumed about its returns.
+    """A reported Sharpe ratio, with what is known or assumed about its returns.
 
-    Raises UsageError if a value is impossible; the message names the option.
+    Raises UsageError if a value is impossible. The message names the option.
 
     Example:
         judge_figure(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck
     """
 
-    sharpe: float  #: annualised: daily mean over daily standard deviation, times sqrt(periods)
+    #: annualised: daily mean divided by daily standard deviation, times sqrt(periods)
+    sharpe: float
     days: int  #: number of returns
-    trials: int = 1  #: strategies tried, including the printed one
-    #: standard deviation of the trials' annual ratios; None: the sampling error without skill.
-    #: Unused for one trial
+    trials: int = 1  #: number of strategies tried, including the reported one
+    #: standard deviation of the trials' annual ratios; if None, the sampling error without skill.
+    #: Not used if there is only one trial
     trial_sd: float | None = None
     skew: float = 0.0  #: standardised third moment of the returns
     kurtosis: float = 3.0  #: standardised fourth moment (3 for a normal distribution)
-    autocorrelation: float = 0.0  #: first-order autocorrelation of the returns, as an AR(1)
+    #: first-order autocorrelation of the returns, which are modelled as an AR(1)
+    autocorrelation: float = 0.0
     periods: float = USUAL_PERIODS  #: returns per year
-    confidence: float = 0.95  #: of the interval (two-sided) and of all tests (one-sided)
+    #: confidence level of the interval (two-sided) and of all tests (one-sided)
+    confidence: float = 0.95
     power: float = 0.8  #: probability with which a true ratio should be detected
 
     def __post_init__(self) -> None:
@@ -70,13 +73,13 @@ class PrintedFigure:
 
     @property
     def moments(self) -> SharpeMoments:
-        """Moments with the daily ratio."""
+        """Moments of the returns, with the daily Sharpe ratio."""
         per_day = self.sharpe / math.sqrt(self.periods)
         return SharpeMoments(self.days, per_day, self.skew, self.kurtosis, self.autocorrelation)
 
     @property
     def sampling_variance(self) -> float:
-        """Variance of a daily ratio around 0 without skill: sampling error only."""
+        """Variance of a daily ratio without skill, which is only due to sampling error."""
         return _without_skill(self.moments).error_variance / (self.days - 1)
 
     @property
@@ -88,15 +91,15 @@ class PrintedFigure:
 
     @property
     def trial_correlation(self) -> float:
-        """Correlation between trials whose spread is below the standard error of one ratio, which
-        independent trials can't have: the trials' variance is `(1 - correlation)` times the error
-        variance.
+        """Correlation between trials. It is above 0 if the trials' spread is below the standard
+        error of one ratio, because independent trials can't have such a spread. The trials'
+        variance is then `(1 - correlation)` times the error variance.
         """
         return max(0.0, 1.0 - self.trial_variance / self.sampling_variance)
 
 
 def _problems(figure: PrintedFigure) -> list[str]:
-    """Return one line per impossible value."""
+    """Return one line for each impossible value."""
     problems = []
     if not abs(figure.sharpe) < _LARGEST:
         problems.append(
@@ -130,7 +133,9 @@ def _problems(figure: PrintedFigure) -> list[str]:
 
 
 def trial_problems(trials: int | None, trial_sd: float | None) -> list[str]:
-    """Return one line per impossible number or spread of trials; None is allowed."""
+    """Return one line for each impossible value of the number and the spread of trials; None is
+    valid.
+    """
     problems = []
     if trials is not None and not 1 <= trials <= 10**9:
         problems.append(f"--trials {trials}: expected 1 to 10^9, including the judged strategy")
@@ -146,20 +151,23 @@ class LuckBar(Value):
     """Evidence in a printed ratio against one threshold (bar). Ratios are annual."""
 
     against: str  #: `zero` or `luck`
-    sharpe: float  #: the threshold: 0, or the expected best of the trials without skill
-    #: probability that the true ratio is above the bar: PSR against zero, DSR against luck
+    sharpe: float  #: the threshold: 0, or the expected maximum ratio of the trials without skill
+    #: probability that the true ratio is above the threshold: PSR against zero, DSR against luck
     probability: float
-    #: probability that the best of the trials (one against zero) reaches the printed ratio by luck
+    #: probability that the best trial reaches the reported ratio by luck; against zero, there is
+    #: only one trial
     reached_by_luck: float
-    #: number of returns after which such a ratio is above the bar at the confidence level; None:
+    #: number of returns after which a ratio of this size is above the threshold at the confidence
+    #: level; None if never
     #: never
     track_record: float | None
     #: number of returns after which a true ratio of this size is detected with the given power;
-    #: None: never
+    #: None if never
     days_needed: float | None
-    #: smallest true ratio that these returns detect with the given power; None: no ratio
+    #: smallest true ratio that this number of returns detects with the given power; None if there
+    #: is none
     smallest_shown: float | None
-    reason: str | None = None  #: why a figure is None
+    reason: str | None = None  #: why another field is None
 
 
 class JudgedFigure(Value):
@@ -175,15 +183,17 @@ class JudgedFigure(Value):
     interval: tuple[float, float]
     confidence: float
     power: float
-    #: the annual ratio by Lo's rule for autocorrelated returns; as printed without autocorrelation
+    #: annual ratio according to Lo's rule for autocorrelated returns; without autocorrelation, it
+    #: equals the reported ratio
     annualised: float
     zero: LuckBar
     luck: LuckBar
     trial_sd: float  #: standard deviation of the trials' ratios, assumed or given
     is_trial_sd_given: bool
-    error_without_skill: float  #: standard deviation of a ratio without skill, by chance alone
-    #: 0 if the trials may be independent; above 0 if their given spread is below the error of one
-    #: ratio
+    #: standard deviation of a ratio without skill, which is only due to chance
+    error_without_skill: float
+    #: 0 if the trials may be independent; above 0 if their given spread is below the standard error
+    #: of one ratio
     trial_correlation: float
     skew: float
     kurtosis: float
@@ -192,7 +202,7 @@ class JudgedFigure(Value):
 
 
 def judge_figure(figure: PrintedFigure) -> JudgedFigure:
-    """Return the evidence in a printed Sharpe ratio.
+    """Return the evidence in a reported Sharpe ratio.
 
     Example:
         judge_figure(PrintedFigure(sharpe=2.1, days=170, trials=12)).luck.probability  # DSR
@@ -232,26 +242,26 @@ def judge_figure(figure: PrintedFigure) -> JudgedFigure:
 
 
 def annual_factor(periods: float, autocorrelation: float) -> float:
-    """Return the factor that annualises a per-period Sharpe ratio if returns follow an AR(1); the
-    square root of `periods` without autocorrelation.
+    """Return the factor that annualises a per-period Sharpe ratio if returns follow an AR(1).
+    Without autocorrelation, the factor is the square root of `periods`.
     """
     rho = autocorrelation
-    whole = round(periods)  # a negative number has no real fractional power
+    whole = round(periods)  # an integer, because a negative `rho` has no real fractional power
 
-    # Lo 2002: the factor of an AR(1)
+    # factor for an AR(1) (Lo 2002)
     covariances = rho / (1 - rho) * (1 - (1 - rho**whole) / (whole * (1 - rho)))
     return math.sqrt(periods / (1 + 2 * covariances))
 
 
 def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
-    """Return the probability that the best of `trials` trials without skill reaches the printed
+    """Return the probability that the best of `trials` trials without skill reaches the reported
     ratio.
 
-    For one trial it is `1 - Phi(z)`, with z the ratio over its standard error without skill. For
-    several it is `1 - Phi(z)^trials`, with z the ratio over the trials' spread. If the spread is
-    below the standard error of one ratio, the trials share a luck component c, normal with the
-    remaining error variance; the result is the mean over c of `1 - Phi((ratio - c) /
-    spread)^trials`.
+    For one trial, the probability is `1 - Phi(z)`, where z is the ratio divided by its standard
+    error without skill. For several trials, it is `1 - Phi(z)^trials`, where z is the ratio divided
+    by the trials' spread. If the spread is below the standard error of one ratio, the trials share
+    a luck component c, which is normal and accounts for the remaining error variance. The result is
+    then the mean over c of `1 - Phi((ratio - c) / spread)^trials`.
     """
     ratio = figure.moments.sharpe
     own = figure.sampling_variance
@@ -267,7 +277,7 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
     if not shared:
         return reach_ratio(0.0)
 
-    # point from which the shared luck alone suffices; the integrand may jump there
+    # point from which the shared luck is sufficient; the integrand may jump there
     needed = (ratio - expected_best_sharpe(trials, own)) / shared
     step = min(max(needed, -_WIDEST), _WIDEST)
     mean, _ = quad(
@@ -277,7 +287,7 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
 
 
 def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
-    """Return the evidence for a figure against a daily ratio of `best`."""
+    """Return the evidence in a figure against a threshold, the daily ratio `best`."""
     moments = figure.moments
     trials = 1 if against == "zero" else figure.trials
     sure = normal_quantile(figure.confidence)
@@ -313,9 +323,9 @@ def _bar(figure: PrintedFigure, against: str, best: float) -> LuckBar:
 
 
 def _days_above_luck(figure: PrintedFigure, score: float) -> float | None:
-    """Return the number of returns after which the printed ratio is `score` standard errors above
-    the best of its trials; the trials' spread shrinks with the number of returns. None if the ratio
-    is not positive.
+    """Return the number of returns after which the reported ratio is `score` standard errors above
+    the expected maximum of its trials. The trials' spread decreases with the number of returns.
+    Return None if the ratio is not positive.
     """
     moments = figure.moments
     if moments.sharpe < _NO_RATIO:
@@ -327,10 +337,13 @@ def _days_above_luck(figure: PrintedFigure, score: float) -> float | None:
 
 
 def _smallest_shown(moments: SharpeMoments, best: float, score: float) -> float | None:
-    """Return the daily ratio that is `score` of its own standard errors above `best`, or None."""
+    """Return the daily ratio that is `score` of its own standard errors above `best`, or None if
+    there is no such ratio.
+    """
     share = score**2 / (moments.days - 1)
 
-    # (S - best)^2 = share * error variance(S), a quadratic in S, from its values at -1, 0 and 1
+    # Solve (S - best)^2 = share * error variance(S), a quadratic equation in S. Its coefficients
+    # are computed from the values at -1, 0 and 1.
     values = []
     for ratio in (-1.0, 0.0, 1.0):
         at_ratio = SharpeMoments(
@@ -340,11 +353,11 @@ def _smallest_shown(moments: SharpeMoments, best: float, score: float) -> float 
 
     square = (values[0] + values[2]) / 2 - values[1]
     linear = (values[2] - values[0]) / 2
-    if square <= 0:  # the error grows as fast as the ratio: no ratio is far enough above
+    if square <= 0:  # the error grows as fast as the ratio, so no ratio is far enough above `best`
         return None
     return (-linear + math.sqrt(max(linear**2 - 4 * square * values[1], 0.0))) / (2 * square)
 
 
 def _without_skill(moments: SharpeMoments) -> SharpeMoments:
-    """Return the moments of the same returns if the true ratio were 0."""
+    """Return the moments of the same returns with a true ratio of 0."""
     return SharpeMoments(moments.days, 0.0, moments.skew, moments.kurtosis, moments.autocorrelation)

@@ -1,4 +1,4 @@
-"""Options of `ktdeval judge --sharpe`: a printed figure, judged without a file."""
+"""Options for `ktdeval judge --sharpe`: a reported figure that is judged without a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktdeval.cli import JsonOptions, flag
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedFigureOptions(JsonOptions):
-    """Options of a printed Sharpe ratio. `PrintedFigure` refuses impossible values."""
+    """Options for a reported Sharpe ratio. `PrintedFigure` rejects impossible values."""
 
     sharpe: float | None = flag(
         None,

@@ -1,4 +1,4 @@
-"""Reports of `judge --sharpe` as text: sentences first, then the table, then the assumptions."""
+"""Reports of `judge --sharpe` as plain text: sentences, then a table, then the assumptions."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _WIDEST = 100  #: maximum width of the text, in columns
 
 
 def print_printed_figure(options: PrintedFigureOptions) -> None:
-    """Print the evidence in a printed Sharpe ratio. Raises UsageError if a value is impossible, or
-    the number of days is missing.
+    """Print the evidence in a reported Sharpe ratio. Raises UsageError if a value is impossible, or
+    if the ratio or the number of days is missing.
     """
     if options.sharpe is None:
         raise UsageError("no figure: give --sharpe, such as --sharpe 2.1 --days 170")
@@ -61,7 +61,7 @@ def print_printed_figure(options: PrintedFigureOptions) -> None:
 
 
 def printed_figure_lines(report: JudgedFigure, width: int = _WIDEST) -> Iterator[str]:
-    """Yield the lines of a report: one screen, at most `width` columns."""
+    """Yield the lines of a report, which fits on one screen and is at most `width` columns wide."""
     yield from _wrap_words(" ".join(verdict(report)), width)
     yield ""
     yield from _table(report)
@@ -71,7 +71,7 @@ def printed_figure_lines(report: JudgedFigure, width: int = _WIDEST) -> Iterator
 
 
 def _wrap_words(words: str, width: int, indent: str = "") -> Iterator[str]:
-    """Yield the wrapped lines of a text; a percent sign stays with its number."""
+    """Yield the lines of a wrapped text. A percent sign stays on the same line as its number."""
     joined = words.replace(" %", "\N{NO-BREAK SPACE}%")
     for line in textwrap.wrap(joined, width, initial_indent=indent, subsequent_indent=2 * indent):
         yield line.replace("\N{NO-BREAK SPACE}", " ")
@@ -99,8 +99,8 @@ def verdict(report: JudgedFigure) -> Iterator[str]:
 
 
 def _proof(report: JudgedFigure) -> Iterator[str]:
-    """Yield whether the ratio is significantly above its threshold, and how many days this
-    takes.
+    """Yield sentences on whether the ratio is significantly above its threshold, and how many days
+    this would take.
     """
     bar = report.zero
     measure = "its probabilistic Sharpe ratio, the confidence that it exceeds 0,"
@@ -116,7 +116,8 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     if bar.probability >= report.confidence:
         yield f"This is evidence of skill: {chance}."
     elif bar.reached_by_luck <= 1 - report.confidence:
-        # For the deflated ratio, luck is a single threshold; the ratio also includes the estimation
+        # The deflated ratio also includes the estimation error of the ratio; in the probability of
+        # luck, the threshold is random instead.
         # error.
         yield f"Luck alone seldom reaches this ratio, but {chance}, {required}."
     else:
@@ -190,7 +191,9 @@ def _assumptions(report: JudgedFigure) -> Iterator[str]:
 
 
 def _about_trials(report: JudgedFigure) -> Iterator[str]:
-    """Yield the assumption on the trials' ratios, and any contradiction by their given spread."""
+    """Yield the assumption about the trials' ratios, and a note if the given spread contradicts
+    it.
+    """
     if report.trials == 1:
         if report.is_trial_sd_given:
             yield (
@@ -231,7 +234,7 @@ def _rounded_up(days: float | None) -> str:
 
 
 def _whole(days: float) -> int:
-    """Return the smallest sufficient whole number of days."""
+    """Return the number of days, rounded up to a whole number."""
     return -int(-days // 1)
 
 
@@ -244,7 +247,7 @@ def _returns(number: int, report: JudgedFigure) -> str:
 
 
 def _unit(report: JudgedFigure) -> str:
-    """Return `day` if a year has about as many returns as trading days, else `return`."""
+    """Return `day` if a year has about as many returns as trading days, and `return` otherwise."""
     if is_daily(report.periods):
         return "day"
     return "return"

@@ -1,4 +1,4 @@
-"""Generate the JSON Schema of `judge.json` from its type: `python -m ktdeval_judge.schemas` writes
+"""Generate the JSON Schema for `judge.json` from its type. `python -m ktdeval_judge.schemas` writes
 the file.
 """
 

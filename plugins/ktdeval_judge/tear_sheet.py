@@ -1,5 +1,5 @@
-"""Page for a judgement: the verdict, then daily growth and risk of the account, without
-holdings.
+"""Page for a judgement: first the verdict, then the account's daily growth and risk. Holdings are
+not shown.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ktdeval_pages.tear_sheet.tracks import Track
 
 
 def _has_sheet(track: NavTrack) -> bool:
-    """Return whether a tear sheet suits an account: enough daily returns, and a whole number of
-    days per year.
+    """Return whether a tear sheet is suitable for an account. This requires enough daily returns,
+    and a whole number of days per year.
     """
     if track.a_year is None or len(track.values) <= MIN_RETURNS:
         return False
@@ -24,8 +24,8 @@ def _has_sheet(track: NavTrack) -> bool:
 
 
 def judged_sheet(track: NavTrack, document: JudgeFile, market: MarketSnapshot | None) -> str | None:
-    """Return the page of an account as HTML; None if it has too few daily returns. Deterministic:
-    the same account gives the same bytes. `track`: the executed account, or a claimed account
+    """Return the page for an account as HTML, or None if a tear sheet is not suitable. The same
+    account always gives the same bytes. `track` is the executed account, or a claimed account
     without decisions.
     """
     if not _has_sheet(track):

@@ -1,4 +1,6 @@
-"""A judgement as text on one screen: a sentence to act on, then figures, then the next step."""
+"""A judgement as plain text that fits on one screen: a sentence to act on, then figures, then the
+next step.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ktdeval_judge.printed_figure import JudgedFigure, is_daily
 from ktdeval_judge.printed_figure_texts import share_words
 from ktdeval_judge.unfilled import REASONS
 
-_SHOWN = 5  #: unfilled orders shown
+_SHOWN = 5  #: maximum number of unfilled orders to show
 _FORMS = {
     "weight": "target weights",
     "shares": "target holdings",
@@ -41,16 +43,16 @@ CAUSE_WORDS = {
     "remainder": "remainder",
 }
 """Cause in `ktdeval_judge.nav_parts` -> text."""
-_ROUNDING = 1e-11  #: relative gap that float rounding causes
+_ROUNDING = 1e-11  #: a relative gap below this value is a float rounding error
 
 
-_WIDE = 20  #: column width of a figure's name
+_WIDE = 20  #: width of the column with the figures' names
 _SPACINGS = {52.0: "weekly return", 12.0: "monthly return"}
 
 
 def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
-    """Yield the lines of a judgement. `folder`: folder of its run, or of a NAV's files; None: no
-    folder.
+    """Yield the lines of a judgement. `folder` is the folder for its run, or for a NAV's files;
+    None if there is no folder.
     """
     yield " ".join(headline(file))
     yield ""
@@ -93,7 +95,7 @@ def _subject(file: JudgeFile) -> Iterator[str]:
 
 
 def _returns_words(file: JudgeFile) -> str:
-    """Return the number of returns, such as `80 daily returns`."""
+    """Return the number of returns as text, such as `80 daily returns`."""
     noun = _SPACINGS.get(file.returns_a_year or 0.0, "return")
     if file.returns_a_year is not None and is_daily(file.returns_a_year):
         noun = "daily return"
@@ -148,7 +150,9 @@ def _is_look_ahead_chosen(file: JudgeFile) -> bool:
 
 
 def _skill_sentences(file: JudgeFile) -> Iterator[str]:
-    """Yield whether the returns are evidence of skill, and how many would be needed."""
+    """Yield sentences on whether the returns are evidence of skill, and on how many would be
+    needed.
+    """
     if _is_too_short(file):
         yield (
             f"{_returns_words(file)} don't allow a statement about skill: at least {MIN_RETURNS} "
@@ -221,7 +225,7 @@ def _is_too_short(file: JudgeFile) -> bool:
 
 
 def _returns(file: JudgeFile) -> Iterator[str]:
-    """Yield the returns and risks of an account."""
+    """Yield lines on the returns and risks of an account."""
     if file.claimed_return is not None:
         yield _line("Return claimed", _percent(file.claimed_return))
     yield from _drawdown(file)
@@ -239,7 +243,7 @@ def _drawdown(file: JudgeFile) -> Iterator[str]:
 
 
 def _luck(file: JudgeFile) -> Iterator[str]:
-    """Yield the Sharpe ratio, and its comparison with luck."""
+    """Yield lines on the Sharpe ratio and its comparison with luck."""
     if _is_too_short(file):
         yield _line("Sharpe ratio", f"undefined: {_returns_words(file)} are too few")
         return
@@ -258,7 +262,9 @@ def _luck(file: JudgeFile) -> Iterator[str]:
 
 
 def _ceiling(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
-    """Yield the ratio expected from the best of the tried strategies by chance."""
+    """Yield lines on the ratio that can be expected, by chance, from the best of the strategies
+    tried.
+    """
     if found.trials == 1:
         said = "one try is assumed (--trials N, or --study NAME to count them)"
         if file.trials_from != ASSUMED:
@@ -398,7 +404,7 @@ def _describe_unfilled(file: JudgeFile) -> Iterator[str]:
 
 
 def largest(unfilled: tuple[Unfilled, ...]) -> list[Unfilled]:
-    """Return the orders to show: impossible claims first, then the largest."""
+    """Return the unfilled orders to show, impossible claims first, then the largest orders."""
 
     def by_size(each: Unfilled) -> tuple[bool, float, str, str]:
         is_claim = each.reason in ("impossible_price", "before_decision", "short")
@@ -487,7 +493,9 @@ def _months(months: float | None) -> str:
 
 
 def _further_months(clean: CleanPart) -> str:
-    """Return how many more clean months are needed until the Sharpe ratio is above zero."""
+    """Return a sentence on how many more clean months are needed until the Sharpe ratio is
+    significantly above zero.
+    """
     ratio = "their Sharpe ratio"
     if clean.months_needed_by == "whole":
         ratio = "the Sharpe ratio of the whole period"
@@ -509,7 +517,7 @@ def _further_months(clean: CleanPart) -> str:
 
 
 def _missing(file: JudgeFile) -> Iterator[str]:
-    """Yield the figures that need decisions or a market."""
+    """Yield lines on the figures that would need decisions or a market."""
     if file.form == "nav":
         yield "A NAV has no holdings: selection, costs and look-ahead need the decisions"
     if file.market is None:
@@ -548,7 +556,9 @@ def _next_step(file: JudgeFile, folder: Path | None) -> str:
 
 
 def _gap(share: float | None) -> str:
-    """Return a gap between two NAVs in percent; a gap from rounding errors is 0."""
+    """Return a gap between two NAVs in per cent. A gap that is only a rounding error is shown as
+    0.
+    """
     if share is None:
         return "an unknown part"
     if share < _ROUNDING:

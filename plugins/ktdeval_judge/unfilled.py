@@ -1,5 +1,5 @@
-"""Find unfilled decisions by day and code, with reasons: from the ledger's outcomes, and from the
-prices and days of declared trades.
+"""Find the decisions that were not filled, by day and code, with the reasons. They are found in the
+outcomes in the ledger, and in the prices and days of declared trades.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ REASONS: Mapping[str, str] = {
     "before_decision": "dated on or before the day of its signal",
 }
 """Executor rule, or finding on a declared trade -> text."""
-LEAST = 1e-4  #: share of the NAV below which an unfilled part is rounding
-_PRICE_SLACK = 1e-6  #: relative tolerance around a bar's low and high
+LEAST = 1e-4  #: an unfilled part below this share of the NAV is a rounding error
+_PRICE_SLACK = 1e-6  #: relative tolerance for prices below a bar's low or above its high
 
 
 def unfilled_of(made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot) -> list[Unfilled]:
-    """Return the unfilled parts ordered by day, the largest of a day first."""
+    """Return all unfilled parts, ordered by day; within a day, the largest part is first."""
     found = [
         Unfilled(day=each.day, code=each.code, reason="short", detail=each.reason)
         for each in made.refused
@@ -57,7 +57,7 @@ def unfilled_of(made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot) -> l
     return sorted(found, key=lambda each: (each.day, -(each.missing or 0.0), each.code))
 
 
-# ---- the ledger's outcomes
+# ---- outcomes in the ledger
 
 
 def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
@@ -69,7 +69,8 @@ def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
 
             missing = _missing(order, step, before, ledger, snapshot)
             is_rounding = missing is not None and missing < LEAST
-            # a part below one lot, or reached at the open, is rounding of a target
+            # if the part is below one lot, or the weight was reached at the open, only rounding of
+            # the target is unfilled
             if is_rounding and order.rule in ("cash", "lot", "target"):
                 continue
 
@@ -86,7 +87,7 @@ def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
 
 
 def _margin_calls(ledger: Ledger) -> Iterator[Unfilled]:
-    """Yield the positions closed by a margin call, which were not decided."""
+    """Yield the positions that were closed by a margin call, not by a decision."""
     for step in ledger.steps:
         for charge in step.charges:
             if charge.kind != "margin_call":
@@ -108,7 +109,7 @@ def _margin_calls(ledger: Ledger) -> Iterator[Unfilled]:
 
 
 def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
-    """Yield the orders that are not in whole lots: the excess over whole lots was not ordered."""
+    """Yield the orders that are not in whole lots. The excess over whole lots was not ordered."""
     if made.plan.form != "orders":
         return
 
@@ -120,7 +121,7 @@ def _odd_lots(made: MarketPlan, ledger: Ledger) -> Iterator[Unfilled]:
         for (code, side), shares in _by_side(planned[step.decided_on].rows).items():
             lot = made.plan.lots.get(code)
             orders = [each for each in step.orders if (each.code, each.side) == (code, side)]
-            # an order that closes a position states no number of shares
+            # an order that closes a position does not state a number of shares
             if lot is None or any(order.shares is None for order in orders):
                 continue
 
@@ -156,8 +157,8 @@ def _missing(
     ledger: Ledger,
     snapshot: MarketSnapshot,
 ) -> float | None:
-    """Return the unfilled part of an order, as a share of the NAV at the time of the fills; None if
-    no price is known.
+    """Return the unfilled part of an order, as a share of the NAV when orders were filled. Return
+    None if no price is known.
     """
     if not step.open_nav_minor:
         return None
@@ -182,8 +183,8 @@ def _missing(
 
 
 def _reason(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> tuple[str, str]:
-    """Return the rule that blocked an order, and the reason as text. A day outside an asset's bars
-    is not a suspension.
+    """Return the rule that prevented an order from being filled, and the reason as text. A day
+    outside an asset's bars does not count as a suspension.
     """
     rule = str(order.rule)
     if rule not in ("universe", "suspended"):
@@ -205,8 +206,8 @@ def _reason(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> t
 
 
 def impossible_trades(trades: Any, snapshot: MarketSnapshot) -> list[Unfilled]:
-    """Return the trades with a price outside the day's bar, and those dated too early: on the day
-    of their signal, or before.
+    """Return the trades whose price is outside the day's bar, and the trades that are dated too
+    early, that is, on or before the day of their signal.
     """
     found = []
     for each in trades.itertuples():
@@ -237,7 +238,7 @@ def impossible_trades(trades: Any, snapshot: MarketSnapshot) -> list[Unfilled]:
 
 
 def _adjusted_words(trade: Any, low: float, high: float, snapshot: MarketSnapshot) -> str:
-    """Return text about a price outside the bar that may be an adjusted price."""
+    """Return a hint if a price outside the bar may be an adjusted price."""
     factor = float(snapshot.factor[trade.row, trade.column])
     if abs(factor - 1.0) < _PRICE_SLACK:
         return ""
@@ -248,7 +249,7 @@ def _adjusted_words(trade: Any, low: float, high: float, snapshot: MarketSnapsho
 
 
 def count_reasons(found: Sequence[Unfilled]) -> dict[str, int]:
-    """Return the count of each reason, the most frequent first."""
+    """Return the number of occurrences of each reason, the most frequent reason first."""
     counts: dict[str, int] = {}
     for each in found:
         counts[each.reason] = counts.get(each.reason, 0) + 1

@@ -1,5 +1,5 @@
-"""Read files from any program with one reader: column names in `roles.csv` determine their meaning,
-and `programs.yaml` adds rules for known programs.
+"""Read files from any program with one reader. Column names in `roles.csv` determine what columns
+mean, and `programs.yaml` adds rules for known programs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ _BY_NAME = (
     "status", "profit", "flow", "return", "currency",
 )  # fmt: skip
 """Roles that a program's table may also get from its column names."""
-_LEVELS = 0.2  #: lowest account value that may be a ratio
+#: lowest account value in a column without a known name; smaller values may be ratios
+_LEVELS = 0.2
 _ALL_TOGETHER: Mapping[str, Callable[[Sequence[RoleTable]], dict[str, Any]]] = {
     "ratings": read_ratings,
     "lean": read_lean,
@@ -66,10 +67,10 @@ _ALL_TOGETHER: Mapping[str, Callable[[Sequence[RoleTable]], dict[str, Any]]] = {
 
 
 def read_declared(path: Path, options: ReadOptions) -> Declared:
-    """Return the declarations in a program's files: one file, or all in a folder.
+    """Return the declarations in a program's files, which are one file or all files in a folder.
 
-    Raises UsageError if the program or a role is unknown; DataError, with the place, if the files
-    come from several programs, or one is faulty.
+    Raises UsageError if the program or a role is not known. Raises DataError, which names the
+    place, if the files come from several programs, or if a file is not valid.
     """
     if options.program is not None:
         check_program(options.program)
@@ -93,7 +94,9 @@ def read_declared(path: Path, options: ReadOptions) -> Declared:
 
 
 def source_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, or of the names and hashes of a folder's files."""
+    """Return the SHA-256 of a file. For a folder, return the SHA-256 of the files' names and
+    hashes.
+    """
     if not path.is_dir():
         return file_sha256(path)
 
@@ -106,8 +109,8 @@ def source_sha256(path: Path) -> str:
 
 
 def _read_files(path: Path, options: ReadOptions) -> tuple[FileTables, tuple[str, ...]]:
-    """Return the tables in a file, or in all files of a folder, and notes on text outside the
-    tables. Raises DataError if no file has a column that the user names.
+    """Return the tables in a file, or in all files in a folder, and notes on text outside the
+    tables. Raises DataError if no table has a column that the user names.
     """
     files: FileTables = []
     reading = options.reading
@@ -164,7 +167,9 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _program_of(path: Path, files: FileTables) -> str:
-    """Return the name of the program that wrote the files. Raises DataError if several match."""
+    """Return the name of the program that wrote the files. Raises DataError if several programs are
+    possible.
+    """
     found: dict[str, Path] = {}
     for file, tables in files:
         names = programs_of(tables)
@@ -224,8 +229,8 @@ def _read_program(name: str, files: FileTables, options: ReadOptions) -> list[De
 def _program_table(
     file: Path, table: CellTable, program: Program, entry: ProgramTable | None, options: ReadOptions
 ) -> RoleTable:
-    """Return a table with the roles that its program defines. Raises DataError if it lacks a
-    column, or was cut off.
+    """Return a table with the roles that its program defines. Raises DataError if the table lacks a
+    column, or if the file is cut off.
     """
     zone = options.zone or options.market_zone or program.zone
     if program.own_zone:
@@ -262,8 +267,8 @@ def _program_table(
 def _all_roles(
     entry: ProgramTable, table: RoleTable, roles: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the roles of a program's table: those defined by the program and, if other programs
-    share the form, those derived from names.
+    """Return the roles in a program's table. They are defined by the program. If other programs use
+    the same form, roles can also be derived from column names.
     """
     if entry.form not in PROGRAM_FORMS:
         named = assign_roles(table.table, {role: columns[0] for role, columns in roles.items()})
@@ -280,7 +285,7 @@ def _all_roles(
 
 
 def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTable) -> Declared:
-    """Return the declarations of a program's table."""
+    """Return the declarations in a program's table."""
     options = FormOptions(
         program=name, decided=entry.decided, cash=entry.cash, signed_fees=entry.signed_fees
     )
@@ -303,7 +308,7 @@ def _read_entry(name: str, program: Program, entry: ProgramTable, table: RoleTab
 
 
 def _check_side(table: RoleTable, column: str) -> None:
-    """Raise DataError if a column of sides contradicts the sign of the shares."""
+    """Raise DataError if a side column contradicts the sign of the shares."""
     sides = replace(table, roles={**table.roles, "side": (column,)}).sides()
     differs = (sides == "buy") != (table.numbers("shares") > 0)
     if differs.any():
@@ -311,11 +316,11 @@ def _check_side(table: RoleTable, column: str) -> None:
         table.refuse(int(differs.to_numpy().argmax()), column, words)
 
 
-# ---- files of no program
+# ---- files of unknown programs
 
 
 def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -> Declared:
-    """Return the combined declarations of a file's tables; tables without a form are skipped.
+    """Return the combined declarations in a file's tables. Tables without a form are skipped.
     Raises DataError if no table has a form.
     """
     parts = []
@@ -346,7 +351,7 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
 
 
 def _plain_form(table: RoleTable, options: ReadOptions) -> str:
-    """Return the form of a table; empty if it has no form."""
+    """Return the form of a table, or an empty string if it has no form."""
     given = {role: column for role, column in options.roles.items() if column != NO_COLUMN}
     if is_wide(table) and "nav" not in given and "return" not in given:
         return "wide"
@@ -358,9 +363,9 @@ def _plain_form(table: RoleTable, options: ReadOptions) -> str:
 
 
 def _form_of_only_column(table: RoleTable) -> str:
-    """Return the form of a table that has a day and a single number column with an unknown name:
-    values or returns, judged by signs and sizes; empty if there are more columns, or the cells are
-    not numbers.
+    """Return the form of a table with a day column and one number column whose name is not known.
+    It is `nav=COLUMN` or `return=COLUMN`, depending on the signs and sizes of the numbers. It is
+    empty if there are more columns, or if the form is not clear.
     """
     names = [name for name in table.table.header if name != table.column("date")]
     others = [role for role in table.roles if role not in ("date", "amount")]
@@ -401,8 +406,8 @@ def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
 
 
 def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
-    """Return the combined declarations of several tables of one program. Values in money take
-    precedence over those from returns.
+    """Return the combined declarations in several tables from one program. Account values in money
+    take precedence over values derived from returns.
     """
     if len(parts) == 1:
         return parts[0]
@@ -413,10 +418,10 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
     kept = [*others, *(in_money or indices)]
     cashes = [part.cash for part in kept if part.cash is not None]
     if others and not in_money:
-        # an account of 1 is not comparable with trades in money
+        # an account that starts at 1 is not comparable with trades in money
         cashes = [part.cash for part in others if part.cash is not None]
 
-    # files of one program often repeat a note; keep it once
+    # files from one program often have the same notes
     notes: dict[str, None] = {}
     for part in kept:
         notes.update(dict.fromkeys(part.notes))
@@ -435,14 +440,16 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
 
 
 def _is_index(part: Declared) -> bool:
-    """Return whether values belong to an account of 1, derived from returns."""
+    """Return whether values are derived from returns, so that the account starts at 1."""
     return RETURNS_ONLY in part.notes
 
 
 def _one(
     path: Path, parts: Sequence[Declared], what: str, found: Sequence[Frame | None]
 ) -> Frame | None:
-    """Return the only declaration of its kind in the files; equal declarations count once."""
+    """Return the only declaration of one kind in the files. Equal declarations count as one. Raises
+    DataError if declarations differ.
+    """
     first: tuple[str, Frame] | None = None
     for part, each in zip(parts, found, strict=True):
         if each is None:
@@ -459,7 +466,7 @@ def _one(
 
 
 def _without_file_flows(declared: Declared, options: ReadOptions) -> Declared:
-    """Return values net of the flows in a separate file, if `--flows` names one."""
+    """If `--flows` names a separate file, return account values net of its flows."""
     path = Path(options.flows)
     if not options.flows or declared.values is None or not path.is_file():
         return declared

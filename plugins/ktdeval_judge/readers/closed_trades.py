@@ -1,4 +1,4 @@
-"""Closed trades: each row is a whole trade, with entry and exit."""
+"""Closed trades: each row is a round-trip trade, with its entry and exit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.unread import OTHER_SIZES, check_unread
 
 _NEEDED = {"exit date": "the day of the exit", "exit price": "the price of the exit"}
-_MAX_GAP = 0.2  #: relative gap, apart from fees, above which a profit does not match its trade
-_FEES = 0.01  #: maximum share of a trade's value that fees on both sides may take
-_MAX_OTHERS = 0.2  #: share of trades whose profits may differ
+#: relative gap above which a profit does not match its trade; fees are allowed for separately
+_MAX_GAP = 0.2
+_FEES = 0.01  #: maximum fees for entry and exit together, as a share of the trade's value
+_MAX_OTHERS = 0.2  #: maximum share of trades whose profits do not match
 _HALF = 0.5
 _DIRECTIONS = ("1", "-1", "1.0", "-1.0")
 _YES = ("true", "1", "1.0", "yes")
 
 
 def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
-    """Return two trades per row: an entry, and its exit if the position is closed. Raises DataError
-    if a row lacks the day or price of either, or its profit does not match its size.
+    """Return two trades per row: an entry and, if the position is closed, an exit. Raises DataError
+    if a row lacks the day or price of its entry or exit, or if too many profits do not match the
+    sizes of their trades.
     """
     for role, words in _NEEDED.items():
         if not table.has(role):
@@ -80,7 +82,9 @@ def _entry_role(table: RoleTable, what: str) -> str:
 
 
 def _with_direction(table: RoleTable) -> RoleTable:
-    """Return the table with its column of positions used as side, if all cells are 1 or -1."""
+    """Return the table with its position column used as side column, if all positions are 1 or
+    -1.
+    """
     if "side" in table.roles or not table.has("position"):
         return table
     if not table.words("position").isin(_DIRECTIONS).all():
@@ -90,7 +94,7 @@ def _with_direction(table: RoleTable) -> RoleTable:
 
 
 def _sizes(table: RoleTable) -> tuple[pd.Series, pd.Series]:
-    """Return the shares of each row, and whether it is long."""
+    """Return the number of shares in each row, and whether the position is long."""
     if table.has("shares"):
         shares = table.numbers("shares")
     elif table.has("entry value"):
@@ -128,7 +132,9 @@ def _closed_rows(table: RoleTable) -> pd.Series:
 
 
 def _fees(table: RoleTable) -> tuple[pd.Series, pd.Series]:
-    """Return each row's fees at entry and at exit; a common fee is split in half."""
+    """Return each row's fees at entry and at exit. If there is only a common fee, half of it is
+    assigned to each.
+    """
     if "entry fee" in table.roles or "exit fee" in table.roles:
         none = pd.Series(np.nan, index=table.table.cells.index)
         found = []
@@ -156,8 +162,8 @@ def _check_exits(
 def _check_profits(
     table: RoleTable, entries: pd.DataFrame, exits: pd.DataFrame, is_closed: pd.Series
 ) -> None:
-    """Raise DataError if a fifth of the profits do not match sizes and prices: contracts have a
-    multiplier, the currency differs, or sides are swapped.
+    """Raise DataError if more than a fifth of the profits do not match sizes and prices. In that
+    case, contracts have a multiplier, the currency differs, or sides are swapped.
     """
     if "profit" not in table.roles:
         return

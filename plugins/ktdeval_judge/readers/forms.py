@@ -1,7 +1,7 @@
-"""Forms of declarations: from a table with roles to decisions, trades or values.
+"""Forms of declarations: turn a table whose columns have roles into decisions, trades or values.
 
-The roles in a table determine its form. A column whose role the form does not use is reported in a
-note; a column that would change the meaning of the rows is refused (`unread.py`).
+The roles in a table determine its form. If a form does not use a column's role, a note reports the
+column. If such a column would change the meaning of the rows, the table is rejected (`unread.py`).
 """
 
 from __future__ import annotations
@@ -38,25 +38,28 @@ _RETURNS = ("return", "return fraction", "return percent", "log return")
 _MONEY = frozenset(
     {"USD", "USDT", "USDC", "EUR", "GBP", "CHF", "CNY", "HKD", "JPY", "INR", "AUD", "CAD"}
 )
-_FEW = 3  # maximum number of repeated cells of a code or day
+_FEW = 3  # maximum number of times that a code or day is repeated
 
 _NOTHING = ("", "-")  # cells in rows without a trade
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormOptions:
-    """Settings that a program adds to a form."""
+    """Settings for a form that depend on the program."""
 
     program: str = "plain"
-    decided: str = ""  #: role of an order's decision day: the fills are decisions too
-    cash: str = ""  #: `first`: the first value is the capital; `before`: the value without a day
-    signed_fees: bool = False  #: whether fees are cash flows, negative if paid
-    flows: str = ""  #: column of deposits and withdrawals
+    #: role of an order's decision day, for a program whose fills are also its decisions
+    decided: str = ""
+    #: `first`: the first value is the initial cash. `before`: the first value is the initial cash
+    #: and belongs to no day
+    cash: str = ""
+    signed_fees: bool = False  #: whether fees are cash flows, which are negative if a fee is paid
+    flows: str = ""  #: column with deposits and withdrawals
 
 
 def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
-    """Return the name of a table's form; empty if it has no form. Raises DataError if several forms
-    match. `given`: roles that the user names, whose form takes precedence.
+    """Return the name of a table's form, or an empty string if it has no form. Raises DataError if
+    several forms match. `given` has the roles that the user names; their forms take precedence.
     """
     acts = "side" in table.roles or "is buy" in table.roles
     alone = _form_of_rows(table, acts=acts)
@@ -76,7 +79,7 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
     for role, form in (("weight", "weights"), ("position", "holdings")):
         if role in given:
             return form
-        is_state = acts and forms  # the account's state, next to its trades
+        is_state = acts and forms  # columns that show the account's state, next to its trades
         if table.has(role) and form not in forms and not is_state:
             forms.append(form)
 
@@ -88,8 +91,8 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
 
 
 def _form_of_rows(table: RoleTable, *, acts: bool) -> str:
-    """Return the form if rows are whole trades, or values of an account without codes; empty if
-    another form is possible.
+    """Return the form if rows are round-trip trades, or account values without codes. Return an
+    empty string if another form is possible.
     """
     if table.has("exit price") or table.has("exit date"):
         return "closed"
@@ -123,8 +126,8 @@ def _form_of_values(table: RoleTable) -> str:
 
 
 def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
-    """Return the declarations in a table of the given form. Raises DataError, with the place, at
-    the first fault.
+    """Return the declarations in a table of the given form. Raises DataError at the first fault,
+    and names its place.
     """
     if form not in ("values", "returns") and "high" in table.roles and "low" in table.roles:
         raise DataError(
@@ -145,7 +148,9 @@ def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
 
 
 def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read rows of purchases and sales; words, or the sign of the shares, give the side."""
+    """Read rows of purchases and sales. The side comes from a side column or from the sign of the
+    shares.
+    """
     size = "filled shares" if table.has("filled shares") else "shares"
     price = "filled price" if table.has("filled price") else "price"
     table = _rows_of_trades(_filled_rows(table, size), size, price)
@@ -192,7 +197,7 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def read_orders(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read orders: a side with shares, or with an amount of cash."""
+    """Read orders. An order has a side, and a number of shares or an amount of cash."""
     size = "shares" if table.has("shares") else "cash"
     table = _filled_rows(table, size)
     sides = table.sides()
@@ -211,7 +216,9 @@ def read_orders(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def _filled_rows(table: RoleTable, size: str) -> RoleTable:
-    """Return the rows of orders filled wholly or in part. Raises DataError if a status is unknown."""
+    """Return the rows of orders that were filled wholly or in part. Raises DataError if a status is
+    not known.
+    """
     total = len(table)
     if table.has("status"):
         words = table.words("status")
@@ -239,8 +246,8 @@ def _filled_rows(table: RoleTable, size: str) -> RoleTable:
 
 
 def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
-    """Return the rows with shares, a price, or a buy or sell side; the others are deposits,
-    dividends and fees.
+    """Return the rows that have shares, a price, or a side that is a buy or a sell. All other rows
+    are deposits, dividends or fees.
     """
     if "side" not in table.roles:
         return table
@@ -255,8 +262,8 @@ def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
 
 
 def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series) -> pd.Series:
-    """Return the sides. Raises DataError if a size is negative, unless all sales are and no
-    purchase is.
+    """Return the sides. Raises DataError if sizes are negative, unless exactly the sales have
+    negative sizes.
     """
     below = shares < 0
     if below.any() and not below.equals(sides == "sell"):
@@ -268,15 +275,15 @@ def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series
 
 
 def _note_repeated(table: RoleTable) -> None:
-    """Note rows that are identical in all cells: each is read as a fill."""
+    """Add a note on rows that are identical in all cells. Each row is read as a fill."""
     repeated = int(table.table.cells.duplicated().sum())
     if repeated:
         table.note(f"Identical rows: {repeated}; each is read as a separate fill.")
 
 
 def _check_long(table: RoleTable) -> None:
-    """Raise DataError if rows say `long` or `short` but never buy or sell, and some may close a
-    position.
+    """Raise DataError if all rows say `long` or `short`, never buy or sell, so that some of them
+    may close a position.
     """
     role = "side" if "side" in table.roles else "is buy"
     words = table.words(role)
@@ -289,7 +296,7 @@ def _check_long(table: RoleTable) -> None:
 
 
 def _check_no_sides(table: RoleTable, shares: pd.Series) -> None:
-    """Raise DataError if neither a side nor a sign distinguishes purchases from holdings."""
+    """Raise DataError if neither a side nor a sign shows whether rows are purchases or holdings."""
     days = days_of(table.moments())
     is_held = (
         pd.DataFrame({"code": table.codes(), "day": days}).drop_duplicates()["code"].duplicated()
@@ -303,7 +310,7 @@ def _check_no_sides(table: RoleTable, shares: pd.Series) -> None:
 
 
 def _moments(table: RoleTable) -> pd.Series:
-    """Return the rows' timestamps, combined with a separate time column if there is one."""
+    """Return the rows' timestamps. If there is a separate time column, its times are added."""
     moments = table.moments()
     if "time" not in table.roles or (moments.dt.normalize() != moments).any():
         return moments
@@ -317,7 +324,7 @@ def _moments(table: RoleTable) -> pd.Series:
 
 
 def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
-    """Return the fee paid for each row, [n]; NaN if unknown."""
+    """Return the fee that was paid for each row, [n]; NaN if not known."""
     role = "total fee" if table.has("total fee") else "fee"
     if role not in table.roles:
         return pd.Series(np.nan, index=table.table.cells.index)
@@ -336,8 +343,8 @@ def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
 
 
 def _are_paid_in_money(table: RoleTable) -> bool:
-    """Return whether each fee is in the currency of its price: the quote currency of its pair, or a
-    single currency.
+    """Return whether fees are paid in the currency of prices: each in the quote currency of its
+    pair, or all in one currency.
     """
     coins = table.texts("fee coin").str.upper()
     codes = table.codes().str.upper()
@@ -350,7 +357,7 @@ def _are_paid_in_money(table: RoleTable) -> bool:
 
 
 def read_weights(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read target weights; the code `CASH` is cash."""
+    """Read target weights. The code `CASH` stands for cash."""
     cash = is_kind(table.codes().str.lower(), "cash")
     weights = weights_as_shares(table, table.numbers("weight"), table.column("weight"), _day_sums)
     frame = _targets(table, "weight", weights)
@@ -389,7 +396,7 @@ def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
 
 
 def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read account values, with the benchmark if the table has one."""
+    """Read account values, and the benchmark's returns if the table has them."""
     numbers = table.numbers("nav")
     table.check(numbers > 0, table.column("nav"), "expected a number above zero, was")
     moments = table.moments()
@@ -411,7 +418,7 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], None]) -> pd.Series:
-    """Return values net of flows; a flow is assumed to be paid at the day's close."""
+    """Return account values net of flows. A flow is assumed to be paid at the close of its day."""
     paid = flows.reindex(values.index).fillna(0.0)
     growth = (values - paid) / values.shift(1)
     growth.iloc[0] = 1.0
@@ -425,7 +432,7 @@ def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], Non
 
 
 def read_returns(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read daily returns as the values of an account that starts at 1."""
+    """Read returns, and convert them to the values of an account that starts at 1."""
     moments = table.moments()
     role = next((each for each in _RETURNS if table.has(each)), "cumulative return")
     numbers = table.numbers(role, may_lack=True)
@@ -446,12 +453,12 @@ def read_returns(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def read_closed(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read closed trades: each row is an entry and, if closed, an exit."""
+    """Read closed trades. Each row is an entry and, if the trade is closed, an exit."""
     return read_closed_trades(table, options.flows)
 
 
 def read_wide_weights(table: RoleTable, _options: FormOptions) -> dict[str, Any]:
-    """Read a table with days as rows and codes as columns as weights."""
+    """Read weights from a table with days as rows and codes as columns."""
     return read_wide(table)
 
 

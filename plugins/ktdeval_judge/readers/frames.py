@@ -1,4 +1,6 @@
-"""Data frames for `Declared` from a table's columns, ordered independently of the file."""
+"""Data frames for `Declared`, from the columns of a table. Their row order does not depend on the
+file.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ def with_lines(frame: pd.DataFrame, table: RoleTable) -> pd.DataFrame:
 
 
 def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Return fills as trades, ordered by timestamp, with sales first among equal timestamps.
-    Columns: moment, code, side, shares, price, and optionally fee, decided and line. Raises
-    DataError if there are no fills.
+    """Return fills as trades, ordered by timestamp. If timestamps are equal, sales come first.
+    `fills` has the columns moment, code, side, shares and price, and optionally fee, decided and
+    line. Raises DataError if there are no fills.
     """
     if fills.empty:
         raise DataError(f"{source}: contains no filled order; export a period with trades")
@@ -42,8 +44,9 @@ def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
 
 
 def ordered_orders(orders: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Return decisions to buy and sell, by day, sales first. Columns: day, code, side, amount or
-    cash, and optionally line. Raises DataError if there are no decisions.
+    """Return decisions to buy and sell, ordered by day, with sales first. `orders` has the columns
+    day, code and side, either amount or cash, and optionally line. Raises DataError if there are no
+    decisions.
     """
     if orders.empty:
         raise DataError(f"{source}: contains no decision to trade; export a period with decisions")
@@ -55,8 +58,9 @@ def ordered_orders(orders: pd.DataFrame, source: object) -> pd.DataFrame:
 
 
 def targets_of(targets: pd.DataFrame, form: str, source: object) -> pd.DataFrame:
-    """Return target decisions from complete daily portfolios, with columns day, code and `form`
-    (weight or shares): an asset that leaves the portfolio gets one target of zero.
+    """Return target decisions from complete daily portfolios. `targets` has the columns day, code,
+    and weight or shares, as named by `form`. An asset that leaves the portfolio gets a single
+    target of zero.
     """
     if targets.empty:
         raise DataError(f"{source}: contains no decision to trade; export a period with decisions")
@@ -73,7 +77,7 @@ def values_of(
     table: RoleTable, moments: pd.Series, numbers: pd.Series, role: str = "date"
 ) -> pd.Series:
     """Return numbers by day (yyyymmdd index, ascending), using the last timestamp of each day.
-    Raises DataError if several rows of a day share a timestamp.
+    Raises DataError if several rows have the same timestamp.
     """
     if moments.empty:
         raise DataError(
@@ -95,12 +99,12 @@ def values_of(
 
 
 def shifted_days(days: Sequence[int]) -> Mapping[int, int]:
-    """Return each day except the first -> the previous day."""
+    """Return a mapping from each day except the first to the previous day."""
     return {day: before for before, day in pairwise(sorted(set(days)))}
 
 
 def _with_types(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame with the column types of `Declared`."""
+    """Return a frame with the column types that `Declared` requires."""
     kinds = {"day": "int64", "decided": "int64", "code": "object", "side": "object"}
     known = {name: kind for name, kind in kinds.items() if name in frame}
     return frame.astype(known).reset_index(drop=True)

@@ -1,7 +1,8 @@
 """Results of QuantConnect LEAN: orders, order events, and an equity chart.
 
-All times are UTC. Equity is sampled at midnight of the algorithm's clock, which is the previous
-day's close (`BaseResultsHandler.Sample`). Older versions capitalise keys.
+All times are in UTC. Equity is sampled at midnight of the algorithm's clock, so a sample belongs to
+the close of the previous day (`BaseResultsHandler.Sample`). Older versions of LEAN write keys in
+upper case.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from ktdeval_judge.readers.frames import ordered_trades
 from ktdeval_judge.readers.role_table import RoleTable, days_of
 from ktdeval_judge.readers.roles import near_name
 
-_FILLED = ("3", "filled")  # status of an order, by number or by name
+_FILLED = ("3", "filled")  # status of a filled order, as a number or as a name
 _NIGHT = pd.Timedelta(days=1)
 _TOTALS = ("statisticstotalorders", "statisticstotaltrades")
 
 
 def read_lean(tables: Sequence[RoleTable]) -> dict[str, object]:
-    """Read the tables of a result, or of its order events. Raises DataError at the first fault."""
+    """Read the tables in a result, or in a file of order events. Raises DataError at the first
+    fault.
+    """
     found: dict[str, object] = {}
     facts = _facts(tables)
     for table in tables:
@@ -44,7 +47,7 @@ def read_lean(tables: Sequence[RoleTable]) -> dict[str, object]:
 
 
 def _facts(tables: Sequence[RoleTable]) -> Mapping[str, str]:
-    """Return a result's statistics by near name."""
+    """Return a result's statistics, keyed by near name."""
     for table in tables:
         if not table.table.name:
             return {
@@ -59,8 +62,8 @@ def _facts(tables: Sequence[RoleTable]) -> Mapping[str, str]:
 def _equity(
     table: RoleTable, names: Mapping[str, str], facts: Mapping[str, str]
 ) -> dict[str, object]:
-    """Return account values by day, and the capital. LEAN also samples nights of non-trading days;
-    if the market's sessions are known, only sessions are used.
+    """Return account values by day, and the initial cash. LEAN also samples equity in nights after
+    non-trading days. If the market's sessions are known, only sessions are used.
     """
     first, *others = table.table.header
     time = names.get("x", first)
@@ -78,7 +81,7 @@ def _equity(
     capital = float(numbers.iloc[0])
     is_night = moments == moments.dt.normalize()
     if is_night.iloc[0] and len(moments) > 1:
-        # sampled when the algorithm started, before its first bar
+        # sampled when the algorithm started, before the first bar
         moments, numbers, is_night = moments.iloc[1:], numbers.iloc[1:], is_night.iloc[1:]
 
     days = days_of(moments.where(~is_night, moments - _NIGHT))
@@ -93,8 +96,8 @@ def _equity(
 
 
 def _start_equity(table: RoleTable, facts: Mapping[str, str]) -> float | None:
-    """Return the initial cash from the statistics; None if absent. Raises DataError if it is
-    invalid.
+    """Return the initial cash from the statistics, or None if it is missing. Raises DataError if it
+    is not valid.
     """
     written = facts.get("statisticsstartequity", "")
     if not written:
@@ -114,8 +117,8 @@ def _start_equity(table: RoleTable, facts: Mapping[str, str]) -> float | None:
 def _with_orders(
     orders: RoleTable, events: pd.DataFrame | None, facts: Mapping[str, str]
 ) -> pd.DataFrame | None:
-    """Return a result's fills: from order events, and from fully filled orders without events; None
-    if some orders are missing.
+    """Return a result's fills, from order events and from orders that are completely filled and
+    have no events. Return None if some orders are missing.
     """
     total = next((facts[name] for name in _TOTALS if facts.get(name)), "")
     if total.isdecimal() and int(total) > len(orders):
@@ -150,7 +153,7 @@ def _with_orders(
 
 
 def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
-    """Return the fills among the order events; None if there are no events."""
+    """Return the fills among the order events, or None if there are no order events."""
     for table in tables:
         names = {near_name(name): name for name in table.table.header}
         if "fillprice" not in names:
@@ -174,7 +177,7 @@ def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
 
 
 def _fills_of_signs(table: RoleTable, size: str, price: str) -> pd.DataFrame:
-    """Return fills from sizes that are negative for sales."""
+    """Return fills, given sizes that are negative for sales."""
     shares = table.numbers_in(size)
     prices = table.numbers_in(price)
     table.check(prices > 0, price, "expected a number above zero, was")

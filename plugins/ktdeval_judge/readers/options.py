@@ -1,4 +1,4 @@
-"""Options for reading the files of a judgement."""
+"""Options for reading files that are judged."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from ktdeval_tables.options import Decimal, ReadingOptions
 class ReadOptions:
     """Options for a reader."""
 
-    program: str | None = None  #: name of the program; None: detected from the file
-    zone: str = ""  #: IANA time zone, as given by the user; empty: not given
-    market_zone: str = ""  #: market's time zone; empty: no market is named, or it has several
+    #: name of the program; if None, the program is detected from the file
+    program: str | None = None
+    zone: str = ""  #: IANA time zone, as given by the user; empty if not given
+    #: market's time zone; empty if no market is given, or if the market has several time zones
+    market_zone: str = ""
     sessions: tuple[int, ...] = ()  #: the market's trading days (yyyymmdd), ascending
     roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as given by the user
     code: str = ""  #: code of the asset, for a file without a code column
-    columns: tuple[str, ...] = ()  #: names, for a file without a header; `-`: column not read
-    date_format: str = ""  #: format of days, as in strptime, or one of the words in `days.WORDS`
+    #: column names, for a file without a header; `-` if a column is not read
+    columns: tuple[str, ...] = ()
+    date_format: str = ""  #: format of days, as for strptime, or one of the words in `days.WORDS`
     decimal: Decimal = "auto"  #: decimal separator
-    flows: str = ""  #: column of deposits and withdrawals
-    table: str = ""  #: name of the table in a file with several
+    flows: str = ""  #: column with deposits and withdrawals
+    table: str = ""  #: name of the table, for a file with several tables
     is_one_of_two: bool = False  #: whether another file is read with the same options
 
     @property
     def reading(self) -> ReadingOptions:
-        """Options for the cells of one file; collects notes."""
+        """Options for reading cells, for one file. Collects notes."""
         return ReadingOptions(columns=self.columns, decimal=self.decimal)

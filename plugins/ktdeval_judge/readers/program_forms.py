@@ -1,4 +1,4 @@
-"""Forms of individual programs for which column names do not suffice."""
+"""Forms for individual programs, for which column names are not sufficient."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktdeval_judge.readers.frames import (
 from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 from ktdeval_judge.readers.wide import wide_numbers
 
-_SOLD = "-1"  # status with which Qlib's `parse_position` marks an asset sold that day
+_SOLD = "-1"  # status by which Qlib's `parse_position` marks an asset that was sold on the day
 _FILLED_BOOK = (
     "Positions are Qlib's holdings after its fills; orders that it could not fill are not "
     "decisions here."
@@ -36,11 +36,12 @@ _NO_SESSIONS = (
     "decision."
 )
 _ROUNDING = 1e-3  # tolerance for the sum of weights
-_ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # array for one asset, as pandas writes it
+_ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # array with one asset, as written by pandas
 _TIERS = ("buy", "overweight", "hold", "underweight", "sell")
 _LABEL = re.compile(r"rating[^\n]{0,200}?[:\-][\s*]*([A-Za-z]+)", re.IGNORECASE)
 _PROPOSAL = re.compile(r"final transaction proposal[\s:*]*([A-Za-z]+)", re.IGNORECASE)
-_MARKS = ("*:.,", "*:.,()[]")  # marks around a word; TradingAgents itself searches for the first
+# marks around a word; TradingAgents itself only handles the first set
+_MARKS = ("*:.,", "*:.,()[]")
 _SIZES = (
     "Ratings give no size. Each asset in the logs gets an equal share of the account: Buy fills "
     "that share, Sell empties it, Overweight moves halfway up, Underweight halfway down. A day on "
@@ -55,8 +56,8 @@ Found = dict[str, Any]
 
 
 def read_qlib_report(table: RoleTable, _options: FormOptions) -> Found:
-    """Read `report_normal`, whose `return` excludes costs: account = account before * (1 + return -
-    cost).
+    """Read Qlib's `report_normal`, in which `return` excludes costs: account = previous account *
+    (1 + return - cost).
     """
     moments = table.moments()
     account = table.positive("nav")
@@ -77,8 +78,8 @@ def read_qlib_report(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
-    """Read positions after the day's trades: the portfolio was decided on the previous trading
-    day.
+    """Read Qlib's positions after each day's trades. The portfolio was decided on the previous
+    trading day.
     """
     cells = table.table.cells
     if "status" in cells:
@@ -97,7 +98,7 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
     words = "{code} appears twice on one day; keep one row"
     table.check_once(books[["day", "code"]], table.column("code"), words)
 
-    # a session without rows between the first and the last day has an empty portfolio
+    # if a session between the first and the last day has no rows, the portfolio is empty
     days = set(books["day"])
     within = [day for day in table.sessions if min(days) < day < max(days)]
     code = books["code"].iloc[0]
@@ -108,7 +109,7 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _day_before(day: int, sessions: tuple[int, ...]) -> int:
-    """Return the previous trading day; if trading days are unknown, the previous weekday."""
+    """Return the previous trading day or, if trading days are not known, the previous weekday."""
     at = bisect_left(sessions, day)
     if at:
         return sessions[at - 1]
@@ -120,8 +121,8 @@ def _day_before(day: int, sessions: tuple[int, ...]) -> int:
 
 
 def read_actions(table: RoleTable, _options: FormOptions) -> Found:
-    """Read FinRL actions: shares bought or sold at the day's close, or weights that earned the
-    day's return and were decided on the previous row.
+    """Read FinRL's actions. They are either shares bought or sold at the day's close, or weights.
+    Weights earned the return of their day, and were decided on the day of the previous row.
     """
     codes = [name for name in table.table.header if name != table.column("date")]
     if "actions" in codes:
@@ -158,7 +159,9 @@ def read_actions(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _are_weights(actions: pd.DataFrame) -> bool:
-    """Return whether actions are weights from the portfolio environment: shares are integers."""
+    """Return whether actions are weights, which come from the portfolio environment. If they were
+    shares, they would be integers.
+    """
     is_whole = (actions % 1.0 == 0.0).all(axis=1)
     sums_to_one = (actions.sum(axis=1) - 1.0).abs() <= _ROUNDING
     return bool((sums_to_one & (actions >= 0.0).all(axis=1) & ~is_whole).all())
@@ -172,7 +175,7 @@ def _as_days(books: pd.DataFrame, form: str) -> pd.DataFrame:
 
 
 def read_one_value(table: RoleTable, options: FormOptions) -> Found:
-    """Read the values of the only column besides the days."""
+    """Read account values from the only column other than the day column."""
     names = [name for name in table.table.header if name != table.column("date")]
     if len(names) != 1:
         shown = ", ".join(names)[:200] or "none"
@@ -191,7 +194,7 @@ def read_one_value(table: RoleTable, options: FormOptions) -> Found:
 
 
 def read_sum_of_positions(table: RoleTable, _options: FormOptions) -> Found:
-    """Read positions in money, including a cash column, as the account value."""
+    """Read positions in money, which include a cash column. Their sum is the account value."""
     names = [name for name in table.table.header if name != table.column("date")]
     total = wide_numbers(table, names).sum(axis=1)
     index = pd.Index(total.index, name="day", dtype="int64")
@@ -202,7 +205,9 @@ def read_sum_of_positions(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_benchmark(table: RoleTable, _options: FormOptions) -> Found:
-    """Read the benchmark's returns between the dates; its values begin with the first date."""
+    """Read the benchmark's levels, and convert them to returns between the dates, which begin after
+    the first date.
+    """
     levels = values_of(table, table.moments(), table.positive("benchmark"))
     returns = levels.pct_change().dropna().rename("benchmark")
     found: Found = {"cash": table.fact("initial cash")}
@@ -212,7 +217,7 @@ def read_benchmark(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_final_weights(table: RoleTable, _options: FormOptions) -> Found:
-    """Read a fund's records: its weights after each day's fills, and its value."""
+    """Read a fund's records: its weights after each day's fills, and its account value."""
     weights = _by_code(table, "final_weights.")
     long = weights.melt("day", var_name="code", value_name="weight").dropna()
     values = values_of(table, table.moments(), table.numbers("nav"))
@@ -220,7 +225,9 @@ def read_final_weights(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_decisions_by_code(table: RoleTable, _options: FormOptions) -> Found:
-    """Read days in version 1, each with a decision, the executed shares and the price by code."""
+    """Read records in version 1. For each day and code, they have a decision, the shares executed
+    and the price.
+    """
     table.note(_SHORTS)
     moments = table.moments()
     found: Found = {"values": values_of(table, moments, table.numbers_in("portfolio_value"))}
@@ -258,8 +265,8 @@ def read_decisions_by_code(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
-    """Return the number columns with a prefix, named by the code that follows it, and their
-    days.
+    """Return the number columns whose names have this prefix, renamed to the code after the prefix,
+    and their days.
     """
     columns = [column for column in table.table.header if column.startswith(start)]
     numbers = {name.removeprefix(start): table.numbers_in(name, may_lack=True) for name in columns}
@@ -270,8 +277,8 @@ def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
 
 
 def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
-    """Read snapshots of positions with columns `positions.CODE`: the day's last snapshot holds the
-    positions after its fills, which were decided on the previous trading day.
+    """Read snapshots of positions, with columns `positions.CODE`. The last snapshot on each day
+    shows the positions after the day's fills, which were decided on the previous trading day.
     """
     held = _by_code(table, "positions.").assign(moment=table.moments(), id=table.numbers_in("id"))
     held = held.sort_values(["moment", "id"], kind="stable")
@@ -297,7 +304,7 @@ def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
 
 
 def read_ratings(tables: Sequence[RoleTable]) -> Found:
-    """Read the ratings in several logs together: weights depend on the number of assets."""
+    """Read the ratings in all logs together, because weights depend on the number of assets."""
     ratings: dict[tuple[int, str], str] = {}
     for table in tables:
         texts = table.table.cells["final_trade_decision"]
@@ -323,8 +330,9 @@ def read_ratings(tables: Sequence[RoleTable]) -> Found:
 
 
 def rating_of(text: str) -> str:
-    """Return the rating in a decision: after the word rating, or in a final transaction proposal,
-    otherwise the first word that is a rating, lastly in brackets; empty if there is no rating.
+    """Return the rating in the text of a decision, or an empty string if it has no rating. The
+    search looks first after the word "rating", then in a final transaction proposal, then for the
+    first word that is a rating, and last for a rating in brackets.
     """
     for pattern in (_LABEL, _PROPOSAL):
         for line in text.splitlines():
@@ -342,7 +350,9 @@ def rating_of(text: str) -> str:
 
 
 def _books(ratings: Mapping[tuple[int, str], str]) -> pd.DataFrame:
-    """Return target weights of all assets rated so far, for each day with a rating other than Hold."""
+    """Return target weights for all assets rated so far, for each day with a rating other than
+    Hold.
+    """
     share = 1.0 / max(len({code for _, code in ratings}), 1)
     book: dict[str, float] = {}
     books: dict[int, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""Programs whose files are identified by their columns: `programs.yaml`."""
+"""Programs whose files can be identified by their columns, as defined in `programs.yaml`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ktdeval_judge.readers.role_table import RoleTable
 from ktdeval_judge.readers.roles import near_name, role_names
 from ktdeval_tables.cell_tables import CellTable
 
-PLAIN = "plain"  #: name for files of no known program
+PLAIN = "plain"  #: name that stands for files of unknown programs
 _INDEX_NAMES = ("", "index", "date", "datetime", "day", "timestamp")
 
 
@@ -28,7 +28,7 @@ class ProgramTable(Value):
 
     form: str = ""
     columns: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()  #: columns required for reading; empty: `columns`
+    needs: tuple[str, ...] = ()  #: columns that are required for reading; if empty, `columns`
     any: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class ProgramTable(Value):
     notes: tuple[str, ...] = ()
 
     def is_of(self, table: CellTable) -> bool:
-        """Return whether the columns identify this table."""
+        """Return whether a table's columns identify it as this table."""
         has_sign = self.columns or self.name or self.first
         names = set(map(near_name, table.header))
         if not has_sign or not names.issuperset(map(near_name, self.columns)):
@@ -67,13 +67,13 @@ class ProgramTable(Value):
         return self._has_places(table, names)
 
     def _has_places(self, table: CellTable, names: set[str]) -> bool:
-        """Return whether columns are at the expected positions, and no column belongs to another
+        """Return whether columns are at their expected positions, and no column belongs to another
         program.
         """
         if not names.isdisjoint(map(near_name, self.without)):
             return False
         if self.form == "values" and not names.isdisjoint(_flow_names()):
-            return False  # values with deposits are from another program
+            return False  # account values with deposits come from another program
         for start in self.starts:
             if not any(column.startswith(start) for column in table.header):
                 return False
@@ -87,7 +87,7 @@ class Program(Value):
     """A program, as defined in `programs.yaml`."""
 
     tables: tuple[ProgramTable, ...]
-    form: str = ""  #: of all tables together
+    form: str = ""  #: form of all tables together
     date_format: str = ""
     zone: str = ""
     written_in: str = ""
@@ -97,12 +97,12 @@ class Program(Value):
     notes: tuple[str, ...] = ()
 
     def match_table(self, table: CellTable) -> ProgramTable | None:
-        """Return the program's table that has these columns; None if none matches."""
+        """Return the program's table that has these columns, or None if there is none."""
         return next((each for each in self.tables if each.is_of(table)), None)
 
     def broken_table_of(self, table: CellTable) -> ProgramTable | None:
-        """Return the program's trade table that this table resembles, even if columns are
-        missing.
+        """Return the program's table of fills that this table resembles even though columns are
+        missing, or None if there is none.
         """
         names = set(map(near_name, table.header))
         for each in self.tables:
@@ -111,7 +111,7 @@ class Program(Value):
         return None
 
     def nearest_table(self, table: CellTable) -> ProgramTable:
-        """Return the program's table that most resembles a table."""
+        """Return the program's table that this table resembles most."""
         names = set(map(near_name, table.header))
         for each in self.tables:
             if not each.only and not names.isdisjoint(map(near_name, each.marks)):
@@ -133,7 +133,7 @@ def _flow_names() -> frozenset[str]:
 
 
 def check_program(name: str) -> None:
-    """Raise UsageError if the program is unknown."""
+    """Raise UsageError if the program is not known."""
     known = [*programs(), PLAIN]
     if name not in known:
         hint = near_matches(name[:40], known) or f"; there are {', '.join(known)}"
@@ -141,7 +141,7 @@ def check_program(name: str) -> None:
 
 
 def programs_of(tables: Sequence[CellTable]) -> list[str]:
-    """Return the names of the programs that may have written one of the tables, judging by their
+    """Return the names of the programs that may have written one of the tables, according to the
     columns.
     """
     found = []
@@ -152,8 +152,8 @@ def programs_of(tables: Sequence[CellTable]) -> list[str]:
 
 
 def needed_columns(entry: ProgramTable, table: RoleTable) -> dict[str, str]:
-    """Return near name -> column for the required columns of a program's table. Raises DataError if
-    one is missing.
+    """Return near name -> column for all columns of a program's table. Raises DataError if a
+    required column is missing.
     """
     columns = {near_name(column): column for column in reversed(table.table.header)}
     for name in entry.needs or entry.columns:
@@ -165,7 +165,7 @@ def needed_columns(entry: ProgramTable, table: RoleTable) -> dict[str, str]:
 
 
 def kept_rows(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str]) -> RoleTable:
-    """Return the rows of a table that are used."""
+    """Return a table with only the rows that are used."""
     for name, values in entry.level.items():
         column = columns.get(near_name(name))
         if column is not None:
@@ -192,7 +192,9 @@ def _is_kept(cells: pd.Series, kept: tuple[str, ...] | str) -> pd.Series:
 
 
 def with_parts(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str]) -> RoleTable:
-    """Return a table with a column for each part of a cell that has a role, and these roles."""
+    """Return a table in which each part of a cell that has a role is a separate column, with these
+    roles.
+    """
     cells = table.table.cells
     roles = {}
     for name, pattern in entry.parts.items():
@@ -207,8 +209,8 @@ def with_parts(entry: ProgramTable, table: RoleTable, columns: Mapping[str, str]
 
 
 def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
-    """Return a table without cancelled trades and their cancelling rows. Raises DataError if the
-    cancelled trade is missing, or no trade is left.
+    """Return a table without cancelled trades and without the rows that cancel them. Raises
+    DataError if a cancelled trade is not in the file, or if no trade is left.
     """
     side = column_named(table.table, entry.checked_side)
     if not entry.cancelled or side is None:
@@ -242,12 +244,16 @@ def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
 
 
 def column_named(table: CellTable, name: str) -> str | None:
-    """Return the column with the same near name; None if no column has it, or the name is empty."""
+    """Return the column with the same near name, or None if there is no such column or the name is
+    empty.
+    """
     wanted = near_name(name)
     found = (column for column in table.header if wanted and near_name(column) == wanted)
     return next(found, None)
 
 
 def index_column(table: CellTable) -> str | None:
-    """Return the column that holds the days, recognised by its name; None if there is none."""
+    """Return the column that contains the days, which is recognised by its name, or None if there
+    is none.
+    """
     return next((column for column in table.header if column.strip().lower() in _INDEX_NAMES), None)

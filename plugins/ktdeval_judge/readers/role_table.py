@@ -1,5 +1,5 @@
-"""A table whose columns have roles: its cells as numbers, days, codes and sides; errors give their
-line.
+"""A table whose columns have roles. Cells are read as numbers, days, codes and sides, and errors
+name the line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktdeval_tables.moments import CellFault, StampClock, parse_moments
 from ktdeval_tables.numbers import parse_figures
 
 ONE_ROW_A_DAY = "the day {day} appears twice; keep one row per day"
-_SHOWN = 40  # maximum number of characters of a cell shown in an error
+_SHOWN = 40  # maximum number of characters that an error shows from a cell
 _MAX_CODE = 40
 _COMMA_NUMBER = r"[-+]?[0-9]+,[0-9]+"
 
@@ -31,7 +31,7 @@ class RoleTable:
 
     path: Path
     table: CellTable
-    roles: Mapping[str, tuple[str, ...]]  #: role -> columns
+    roles: Mapping[str, tuple[str, ...]]  #: role -> column names
     clock: StampClock
     code: str = ""  #: code of the asset, for a table without a code column
     sessions: tuple[int, ...] = ()  #: the market's trading days (yyyymmdd), ascending
@@ -45,29 +45,31 @@ class RoleTable:
         return all(role in self.roles and (self.texts(role) != "").any() for role in roles)
 
     def column(self, role: str) -> str:
-        """Return the name of a role's column, as in the file. Raises DataError if the table lacks
-        it.
+        """Return the name of the column that has a role, as in the file. Raises DataError if there
+        is none.
         """
         if role not in self.roles:
             raise self.lacks(role)
         return self.roles[role][0]
 
     def texts(self, role: str) -> pd.Series:
-        """Return the cells in a role's column, [n]."""
+        """Return the cells in the column with this role, [n]."""
         return self.table.cells[self.column(role)]
 
     def words(self, role: str) -> pd.Series:
-        """Return the cells in a role's column in lower case, [n]."""
+        """Return the cells in the column with this role, as normalised lower-case words, [n]."""
         return words_of(self.texts(role))
 
     def numbers(self, role: str, *, may_lack: bool = False) -> pd.Series:
-        """Return the cells in a role's column as finite numbers, [n] float64. `may_lack`: empty
-        cells are allowed and become NaN.
+        """Return the cells in the column with this role as finite numbers, [n] float64. If
+        `may_lack`, empty cells are allowed and become NaN.
         """
         return self.numbers_in(self.column(role), may_lack=may_lack)
 
     def numbers_in(self, column: str, *, may_lack: bool = False) -> pd.Series:
-        """Return a column's cells, as `numbers` does. Raises DataError if the column is missing."""
+        """Return the cells in a column as finite numbers, as `numbers` does. Raises DataError if
+        the column is missing.
+        """
         if column not in self.table.cells:
             raise DataError(f"{self.place}: lacks the column {column}; {self.shown}")
         cells = self.table.cells[column]
@@ -86,19 +88,21 @@ class RoleTable:
         return numbers
 
     def positive(self, role: str) -> pd.Series:
-        """Return the cells in a role's column as numbers above zero, [n]."""
+        """Return the cells in the column with this role as numbers above zero, [n]."""
         numbers = self.numbers(role)
         self.check(numbers > 0, self.column(role), "expected a number above zero, was")
         return numbers
 
     def sum_of(self, role: str) -> pd.Series:
-        """Return the sums over all columns of a role, [n]; NaN if no column has a number."""
+        """Return the sums over all columns with this role, [n]. A sum is NaN if no column has a
+        number.
+        """
         columns = [self.numbers_in(name, may_lack=True) for name in self.roles[role]]
         return pd.concat(columns, axis=1).sum(axis=1, min_count=1)
 
     def moments(self, role: str = "date", *, may_lack: bool = False) -> pd.Series:
-        """Return the cells in a role's column as timestamps in the market's time zone, [n]
-        datetime64.
+        """Return the cells in the column with this role as timestamps in the market's time zone,
+        [n] datetime64.
         """
         column = self.column(role)
         try:
@@ -128,7 +132,9 @@ class RoleTable:
         return codes
 
     def sides(self) -> pd.Series:
-        """Return `buy`, `sell` or `hold` for each row, [n]. Raises DataError for any other cell."""
+        """Return `buy`, `sell` or `hold` for each row, [n]. Raises DataError if a cell has another
+        meaning.
+        """
         role = "side" if "side" in self.roles else "is buy"
         words = self.words(role)
         if role == "is buy":
@@ -147,7 +153,7 @@ class RoleTable:
         return sides
 
     def where(self, mask: pd.Series) -> RoleTable:
-        """Return the table with only the rows of a mask."""
+        """Return the table with only the rows where the mask is True."""
         if mask.all():
             return self
         cells = self.table.cells[mask].reset_index(drop=True)
@@ -155,7 +161,9 @@ class RoleTable:
         return replace(self, table=replace(self.table, cells=cells, lines=lines))
 
     def fact(self, role: str) -> float | None:
-        """Return the positive number outside the table that has a role; None if it is missing."""
+        """Return the positive number outside the table that has this role, or None if it is
+        missing.
+        """
         text = fact(self.table, role)
         numbers, bad = parse_figures(pd.Series([text], dtype="str"), self.table.decimal)
         number = float(numbers[0])
@@ -165,16 +173,16 @@ class RoleTable:
 
     @property
     def place(self) -> str:
-        """Text that identifies the file and the part of it."""
+        """Text that identifies the file and, if it has a name, the table."""
         return f"{self.path}: {self.table.name}" if self.table.name else str(self.path)
 
     @property
     def shown(self) -> str:
-        """Text that lists the existing columns."""
+        """Text that lists the table's columns."""
         return f"its columns: {', '.join(name[:40] for name in self.table.header)[:400]}"
 
     def lacks(self, role: str) -> DataError:
-        """Return the error for a table that lacks a role."""
+        """Return an error that says that the table lacks a role."""
         option = f"--map {role.replace(' ', '_')}=COLUMN"
         words = f"lacks the column {role}"
         if role == "date":
@@ -185,7 +193,9 @@ class RoleTable:
         )
 
     def check(self, is_right: pd.Series, column: str, words: str) -> None:
-        """Raise DataError at the first row that is false; `words` precede its cell."""
+        """Raise DataError at the first row for which `is_right` is False. In the message, `words`
+        precede the cell.
+        """
         if is_right.all():
             return
         row = int((~is_right).to_numpy().argmax())
@@ -193,8 +203,8 @@ class RoleTable:
         self.refuse(row, column, f"{words} {repr(cell[:_SHOWN]) if cell else 'empty'}")
 
     def check_once(self, keys: pd.DataFrame, column: str, words: str) -> None:
-        """Raise DataError at the first row that repeats the keys of an earlier row; `words` may
-        refer to them in braces, as `{day}`.
+        """Raise DataError at the first row that repeats an earlier row's keys. `words` can contain
+        key names in braces, such as `{day}`.
         """
         is_repeated = keys.duplicated()
         if is_repeated.any():
@@ -203,7 +213,7 @@ class RoleTable:
             self.refuse(row, column, words.format(**own))
 
     def refuse(self, row: int, column: str, words: str) -> NoReturn:
-        """Raise DataError with the place of a cell."""
+        """Raise DataError, which names the place of a cell."""
         shown = column or "(first)"
         raise DataError(f"{self.line_of(row)}: column {shown}: {words}")
 
@@ -212,7 +222,7 @@ class RoleTable:
         return f"{self.place}: {self.table.unit} {self.table.lines[row]}"
 
     def note(self, words: str) -> None:
-        """Record a note, without repeats."""
+        """Record a note, unless it is already recorded."""
         if words not in self.notes:
             self.notes.append(words)
 
@@ -224,7 +234,7 @@ def days_of(moments: pd.Series) -> pd.Series:
 
 
 def kinds_in(words: pd.Series) -> frozenset[str]:
-    """Return the kinds of all known words."""
+    """Return all kinds of the known words among `words`."""
     found: set[str] = set()
     for word in words.unique():
         found |= word_kinds().get(str(word), frozenset())

@@ -1,9 +1,9 @@
-"""Assign roles to a table's columns by their names: `roles.csv` lists each role's names in many
-programs.
+"""Assign roles to the columns of a table by their names. `roles.csv` lists the names that each role
+has in many programs.
 
-A role is one of the judge's fields, such as `date`, `code`, `exit price`. A weak name assigns its
-role only if no other column has it. `--map ROLE=COLUMN` takes precedence over all names, and
-`ROLE=-` says that no column has the role.
+A role is one of the fields that a judgement uses, such as `date`, `code` or `exit price`. A weak
+name assigns its role only if no other column has the role. `--map ROLE=COLUMN` takes precedence
+over all names. `ROLE=-` says that no column has the role.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from ktdeval_tables.days import looks_like_day
 from ktdeval_tables.names import squeeze_name
 from ktdeval_tables.numbers import parse_figures
 
-_ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values outside a table
-_SEVERAL = frozenset({"fee", "contract", "limit"})  #: roles that several columns may have
-_BY_WORDS = frozenset({"side", "status"})  #: roles whose weak names are checked against the cells
+_ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values that are outside a table
+_SEVERAL = frozenset({"fee", "contract", "limit"})  #: roles that several columns can have
+#: roles for which a column with a weak name must have matching cells
+_BY_WORDS = frozenset({"side", "status"})
 _DATES = frozenset({"date", "entry date", "exit date"})
 _ABOVE_ZERO = frozenset({"nav", "entry price", "exit price"})
 _CHOSEN = ("date", "code", "side", "status", "amount", "benchmark", "currency")
@@ -37,25 +38,26 @@ _BRACKETS = re.compile(r"[(\[（【][^)\]）】]*[)\]）】]")
 _CURRENCY = re.compile(
     r"[ _](?:USDT|USDC|USD|EUR|GBP|CNY|RMB|HKD|JPY|INR|CHF|AUD|CAD)$", re.IGNORECASE
 )
-_CLOSE_PRICE = "closeprice"  # of the market, or of a trade with the price at which it was opened
-NO_COLUMN = "-"  #: name that the user gives if no column has a role
-_SPELLINGS = 3  # spellings of a column name: in full, without brackets, without a currency
+_CLOSE_PRICE = "closeprice"  # a market's close, or the price at which a trade was closed
+NO_COLUMN = "-"  #: what the user gives instead of a column if no column has a role
+# spellings of a column name: in full; without brackets; without brackets and currency
+_SPELLINGS = 3
 _SIDE_KINDS = ("buy", "sell", "long", "hold")
 
 
 @cache
 def role_names() -> Mapping[str, tuple[tuple[str, bool], ...]]:
-    """Role -> near names, each with a flag that marks it as weak; the first match is used."""
+    """Role -> near names, each with a flag for weak names. The first match is used."""
     names: dict[str, dict[tuple[str, bool], None]] = {}
     for row in csv_rows(Path(__file__).with_name("roles.csv")):
-        # several spellings in the file may have the same near name
+        # several spellings in the file can have the same near name
         names.setdefault(row["role"], {})[near_name(row["name"]), bool(row["weak"])] = None
     return {role: tuple(own) for role, own in names.items()}
 
 
 @cache
 def word_kinds() -> Mapping[str, frozenset[str]]:
-    """Word for a side or a state, in lower case -> its kinds: buy, sell, done, undone, …"""
+    """Lower-case word for a side or a state -> its kinds, such as buy, sell, done or undone."""
     kinds: dict[str, set[str]] = {}
     for row in csv_rows(Path(__file__).with_name("words.csv")):
         kinds.setdefault(row["word"].lower(), set()).add(row["kind"])
@@ -64,22 +66,22 @@ def word_kinds() -> Mapping[str, frozenset[str]]:
 
 @cache
 def known_names() -> frozenset[str]:
-    """Squeezed column names by which the header in a text is recognised."""
+    """Squeezed column names, by which the header row in a text file is recognised."""
     rows = csv_rows(Path(__file__).with_name("roles.csv"))
     return frozenset(squeeze_name(row["name"]) for row in rows)
 
 
 def near_name(column: str) -> str:
-    """Return a column's name in lower case, without blanks and punctuation: `Order Id` is
-    `orderid`.
+    """Return a column's name in lower case, without blanks and punctuation. For example, `Order Id`
+    becomes `orderid`.
     """
     plain = unicodedata.normalize("NFKC", column).casefold()
     return "".join(letter for letter in plain if letter.isalnum() or letter == "%")
 
 
 def words_of(texts: pd.Series) -> pd.Series:
-    """Return cells in the spelling of `words.csv`: in lower case, with blanks and punctuation as
-    single blanks.
+    """Return cells in the spelling that `words.csv` uses: in lower case, with single blanks in
+    place of white space, underscores and hyphens.
     """
     plain = texts.str.lower().str.replace(r"[\s_]+", " ", regex=True)
     return plain.str.replace(r"(?<=[a-z])-(?=[a-z])", " ", regex=True)
@@ -92,7 +94,7 @@ def is_kind(words: pd.Series, *kinds: str) -> pd.Series:
 
 
 def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return role -> columns. `given`: role -> column, which takes precedence over the names.
+    """Return role -> columns. `given` maps roles to columns, and takes precedence over names.
     Raises DataError if two columns have the same role and different contents.
     """
     roles: dict[str, tuple[str, ...]] = {
@@ -128,8 +130,8 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
 
 
 def resolve_given(table: CellTable, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that a user names by role, if the table has them, or `-`. Raises
-    UsageError if a role is unknown.
+    """Return the columns that the user gives for roles, if the table has them or they are `-`.
+    Raises UsageError if a role is not known.
     """
     given = {}
     for written, column in wanted.items():
@@ -145,14 +147,16 @@ def resolve_given(table: CellTable, wanted: Mapping[str, str]) -> dict[str, str]
 
 
 def fact(table: CellTable, role: str) -> str:
-    """Return the single value outside the table that has a role; empty if it is missing."""
+    """Return the single value outside the table that has this role, or an empty string if it is
+    missing.
+    """
     wanted = [name for name, _ in role_names()[role]]
     by_name = {near_name(name): value for name, value in table.facts.items()}
     return next((by_name[name] for name in wanted if by_name.get(name)), "")
 
 
 def _spellings(column: str) -> tuple[str, ...]:
-    """Return the near names of a column, the full name first."""
+    """Return the near names of a column's spellings, the full name first."""
     bare = _BRACKETS.sub("", column)
     return tuple(map(near_name, (column, bare, _CURRENCY.sub("", bare.strip()))))
 
@@ -160,7 +164,9 @@ def _spellings(column: str) -> tuple[str, ...]:
 def _columns_spelled(
     spelled: Mapping[str, tuple[str, ...]], place: int, wanted: Sequence[str]
 ) -> list[str]:
-    """Return the columns whose spelling number `place` is in `wanted`, in the order of `wanted`."""
+    """Return the columns for which the spelling at index `place` is in `wanted`, in the order of
+    `wanted`.
+    """
     columns: list[str] = []
     for name in wanted:
         columns += [column for column, spellings in spelled.items() if spellings[place] == name]
@@ -168,7 +174,9 @@ def _columns_spelled(
 
 
 def _check_columns(table: CellTable, role: str, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns of a role: all if the role may have several, else the first."""
+    """Return the columns that have a role: all of them if the role may have several columns,
+    otherwise the first. Raises DataError if the columns differ and a choice is needed.
+    """
     filled = [each for each in columns if (table.cells[each] != "").any()] or list(columns[:1])
     if role in _SEVERAL:
         return tuple(filled)
@@ -183,7 +191,7 @@ def _check_columns(table: CellTable, role: str, columns: tuple[str, ...]) -> tup
 
 
 def _fits(table: CellTable, role: str, column: str) -> bool:
-    """Return whether a column's cells fit a role that its name does not determine."""
+    """Return whether the cells in a column fit a role that the column's name leaves open."""
     cells = table.cells[column]
     filled = cells[cells != ""].head(1000)
     if role in _DATES:

@@ -1,5 +1,5 @@
-"""Decide between percent and fractions by signs, names and sizes, and record the decision in a
-note.
+"""Decide by signs, names and sizes whether numbers are percentages or fractions, and record the
+decision in a note.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from ktdeval.errors import DataError
 from ktdeval_judge.readers.role_table import RoleTable
 
 _NAMED = re.compile(r"%|\bpct\b|percent|_pct$|pct$", re.IGNORECASE)
-_MOST = 1.001  #: largest sum of weights as account shares, with rounding
-_PER_CENT = (90.0, 100.5)  #: range of the largest sum of a day's weights in percent
-_LARGE_SPREAD = 0.25  #: standard deviation of returns above which they are in percent
-_SMALL_SPREAD = 0.1  #: standard deviation below which they are fractions
-_TREND = 0.8  #: lag-1 correlation above which numbers are levels, not returns
+_MOST = 1.001  #: largest weight that is a share of the account, allowing for rounding
+#: if weights are percentages, the largest sum for one day is in this range
+_PER_CENT = (90.0, 100.5)
+_LARGE_SPREAD = 0.25  #: standard deviation above which returns are percentages
+_SMALL_SPREAD = 0.1  #: standard deviation below which returns are fractions
+_TREND = 0.8  #: lag-1 autocorrelation above which numbers are levels, not returns
 _FEW = 10
 
 
@@ -28,8 +29,8 @@ def weights_as_shares(
     column: str,
     sums_of: Callable[[RoleTable, pd.Series], pd.Series],
 ) -> pd.Series:
-    """Return weights as shares of the account. `sums_of`: returns the sums of sizes by day. Raises
-    DataError if the weights are neither shares nor percent.
+    """Return weights as shares of the account. `sums_of` returns the daily sums of absolute
+    weights. Raises DataError if the weights are neither shares nor percentages.
     """
     has_signs = table.table.cells[column].str.contains("%").any()
     are_shares = weights.abs().max() <= _MOST and not _NAMED.search(column)
@@ -58,8 +59,8 @@ def _check_largest(table: RoleTable, weights: pd.Series, column: str) -> None:
 
 
 def per_cent_of_returns(table: RoleTable, role: str, column: str, numbers: pd.Series) -> pd.Series:
-    """Return returns as fractions, and note the decision. Raises DataError if their size leaves
-    open whether they are in percent, or if they are levels.
+    """Return returns as fractions, and record the decision in a note. Raises DataError if the sizes
+    do not show whether the returns are percentages, or if the numbers are levels.
     """
     if table.table.cells[column].str.contains("%").any() or role == "return fraction":
         return numbers

@@ -1,7 +1,8 @@
-"""Handle columns whose role is known but not used by a form: list them in a note, or refuse those
-that change the meaning of a row.
+"""Handle columns whose role is known but that a form does not use. Such a column is listed in a
+note or, if it changes the meaning of a row, rejected.
 
-A column whose cells carry no information (empty, 0, or 1 as a multiplier) changes nothing.
+A column changes nothing if its cells carry no information, that is, if all are empty or 0 (for a
+multiplier, empty or 1).
 """
 
 from __future__ import annotations
@@ -33,20 +34,22 @@ _ACTS = frozenset({"buy", "sell"})
 _EVENTS = frozenset({"open", "close"})
 _FLAGS = frozenset({"true", "false", "0", "1", "yes", "no", "t", "f", "y", "n"})
 _FLAG_NAMES = frozenset({"sell", "long", "short", "seller", "issell"})
-_SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # words for events in a column of sides
-_MAX_WORDS = 12  # maximum number of distinct words in a column of sides
+_SAYS_EVENT = r"\b(?:entry|exit)\b|进场|出场"  # words for events in a side column
+_MAX_WORDS = 12  # maximum number of distinct words in a side column
 _HALF = 0.5
-_FEES = 0.01  # fees as a share of the value traded
+_FEES = 0.01  # maximum fees, as a share of the value traded
 OTHER_SIZES = (
     "contracts or lots with a multiplier, another currency, or other sides: write shares, sides "
     "and prices"
     " of the account; if the profits are wrong, leave them out: --map profit=-"
 )
-_SLACK = 1e-3  # tolerance, as a share of a value, within which its change equals the file's profit
-_EPSILON = 1e-9  # number of shares below which a position is closed
+# tolerance, as a share of a value, within which the value's change equals the profit in the file
+_SLACK = 1e-3
+_EPSILON = 1e-9  # a position with fewer shares than this is closed
 _PRICES = ("price", "filled price", "entry price", "exit price")
 _FIGURE = (
-    r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"  # symbols next to the currency of a price
+    # characters of a price that are not its currency
+    r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"
 )
 _OF_VALUES = ("values", "returns")
 _TARGETS = ("weights", "holdings")
@@ -72,9 +75,9 @@ _SILENT = frozenset(
 def check_unread(
     form: str, table: RoleTable, flows: str = "", found: pd.DataFrame | pd.Series | None = None
 ) -> None:
-    """Raise DataError if an unread column determines the meaning of its rows; list other unread
-    columns in a note. `flows`: the flow column that the user names; `found`: fills with moment,
-    code, side and shares, or values by day.
+    """Raise DataError if an unread column determines the meaning of its rows. Other unread columns
+    are listed in a note. `flows`: the flow column that the user names. `found`: fills with moment,
+    code, side and shares, or account values by day.
     """
     _refuse_meanings(form, table, flows)
     _check_currency(form, table)
@@ -98,7 +101,7 @@ def check_unread(
 
 
 def _refuse_meanings(form: str, table: RoleTable, flows: str) -> None:
-    """Raise DataError if a column gives a row another meaning; for account values, a strike or a
+    """Raise DataError if a column changes the meaning of a row. For account values, a strike or a
     premium is allowed.
     """
     for role, advice in _REFUSED.items():
@@ -107,7 +110,7 @@ def _refuse_meanings(form: str, table: RoleTable, flows: str) -> None:
 
 
 def _refuse_said(table: RoleTable, role: str, advice: str, flows: str) -> None:
-    """Raise DataError at the first cell in a role's column that carries information."""
+    """Raise DataError at the first cell that carries information, in a column with this role."""
     nothing = 1.0 if role == "multiplier" else 0.0
     for column in table.roles.get(role, ()):
         if column == flows:
@@ -122,7 +125,9 @@ def _refuse_said(table: RoleTable, role: str, advice: str, flows: str) -> None:
 
 
 def _check_profits(table: RoleTable, fills: pd.DataFrame) -> None:
-    """Raise DataError if a row that opens a position has a profit: it may be a whole trade."""
+    """Raise DataError if a row that opens a position has a profit, because the row may be a
+    round-trip trade.
+    """
     if "profit" not in table.roles:
         return
 
@@ -145,8 +150,8 @@ def _check_profits(table: RoleTable, fills: pd.DataFrame) -> None:
 
 
 def _check_gains(table: RoleTable, fills: pd.DataFrame) -> None:
-    """Raise DataError if the profits of a code without open positions clearly differ from its
-    shares and prices: sizes are lots or contracts.
+    """Raise DataError if the profits for a code without an open position clearly differ from what
+    its shares and prices give, because sizes must then be lots or contracts.
     """
     money = fills["signed"] * fills["price"]
     by_code = fills.assign(gain=-money, size=money.abs()).groupby("code")
@@ -165,8 +170,8 @@ def _check_gains(table: RoleTable, fills: pd.DataFrame) -> None:
 
 
 def _check_changes(table: RoleTable, values: pd.Series, flows: str) -> None:
-    """Raise DataError if the change of a value differs from the profit in its row, for the day or
-    since the start.
+    """Raise DataError if the changes in account value match the profits in the rows neither as
+    profits for the day nor as profits since the start.
     """
     if "profit" not in table.roles or flows or len(values) != len(table):
         return
@@ -209,7 +214,7 @@ def _check_currency(form: str, table: RoleTable) -> None:
 
 
 def _check_sides(table: RoleTable) -> None:
-    """Raise DataError if a target has a side, which would change its sign."""
+    """Raise DataError if a target is a sell, because the side would change its sign."""
     if "side" in table.roles:
         is_sale = table.sides() == "sell"
         if is_sale.any():
@@ -221,7 +226,9 @@ def _check_sides(table: RoleTable) -> None:
 
 
 def _check_acts(form: str, table: RoleTable) -> None:
-    """Raise DataError if an unused column says whether rows buy or sell, open or close."""
+    """Raise DataError if an unread column says whether rows buy or sell, or whether they open or
+    close.
+    """
     has_side = "side" in table.roles or "is buy" in table.roles or form == "closed"
     if "effect" in table.roles and table.has("effect") and form == "fills":
         words = set(table.words("side").unique()) if "side" in table.roles else set()
@@ -244,8 +251,9 @@ def _check_acts(form: str, table: RoleTable) -> None:
 
 
 def act_in(column: str, cells: pd.Series) -> str:
-    """Return what a column's words say about its rows: they buy or sell, or open or close; empty
-    for other columns. Single letters may be a name.
+    """Return what the words in a column say about its rows: whether they buy or sell, or whether
+    they open or close a position. Return an empty string for other columns. Single letters may be
+    names, so they are ignored.
     """
     words = words_of(cells[cells != ""].drop_duplicates().head(_MAX_WORDS + 1))
     said = set(words)

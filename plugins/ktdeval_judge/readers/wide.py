@@ -1,5 +1,5 @@
-"""Wide tables: a day in the first column and a code as the header of every other column, as
-`DataFrame.to_csv` writes a matrix of weights.
+"""Wide tables. The first column contains days, and the headers of all other columns are codes, as
+when `DataFrame.to_csv` writes a matrix of weights.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from ktdeval_judge.readers.units import weights_as_shares
 
 _CODE = re.compile(r"[A-Za-z0-9^=][A-Za-z0-9._\-/^= ]{0,39}")
 _SYMBOL = re.compile(r"(?=.*[A-Z])[A-Z0-9][A-Z0-9._\-/]{0,14}|[0-9]{4,6}(?:\.[A-Z]{2})?")
-_SMALL = 0.2  #: largest sum of a day's sizes below which signed numbers look like returns
-_LARGEST_SUM = 101.0  #: largest sum of a day's weights in percent
+#: if a day's absolute weights sum to at most this value, signed numbers look like returns
+_SMALL = 0.2
+_LARGEST_SUM = 101.0  #: largest possible sum of a day's weights in per cent
 _NOTES = (
     "a table of days and codes is read as weights, an empty cell as no position",
     "its days are read as decision days; if they are not, give --dated fill, or the program with "
@@ -27,8 +28,8 @@ _NOTES = (
 
 
 def is_wide(table: RoleTable) -> bool:
-    """Return whether the first column holds days and the headers of the others are codes: no other
-    column has a role, or most headers are symbols.
+    """Return whether the first column contains days and the headers of the other columns are codes.
+    This requires that no other column has a role, or that most headers look like symbols.
     """
     header = table.table.header
     if len(header) < 2 or table.roles.get("date", ("?",))[0] != header[0]:
@@ -47,8 +48,8 @@ def is_wide(table: RoleTable) -> bool:
 
 
 def read_wide(table: RoleTable) -> dict[str, object]:
-    """Return the weights of a wide table as decisions. Raises DataError, with the line, if a cell
-    is not a weight.
+    """Return the weights in a wide table as decisions. Raises DataError, which names the line, if a
+    cell is not a weight.
     """
     codes = [name for name in table.table.header[1:] if not _is_cash(name)]
     days = days_of(table.moments())
@@ -91,8 +92,8 @@ def read_wide(table: RoleTable) -> dict[str, object]:
 
 
 def wide_numbers(table: RoleTable, codes: Sequence[str]) -> pd.DataFrame:
-    """Return the columns' numbers by day, [days, codes]; NaN if a cell is empty. Raises DataError
-    if a day appears twice.
+    """Return the numbers in columns by day, [days, codes]. A number is NaN if the cell is empty.
+    Raises DataError if a day appears twice.
     """
     days = days_of(table.moments())
     table.check_once(days.to_frame("day"), table.column("date"), ONE_ROW_A_DAY)
@@ -106,7 +107,7 @@ def _is_cash(name: str) -> bool:
 
 
 def _check_are_weights(table: RoleTable, weights: pd.DataFrame, gross: pd.Series) -> None:
-    """Raise DataError if numbers look like returns, being small and of both signs, or like account
+    """Raise DataError if numbers look like returns (small, with both signs) or like account
     values.
     """
     numbers = weights.to_numpy(dtype=float, na_value=np.nan)

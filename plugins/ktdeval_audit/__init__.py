@@ -1,4 +1,6 @@
-"""Manifest of the command `audit`, which searches logs of any agent framework for look-ahead."""
+"""Manifest for the `audit` command, which searches the logs of any agent framework for
+look-ahead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit: apply all rules to a log, and report."""
+"""The audit: apply all rules to a log, and report the findings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ktdeval_audit.text_rules import Masked, hindsight, identities, later_dates,
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """Settings of an audit."""
+    """Settings for an audit."""
 
     day_field: str | None = None
     day_map: Path | None = None
-    masked: Masked | None = None  #: what a mask is claimed to hide
-    cutoff: str | None = None  #: end of the model's training data: a day, a month, or a state
+    masked: Masked | None = None  #: what a mask is claimed to hide: names, dates or both
+    cutoff: str | None = None  #: end of the model's training data: a date, `none` or `unknown`
     rules: tuple[Rule, ...] = tuple(RULES)
 
 
@@ -35,8 +35,8 @@ class AuditReport:
 
     log: str
     kind: str
-    files: int  #: number of logs read
-    unread: tuple[str, ...]  #: why each other log of a folder can't be read, with its path
+    files: int  #: number of logs that were read
+    unread: tuple[str, ...]  #: the logs in a folder that can't be read, each with the reason
     market: str | None
     decisions: int
     texts: int
@@ -45,16 +45,16 @@ class AuditReport:
     undated: int
     findings: tuple[Finding, ...]
     cutoffs: tuple[CutoffFacts, ...]
-    rules: tuple[Rule, ...]  #: rules that ran
+    rules: tuple[Rule, ...]  #: rules that were applied
     notes: tuple[str, ...]
 
 
 def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSettings) -> AuditReport:
     """Return what the rules find in a log.
 
-    `market`: bars and documents with which the log's prices and news are compared; None skips the
-    rules that need it. Raises UsageError or DataError if no decision has a day, or an option does
-    not fit the log.
+    `market` has the bars and documents with which prices and news in the log are compared. If it is
+    None, rules that need a market are skipped. Raises UsageError or DataError if no decision has a
+    day, or if an option does not fit the log.
     """
     dated = date_log(log, settings.day_field, settings.day_map)
     chosen = [rule for rule in settings.rules if _can_run(rule, market, settings)]
@@ -145,7 +145,7 @@ def _log_finding(chance: float, hits: int, numbers: int, horizon: int) -> Findin
 
 
 def _by_decision(texts: Sequence[DatedText]) -> Iterator[list[DatedText]]:
-    """Yield the texts of each decision on each day, in order."""
+    """Yield the texts for each decision on each day, in order."""
     groups: dict[tuple[int, object], list[DatedText]] = {}
     for dated in texts:
         groups.setdefault((id(dated.decision), dated.day), []).append(dated)
@@ -153,8 +153,8 @@ def _by_decision(texts: Sequence[DatedText]) -> Iterator[list[DatedText]]:
 
 
 def _without_repeats(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield findings without those that repeat an earlier one on the same day: a log of requests
-    repeats earlier messages.
+    """Yield the findings, omitting each finding that repeats an earlier finding on the same day.
+    Repeats occur because each request in a log repeats earlier messages.
     """
     seen = set()
     for finding in findings:

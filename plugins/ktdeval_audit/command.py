@@ -35,7 +35,7 @@ from ktdeval.values import (
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions(JsonOptions, PluginOptions):
-    """Options of `audit`."""
+    """Options for `audit`."""
 
     data: str | None = flag(
         None,

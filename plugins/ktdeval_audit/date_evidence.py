@@ -1,9 +1,10 @@
-"""Classify a later date by the words around it: its outcome was known, or it was only planned.
+"""Classify a later date by the words around it: either its outcome was known, or the date was only
+planned.
 
-A settlement date, an expiry, a scheduled meeting, a forecast and a contract name are known in
-advance; a closing price, a message timestamp and an event in the past tense are not. The word lists
-are `known_words.txt`, `planned_words.txt` and `event_words.txt`. The listed words nearest to the
-date in its sentence decide.
+Settlement dates, expiries, scheduled meetings, forecasts and contract names are known in advance.
+Closing prices, message timestamps and events in the past tense are not. The word lists are
+`known_words.txt`, `planned_words.txt` and `event_words.txt`. The class is determined by the listed
+words that are nearest to the date in its sentence.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from typing import Literal
 
 Evidence = Literal["known", "planned", "none"]
 
-_MARK = "\ue000"  # replaces the date
-_LONGEST = 240  # maximum number of characters of a sentence on either side
+_MARK = "\ue000"  # stands for the date in a sentence
+_LONGEST = 240  # maximum number of characters of a sentence before the date, and after it
 REACH = 250  #: maximum number of characters between a date and the words that describe it
 _BREAK_COST = 20  # characters that a clause break adds to the distance
-_BEHIND_COST = 10  # added for a cue after the date: `closed on DATE despite the expected`
-_HEADING_REACH = 800  # number of characters searched before a date
+# characters added for a cue after the date, as in `closed on DATE despite the expected`
+_BEHIND_COST = 10
+_HEADING_REACH = 800  # number of characters before a date that are searched for a heading
 _HEADING_LENGTH = 80
 _MAX_SENTENCES = 4096
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -53,7 +55,7 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _NO_SUBJECT = r"(?<!the )(?<!of )(?<!in )(?<!their )"
-_PRESENT = re.compile(  # forms of verbs
+_PRESENT = re.compile(  # verb forms
     rf"{_NO_SUBJECT}\b(?!(?:this|its|is|was|has|as|us|news)\b)[a-z]{{2,}}s(?<!ss)"
     r" (?:its|the|a|an|to|on|in|from|for|their|his|her|up|off|out)\b"
     rf"[^.;]*{_MARK}"
@@ -76,14 +78,14 @@ _PLANNED_HEADING = re.compile(
 )
 _LIST_ITEM = re.compile(
     r"[ \t]*[-*+•·0-9.)]{0,3}[ \t]*[*_`]{0,2}\Z"
-)  # before a date that starts the sentence
+)  # start of a list item, before a date that begins the sentence
 
 
 def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence:
     """Return the evidence in the words around the date at [start, end).
 
-    `reach`: maximum distance of the words from the date, in characters; a clause break adds twenty.
-    Example: `evidence_of("due on 2025-08-14", 7, 17)` is `planned`.
+    `reach` is the maximum distance between the words and the date, in characters. A clause break
+    adds twenty characters. Example: `evidence_of("due on 2025-08-14", 7, 17)` is `planned`.
     """
     nearest = _nearest_cue(_sentence(text, start, end))
     if nearest is not None and nearest.distance > reach:
@@ -99,7 +101,8 @@ def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence
 
 
 def is_completed(text: str, start: int, end: int) -> bool:
-    """Return whether the words around an unfinished period say that it is over.
+    """Return whether the words around a period, which has not yet ended, say that the period is
+    over.
 
     Example: `is_completed("The index ended 2024 with a gain", 16, 20)` is True.
     """
@@ -124,10 +127,10 @@ def _sentence(text: str, start: int, end: int) -> str:
 
 @dataclass(frozen=True, order=True)
 class _Cue:
-    """Words that classify a date. The cue that sorts first decides the date's class."""
+    """Words that classify a date. The smallest cue in sort order determines the class."""
 
-    distance: int  #: 0 if the words contain the date
-    length: int  #: negative, so that the longest sorts first
+    distance: int  #: 0 if the words include the date
+    length: int  #: negative length, so that the longest cue sorts first
     is_known: bool
 
 
@@ -137,7 +140,7 @@ def _nearest_cue(sentence: str) -> _Cue | None:
 
 
 def _cues_by_distance(sentence: str) -> Iterator[_Cue]:
-    """Yield the cues in a sentence; among overlapping cues, the longest."""
+    """Yield the cues in a sentence. If cues overlap, yield only the longest."""
     at = sentence.index(_MARK)
     futures = [match.span() for match in _FUTURE.finditer(sentence)]
     spans = [(*span, "planned") for span in futures]
@@ -157,7 +160,9 @@ def _cues_by_distance(sentence: str) -> Iterator[_Cue]:
 
 
 def _is_governed(sentence: str, start: int, futures: Sequence[tuple[int, int]], at: int) -> bool:
-    """Return whether a verb in the future tense governs the date: `will be released`."""
+    """Return whether a cue before the date belongs to a verb in the future tense, such as `will be
+    released`.
+    """
     for first, last in futures:
         is_behind = first <= start <= at
         if is_behind and _CLAUSE.search(sentence, last, max(last, start)) is None:
@@ -166,8 +171,8 @@ def _is_governed(sentence: str, start: int, futures: Sequence[tuple[int, int]], 
 
 
 def _distance(sentence: str, start: int, end: int, at: int) -> int:
-    """Return the number of characters between a cue and the date; a clause break between them adds
-    to it.
+    """Return the number of characters between a cue and the date. Each clause break between them
+    adds to the distance.
     """
     if start <= at < end:
         return 0
@@ -178,9 +183,9 @@ def _distance(sentence: str, start: int, end: int, at: int) -> int:
 
 
 def _covers(other: tuple[int, int, str], span: tuple[int, int], at: int) -> bool:
-    """Return whether another cue overlaps a span and is longer.
+    """Return whether another cue overlaps a cue's span and is longer.
 
-    A span that contains the date is covered only by a cue that contains it.
+    If the span includes the date, the other cue must also include the date.
     """
     if span[0] <= at < span[1] and not other[0] <= at < other[1]:
         return False
@@ -190,7 +195,7 @@ def _covers(other: tuple[int, int, str], span: tuple[int, int], at: int) -> bool
 
 @cache
 def _cues() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the patterns of all lists, each with its list's name."""
+    """Return the patterns in all word lists, each with the name of its list."""
     cues = []
     for kind in ("planned", "event", "known"):
         path = Path(__file__).with_name(f"{kind}_words.txt")
@@ -201,8 +206,8 @@ def _cues() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def _has_planned_heading(text: str, start: int) -> bool:
-    """Return whether a short line above a date, or the start of the date's own line, is the title
-    of a calendar.
+    """Return whether the date is in a calendar. This is the case if a short line above the date, or
+    the start of the date's line, is the title of a calendar.
     """
     block = text[max(0, start - _HEADING_REACH) : start].rpartition("\n\n")[2]
     *lines, own = block.split("\n")

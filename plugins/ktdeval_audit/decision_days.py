@@ -1,4 +1,4 @@
-"""Find the decision day for each text in a log: from a field, a map, or the prompt."""
+"""Find the decision day for each text in a log. The day comes from a field, a map or the prompt."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _GAP = re.compile(r"[^\w.!?。]{0,8}_{0,2}")  # punctuation and Markdown
 
 @dataclass(frozen=True)
 class DatedText:
-    """A text with its decision and the decision's day."""
+    """A text, with its decision and the day of the decision."""
 
     decision: LoggedDecision
     text: LogText
@@ -61,25 +61,25 @@ class DatedText:
 
 @dataclass(frozen=True)
 class DatedLog:
-    """Dated texts in a log, in order, and the decisions for which no day was found."""
+    """The dated texts in a log, in order, and the decisions for which no day was found."""
 
     texts: tuple[DatedText, ...]
     undated: tuple[LoggedDecision, ...]
-    by_folder: int = 0  #: decisions dated by a folder's name
+    by_folder: int = 0  #: number of decisions that are dated by the name of a folder
 
     @property
     def days(self) -> tuple[date, ...]:
-        """Days of the decisions, ascending; one entry per decision."""
+        """Decision days in ascending order, with one entry per decision and day."""
         pairs = {(id(each.decision), each.day) for each in self.texts}
         return tuple(sorted(day for _, day in pairs))
 
 
 def date_log(log: AgentLog, day_field: str | None = None, day_map: Path | None = None) -> DatedLog:
-    """Return a log's texts with their days.
+    """Return a log's texts with their decision days.
 
-    `day_field`: dotted name, or its last part, of the field that holds the day. `day_map`: table
-    with columns `decision` and `day`. Raises UsageError if no decision has a day; DataError if a
-    value in the field or map is not a day.
+    `day_field`: dotted name, or last part of the name, of the field that contains the day.
+    `day_map`: table with the columns `decision` and `day`. Raises UsageError if no decision has a
+    day. Raises DataError if a value in the field or in the map is not a day.
     """
     by_name = _read_map(day_map) if day_map is not None else {}
     texts: list[DatedText] = []
@@ -137,8 +137,9 @@ def _date_texts(
 
 
 def _by_prompt(decision: LoggedDecision, day_field: str | None) -> Iterator[DatedText]:
-    """Yield texts with the latest day given by the decision's clearest phrase. Texts before it get
-    the first such day.
+    """Yield texts with their days, which are stated by the clearest kind of phrase in the decision.
+    A text has the most recently stated day. Texts before the first such phrase have the first
+    stated day.
     """
     stated = [_stated_day(decision, text, day_field) for text in decision.texts]
     clearest = min((words for words, _ in filter(None, stated)), default=None)
@@ -157,7 +158,7 @@ def _by_prompt(decision: LoggedDecision, day_field: str | None) -> Iterator[Date
 def _stated_day(
     decision: LoggedDecision, text: LogText, day_field: str | None
 ) -> tuple[int, date] | None:
-    """Return the rank of the phrase that states a text's day, and that day."""
+    """Return the day that a text states, with the rank of the phrase that states it."""
     if day_field is not None:
         day = _field_day(text.fields, (day_field,), decision)
         return (0, day) if day else None
@@ -169,7 +170,7 @@ def _stated_day(
 
 
 def stated_day(text: str) -> date | None:
-    """Return the day that a prompt calls today; None if it gives no such day.
+    """Return the day that a prompt calls today, or None if there is none.
 
     Example: `stated_day("Today is Tuesday, March 5, 2024.")` is 5 March 2024.
     """
@@ -178,7 +179,9 @@ def stated_day(text: str) -> date | None:
 
 
 def _day_in_words(text: str) -> tuple[int, date] | None:
-    """Return the index in `_SAYS` of the phrase that states today's day, and the day."""
+    """Return the day that a text calls today, with the index in `_SAYS` of the phrase that states
+    it.
+    """
     dates = [named for named in named_dates(text) if named.unit == "day"]
     if not dates:
         return None
@@ -195,7 +198,7 @@ def _day_in_words(text: str) -> tuple[int, date] | None:
 
 
 def own_day(decision: LoggedDecision) -> date | None:
-    """Return the day in a known field of a decision; None if no known field holds a day."""
+    """Return the day in a field with a known name, or None if no such field contains a day."""
     return _field_day(decision.fields, (*FIELDS, *LATE_FIELDS), decision)
 
 
@@ -206,8 +209,8 @@ def _field_day(
     *,
     strict: bool = False,
 ) -> date | None:
-    """Return the first day in a field with one of these names. Raises DataError if `strict` and a
-    value is not a day.
+    """Return the first day in a field with one of these names. With `strict`, raises DataError if
+    the value of such a field is not a day.
     """
     for name in names:
         for key, value in fields.items():
@@ -227,7 +230,7 @@ def _field_day(
 
 
 def _day_of(value: JsonValue) -> date | None:
-    """Return the day if a field's whole value is a day, with or without a time of day."""
+    """Return the day if the whole value of a field is a day, with or without a time of day."""
     text = str(value).strip()
     named = named_dates(text)
     if len(named) != 1 or named[0].unit != "day" or named[0].start != 0:
@@ -236,7 +239,9 @@ def _day_of(value: JsonValue) -> date | None:
 
 
 def _date_by_folder(decision: LoggedDecision) -> Iterator[DatedText]:
-    """Yield texts dated by the name of the nearest folder of the log file, if the name is a day."""
+    """Yield texts that are dated by the name of a folder that contains the log file. The nearest
+    folder whose name is a day is used.
+    """
     *folders, _ = decision.file.split("/")
     days = [day for day in map(_day_of, folders) if day is not None]
     for text in decision.texts if days else ():
@@ -244,7 +249,9 @@ def _date_by_folder(decision: LoggedDecision) -> Iterator[DatedText]:
 
 
 def _read_map(path: Path) -> dict[str, date]:
-    """Read decision days by decision. Raises DataError, with file and line."""
+    """Read a table of decision days, and return the days by decision. Raises DataError, which names
+    the file and the line.
+    """
     table = TableFile(path, TableShape(("decision", "day"), required=("decision", "day")))
     days: dict[str, date] = {}
     for row in read_rows(table):

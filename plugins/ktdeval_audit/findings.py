@@ -1,4 +1,4 @@
-"""Findings of an audit, and the excerpts that they quote."""
+"""Findings of an audit, and the excerpts quoted in them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ RULES: Mapping[Rule, str] = {
     "hindsight-words": "A reason mentions later outcomes.",
     "same-bar": "A decision was filled at a price of a bar that it had already seen.",
 }
-_AROUND = 50  # number of characters in an excerpt before and after a span
-_WIDE = 400  # number of characters searched for a secret
+_AROUND = 50  # number of characters before and after a span in an excerpt
+_WIDE = 400  # number of characters before and after a span that are searched for secrets
 _LONGEST = 60
 
 
 def path_of(finding: Finding, log: str) -> str:
-    """Return the path of the file that contains a finding. `log`: path of the audited log."""
+    """Return the path of the file that contains a finding. `log` is the path of the audited log."""
     return f"{log.rstrip('/')}/{finding.path}" if finding.path else log
 
 
 def excerpt(text: str, start: int, end: int) -> str:
-    """Return the text around a span on one line, with secrets replaced."""
+    """Return a span with the text around it on one line. Secrets are replaced."""
     hit = text[start : min(end, start + _LONGEST)]
     first = max(0, start - _WIDE)
     wide = text[first : end + _WIDE]
@@ -61,7 +61,9 @@ def excerpt(text: str, start: int, end: int) -> str:
 
 
 def hide(text: str) -> str:
-    """Return a text with secrets replaced: those in the environment and those of known forms."""
+    """Return a text in which secrets are replaced: those in the environment, and those with a known
+    format.
+    """
     hidden = hide_secrets(text, _own_secrets())
     for form in secret_forms():
         hidden = form.pattern.sub(form.replacement, hidden)
@@ -74,7 +76,7 @@ def _own_secrets() -> Mapping[str, str]:
 
 
 def place_of(decision: LoggedDecision, text: LogText) -> str:
-    """Return a text's place within its decision, without the decision's name."""
+    """Return the place of a text within its decision, without the name of the decision."""
     if text.place.startswith(decision.name):
         return text.place.removeprefix(decision.name).lstrip("/ ") or text.place
     return text.place

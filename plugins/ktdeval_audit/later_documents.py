@@ -1,4 +1,6 @@
-"""Rule `event-after`: quotations of market documents published after the decision's day."""
+"""Rule `event-after`: quotations from market documents that were published after the day of the
+decision.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +19,28 @@ from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.text_rules import finding_at
 
 WORDS = 8  #: number of consecutive words in a quotation
-MIN_TITLE = 5  #: minimum number of words of a title that, quoted in full, is a quotation
+MIN_TITLE = 5  #: minimum number of words for which a title, quoted in full, counts as a quotation
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W0-9A-Za-z_]")
-_MAX_LETTERS = 20_000  # maximum number of characters of a document that are compared
+_MAX_LETTERS = 20_000  # maximum number of characters per document that are compared
 
 Gram = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _Known:
-    """First document that contains a sequence of words."""
+    """The first document that contains a sequence of words."""
 
-    at: int  #: microseconds since 1970 UTC
+    at: int  #: time at which it became known, in microseconds since 1970 UTC
     title: str
     day: date
 
 
 def later_documents(market: MarketSnapshot, texts: Sequence[DatedText]) -> Iterator[Finding]:
-    """Yield a finding for each text that quotes a document not yet known at the close of its day.
+    """Yield a finding for each text that quotes a document that was not yet known at the close of
+    the text's day.
 
-    A quotation is eight consecutive words, or a whole title of five to seven words, that do not
-    occur in any document known by then.
+    A quotation is either eight consecutive words, or a whole title of five to seven words. It
+    counts only if it does not occur in any document that was known by then.
     """
     if not len(market.documents):
         return
@@ -62,12 +65,14 @@ def _words(text: str) -> list[str]:
 
 
 def _grams(words: Sequence[str], size: int) -> Iterator[Gram]:
-    """Yield all sequences of `size` words."""
+    """Yield all sequences of `size` consecutive words."""
     return zip(*(words[first:] for first in range(size)), strict=False)
 
 
 def _first_known(market: MarketSnapshot, wanted: set[Gram]) -> dict[Gram, _Known]:
-    """Return, for each wanted sequence of words, the first document that contains it."""
+    """Return the first document that contains each wanted sequence of words, for the sequences that
+    occur.
+    """
     known: dict[Gram, _Known] = {}
     times = market.documents.known_at
     for row, document in enumerate(market.documents):
@@ -107,6 +112,6 @@ def _quotations(
 
 
 def _span(text: str, number: int, size: int) -> tuple[int, int]:
-    """Return the bounds of `size` words, beginning with word `number`."""
+    """Return the bounds of `size` words in a text, starting with word `number`."""
     matches = list(islice(_WORD.finditer(text.lower()), number, number + size))
     return matches[0].start(), matches[-1].end()

@@ -1,10 +1,12 @@
-"""Rule `price-after`: prices, volumes and returns in the market that were not yet known on the day.
+"""Rule `price-after`: market prices, volumes and returns that were not yet known on the day of the
+decision.
 
-A number is a hit if, at its printed precision, it equals a value on a later day and no value known
-by then. One hit proves little: a price with four digits often equals a later price by chance. So
-each number has a probability of a false hit: the share of nearby numbers, with the same digits,
-that are later values. These probabilities give an upper bound on the probability that all hits are
-due to chance. A finding requires a bound below 1e-4.
+A number is a hit if, at its printed precision, it equals a value on a later day and does not equal
+a value that was already known. A single hit is weak evidence: for example, a price with four digits
+often equals a later price by chance. Each number therefore has a probability of a false hit. This
+is the share of nearby numbers with the same precision that equal later values. From these
+probabilities, an upper bound is computed on the probability that all hits are due to chance. A
+finding requires a bound below 1e-4.
 """
 
 from __future__ import annotations
@@ -31,42 +33,45 @@ Ints = npt.NDArray[np.int64]
 HORIZONS = (1, 5, 21, 252)
 """Horizons in trading days over which later values are searched; each is a separate test."""
 
-_WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}  # weights of the tests by horizon; they sum to 1
+# weight of the test for each horizon; the weights sum to 1
+_WEIGHTS = {1: 0.5, 5: 0.25, 21: 0.15, 252: 0.1}
 _LIMITS = {
     1.0: 0.6,
     1e-4: 0.4,
-}  # maximum false-hit probability of a test's numbers -> weight of the test
+}  # maximum false-hit probability of the numbers that a test uses -> weight of the test
 
 KNOWN_DAYS = 252
 """Number of past trading days in which a number may equal a known value. Over more days, an asset
 has visited most prices near its own, so few numbers would remain.
 """
 
-MAX_CHANCE = 1e-4  #: probability of a false hit above which nothing is reported
-SURE = 1e-6  #: probability below which a single number is an error
+MAX_CHANCE = 1e-4  #: nothing is reported unless the probability of a false hit is below this value
+SURE = 1e-6  #: a single number is an error if its probability is below this value
 _AROUND = 0.1  # relative distance from a number within which later values are counted
 _MIN_STEPS = 50  # minimum distance in steps, if the relative distance is smaller
 _RETURN_DAYS = (1, 2, 3, 4, 5, 10, 20, 21, 60, 63, 252)
-_ALL = -1  # key of the values of all assets together
+_ALL = -1  # key for the values of all assets taken together
 _SHOWN = 5
-_SLACK = 1e-9  # tolerance of comparisons of floats
-_MIN_DIGITS = 3  # minimum digits: shorter numbers are too common
+_SLACK = 1e-9  # tolerance for comparing floats
+_MIN_DIGITS = 3  # minimum number of digits; shorter numbers are too common
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A number and the later value that it equals."""
+    """A number, and the later value that it equals."""
 
     number: PrintedNumber
-    value_name: str  #: such as `close`
-    row: int  #: row of the market's days
-    chance: float  #: probability that a nearby number with these digits is a later value
+    value_name: str  #: name of the value, such as `close`
+    row: int  #: row of the value's day in the market
+    chance: float  #: probability that a nearby number with the same precision is a later value
     text: DatedText
 
 
 @dataclass(frozen=True)
 class _Values:
-    """Values of an asset, ascending, each with its row and name."""
+    """Sorted values of an asset, in ascending order, each with its row and the index of its
+    name.
+    """
 
     values: Floats
     rows: Ints
@@ -80,8 +85,8 @@ class _Values:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A number that equals no known value: its false-hit probabilities and, per horizon, its
-    hit.
+    """A number that equals no known value, with its false-hit probability and its hit, if any, at
+    each horizon.
     """
 
     chances: tuple[float, ...]
@@ -94,7 +99,9 @@ _RETURN = len(_FIELDS)
 
 @dataclass
 class LaterPrices:
-    """Searches texts for later values in one market. Caches the assets' sorted values."""
+    """Searches texts for later values in one market. The sorted values for each asset are
+    cached.
+    """
 
     market: MarketSnapshot
     _names: AssetNames = field(init=False)
@@ -106,7 +113,7 @@ class LaterPrices:
         self._names = AssetNames.of(self.market.codes, self.market.names)
 
     def findings(self, texts: Sequence[DatedText]) -> Iterator[Finding]:
-        """Yield the findings of the prompts and tool results of one decision."""
+        """Yield the findings in the prompts and tool results of one decision."""
         by_asset: dict[int | None, list[_Trial]] = defaultdict(list)
         for dated in texts:
             if dated.text.role == "reply":
@@ -122,7 +129,7 @@ class LaterPrices:
         if not by_asset:
             return
 
-        # Each asset is a test; with several assets, their union is another test.
+        # Each asset is tested. If there are several assets, all of them together are also tested.
         tests = len(by_asset) + int(len(by_asset) > 1)
         is_found = False
         for asset, trials in by_asset.items():
@@ -140,14 +147,14 @@ class LaterPrices:
             yield self._finding(together.hits, f"of {len(assets)} assets", chance)
 
     def over_the_log(self) -> tuple[float, int, int, int] | None:
-        """Return probability, hits, numbers and horizon in days over all decisions; None if the
-        probability is too high or fewer than two decisions have hits. Repeats of a number count
-        once.
+        """Return the probability, the number of hits, the number of numbers, and the horizon in
+        days, over all decisions. Repeats of a number count once. Return None if the probability is
+        too high, or if fewer than two decisions have hits.
         """
         best = _best(self._trials)
         decisions = {(id(hit.text.decision), hit.text.day) for hit in best.hits}
         if best.chance >= MAX_CHANCE or len(decisions) < 2:
-            return None  # the decision's own finding already shows it
+            return None  # a single decision's own finding already shows this
         return best.chance, len(best.hits), len(self._trials), best.horizon
 
     def _add(
@@ -161,7 +168,7 @@ class LaterPrices:
         if asset is None and len(self.market.codes) == 1:
             asset = 0
 
-        # A number with few digits often equals some later value by chance.
+        # A number with few digits often equals a later value by chance.
         if abs(number.value) < _MIN_DIGITS * number.step * 10:
             return
 
@@ -170,7 +177,7 @@ class LaterPrices:
             return
 
         by_asset[asset].append(trial)
-        # A table shown on many days is one piece of evidence.
+        # Numbers that are shown on several days, such as a table, count as evidence only once.
         key = (asset, number.value)
         if key not in self._seen:
             self._seen.add(key)
@@ -179,8 +186,8 @@ class LaterPrices:
     def _trial(
         self, number: PrintedNumber, dated: DatedText, row: int, asset: int | None
     ) -> _Trial | None:
-        """Return a number's false-hit probabilities and hits; None if it is known, or far from any
-        later value.
+        """Return a number's false-hit probabilities and hits. Return None if the number equals a
+        known value, or if there is no later value near it.
         """
         values = self._returns(asset, row) if number.is_return else self._values(asset)
         if values is None:
@@ -190,15 +197,15 @@ class LaterPrices:
         size = abs(number.value)
         same = values.between(number.value - half, number.value + half)
         rows = values.rows[same]
-        # A value that the agent may have seen within a year is not a leak, even if a later value
-        # equals it.
+        # A value that the agent may have seen within the last year is not a leak, even if a later
+        # value equals it.
         if ((rows <= row) & (rows > row - KNOWN_DAYS)).any():
             return None
 
         reach = max(_AROUND * size, _MIN_STEPS * number.step)
         near = values.between(number.value - reach, number.value + reach)
         near_rows = values.rows[near]
-        # Values that print alike are a single target for a chance hit.
+        # Values that are equal at the printed precision are a single target for a chance hit.
         grid = np.round(values.values[near] / number.step)
         steps = 2.0 * reach / number.step
         chances = []
@@ -222,8 +229,8 @@ class LaterPrices:
         bounds: tuple[int, int],
         chance: float,
     ) -> Hit | None:
-        """Return the first later value that a number equals, after the first bound and up to the
-        second.
+        """Return a hit with the earliest value that equals the number and that lies after the first
+        row in `bounds`, up to and including the second. Return None if there is no such value.
         """
         rows = values.rows[same]
         later = np.flatnonzero((rows > bounds[0]) & (rows <= bounds[1]))
@@ -238,7 +245,9 @@ class LaterPrices:
     # ---- values in the market
 
     def _row(self, dated: DatedText) -> int | None:
-        """Return the last row known on a day; None before the market's first day."""
+        """Return the last row known on the day of the decision, or None before the market's first
+        day.
+        """
         row = int(np.searchsorted(self.market.days, np.datetime64(dated.day), side="right")) - 1
         return row if row >= 0 else None
 
@@ -269,8 +278,9 @@ class LaterPrices:
         return _order_values(np.concatenate(values), np.concatenate(rows), np.concatenate(names))
 
     def _returns(self, asset: int | None, row: int) -> _Values | None:
-        """Return changes of the adjusted close in per cent: those known on the day, and those from
-        the day's close to later closes.
+        """Return changes in the adjusted close, in per cent. These are the changes known on the
+        day, and the changes up to later closes. The latter start at the day's close, or at the
+        previous close.
         """
         if asset is None:
             return None
@@ -335,7 +345,7 @@ def _order_values(values: Floats, rows: Ints, names: Ints) -> _Values:
 
 @dataclass(frozen=True, slots=True)
 class _Best:
-    """Horizon whose hits are least likely to be due to chance."""
+    """The horizon at which the hits are least likely to be due to chance."""
 
     chance: float
     hits: Sequence[Hit]
@@ -343,11 +353,11 @@ class _Best:
 
 
 def _best(trials: Sequence[_Trial]) -> _Best:
-    """Return the horizon with the lowest probability, corrected for multiple tests.
+    """Return the horizon with the lowest probability, after correction for multiple tests.
 
-    Each test uses only numbers whose own false-hit probability is below a limit, so that a hundred
-    three-digit numbers do not weaken the evidence of one with nine digits. The tests share the
-    error rate by weight (weighted Bonferroni).
+    Each test only uses numbers whose own false-hit probability is below a limit, so that a hundred
+    three-digit numbers do not weaken the evidence from a single nine-digit number. The tests share
+    the error rate in proportion to their weights (weighted Bonferroni).
     """
     best = _Best(1.0, (), HORIZONS[0])
     for place, horizon in enumerate(HORIZONS):
@@ -366,7 +376,7 @@ def _best(trials: Sequence[_Trial]) -> _Best:
 
 
 def _distinct_hits(trials: Sequence[_Trial], place: int) -> list[Hit]:
-    """Return a horizon's hits; repeats of a number count once."""
+    """Return the hits at one horizon. Repeats of a number count once."""
     hits: dict[tuple[int | None, float], Hit] = {}
     for trial in trials:
         hit = trial.hits[place]
@@ -379,13 +389,14 @@ def chance_of(hits: int, chances: Sequence[float]) -> float:
     """Return an upper bound on the probability of at least `hits` hits among independent numbers
     with these hit probabilities.
 
-    One hit: the sum of the probabilities (Boole). More: the binomial tail at the mean probability,
-    which bounds the tail for unequal probabilities if the hits exceed their expected number by one
-    or more (Hoeffding 1956, "On the distribution of the number of successes in independent trials",
-    theorem 5); otherwise 1.
+    For one hit, the bound is the sum of the probabilities (Boole). For several hits, it is the tail
+    of the binomial distribution with the mean probability. This bounds the tail for unequal
+    probabilities if the number of hits exceeds its expected value by at least one (Hoeffding 1956,
+    "On the distribution of the number of successes in independent trials", theorem 5). Otherwise,
+    the bound is 1.
 
-    Example: three numbers with a probability of 0.01 each, all hits: `chance_of(3, [0.01] * 3)` is
-    1e-6.
+    Example: if three numbers have a probability of 0.01 each and all are hits,
+    `chance_of(3, [0.01] * 3)` is 1e-6.
     """
     if hits <= 0:
         return 1.0

@@ -1,7 +1,7 @@
-"""Read the records of a log: JSON lines, one JSON value, rows of CSV or Parquet, or the members of a
-zip archive.
+"""Read the records in a log: JSON lines, a single JSON value, rows of a CSV or Parquet file, or the
+members of a zip archive.
 
-Nothing is executed or unpickled. Sizes are limited before a byte is decoded.
+Nothing is executed or unpickled. Sizes are checked before any data are decoded.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from ktdeval.values import (
     read_plain,
 )
 
-LARGEST_FILE = 512 << 20  #: maximum size of a log in bytes
+LARGEST_FILE = 512 << 20  #: maximum size of a log file in bytes
 LARGEST_MEMBER = 64 << 20  #: maximum unpacked size of an archive member in bytes
-LONGEST_LINE = 32 << 20  #: maximum length of a line in bytes
-MAX_LEVELS = 100  #: maximum depth of nested lists and objects
+LONGEST_LINE = 32 << 20  #: maximum length of a line, in bytes
+MAX_LEVELS = 100  #: maximum nesting depth of lists and objects
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ZIP = b"PK\x03\x04"
-_ZSTANDARD = 93  # number of this compression method in zip files
-_LOCAL_HEADER = struct.Struct("<26xHH")  # the header ends with the lengths of name and extra field
+_ZSTANDARD = 93  # number of the Zstandard compression method in zip files
+# the local header ends with the lengths of the name and the extra field
+_LOCAL_HEADER = struct.Struct("<26xHH")
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _ZST = b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True)
 class LogRecord:
-    """One JSON value of a log."""
+    """A JSON value in a log."""
 
     value: JsonValue
-    line: int | None = None  #: None if the file is one JSON value
-    member: str = ""  #: name in an archive
+    line: int | None = None  #: line of the file; None if the whole file is one JSON value
+    member: str = ""  #: name of the member, if the file is an archive
 
 
 def objects_in(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
-    """Yield the objects of a list, or a single object."""
+    """Yield the objects in a list, or a value that is itself an object."""
     items = value if isinstance(value, list) else [value]
     for item in items:
         if isinstance(item, Mapping):
@@ -58,9 +59,11 @@ def objects_in(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
 
 
 def read_records(path: Path) -> list[LogRecord]:
-    """Return the JSON values in a file: one per line, the whole file, or one per member of a zip.
+    """Return the JSON values in a file: one per line, the whole file, or one per member of a zip
+    archive.
 
-    Raises DataError, with file and line, if it is not readable, too large, or not JSON.
+    Raises DataError, which names the file and the line, if the file is not readable, too large, or
+    not JSON.
     """
     try:
         data = read_plain(path, LARGEST_FILE)
@@ -103,7 +106,7 @@ def _parse_text(path: Path, data: bytes) -> list[LogRecord]:
 
 
 def _is_whole(line: bytes) -> bool:
-    """Return whether a line is a complete JSON object, as in JSON lines."""
+    """Return whether a line looks like a complete JSON object, as in JSON lines."""
     text = line.strip()
     return text.startswith(b"{") and text.endswith(b"}")
 
@@ -142,7 +145,9 @@ def _decode(data: bytes, where: str) -> str:
 
 
 def _csv_records(path: Path, data: bytes) -> Iterator[LogRecord]:
-    """Yield the rows of a CSV file as objects by column; a row may span several lines."""
+    """Yield the rows of a CSV file as objects with column names as keys. A row can span several
+    lines.
+    """
     text = _decode(data, str(path))
     csv.field_size_limit(LONGEST_LINE)
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
@@ -159,7 +164,9 @@ def _csv_records(path: Path, data: bytes) -> Iterator[LogRecord]:
 
 
 def _table_records(path: Path) -> list[LogRecord]:
-    """Return the rows of a Parquet file as objects by column; days and times become texts."""
+    """Return the rows of a Parquet file as objects with column names as keys. Dates and times
+    become strings.
+    """
     import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
 
     try:
@@ -176,7 +183,7 @@ def _table_records(path: Path) -> list[LogRecord]:
 
 
 def _archive_records(path: Path) -> Iterator[LogRecord]:
-    """Yield the JSON members of a zip archive, by name."""
+    """Yield the JSON members of a zip archive, in order of name."""
     size = path.stat().st_size
     total = 0
     try:
@@ -205,8 +212,8 @@ def _archive_records(path: Path) -> Iterator[LogRecord]:
 
 
 def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a member's bytes, up to its declared size. Members compressed with zstandard can't be
-    read by Python's zipfile before 3.14.
+    """Return the contents of a member, up to its declared size. Members compressed with Zstandard
+    are unpacked here, because Python's `zipfile` can't read them before 3.14.
     """
     if member.compress_type != _ZSTANDARD:
         with archive.open(member) as stream:

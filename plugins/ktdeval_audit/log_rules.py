@@ -1,4 +1,6 @@
-"""Rules that apply to a whole log: the model's cutoff, and fills at the decision's own bar."""
+"""Rules that apply to a whole log: decisions before the model's training cutoff, and fills at a
+price of the decision's own bar.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +21,25 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class CutoffFacts:
-    """Decision days compared with the end of a model's training data."""
+    """How decision days compare with the end of a model's training data."""
 
     model: str
-    cutoff: str  #: a day or month; `none` or `unknown`
-    before: int  #: decisions up to and including the cutoff
+    cutoff: str  #: a day, a month, `none` or `unknown`
+    before: int  #: number of decisions up to and including the cutoff
     total: int
     is_lower_bound: bool = False  #: whether the training data may end later
 
     @property
     def share(self) -> float | None:
-        """Share of the decisions up to the cutoff; None if the cutoff is unknown."""
+        """Share of the decisions up to and including the cutoff; None if the cutoff is unknown."""
         if self.cutoff == "unknown" or not self.total:
             return None
         return self.before / self.total
 
 
 def cutoff_facts(log: DatedLog, option: str | None) -> tuple[CutoffFacts, ...]:
-    """Return the facts for each model in the log, or for `--cutoff` only. Raises UsageError if
-    `--cutoff` is neither a day nor a state.
+    """Return the facts for each model in the log or, if `--cutoff` is given, for that cutoff.
+    Raises UsageError if `--cutoff` is neither a date nor a state.
     """
     if option is not None:
         given = parse_cutoff_or_state(option, "--cutoff")
@@ -64,7 +66,7 @@ def _facts(model: str, cutoff: CutoffEntry | str, days: Sequence[date]) -> Cutof
 
 
 def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
-    """Yield a warning for each model that has decisions before its cutoff."""
+    """Yield a warning for each model with decisions up to its cutoff."""
     for each in facts:
         share = each.share
         if not share:
@@ -89,10 +91,11 @@ def cutoff_findings(facts: Sequence[CutoffFacts]) -> Iterator[Finding]:
 def same_bar(
     market: MarketSnapshot, decision: LoggedDecision, texts: Sequence[DatedText]
 ) -> Iterator[Finding]:
-    """Yield a finding for each fill at a price from a bar that its decision had already seen.
+    """Yield a finding for each fill at a price of a bar that the decision had already seen.
 
-    A fill with a day is early if that day is not after the decision's day. A fill without a day is
-    early if its price equals the close of the decision's bar and is outside the next bar.
+    A fill with a day is early if the day is not after the decision's day, and the price is one of
+    the prices of the decision's bar. A fill without a day is early if its price is one of these
+    prices and is outside the next bar.
     """
     if not texts:
         return
@@ -110,7 +113,9 @@ def same_bar(
 
 
 def _why_early(market: MarketSnapshot, fill: LogFill, day: date, asset: int) -> str:
-    """Return why a fill is early; empty if it is not early, or the market lacks the data."""
+    """Return why a fill is early, or an empty string if it is not early or the market lacks the
+    data.
+    """
     traded = np.flatnonzero(np.isfinite(market.close[:, asset]))
     known = traded[market.days[traded] <= np.datetime64(day)]
     if not len(known):

@@ -1,4 +1,4 @@
-"""Contents of a log, independent of the framework: decisions, their texts and fills."""
+"""Contents of a log, independent of the framework: decisions, with their texts and fills."""
 
 from __future__ import annotations
 
@@ -14,35 +14,36 @@ Role = Literal["prompt", "tool", "reply"]
 
 @dataclass(frozen=True, kw_only=True)
 class LogText:
-    """One text of a log."""
+    """A text in a log."""
 
     role: Role
     text: str
-    place: str  #: index of the message, or id of the span with the path of the field
-    line: int | None = None  #: line of the file; None if the file is one JSON value
-    fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: the message's own metadata
+    place: str  #: index of the message, or id of the span and path of the field
+    line: int | None = None  #: line in the file; None if the file is one JSON value
+    #: metadata of the message that contains the text
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogFill:
-    """One fill recorded in a log."""
+    """A fill recorded in a log."""
 
     price: float
-    digits: int  #: number of decimals of the price as written
-    code: str = ""  #: code; empty if the log states none
-    day: str = ""  #: ISO day of the fill; empty if the log states no day
+    digits: int  #: number of decimal places of the price, as written
+    code: str = ""  #: asset code; empty if the log does not state it
+    day: str = ""  #: day of the fill, ISO; empty if the log does not state it
     place: str = ""
     line: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedDecision:
-    """Texts that led to one decision, or to several in one conversation, in order."""
+    """The texts that led to a decision, or to several decisions in one conversation, in order."""
 
     name: str  #: id of the conversation, trace or sample
-    file: str = ""  #: path in the folder of logs; empty if the log is one file
+    file: str = ""  #: path of the log within the folder; empty if the log is a single file
     texts: tuple[LogText, ...]
-    fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: metadata by dotted name
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)  #: metadata, by dotted name
     models: tuple[str, ...] = ()  #: names of the models that were called
     fills: tuple[LogFill, ...] = ()
     line: int | None = None
@@ -55,11 +56,11 @@ class LoggedDecision:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentLog:
-    """A log after reading."""
+    """A log that has been read."""
 
     kind: str  #: name of the reader
-    source: str  #: name of the file or folder, for messages
+    source: str  #: name of the file or folder, for use in messages
     decisions: tuple[LoggedDecision, ...]
-    notes: tuple[str, ...] = ()  #: what was omitted, one sentence each
-    files: int = 1  #: logs that were read
-    unread: tuple[str, ...] = ()  #: why each other log of a folder can't be read, with its path
+    notes: tuple[str, ...] = ()  #: what was omitted, one sentence for each
+    files: int = 1  #: number of logs that were read
+    unread: tuple[str, ...] = ()  #: the logs in a folder that can't be read, each with the reason

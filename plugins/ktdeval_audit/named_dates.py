@@ -1,7 +1,8 @@
-"""Days and periods mentioned in a text: a day, a week, a month, a quarter, a half, or a year.
+"""Days and periods that a text mentions: a day, a week, a month, a quarter, a half-year or a year.
 
-The same list of spellings finds and parses dates, so each date found can be parsed. A date that
-countries read differently (`8/3/2024`) is read as the earlier day, to avoid false accusations.
+The same list of spellings is used to find and to parse dates, so every date that is found can be
+parsed. A date that is read differently in different countries (`8/3/2024`) is read as the earlier
+day, to avoid false accusations.
 """
 
 from __future__ import annotations
@@ -47,15 +48,17 @@ _ORDINALS = {
     **dict.fromkeys(("fourth", "4th"), 4),
 }
 _ORDINAL = r"(?P<o>first|second|third|fourth|1st|2nd|3rd|4th)"
-_PARTS = {"early": 1, "mid": 11, "late": 21}  #: of a month, with their first days
+_PARTS = {"early": 1, "mid": 11, "late": 21}  #: parts of a month, with their first days
 _PART = rf"(?P<p>{'|'.join(_PARTS)})"
 _OF = r"[ ,]{1,2}(?:of |in )?(?:the )?"
 _CHINESE_DIGITS = "〇一二三四五六七八九"
 _CHINESE = rf"[0-9]{{1,2}}|[{_CHINESE_DIGITS}十]{{1,3}}"
-_ERAS = {"民国": 1911, "令和": 2018, "平成": 1988, "昭和": 1925}  #: the year before each era
-_PIVOT = 70  # two-digit years below this belong to the current century
+#: the year before the first year of each era
+_ERAS = {"民国": 1911, "令和": 2018, "平成": 1988, "昭和": 1925}
+_PIVOT = 70  # two-digit years below this number belong to the current century
 _MIN_YEAR = 1900
-_BUDDHIST, _BUDDHIST_FROM = 543, 2500  # Thai years: offset, and first year recognised
+# Buddhist (Thai) years: offset, and the smallest number that is read as such a year
+_BUDDHIST, _BUDDHIST_FROM = 543, 2500
 _CONTEXT = 64
 _QUARTER_DAYS = 92
 _MAX_TEXTS = 4096
@@ -63,15 +66,15 @@ _MAX_TEXTS = 4096
 
 @dataclass(frozen=True, slots=True)
 class NamedDate:
-    """A day or period mentioned in a text, with its year."""
+    """A day or period, with its year, that a text mentions."""
 
-    start: int  #: offset of its first character; a weekday before the day belongs to it
+    start: int  #: offset of its first character; if a weekday precedes the day, it is included
     end: int
-    first: date  #: first day of the period, at its earliest interpretation
+    first: date  #: first day of the period, according to the earliest interpretation
     unit: Unit
-    is_fiscal: bool = (
-        False  #: whether the text calls it fiscal; it may then begin up to a year before `first`
-    )
+    #: whether the text calls the period fiscal; a fiscal period can begin up to a year before
+    #: `first`
+    is_fiscal: bool = False
 
     @property
     def last(self) -> date:
@@ -88,7 +91,7 @@ class NamedDate:
 
 @dataclass(frozen=True, slots=True)
 class DayOfYear:
-    """A day and month mentioned in a text without a year."""
+    """A day and month that a text mentions without a year."""
 
     start: int
     end: int
@@ -96,12 +99,12 @@ class DayOfYear:
     day: int
 
     def soon_after(self, day: date) -> date | None:
-        """Return the next such day, if it is at most three months ahead and nearer than the
-        previous one.
+        """Return the next day with this month and day. Return None if it is more than three months
+        ahead, or not nearer than the previous such day.
         """
         near = []
         for year in (day.year - 1, day.year, day.year + 1):
-            with suppress(ValueError):  # 29 February
+            with suppress(ValueError):  # 29 February does not exist in every year
                 near.append(date(year, self.month, self.day))
 
         nearest = min(near, key=lambda each: abs(each - day))
@@ -110,7 +113,7 @@ class DayOfYear:
 
 @dataclass(frozen=True)
 class _Form:
-    """One spelling and its unit."""
+    """A spelling of dates, and the unit of the dates."""
 
     unit: Unit
     pattern: re.Pattern[str]
@@ -123,14 +126,16 @@ def _form(unit: Unit, text: str) -> _Form:
 
 
 def _eastern(unit: Unit, rest: str) -> _Form:
-    """Return a form for Chinese, Japanese or Korean dates, which need no surrounding spaces."""
+    """Return a form for Chinese, Japanese or Korean dates. Such dates need not be surrounded by
+    spaces.
+    """
     era = rf"(?P<era>{'|'.join(_ERAS)}) ?(?P<e>[0-9]{{1,3}}|[{_CHINESE_DIGITS}十]{{1,3}})"
     year = rf"(?:(?P<y>[0-9]{{4}}|[{_CHINESE_DIGITS}]{{4}})|{era})"
     text = rf"(?<![0-9{_CHINESE_DIGITS}]){year} ?(?:年|년){rest}(?![0-9])"
     return _Form(unit, re.compile(normalise(text)))
 
 
-# If spellings overlap, the longest wins, then the first.
+# If spellings overlap, the longest match is used; if lengths are equal, the first spelling is used.
 _FORMS: Sequence[_Form] = (
     # 2024-03-08, 2024/3/8 16:00, 20240308T160000Z
     _form("day", rf"{_YEAR}(?P<x>[-/._]) ?{_MONTH}(?P=x) ?(?P<d>{_NUMBER}){_TIME}"),
@@ -188,14 +193,14 @@ _YEARLESS: Sequence[re.Pattern[str]] = (
         r"(?![0-9/%-]|[.,][0-9])"
     ),
 )
-_WORDS_TOO = frozenset({"may", "march", "mar"})  # in lower case these may be ordinary words
+_WORDS_TOO = frozenset({"may", "march", "mar"})  # in lower case, these can be ordinary words
 _WEEKDAY_AHEAD = re.compile(
     rf"(?<![A-Za-z])\(?{WEEKDAY}\)?[.,]*(?: the)?[ ,(/_-]{{1,3}}\Z"
     r"|(?:星期|周)[一二三四五六日天][ ,(]{0,2}\Z",
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"[ ,(]|den|le|el|de")
-# Context of a number in JSON that looks like a year or a compact date only by chance.
+# Context in which a JSON number looks like a year or a compact date only by chance.
 _JSON_BEFORE = re.compile(r"[\[,:] ?-?\Z")
 _JSON_AFTER = re.compile(r" ?[,\]}]")
 _QUANTITY_KEY = re.compile(
@@ -221,7 +226,8 @@ _DIGITS = re.compile("[0-9]+")
 
 @lru_cache(_MAX_TEXTS)
 def named_dates(text: str) -> tuple[NamedDate, ...]:
-    """Return the days and periods with a year mentioned in a text, by offset, without overlaps.
+    """Return the days and periods with a year that a text mentions, ordered by offset and without
+    overlaps.
 
     Example: `named_dates("up since Mar 3rd, 2024")[0].first` is 3 March 2024.
     """
@@ -229,7 +235,7 @@ def named_dates(text: str) -> tuple[NamedDate, ...]:
 
 
 def days_of_year(text: str) -> tuple[DayOfYear, ...]:
-    """Return the days without a year mentioned in a text, by offset.
+    """Return the days without a year that a text mentions, ordered by offset.
 
     Example: `days_of_year("It closed higher on Aug 13.")[0].day` is 13.
     """
@@ -238,11 +244,13 @@ def days_of_year(text: str) -> tuple[DayOfYear, ...]:
 
 @lru_cache(_MAX_TEXTS)
 def _dates_in(text: str) -> tuple[NamedDate | DayOfYear, ...]:
-    """Return all dates in a text by offset; among overlapping dates, the longest."""
+    """Return all dates in a text, ordered by offset. If dates overlap, only the longest is
+    returned.
+    """
     plain, offsets = normalise_with_places(text)
     plain = plain.replace("○", "〇")
     found = [*_with_year(plain), *_without_year(plain), *_in_other_languages(plain)]
-    found.sort(key=lambda each: each.start - each.end)  # a stable sort keeps the order of the forms
+    found.sort(key=lambda each: each.start - each.end)  # a stable sort keeps the order of forms
 
     placed = []
     is_taken = bytearray(len(plain))
@@ -256,7 +264,7 @@ def _dates_in(text: str) -> tuple[NamedDate | DayOfYear, ...]:
 
 
 def _with_weekday(plain: str, start: int) -> int:
-    """Return the start of the weekday before a date; `start` if there is no weekday."""
+    """Return the start of the weekday that precedes a date, or `start` if there is no weekday."""
     begin = max(0, start - _CONTEXT)
     weekday = _WEEKDAY_AHEAD.search(plain, begin, start)
     if weekday is not None:
@@ -284,7 +292,7 @@ def _with_year(plain: str) -> Iterator[NamedDate]:
                 continue
             try:
                 first = _first_day(match.groupdict(), form.unit)
-            except ValueError:  # not a day of the calendar
+            except ValueError:  # not a valid calendar date
                 continue
 
             parts = match.groupdict()
@@ -303,7 +311,7 @@ def _without_year(plain: str) -> Iterator[DayOfYear]:
 
 
 def _in_other_languages(plain: str) -> Iterator[NamedDate | DayOfYear]:
-    """Yield dates with a month name in another language, of the languages known to the masks."""
+    """Yield dates whose month name is in one of the other languages that masks support."""
     for start, end, month in find_named(plain, _hints(plain)):
         numbers = [int(digits) for digits in _DIGITS.findall(plain[start:end])]
         years = [number for number in numbers if number >= _MIN_YEAR]
@@ -318,12 +326,14 @@ def _in_other_languages(plain: str) -> Iterator[NamedDate | DayOfYear]:
         try:
             first = date(year, month, days[0] if days else 1)
             yield NamedDate(start, end, first, "day" if days else "month")
-        except ValueError:  # not a day of the calendar
+        except ValueError:  # not a valid calendar date
             continue
 
 
 def _first_day(parts: Mapping[str, str | None], unit: Unit) -> date:
-    """Return the first day of a matched period. Raises ValueError if the day does not exist."""
+    """Return the first day of the period that was matched. Raises ValueError if the day does not
+    exist.
+    """
     year = _year(parts)
     if unit == "week":
         return date.fromisocalendar(year, int(parts["w"] or ""), 1)
@@ -364,7 +374,9 @@ def _month(parts: Mapping[str, str | None]) -> int:
 
 
 def _number(word: str | None) -> int:
-    """Return a number in digits or Chinese numerals. Raises ValueError if it is not a number."""
+    """Return the value of a number in digits or Chinese numerals. Raises ValueError if the word is
+    not a number.
+    """
     if not word or word.isascii():
         return int(word or "")
     if "十" in word:
@@ -382,7 +394,9 @@ def _count(parts: Mapping[str, str | None], *names: str) -> int:
 
 
 def _earliest(year: int, one: int, other: int) -> date:
-    """Return the earlier of `month/day` and `day/month`. Raises ValueError if neither is a day."""
+    """Return the earlier of `one/other` read as month/day and as day/month. Raises ValueError if
+    neither is a valid date.
+    """
     days = []
     for month, day in ((one, other), (other, one)):
         try:
@@ -393,8 +407,8 @@ def _earliest(year: int, one: int, other: int) -> date:
 
 
 def _is_number(plain: str, match: re.Match[str], unit: Unit) -> bool:
-    """Return whether the digits of a match are an id, an amount, or a JSON number instead of a
-    date.
+    """Return whether the digits of a match are not a date but an id, an amount, or a JSON
+    number.
     """
     start, end = match.span()
     before = plain[max(0, start - _CONTEXT) : start]
@@ -411,5 +425,5 @@ def _is_number(plain: str, match: re.Match[str], unit: Unit) -> bool:
     if _QUANTITY_KEY.search(before):
         return True
     if len(match[0]) == len("202403") and not before.endswith(("_", "-", "/")):
-        return True  # an id or a count; in `prices_202403.csv` it is a month
+        return True  # an id or a count; in names such as `prices_202403.csv`, it is a month
     return bool(_JSON_BEFORE.search(before) and _JSON_AFTER.match(plain, end))

@@ -1,4 +1,4 @@
-"""Numbers in a text, each with its asset and the precision of its digits."""
+"""Numbers in a text, each with its asset and its printed precision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-# Commas group digits in prose; in `[5,100,200]` and in CSV they separate numbers.
+# Commas group digits in prose, but separate numbers in `[5,100,200]` and in CSV.
 _NUMBER = re.compile(
     r"(?<![0-9A-Za-z_.])(?<![0-9][:/-])[+-]?"
     r"(?:(?<![\[,:])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,15})(?:\.[0-9]{1,10})?"
@@ -15,33 +15,33 @@ _NUMBER = re.compile(
 )
 _PERCENT_AFTER = re.compile(r" ?(?:%|per ?cent|pct)", re.IGNORECASE)
 _RETURN_KEY = re.compile(r"return|chg|change|pct|perf", re.IGNORECASE)
-_NEAR = 300  # number of characters before a number that are searched for its asset
-_MAX_NUMBERS = 20_000  # maximum number of numbers in a text
+_NEAR = 300  # number of characters before a number that are searched for the name of its asset
+_MAX_NUMBERS = 20_000  # maximum number of numbers that are read from a text
 _FLAT_OBJECT = re.compile(r"\{[^{}]{1,2000}\}")
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedNumber:
-    """One number of a text."""
+    """A number in a text."""
 
     value: float
-    step: float  #: unit of the last digit that is not zero: half of it is the rounding error
+    step: float  #: unit of the last nonzero digit; half of it is the maximum rounding error
     start: int
     end: int
-    asset: int | None  #: row of the asset in the market's codes; None if the text names no asset
-    is_return: bool  #: whether it is marked as a percentage change
+    asset: int | None  #: index of the asset in the market's codes; None if the text names no asset
+    is_return: bool  #: whether the number is marked as a percentage change
 
 
 @dataclass(frozen=True)
 class AssetNames:
-    """Finds a market's assets in a text, by code or full name."""
+    """Finds mentions of a market's assets in a text, by code or by full name."""
 
     pattern: re.Pattern[str] | None
     rows: Mapping[str, int]
 
     @classmethod
     def of(cls, codes: Sequence[str], names: Sequence[str]) -> AssetNames:
-        """Return the finder for assets with these codes and names."""
+        """Return a finder for assets with these codes and names."""
         rows: dict[str, int] = {}
         for number, (code, name) in enumerate(zip(codes, names, strict=True)):
             for word in (code, code.partition(".")[0], name):
@@ -56,15 +56,15 @@ class AssetNames:
         return cls(re.compile(rf"(?<![0-9A-Za-z])(?:{joined})(?![0-9A-Za-z])"), rows)
 
     def places(self, text: str) -> list[tuple[int, int, int]]:
-        """Return start, end and row of each mention, by offset."""
+        """Return the start, the end and the asset's row for each mention, ordered by offset."""
         if self.pattern is None:
             return []
         return [(*match.span(), self.rows[match[0]]) for match in self.pattern.finditer(text)]
 
 
 def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:
-    """Yield the numbers in a text. In JSON, the code in the number's object or row identifies the
-    asset; elsewhere, the nearest mention before the number does.
+    """Yield the numbers in a text. In a flat JSON object, a number's asset is the one mentioned in
+    the object. Elsewhere, it is the nearest asset mentioned before the number.
     """
     mentions = assets.places(text)
     own = _json_assets(text, mentions)
@@ -79,7 +79,7 @@ def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:
             position += 1
 
         if any(first <= start < stop for first, stop in inside[position : position + 1]):
-            continue  # digits of a code
+            continue  # these are digits of a code
 
         asset = own.get(start)
         if asset is None and position and start - mentions[position - 1][1] <= _NEAR:
@@ -90,8 +90,8 @@ def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:
 
 
 def _reading(spelled: str) -> tuple[float, float]:
-    """Return a number and the unit of its last digit. Trailing zeros are not significant, since
-    round numbers are common.
+    """Return the value of a number, and the unit of its last significant digit. Trailing zeros are
+    not treated as significant, because round numbers are common.
     """
     plain = spelled.replace(",", "").lower()
     digits, _, power = plain.partition("e")
@@ -118,11 +118,11 @@ def _is_return(text: str, start: int, end: int) -> bool:
 
 
 def _json_assets(text: str, mentions: Sequence[tuple[int, int, int]]) -> dict[int, int]:
-    """Return asset rows by offset, for numbers in JSON objects that give their asset after the
-    number.
+    """Return asset rows by the offset of the number, for numbers in JSON objects that name exactly
+    one asset, even if it is named after the number.
 
-    Only flat objects are read: `{"close": 21.64, "code": "ACME"}`. In a table row the code comes
-    first, as in prose.
+    Only flat objects are read, such as `{"close": 21.64, "code": "ACME"}`. In table rows, as in
+    prose, the code comes first.
     """
     own: dict[int, int] = {}
     for match in _FLAT_OBJECT.finditer(text):

@@ -1,4 +1,4 @@
-"""Report of an audit as text, and as annotations of a hosted CI."""
+"""Report of an audit, as plain text and as annotations for hosted CI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def report_lines(report: AuditReport, *, every: bool = False) -> Iterator[str]:
-    """Yield the report: the verdict, a line per rule, then the findings from most to least severe."""
+    """Yield the lines of the report: the verdict, one line per rule, then the findings, most severe
+    first.
+    """
     yield _verdict(report)
     yield _scope(report)
     yield from _unread_lines(report, every=every)
@@ -104,11 +106,12 @@ def _cutoff_lines(facts: tuple[CutoffFacts, ...]) -> Iterator[str]:
             yield f"{line}; {each.before} of {each.total} decisions before it"
 
 
-# ---- annotations of a hosted CI
+# ---- annotations for hosted CI
 
 
 def github_lines(report: AuditReport, path: str) -> Iterator[str]:
-    """Yield a workflow command for each finding, as GitHub Actions reads them from the output.
+    """Yield a workflow command for each finding, in the form that GitHub Actions reads from a
+    command's output.
 
     Values are escaped as in actions/toolkit (packages/core/src/command.ts).
     """

@@ -1,4 +1,6 @@
-"""Findings as SARIF 2.1.0 (OASIS Standard, 2020), which code hosts and editors show."""
+"""Findings in SARIF 2.1.0 (OASIS Standard, 2020), a format that code hosts and editors can
+display.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ _RULE_NAMES = tuple(RULES)
 
 
 def to_sarif(report: AuditReport, path: str) -> JsonObject:
-    """Return a SARIF log with one run. `path`: path of the audited file, relative to the reader's
-    working directory.
+    """Return a SARIF log with one run. `path` is the path of the audited file, relative to the
+    reader's working directory.
     """
     rules: list[JsonValue] = []
     for rule, summary in RULES.items():
@@ -37,7 +39,9 @@ def to_sarif(report: AuditReport, path: str) -> JsonObject:
 
 
 def _incomplete(report: AuditReport) -> JsonObject:
-    """Return the invocation that reports unreadable logs, as section 3.20 of the standard requires."""
+    """Return the invocation that reports unreadable logs, as required by section 3.20 of the
+    standard.
+    """
     notices: list[JsonValue] = []
     for reason in report.unread:
         notices.append({"level": "error", "message": {"text": reason}})
@@ -45,7 +49,9 @@ def _incomplete(report: AuditReport) -> JsonObject:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """Return an identifier that stays equal between audits, so that a host recognises the finding."""
+    """Return an identifier that is the same in each audit, so that a host can recognise the
+    finding.
+    """
     parts = [finding.rule, finding.part, finding.place, finding.day, finding.message]
     if finding.path:
         parts.insert(0, finding.path)

@@ -1,4 +1,4 @@
-"""Rules that read one text at a time: dates after the day, identities, words of hindsight."""
+"""Rules that examine one text at a time: later dates, identities, and words of hindsight."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{2}){6,200}(?![0-9A-Za-z])", re.I
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})")
 _PRINTABLE = re.compile(r"[\w\s.,:;/'&()%$#@!?+-]{4,}")
 _MAX_HITS = 20  # maximum number of findings per rule and text
-_NEAR = 366  # maximum number of days ahead for a date without evidence
-_REACH_OF_PERIOD = (
-    40  # characters searched around a month, quarter or year; these occur more often in plans
-)
+_NEAR = 366  # maximum number of days by which a date without evidence can be ahead
+# number of characters searched around a month, quarter or year; this is less than for a day,
+# because longer periods are often mentioned in plans
+_REACH_OF_PERIOD = 40
 _CONTEXT = 120  # number of characters searched before a day without a year
 _BESIDE = 25
 _LAST_YEAR = re.compile(
     r"\b(?:last|previous|prior|that) year|year (?:ago|earlier)|去年|上年|同年", re.I
 )
-_SOON = 31  # distance in days within which a date without a year rarely belongs to another year
+_SOON = 31  # within this number of days, a date without a year rarely belongs to a different year
 
 
 # ---- dates
@@ -49,10 +49,14 @@ _SOON = 31  # distance in days within which a date without a year rarely belongs
 def later_dates(dated: DatedText) -> Iterator[Finding]:
     """Yield a finding for each date after the day of the decision.
 
-    In prompts and tool results, a later day is an error if its outcome was known or there is no
-    evidence. A longer period is reported only if it was known, as a warning, since fiscal years
-    differ. A date that was only planned is a note. A model's own text may contain plans, so only
-    dates whose outcome it knew give a warning.
+    The levels for dates in prompts and tool results are as follows. If the outcome was known, a day,
+    a week or a month is an error. A longer period is only a warning, because fiscal years differ. A
+    date without a year is an error if it is near, and a warning otherwise. If there is no evidence,
+    a day or a week is an error if it is near; all other dates are notes. A date that was only
+    planned is a note.
+
+    A model's own text can contain plans, so it only gets a warning, for dates whose outcome was
+    known.
     """
     seen: dict[Level, set[str]] = {level: set() for level in LEVELS}
     for where, text in _readings(dated.text.text):
@@ -71,23 +75,23 @@ def later_dates(dated: DatedText) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _LaterDate:
-    """A date in a text after the day of its decision."""
+    """A date in a text that is after the day of the decision."""
 
     start: int
     end: int
-    day: date  #: first day; for a period described as over, its last day
+    day: date  #: first day of the period; if the text says that the period is over, its last day
     unit: Unit
     evidence: Evidence
     has_year: bool = True
     is_over: bool = False
 
     def days_after(self, decided: date) -> int:
-        """Return the number of days from the decision to the date."""
+        """Return the number of days from the day of the decision to the date."""
         return (self.day - decided).days
 
 
 def _later(text: str, day: date) -> Iterator[_LaterDate]:
-    """Yield the dates of a text that are after a day."""
+    """Yield the dates in a text that are after a given day."""
     for named in named_dates(text):
         first = named.first
         if named.is_fiscal:
@@ -110,7 +114,7 @@ def _later(text: str, day: date) -> Iterator[_LaterDate]:
 
 
 def _is_of_other_year(text: str, each: DayOfYear, year: int) -> bool:
-    """Return whether the words before or next to a day without a year name another year."""
+    """Return whether the words before or next to a day without a year refer to a different year."""
     first = max(0, each.start - _CONTEXT)
     before = text[first : each.start].rpartition("\n")[2]
     years = [named.first.year for named in named_dates(before)]
@@ -164,7 +168,9 @@ def _date_finding(
 def finding_at(
     dated: DatedText, span: tuple[int, int], kind: tuple[str, Level], words: tuple[str, str]
 ) -> Finding:
-    """Return a finding on a span of a text. `kind`: rule and level; `words`: reason and fix."""
+    """Return a finding for a span in a text. `kind` has the rule and the level, `words` the message
+    and the fix.
+    """
     return Finding(
         rule=kind[0],
         level=kind[1],
@@ -183,14 +189,16 @@ def finding_at(
 
 
 def mask_index(market: MarketSnapshot | None, masked: Masked) -> IdentityIndex:
-    """Return the index of what a claimed mask hides."""
+    """Return an index of what a mask is claimed to hide."""
     return identities_of(
         market or NO_MARKET, assets=masked in ("names", "both"), dates=masked in ("dates", "both")
     )
 
 
 def identities(dated: DatedText, index: IdentityIndex) -> Iterator[Finding]:
-    """Yield a finding for each hidden identity in a text, also in base64, hex and escapes."""
+    """Yield a finding for each hidden identity in a text, including identities in base64,
+    hexadecimal or escapes.
+    """
     scope: Literal["prompt", "answer"] = "answer" if dated.text.role == "reply" else "prompt"
     seen: set[str] = set()
     for where, text in _readings(dated.text.text):
@@ -214,7 +222,7 @@ def identities(dated: DatedText, index: IdentityIndex) -> Iterator[Finding]:
 
 
 def _readings(text: str) -> Iterator[tuple[tuple[int, int] | None, str]]:
-    """Yield a text and its decoded contents, each with the span of the encoding."""
+    """Yield a text, and the texts decoded from it, each with the span of the encoded part."""
     yield None, text
     for match in _BASE64.finditer(text):
         decoded = _decode_spelling(match[0])
@@ -239,7 +247,7 @@ def _decode_spelling(spelled: str) -> str:
 
 
 def _as_words(data: bytes) -> str:
-    """Return bytes as text; empty if they are not text."""
+    """Return bytes as text, or an empty string if they are not printable text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

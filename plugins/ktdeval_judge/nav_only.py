@@ -56,11 +56,8 @@ _NORMAL_MAD = 1.4826
 _MIN_USUAL = 0.9  #: minimum share of usual days; with fewer, all days are treated as usual
 _MIN_OTHERS = 4  #: minimum number of returns for comparing one day with the other days
 _MAX_SHOWN = 5
-_LONGEST_BREAK = (
-    #: maximum number of calendar days between two daily values, based on the longest exchange
-    #: holidays
-    11
-)
+#: maximum number of calendar days between two daily values, based on the longest exchange holidays
+_LONGEST_BREAK = 11
 _SPACINGS: Mapping[float, tuple[int, int]] = {
     52.0: (6, 8),
     12.0: (28, 31),

@@ -1,4 +1,4 @@
-"""Readers for logs from any program."""
+"""Readers for the logs of any program."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _DAYS = (*FIELDS, *LATE_FIELDS, "id", "symbol", "ticker", "timestamp", "model")
 def read_log(
     path: Path, kind: str | None = None, named: Mapping[str, str] | None = None
 ) -> AgentLog:
-    """Return the log in a file, from a run folder of the suite, or from all logs in a folder.
+    """Return the log in a file, in one of the suite's run folders, or in all files in a folder.
 
-    `kind`: name of the format; None detects it from the keys of the records. `named`: paths of
-    texts in each record, by the option that sets them (`--messages`, `--prompt`, `--response`).
-    Raises UsageError if no format fits the file; DataError or StoreError if it can't be read.
+    `kind` is the name of the format; if None, the format is detected from the keys of the records.
+    `named` has the paths of the texts in each record, by the option that gives them (`--messages`,
+    `--prompt`, `--response`). Raises UsageError if no format fits the file. Raises DataError or
+    StoreError if the file can't be read.
     """
     if kind is not None and kind not in NAMES:
         raise UsageError(f"--from {kind!r} is not a known kind of log{near_matches(kind, NAMES)}")
@@ -66,7 +67,9 @@ def _read_file(path: Path, kind: str | None, named: Mapping[str, str] | None) ->
 
 
 def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, str] | None) -> str:
-    """Return why a log contains no decision: its keys, and the options that name the right ones."""
+    """Return why no decision was found in a log. The text lists the log's keys, and suggests
+    options that name the right keys.
+    """
     paths: dict[str, str] = {}
     for record in records[:_SAMPLE]:
         for item in objects_in(record.value):
@@ -86,8 +89,8 @@ def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, st
 
 
 def _advice(paths: Mapping[str, str]) -> str:
-    """Return the options for these keys: a list of objects as messages, texts as a prompt and its
-    reply.
+    """Return suggested options for these keys: a list of objects may contain messages, and texts
+    may be a prompt and its reply.
     """
     lists = [path for path, kind in paths.items() if kind == "objects"]
     texts = [path for path, kind in paths.items() if kind == "text"]

@@ -1,7 +1,9 @@
-"""Group the items in a log into decisions, independent of the program that wrote it.
+"""Group the items in a log into decisions. The rules do not depend on the program that wrote the
+log.
 
-All spans of a trace, or all messages in a thread, form one decision. A record that holds a
-conversation is one decision, together with later requests that repeat and extend it.
+All spans in a trace, or all messages in a thread, form one decision. A record that contains a
+conversation forms one decision, together with later requests that repeat and extend the
+conversation.
 """
 
 from __future__ import annotations
@@ -64,20 +66,20 @@ _MODELS = (
     "extra.metadata.ls_model_name",
     "metadata.ls_model_name",
 )
-_SYNTHETIC = "<synthetic>"  # error messages of Claude Code, not from a model
-_UNNAMED = "conversation "  # prefix of the name of an unnamed record
+_SYNTHETIC = "<synthetic>"  # error messages from Claude Code, which are not from a model
+_UNNAMED = "conversation "  # name prefix for a record without a name
 
 
 @dataclass
 class LogReading:
-    """Decisions in a log, and notes on what was omitted."""
+    """The decisions in a log, and notes on what was omitted."""
 
     decisions: list[LoggedDecision] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
-    """Return a log's decisions, ordered by their start."""
+    """Return the decisions in a log, in the order in which they begin."""
     items = list(find_items(records, form))
     reading = LogReading()
     if form.has_spans:
@@ -96,7 +98,7 @@ def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
 
 
 def _read_traces(items: Sequence[LogItem], form: LogForm) -> Iterator[LoggedDecision]:
-    """Yield each trace with its spans, ordered by start time."""
+    """Yield one decision per trace. The spans in a trace are ordered by start time."""
     traces: dict[str, list[Span]] = {}
     wrappers: dict[str, dict[str, JsonValue]] = {}
     for item in items:
@@ -117,8 +119,8 @@ def _read_traces(items: Sequence[LogItem], form: LogForm) -> Iterator[LoggedDeci
 def _read_conversations(
     items: Sequence[LogItem], form: LogForm, notes: list[str]
 ) -> Iterator[LoggedDecision]:
-    """Yield each record that holds a conversation, and each thread of messages; then add notes on
-    what could not be read.
+    """Yield one decision for each record that contains a conversation, and for each thread of
+    messages. At the end, add notes on what could not be read.
     """
     threads: dict[str | int, list[LogItem]] = {}
     thread = ""
@@ -159,7 +161,9 @@ def _read_conversations(
 
 
 def _is_fragment(value: Mapping[str, JsonValue]) -> bool:
-    """Return whether a record is part of a conversation: a message, an event, or new messages."""
+    """Return whether a record is a part of a conversation: a message, an event, or a list of new
+    messages.
+    """
     if any(plain_word(key) == "newmessages" for key in value):
         return True
     if holds_messages(value):
@@ -181,8 +185,8 @@ def _fields_of(item: LogItem, form: LogForm) -> dict[str, JsonValue]:
 
 
 def _continues(decision: LoggedDecision, before: LoggedDecision) -> bool:
-    """Return whether a record is the next request in the previous conversation: it repeats all
-    texts sent before and adds to them.
+    """Return whether a record is the next request in the previous conversation. Such a request
+    repeats everything that was sent before, and adds to it.
     """
     if not (before.name.startswith(_UNNAMED) and decision.name.startswith(_UNNAMED)):
         return False
@@ -243,8 +247,8 @@ def _kind_without_text(value: Mapping[str, JsonValue]) -> str:
 
 
 def read_named(records: Sequence[LogRecord], named: Mapping[str, str]) -> LogReading:
-    """Return each record as a decision, with the texts at the paths of `--messages`, `--prompt` and
-    `--response`.
+    """Return a reading in which each record is a decision, with the texts at the paths given by
+    `--messages`, `--prompt` and `--response`.
     """
     reading = LogReading()
     for record in records:
@@ -266,8 +270,8 @@ def read_named(records: Sequence[LogRecord], named: Mapping[str, str]) -> LogRea
 def _split(
     value: JsonValue, named: Mapping[str, str]
 ) -> Iterator[tuple[JsonValue, dict[str, str]]]:
-    """Yield each object that contains the paths, with the remaining paths. Lists on a path shared
-    by all are expanded into their items.
+    """Yield each object that contains the paths, with the paths relative to the object. If all
+    paths share a list, the list is expanded into its items.
     """
     if isinstance(value, list):
         for item in value:

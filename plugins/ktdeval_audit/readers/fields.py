@@ -1,4 +1,4 @@
-"""Values at paths of JSON, metadata of records, and the fills that they list."""
+"""Values at paths in JSON, the metadata of records, and the fills that records list."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NOT_METADATA = {
     "output",
     "outputs",
 }
-_DEEPEST = 4  # maximum depth of metadata that is read
+_DEEPEST = 4  # maximum depth to which metadata are read
 _LONGEST_FIELD = 300
 
 
 def values_at(value: JsonValue, path: str) -> Iterator[JsonValue]:
-    """Yield the values at a dotted path; a list on the path is expanded into its items."""
+    """Yield the values at a dotted path. A list on the path is expanded into its items."""
     if not path:
         yield value
     elif isinstance(value, list):
@@ -48,7 +48,7 @@ def values_at(value: JsonValue, path: str) -> Iterator[JsonValue]:
 
 
 def first_at(value: JsonValue, paths: Sequence[str]) -> JsonValue:
-    """Return the first value at these paths that is not empty; None if all are empty."""
+    """Return the first nonempty value at any of these paths, or None if all values are empty."""
     for path in paths:
         for found in values_at(value, path):
             if found not in (None, "", [], {}):
@@ -57,7 +57,9 @@ def first_at(value: JsonValue, paths: Sequence[str]) -> JsonValue:
 
 
 def parse_text(value: JsonValue) -> JsonValue:
-    """Return the JSON in a text; the value itself if it is not JSON."""
+    """Return the JSON value in a string, or the value itself if it is not a string that contains
+    JSON.
+    """
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[", '"')):
         return value
     try:
@@ -67,8 +69,8 @@ def parse_text(value: JsonValue) -> JsonValue:
 
 
 def text_paths(value: JsonValue, prefix: str = "", level: int = 0) -> dict[str, str]:
-    """Return the dotted paths of an object's texts, numbers and lists of objects, each with its
-    kind.
+    """Return the dotted paths to an object's strings, numbers and lists of objects, each with the
+    kind of value.
     """
     paths: dict[str, str] = {}
     if not isinstance(value, Mapping) or level >= _DEEPEST:
@@ -86,7 +88,7 @@ def text_paths(value: JsonValue, prefix: str = "", level: int = 0) -> dict[str, 
 
 
 def flat_fields(value: JsonValue, prefix: str = "", level: int = 0) -> dict[str, JsonValue]:
-    """Return an object's short texts and numbers by dotted name, without its messages."""
+    """Return an object's short strings and numbers by dotted name, excluding its messages."""
     fields: dict[str, JsonValue] = {}
     if not isinstance(value, Mapping) or level >= _DEEPEST:
         return fields
@@ -107,8 +109,8 @@ def flat_fields(value: JsonValue, prefix: str = "", level: int = 0) -> dict[str,
 
 
 def recorded_fills(value: JsonValue, place: str, line: int | None) -> Iterator[LogFill]:
-    """Yield the fills in the lists of an object and its nested objects: each has a price, and may
-    have a code and a day.
+    """Yield the fills that are listed in an object or in objects nested in it. A fill has a price,
+    and can have a code and a day.
     """
     if not isinstance(value, Mapping):
         return

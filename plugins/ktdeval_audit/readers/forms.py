@@ -1,7 +1,7 @@
-"""Forms of logs: the keys that identify each, and the names of its decisions.
+"""Formats of logs: the keys that identify each format, and the names of its decisions.
 
-All other differences are in the words of `words.py` and the paths of `spans.py`; the same code
-reads the records of all forms.
+All other differences are described by the words in `words.py` and the paths in `spans.py`. The same
+code reads the records of all formats.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _MAX_WRAPPERS = 4
 
 @dataclass(frozen=True)
 class LogForm:
-    """One form of logs."""
+    """One format of logs."""
 
     name: str
-    keys: tuple[
-        str, ...
-    ]  #: sets of dotted keys, separated by spaces; a record needs one of the sets
-    title: str = ""  #: prefix of decision names
+    #: sets of dotted keys, separated by spaces; a record must have all keys in one of the sets
+    keys: tuple[str, ...]
+    title: str = ""  #: prefix for the names of decisions
     has_spans: bool = False
-    items: str | None = (
-        None  #: key of a record's items; empty: the record itself; None: at any depth
-    )
-    fields_at: str = ""  #: path of metadata that may contain the day; empty: anywhere
+    #: key of the items in a record; empty if the record itself is the item; None if items can be at
+    #: any depth
+    items: str | None = None
+    #: path of the metadata that can contain the day; empty if the day can be anywhere
+    fields_at: str = ""
 
     def matches(self, record: JsonValue) -> bool:
-        """Return whether a record has the keys of this form."""
+        """Return whether a record has the keys of this format."""
         return any(_has_keys(record, keys) for keys in self.keys)
 
 
@@ -94,8 +94,8 @@ NAMES = (*(form.name for form in FORMS), "ktdeval")
 
 
 def form_of(records: Sequence[JsonValue]) -> LogForm:
-    """Return the form of the first record that has a form's keys, also inside wrappers; `chat` if
-    no record has them.
+    """Return the format of the first record that has the keys of a format, possibly inside
+    wrappers. Return `chat` if there is no such record.
     """
     for record in records:
         for inner in _first_objects(record, 0):
@@ -106,7 +106,9 @@ def form_of(records: Sequence[JsonValue]) -> LogForm:
 
 
 def _first_objects(value: JsonValue, level: int) -> Iterator[JsonValue]:
-    """Yield a value, and recursively the first items of its lists and objects."""
+    """Yield a value if it is an object and, recursively, the objects in it. For a list, only the
+    first item is used.
+    """
     if isinstance(value, list):
         yield from _first_objects(value[0] if value else None, level)
     elif isinstance(value, Mapping):
@@ -117,5 +119,5 @@ def _first_objects(value: JsonValue, level: int) -> Iterator[JsonValue]:
 
 
 def form_named(name: str) -> LogForm:
-    """Return the form with this name."""
+    """Return the format with this name."""
     return next(form for form in FORMS if form.name == name)

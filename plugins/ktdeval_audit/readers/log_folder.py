@@ -1,7 +1,7 @@
-"""Read all logs in a folder as one, in the order of their paths.
+"""Read all logs in a folder as one log, in the order of their paths.
 
-A file that can't be read is reported and does not block the others. A file without model texts,
-such as settings, is skipped.
+A file that can't be read is reported, and does not prevent other files from being read. A file
+without texts from a model, such as a settings file, is skipped.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ktdeval_audit.log_types import AgentLog, LoggedDecision
 from ktdeval_audit.readers.run_folder import is_run
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".eval")
-_MAX_BYTES = 4 << 30  # total size of all files
-_MAX_NAMED = 3  # maximum number of files named in a note
+_MAX_BYTES = 4 << 30  # maximum total size of all files
+_MAX_NAMED = 3  # maximum number of files that a note names
 
 
 def read_folder(folder: Path, read: Callable[[Path], AgentLog]) -> AgentLog:
-    """Return all logs in a folder and its subfolders as one log; hidden files are skipped.
+    """Return all logs in a folder and its subfolders as one log. Hidden files are skipped.
 
-    `read`: reads one file, or one run folder. Raises UsageError or DataError if the folder contains
+    `read` reads one file or one run folder. Raises UsageError or DataError if the folder contains
     no readable log.
     """
     paths, unread = _find_logs(folder)
@@ -68,8 +68,8 @@ def read_folder(folder: Path, read: Callable[[Path], AgentLog]) -> AgentLog:
 
 
 def _find_logs(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return run folders and files that may be logs, and the errors of subfolders that can't be
-    listed.
+    """Return the run folders, the files that may be logs, and the errors for subfolders that can't
+    be listed.
     """
     found: list[Path] = []
     refused: list[OSError] = []
@@ -103,7 +103,7 @@ def _refuse(folder: Path, unread: list[str], without_texts: dict[str, str]) -> N
 
 
 def _name_some(files: list[str]) -> str:
-    """Return the names of the first files and the count of the others."""
+    """Return the names of the first few files, and the number of other files."""
     more = len(files) - _MAX_NAMED
     shown = ", ".join(files[:_MAX_NAMED])
     return f"{shown} and {more} more" if more > 0 else shown

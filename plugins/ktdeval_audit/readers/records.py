@@ -1,4 +1,6 @@
-"""Extract the items of a log's records from their wrappers: spans, messages and records with texts."""
+"""Extract items from the wrappers around them in a log's records. Items are spans, messages, and
+records with texts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ktdeval_audit.readers.forms import LogForm
 from ktdeval_audit.readers.spans import is_span
 from ktdeval_audit.readers.words import holds_messages, is_message, part_of, role_of
 
-_DEEPEST = 5  # maximum depth of wrappers
+_DEEPEST = 5  # maximum nesting depth of wrappers
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SAMPLES = "samples/"
 _CHILDREN = ("observations", "child_runs", "children", "spans")
@@ -29,11 +31,13 @@ class LogItem:
 
     value: Mapping[str, JsonValue]
     line: int | None
-    fields: Fields  #: fields of the wrappers
+    fields: Fields  #: fields of the wrappers around the item
 
 
 def find_items(records: Sequence[LogRecord], form: LogForm) -> Iterator[LogItem]:
-    """Yield the items of a log in file order; for an archive, those of its samples."""
+    """Yield the items in a log, in the order of the file. In an archive, only the samples have
+    items.
+    """
     header: Fields = {}
     for record in records:
         if record.member == "header.json":
@@ -54,7 +58,9 @@ def find_items(records: Sequence[LogRecord], form: LogForm) -> Iterator[LogItem]
 
 
 def _find_named(record: LogRecord, header: Fields, key: str) -> Iterator[Found]:
-    """Yield the objects at a key of a record; a member of an archive is itself such an object."""
+    """Yield the objects at a key in a record. If the record is a member of an archive, yield the
+    record itself.
+    """
     for value in objects_in(record.value):
         inner = value.get(key) if key and not record.member else value
         fields = {**header, **flat_fields(value.get("eval"), "eval.")}
@@ -63,7 +69,7 @@ def _find_named(record: LogRecord, header: Fields, key: str) -> Iterator[Found]:
 
 
 def _find_spans(value: JsonValue, fields: Fields, level: int = 0) -> Iterator[Found]:
-    """Yield the spans in a value, and traces that contain their own request and reply."""
+    """Yield the spans in a value, and the traces that contain a request or a reply of their own."""
     if isinstance(value, list):
         for item in value:
             yield from _find_spans(item, fields, level)
@@ -117,7 +123,7 @@ def _find_texts(value: JsonValue, fields: Fields, level: int = 0) -> Iterator[Fo
 
 
 def is_event(value: JsonValue) -> bool:
-    """Return whether a value is an event of a session and names the session."""
+    """Return whether a value is an event in a session, which names the session."""
     return isinstance(value, Mapping) and ("session_id" in value or "sessionId" in value)
 
 
@@ -133,7 +139,9 @@ def _wraps_records(value: Mapping[str, JsonValue]) -> bool:
 
 
 def _rows_of_columns(value: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """Return the rows of a table stored by column; empty if it is not such a table."""
+    """Return the rows of a table that is stored by column, or an empty list if the value is not
+    such a table.
+    """
     columns: dict[str, Mapping[str, JsonValue]] = {}
     for name, column in value.items():
         if isinstance(column, Mapping):

@@ -1,4 +1,4 @@
-"""Run folders of this suite. Each step is a decision; its day and fills come from the ledger."""
+"""Read this suite's run folders. Each step is a decision, and its day comes from the ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ name = "ktdeval"
 
 
 def is_run(path: Path) -> bool:
-    """Return whether a folder has the manifest of a run, even a damaged one."""
+    """Return whether a folder contains the manifest of a run, even if the manifest is damaged."""
     if not (path / MANIFEST).is_file():
         return False
     try:
@@ -30,7 +30,9 @@ def is_run(path: Path) -> bool:
 
 
 def read(path: Path) -> AgentLog:
-    """Return each step of the trading episodes of a run. Raises StoreError if it is not a run."""
+    """Return the steps of a run's trading episodes as a log. Raises StoreError if the folder is not
+    a run.
+    """
     run = RunFolder.load(path)
     decisions: list[LoggedDecision] = []
     others = 0
@@ -66,7 +68,7 @@ def _exchange_texts(exchange: Mapping[str, JsonValue], place: str) -> Iterator[L
     sent = exchange.get("sent")
     if isinstance(sent, tuple | list):
         for index, message in enumerate(sent):
-            # the previous reply already contains the model's own turns
+            # the model's own messages are already included as previous replies
             if isinstance(message, Mapping) and message.get("role") != "assistant":
                 yield from reader.texts(message, None, f"{place} message {index}")
 

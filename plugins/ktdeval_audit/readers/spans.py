@@ -1,5 +1,5 @@
-"""Spans of traces: OpenTelemetry with OpenInference's or the GenAI attributes, MLflow, Langfuse,
-LangSmith, Phoenix. They differ in the paths at which they keep the same facts.
+"""Spans in traces from OpenTelemetry (with OpenInference or GenAI attributes), MLflow, Langfuse,
+LangSmith and Phoenix. These formats have the same facts at different paths.
 
 Sources: OpenInference semantic conventions (arize-ai.github.io/openinference/spec), OpenTelemetry
 semantic conventions for generative AI (opentelemetry.io/docs/specs/semconv/gen-ai).
@@ -56,7 +56,8 @@ _TOOL_KINDS = frozenset(["tool", "retriever", "executetool", "function"])
 _TOOL_NAME = re.compile(
     r"(?:tool|get|fetch|search|web|look|query|load|retriev|read|quote|price|news)", re.IGNORECASE
 )
-#: paths of a model's request and reply: first paths of messages, then paths of any value
+#: paths of a model's request and reply: paths of messages come first, followed by paths of any
+#: value
 _SENT = (
     "attributes.llm.input_messages",
     "attributes.gen_ai.input.messages",
@@ -99,13 +100,13 @@ _MARKS = ("attributes", "input", "inputs", "output", "outputs")
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """One span of a trace."""
+    """A span in a trace."""
 
-    value: Mapping[str, JsonValue]  #: attributes by nested name
+    value: Mapping[str, JsonValue]  #: attributes, nested by name
     id: str
     trace: str
-    parent: str  #: id of the parent span; empty for a root
-    start: str  #: start time, sorted as text
+    parent: str  #: id of the parent span; empty for a root span
+    start: str  #: start time, as text that sorts in chronological order
     kind: str
     line: int | None
 
@@ -122,8 +123,8 @@ class Span:
         return self.kind in _TOOL_KINDS
 
     def fields(self) -> dict[str, JsonValue]:
-        """Return a span's fields without its texts, by dotted name. A tool's arguments are omitted,
-        since they are not facts about the decision.
+        """Return a span's fields by dotted name, without its texts. A tool's arguments are omitted,
+        because they are not facts about the decision.
         """
         own = {key: item for key, item in self.value.items() if part_of(key) is None}
         facts = flat_fields(own)
@@ -135,7 +136,7 @@ class Span:
 
 
 def is_span(value: JsonValue) -> bool:
-    """Return whether an object is a span: it belongs to a trace, or is a run of LangSmith."""
+    """Return whether an object is a span: it belongs to a trace, or it is a LangSmith run."""
     if not isinstance(value, Mapping):
         return False
     if {"run_type", "inputs"} <= value.keys() or "context.trace_id" in value:
@@ -144,7 +145,7 @@ def is_span(value: JsonValue) -> bool:
 
 
 def read_span(value: Mapping[str, JsonValue], line: int | None) -> Span:
-    """Return a span parsed from any of the forms."""
+    """Parse a span in any of the supported formats."""
     nested = _nest(value)
     attributes = nested.get("attributes")
     nested["attributes"] = _nest(_otlp_pairs(attributes))
@@ -157,16 +158,17 @@ def read_span(value: Mapping[str, JsonValue], line: int | None) -> Span:
         id=identity,
         trace=str(first_at(nested, _TRACES) or identity)[:60],
         parent=str(first_at(nested, _PARENTS) or ""),
-        start=str(first_at(nested, _STARTS) or "").rjust(20),  # nanoseconds sort as numbers
+        # right-justified, so that nanoseconds sort as numbers
+        start=str(first_at(nested, _STARTS) or "").rjust(20),
         kind=kind,
         line=line,
     )
 
 
 def trace_texts(spans: Sequence[Span]) -> Iterator[LogText]:
-    """Yield the texts of a trace: requests and replies of models, and results of tools.
+    """Yield the texts in a trace: the requests to models, their replies, and the results of tools.
 
-    If no model was called, or its messages are missing, the root's request is used.
+    If no model was called, or if requests or replies are missing, those of the root span are used.
     """
     parents = {span.parent for span in spans}
     found: list[LogText] = []
@@ -189,7 +191,7 @@ def trace_texts(spans: Sequence[Span]) -> Iterator[LogText]:
 
 
 def _looks_like_a_tool(span: Span, parents: set[str]) -> bool:
-    """Return whether a span of unknown kind is a leaf with the name of a tool."""
+    """Return whether a span of unknown kind has no children and is named like a tool."""
     is_leaf = bool(span.parent) and span.id not in parents
     return is_leaf and _TOOL_NAME.match(str(span.value.get("name"))) is not None
 
@@ -205,7 +207,7 @@ def _model_texts(span: Span) -> Iterator[LogText]:
 
 
 def _side_texts(span: Span, paths: Sequence[str], role: Role) -> Iterator[LogText]:
-    """Yield the texts at the first path that has any."""
+    """Yield the texts at the first path that has texts."""
     for path in paths:
         value = parse_text(first_at(span.value, (path,)))
         place = f"span {span.id}/{path.removeprefix('attributes.')}"
@@ -231,7 +233,7 @@ def _tool_texts(span: Span) -> Iterator[LogText]:
 
 
 def _event_texts(span: Span) -> Iterator[LogText]:
-    """Yield the texts of events such as `gen_ai.user.message`."""
+    """Yield the texts in events such as `gen_ai.user.message`."""
     events = span.value.get("events")
     for event in events if isinstance(events, list) else ():
         if not isinstance(event, Mapping):
@@ -255,7 +257,7 @@ def _event_texts(span: Span) -> Iterator[LogText]:
 
 
 def _otlp_pairs(value: JsonValue) -> dict[str, JsonValue]:
-    """Return attributes by name, from an object or an OTLP list of keys with values."""
+    """Return attributes by name, given an object or an OTLP list of key-value pairs."""
     if isinstance(value, Mapping):
         return dict(value)
 
@@ -279,9 +281,10 @@ def _otlp_value(value: JsonValue) -> JsonValue:
 
 
 def _nest(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return an object whose dotted keys are nested: `a.0.b` is `b` of the first item of `a`.
+    """Return an object in which dotted keys are nested. For example, `a.0.b` becomes `b` in the
+    first item of `a`.
 
-    A key that has both a value and nested keys keeps its dots.
+    If a key is nested below a key that already has a value, it keeps its dots.
     """
     nested: dict[str, Any] = {}
     for key in sorted(flat, key=_by_number):

@@ -1,5 +1,5 @@
-"""Texts of messages, each with its author and its place, independent of the program that wrote
-them.
+"""Texts in messages, each with its author and its place, independent of the program that wrote the
+messages.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ _REFERENCES = "subagent_trajectory_ref"
 
 
 class TextReader:
-    """Reads the texts of one decision."""
+    """Reads the texts that belong to one decision."""
 
     def __init__(self, line: int | None, attachments: JsonValue = None) -> None:
         self.notes: list[str] = []
         self._line = line
         self._attachments = attachments
-        self._subagents: dict[str, JsonValue] = {}  # not read yet
+        self._subagents: dict[str, JsonValue] = {}  # subagents that have not been read yet
         self._fields: Mapping[str, JsonValue] = {}
 
     def texts(self, value: JsonValue, role: Role | None, place: str) -> Iterator[LogText]:
-        """Yield the texts of a message, of several messages, or of a record that holds messages.
+        """Yield the texts in a message, in several messages, or in a record that contains messages.
 
-        `role`: author of a text that states no author. Without a `role`, an object without a known
-        key yields no text.
+        `role` is the author of texts that do not state their author. If `role` is None, an object
+        without a known key has no texts.
         """
         if isinstance(value, str):
             yield from self._text(value, role or "prompt", place)
@@ -74,7 +74,9 @@ class TextReader:
             yield from self._object(value, role, place)
 
     def whole(self, value: JsonValue, role: Role, place: str) -> Iterator[LogText]:
-        """Yield the texts of a value; if it has no known key, its JSON."""
+        """Yield the texts in a value. If the value has no texts, yield the value itself, as JSON
+        unless it is a string.
+        """
         found = list(self.texts(value, role, place))
         yield from found or self._text(_as_text(value), role, place)
 
@@ -127,7 +129,7 @@ class TextReader:
         embedded = self._keep_subagents(value, place)
         for key in sorted(filter(part_of, value), key=_rank):
             yield from self._part(key, value[key], (own, role), _join(place, key))
-        for identity in embedded:  # not referenced by any step
+        for identity in embedded:  # subagents that no step refers to
             yield from self._subagent_texts(identity)
 
         self._fields = before
@@ -143,10 +145,10 @@ class TextReader:
             yield from self.results(value, place)
         elif part == "shown":
             yield from self.texts(value, "tool", place)
-        elif part == "system":  # some programs repeat the message in the reply
+        elif part == "system":  # some programs repeat the system message in the reply
             yield from self.texts(value, "prompt", place)
         elif part == "reply":
-            # text next to a user or system message was printed by a program
+            # text next to a user or system message is the output of a program
             said: Role = "tool" if "tool" in roles or own == "prompt" else "reply"
             yield from self.whole(value, said, place)
         elif part == "body":
@@ -157,7 +159,9 @@ class TextReader:
             yield from self.texts(value, own or inherited or "prompt", place)
 
     def _calls(self, value: JsonValue, place: str) -> Iterator[LogText]:
-        """Yield the arguments of calls, each with its result if the call holds it."""
+        """Yield the arguments of each call. If a call contains its result, also yield the
+        result.
+        """
         if isinstance(value, list):
             for index, item in enumerate(value):
                 yield from self._calls(item, f"{place}[{index}]")
@@ -173,14 +177,14 @@ class TextReader:
         elif isinstance(value, str):
             yield from self._text(value, "reply", place)
 
-    # ---- subagents that a step refers to
+    # ---- subagents that steps refer to
 
     def _keep_subagents(self, value: Mapping[str, JsonValue], place: str) -> list[str]:
         embedded: list[str] = []
         subagents = value.get(_SUBAGENTS)
         for index, subagent in enumerate(subagents if isinstance(subagents, list) else ()):
             identity = str(first_at(subagent, ("trajectory_id",)) or f"{place}{index}")
-            if identity in self._subagents:  # forbidden by ATIF
+            if identity in self._subagents:  # ATIF does not allow duplicate ids
                 identity = f"{identity} #{index}"
 
             embedded.append(identity)
@@ -219,7 +223,9 @@ def _join(place: str, key: str) -> str:
 
 
 def _find_envelope(value: Mapping[str, JsonValue]) -> str:
-    """Return the key of the message that an object wraps; empty if it does not wrap a message."""
+    """Return the key of the message that an object wraps, or an empty string if the object does not
+    wrap a message.
+    """
     for key in ("message", "payload", "kwargs", "data", "item"):
         inner = value.get(key)
         is_alone = "content" not in value and "role" not in value
@@ -233,7 +239,7 @@ def _holds_text(value: Mapping[str, JsonValue]) -> bool:
 
 
 def _is_block(value: JsonValue) -> bool:
-    """Return whether an item of a list is a text, or a block that states its kind."""
+    """Return whether a list item is a string, or a block with a known key."""
     if isinstance(value, Mapping):
         return bool(
             {"type", "text", "content", "functionResponse", "json", _REFERENCES} & value.keys()
@@ -254,8 +260,8 @@ def _as_text(value: JsonValue) -> str:
 
 
 def read_each_once(texts: Iterator[LogText] | Sequence[LogText]) -> tuple[LogText, ...]:
-    """Return each text of an author once: later calls repeat earlier messages, and the log of a
-    chain repeats the messages of its calls.
+    """Return the texts without repeats by the same author. Later calls repeat earlier messages, and
+    the log of a chain repeats the messages in its calls.
     """
     first: dict[tuple[Role, str], LogText] = {}
     for text in texts:

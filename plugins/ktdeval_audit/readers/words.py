@@ -1,6 +1,6 @@
-"""Words that mark the author of a text, and keys that hold texts.
+"""Words that identify the author of a text, and keys that contain texts.
 
-Words are compared in lower case by letters only: `SystemMessage`, `system_message` and
+Only the letters of words are compared, in lower case, so `SystemMessage`, `system_message` and
 `system-message` are equal.
 """
 
@@ -62,7 +62,7 @@ _STATE_PARTS: tuple[tuple[Part, re.Pattern[str]], ...] = (
 
 @lru_cache(4096)
 def plain_word(text: str) -> str:
-    """Return the letters of a word in lower case."""
+    """Return only the letters of a word, in lower case."""
     return re.sub(r"[^a-z]", "", text.lower())
 
 
@@ -78,7 +78,7 @@ _PARTS = _by_word(_PART_WORDS)
 
 
 def kind_of(value: Mapping[str, JsonValue]) -> str:
-    """Return the type that an object states, as a plain word; empty if it states no type."""
+    """Return an object's stated type as a plain word, or an empty string if no type is stated."""
     for key in ("type", "part_kind"):
         kind = value.get(key)
         if isinstance(kind, str):
@@ -87,7 +87,7 @@ def kind_of(value: Mapping[str, JsonValue]) -> str:
 
 
 def role_of(value: Mapping[str, JsonValue]) -> Role | None:
-    """Return the author of a message; None if it has no known role."""
+    """Return the author of a message, or None if the message has no known role."""
     for key in _ROLE_KEYS:
         word = value.get(key)
         if isinstance(word, Mapping):
@@ -107,18 +107,22 @@ def role_of(value: Mapping[str, JsonValue]) -> Role | None:
 
 
 def is_result(word: str) -> bool:
-    """Return whether a plain word names a tool's result: `tool_result`, `functionResponse`."""
+    """Return whether a plain word stands for the result of a tool, as `tool_result` or
+    `functionResponse` does.
+    """
     return _RESULT.search(word) is not None
 
 
 def is_call(word: str) -> bool:
-    """Return whether a plain word names a tool call: `tool_use`, `functionCall`."""
+    """Return whether a plain word stands for a call of a tool, as `tool_use` or `functionCall`
+    does.
+    """
     return _CALL.search(word) is not None
 
 
 @lru_cache(4096)
 def part_of(key: str) -> Part | None:
-    """Return the part of a log that a key contains; None if the key contains no text of a log."""
+    """Return which part of a log a key contains, or None if it contains no texts."""
     word = plain_word(key)
     if word in _PARTS:
         return _PARTS[word]
@@ -130,7 +134,7 @@ def part_of(key: str) -> Part | None:
 
 
 def is_message(value: JsonValue) -> bool:
-    """Return whether a value is a chat message: it states its author and contains a text or a
+    """Return whether a value is a chat message, which states its author and contains a text or a
     call.
     """
     if not isinstance(value, Mapping) or role_of(value) is None:
@@ -139,7 +143,7 @@ def is_message(value: JsonValue) -> bool:
 
 
 def holds_messages(value: JsonValue) -> bool:
-    """Return whether an object contains a list of messages, or a prompt with its reply."""
+    """Return whether an object contains a list of messages, or both a prompt and a reply."""
     if not isinstance(value, Mapping):
         return False
     lists = [item for item in value.values() if isinstance(item, list) and item]

@@ -90,11 +90,9 @@ class DifferenceSpread:
     window_sd: float
     #: standard deviation over seeds of one agent's figure in one window, which is due to decoding
     seed_sd: float = 0.0
-    window_variance: float | None = (
-        #: variance estimate whose square root is `window_sd` (0 if the estimate is negative); None
-        #: if `window_sd` is given
-        None
-    )
+    #: variance estimate whose square root is `window_sd` (0 if the estimate is negative); None if
+    #: `window_sd` is given
+    window_variance: float | None = None
 
     def of_pairs(self, seeds: int) -> float:
         """Return the standard deviation of a window's difference, where the difference is the

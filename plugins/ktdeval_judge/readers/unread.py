@@ -47,10 +47,8 @@ OTHER_SIZES = (
 _SLACK = 1e-3
 _EPSILON = 1e-9  # a position with fewer shares than this is closed
 _PRICES = ("price", "filled price", "entry price", "exit price")
-_FIGURE = (
-    # characters of a price that are not its currency
-    r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"
-)
+# characters of a price that are not its currency
+_FIGURE = r"[-+−0-9.,'()\s]|[0-9]e[-+][0-9]+|(?<=[0-9])[kKmM]$"
 _OF_VALUES = ("values", "returns")
 _TARGETS = ("weights", "holdings")
 _READ: Mapping[str, frozenset[str]] = {

@@ -18,7 +18,7 @@ from typing import Literal
 
 Evidence = Literal["known", "planned", "none"]
 
-_MARK = "\ue000"  # stands for the date in a sentence
+_MARK = "\ue000"  # placeholder for the date in a sentence
 _LONGEST = 240  # maximum number of characters of a sentence before the date, and after it
 REACH = 250  #: maximum number of characters between a date and the words that describe it
 _BREAK_COST = 20  # characters that a clause break adds to the distance

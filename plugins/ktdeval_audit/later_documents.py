@@ -19,7 +19,7 @@ from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.text_rules import finding_at
 
 WORDS = 8  #: number of consecutive words in a quotation
-MIN_TITLE = 5  #: minimum number of words for which a title, quoted in full, counts as a quotation
+MIN_TITLE = 5  #: minimum number of words for which a title, quoted in full, is a quotation
 _WORD = re.compile(r"[0-9A-Za-z]+|[^\W0-9A-Za-z_]")
 _MAX_LETTERS = 20_000  # maximum number of characters per document that are compared
 

@@ -177,7 +177,7 @@ class LaterPrices:
             return
 
         by_asset[asset].append(trial)
-        # Numbers that are shown on several days, such as a table, count as evidence only once.
+        # Numbers that are shown on several days, such as a table, are evidence only once.
         key = (asset, number.value)
         if key not in self._seen:
             self._seen.add(key)
@@ -230,7 +230,7 @@ class LaterPrices:
         chance: float,
     ) -> Hit | None:
         """Return a hit with the earliest value that equals the number and that lies after the first
-        row in `bounds`, up to and including the second. Return None if there is no such value.
+        row in `bounds`, up to and including the second. Return None if no such value exists.
         """
         rows = values.rows[same]
         later = np.flatnonzero((rows > bounds[0]) & (rows <= bounds[1]))

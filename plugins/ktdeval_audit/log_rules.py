@@ -21,7 +21,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class CutoffFacts:
-    """How decision days compare with the end of a model's training data."""
+    """Decision days compared with the end of a model's training data."""
 
     model: str
     cutoff: str  #: a day, a month, `none` or `unknown`

@@ -264,7 +264,9 @@ def _dates_in(text: str) -> tuple[NamedDate | DayOfYear, ...]:
 
 
 def _with_weekday(plain: str, start: int) -> int:
-    """Return the start of the weekday that precedes a date, or `start` if there is no weekday."""
+    """Return the start of the weekday that precedes a date, or `start` if no weekday precedes
+    it.
+    """
     begin = max(0, start - _CONTEXT)
     weekday = _WEEKDAY_AHEAD.search(plain, begin, start)
     if weekday is not None:

@@ -49,11 +49,11 @@ _SOON = 31  # within this number of days, a date without a year rarely belongs t
 def later_dates(dated: DatedText) -> Iterator[Finding]:
     """Yield a finding for each date after the day of the decision.
 
-    The levels for dates in prompts and tool results are as follows. If the outcome was known, a day,
-    a week or a month is an error. A longer period is only a warning, because fiscal years differ. A
-    date without a year is an error if it is near, and a warning otherwise. If there is no evidence,
-    a day or a week is an error if it is near; all other dates are notes. A date that was only
-    planned is a note.
+    The levels for dates in prompts and tool results are as follows. If the outcome was known, a
+    day, a week or a month is an error. A longer period is only a warning, because fiscal years
+    differ. A date without a year is an error if it is near, and a warning otherwise. Without
+    evidence, a day or a week is an error if it is near; all other dates are notes. A date that was
+    only planned is a note.
 
     A model's own text can contain plans, so it only gets a warning, for dates whose outcome was
     known.

@@ -36,7 +36,7 @@ class LevelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """What to do with cards that have finished different windows and seeds."""
+    """Handling of cards that have finished different windows and seeds."""
 
     common: bool = flag(False, help="if cards differ in windows or seeds, use those that all have")
 

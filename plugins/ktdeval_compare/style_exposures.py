@@ -62,7 +62,7 @@ def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None
     """Return the mean exposure to each style factor. The mean is over all days in the episodes on
     which a holding had a value for the factor.
 
-    An exposure is None if there are no such days. The result is empty if no episode has exposures.
+    An exposure is None without such days. The result is empty if no episode has exposures.
     """
     total: dict[str, float] = {}
     days: dict[str, int] = {}
@@ -139,7 +139,7 @@ class FactorRow:
 @dataclass(frozen=True, kw_only=True)
 class WelchTest:
     """Difference between the means of two samples, first minus second, with a Welch interval, or
-    with the `reason` why there is no interval.
+    with the `reason` why the interval is missing.
     """
 
     value: float
@@ -179,7 +179,7 @@ class CohortSummary:
 
 @dataclass(frozen=True)
 class SignAgreement:
-    """How many factors there are for which all cohorts have the same sign."""
+    """Factors for which all cohorts have the same sign."""
 
     agree: Sequence[str]
     agreement_shown: Sequence[str]

@@ -139,7 +139,7 @@ def declared_table(
 
 
 def note_parts(notes: Sequence[str]) -> Iterator[Part]:
-    """Yield a report's notes below a title. Yields nothing if there are no notes."""
+    """Yield a report's notes below a title. Yields nothing without notes."""
     if notes:
         yield ""
         yield "Notes"

@@ -25,7 +25,7 @@ from ktdeval_judge.document import CleanPart, Figure
 from ktdeval_judge.nav_only import NO_YEAR, NavTrack, nav_figures
 from ktdeval_judge.printed_figure import JudgedFigure, PrintedFigure, judge_figure, trial_problems
 
-MIN_RETURNS = 20  #: with fewer daily returns, there is no evidence
+MIN_RETURNS = 20  #: fewer daily returns are not evidence
 #: minimum number of years for which fewer returns, such as six monthly returns, can be evidence
 _MIN_YEARS = 0.5
 _MAX_SHARPE = 1e6  #: larger ratios occur only if returns hardly vary

@@ -63,7 +63,7 @@ MAX_UNFILLED = 10_000  #: maximum number of entries in a document; the counts in
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings:
-    """What to judge: files, market and rules."""
+    """Input of a judgement: files, market and rules."""
 
     decisions: Path | None = None
     nav: Path | None = None

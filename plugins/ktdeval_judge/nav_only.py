@@ -199,7 +199,7 @@ def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
     levels = track.benchmark
     if isinstance(levels, str):
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=levels))
-    # if all returns are 0, there is no ratio, whatever the benchmark did
+    # if all returns are 0, the ratio is undefined, whatever the benchmark did
     own = sharpe(track.returns, 1, track.resolution)
     if own.value is None:
         return dict.fromkeys(_BESIDE, Figure(value=None, reason=own.reason))

@@ -117,7 +117,7 @@ Path = npt.NDArray[np.float64]
 class Fee:
     """A fee on the value traded, fitted to a claimed NAV."""
 
-    rate: float = 0.0  #: fee as a share of the value traded; 0 if there is no fee
+    rate: float = 0.0  #: fee as a share of the value traded; 0 means no fee
     is_early: bool = False  #: whether the fee is charged at the close before the fill day
 
 
@@ -157,7 +157,7 @@ class NavComparison:
     largest_gap: float  #: largest relative difference between the NAVs on any day
     remaining_gap: float  #: largest relative difference that the causes found do not explain
     found: tuple[Cause, ...]
-    #: fee fitted to the claimed NAV, as a share of the value traded; 0 if there is no fee
+    #: fee fitted to the claimed NAV, as a share of the value traded; 0 means no fee
     fee: float
     error: float  #: distance that remains when the causes found are applied
     error_elsewhere: float  #: smallest distance for a model without look-ahead

@@ -337,8 +337,8 @@ def _days_above_luck(figure: PrintedFigure, score: float) -> float | None:
 
 
 def _smallest_shown(moments: SharpeMoments, best: float, score: float) -> float | None:
-    """Return the daily ratio that is `score` of its own standard errors above `best`, or None if
-    there is no such ratio.
+    """Return the daily ratio that is `score` of its own standard errors above `best`, or None if no
+    ratio satisfies this.
     """
     share = score**2 / (moments.days - 1)
 

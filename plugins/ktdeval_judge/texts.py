@@ -52,7 +52,7 @@ _SPACINGS = {52.0: "weekly return", 12.0: "monthly return"}
 
 def judge_lines(file: JudgeFile, folder: Path | None) -> Iterator[str]:
     """Yield the lines of a judgement. `folder` is the folder for its run, or for a NAV's files;
-    None if there is no folder.
+    None if nothing was written.
     """
     yield " ".join(headline(file))
     yield ""

@@ -184,7 +184,7 @@ def _missing(
 
 def _reason(order: OrderRecord, step: StepRecord, snapshot: MarketSnapshot) -> tuple[str, str]:
     """Return the rule that prevented an order from being filled, and the reason as text. A day
-    outside an asset's bars does not count as a suspension.
+    outside an asset's bars is not treated as a suspension.
     """
     rule = str(order.rule)
     if rule not in ("universe", "suspended"):

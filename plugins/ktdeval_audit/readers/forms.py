@@ -95,7 +95,7 @@ NAMES = (*(form.name for form in FORMS), "ktdeval")
 
 def form_of(records: Sequence[JsonValue]) -> LogForm:
     """Return the format of the first record that has the keys of a format, possibly inside
-    wrappers. Return `chat` if there is no such record.
+    wrappers. Return `chat` if no record has such keys.
     """
     for record in records:
         for inner in _first_objects(record, 0):

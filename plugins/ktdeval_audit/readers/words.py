@@ -107,14 +107,14 @@ def role_of(value: Mapping[str, JsonValue]) -> Role | None:
 
 
 def is_result(word: str) -> bool:
-    """Return whether a plain word stands for the result of a tool, as `tool_result` or
+    """Return whether a plain word denotes the result of a tool, as `tool_result` or
     `functionResponse` does.
     """
     return _RESULT.search(word) is not None
 
 
 def is_call(word: str) -> bool:
-    """Return whether a plain word stands for a call of a tool, as `tool_use` or `functionCall`
+    """Return whether a plain word denotes a call of a tool, as `tool_use` or `functionCall`
     does.
     """
     return _CALL.search(word) is not None

@@ -29,7 +29,7 @@ class Estimate:
     reason: str | None = None
 
     def half_width(self, alpha: float) -> float | None:
-        """Return half the width of the t interval, or None if there is no interval."""
+        """Return half the width of the t interval, or None if the interval is undefined."""
         if self.value is None or not self.error:
             return None
         return stats.student_quantile(self.freedom, 1.0 - alpha / 2.0) * self.error

@@ -98,7 +98,7 @@ class AlarmLine:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveLine:
-    """How well a dose is separated from the control, in studies with this number of windows."""
+    """Separation of one dose from the control, in studies with this number of windows."""
 
     dose: float
     windows: int
@@ -204,7 +204,7 @@ def _controls(study: DoseStudy) -> list[FloatArray]:
 
 def effect_sizes(premiums: Mapping[float, FloatArray]) -> FloatArray:
     """Return the effect size at each dose, [doses]: the mean premium divided by the spread of a
-    window's premium. An effect size is infinite if there is no spread. Effect sizes are made
+    window's premium. An effect size is infinite if the spread is 0. Effect sizes are made
     non-decreasing in the dose, because a larger dose contains every smaller dose.
     """
     sizes = []
@@ -531,8 +531,8 @@ def _drawn_scores(premiums: Premiums, dose: float, chance: np.random.Generator) 
 
 
 def _standardise_mean(study: FloatArray) -> float:
-    """Return the mean divided by its standard error. If there is no spread, the result is infinite,
-    or 0 if the mean is 0.
+    """Return the mean divided by its standard error. If the spread is 0, the result is infinite, or
+    0 if the mean is also 0.
     """
     sd = float(study.std(ddof=1))
     mean = float(study.mean())

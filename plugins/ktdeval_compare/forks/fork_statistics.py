@@ -288,7 +288,7 @@ def _mean_over(own: ByPlace, again: ByPlace, measure: Any) -> float:
 
 def _direction(own: ByPlace, again: ByPlace) -> float | None:
     """Return the correlation between input changes and weight changes, averaged over steps. Return
-    None if there is no step at which both vary.
+    None if no step has variation in both.
     """
     values = []
     for place, decisions in own.items():

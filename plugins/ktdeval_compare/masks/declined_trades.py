@@ -1,5 +1,5 @@
-"""How often a model declined to trade: it placed no order under the mask, compared with episodes in
-which identities are shown (KTD-Fin §1 and §5.1).
+"""Frequency with which a model declined to trade (placed no order) under the mask, compared with
+episodes in which identities are shown (KTD-Fin §1 and §5.1).
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class _ComparedCard:
 
     @property
     def is_in_run(self) -> bool:
-        """Whether the card is in a run folder."""
+        """Return whether the card is in a run folder."""
         return (self.run_folder / "manifest.json").is_file()
 
 

@@ -170,9 +170,7 @@ class RankTest:
 
 @functools.cache
 def _null(pattern: Pattern, seed: int, windows: int) -> RankNull:
-    """Return the null distribution of the statistic, assuming that no difference is 0 and that
-    there are no ties.
-    """
+    """Return the null distribution of the statistic, assuming no zero differences and no ties."""
     shared = shared_null(pattern_of(RankTest(pattern=pattern).correlation(windows)), seed)
     return shared or rank_null(np.arange(1.0, windows + 1.0))
 

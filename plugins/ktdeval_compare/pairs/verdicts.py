@@ -56,7 +56,7 @@ def _test_verdict(
     row: TestedRow, effect: float | None, p: float | None, alpha: float
 ) -> str | None:
     """Return the better card, or `tied`. If neither direction is better, return the higher card.
-    Return None if there is no p-value.
+    Return None if the p-value is missing.
     """
     if p is None:
         return None

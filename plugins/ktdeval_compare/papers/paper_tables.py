@@ -55,7 +55,7 @@ def known_tables(plugins: Plugins) -> dict[str, PaperTable]:
 def find_paper_table(name: str, plugins: Plugins) -> PaperTable:
     """Return the table with this name.
 
-    Raises UsageError if there is no such table.
+    Raises UsageError if the name is unknown.
     """
     known = known_tables(plugins)
     if name not in known:

@@ -83,7 +83,7 @@ def _from_above(values: npt.NDArray[np.float64], step: float) -> npt.NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class DifferenceSpread:
-    """How much the difference between two agents varies."""
+    """Variability of the difference between two agents."""
 
     #: standard deviation over windows of the true difference. It is due to market and strategy, so
     #: averaging over seeds does not reduce it
@@ -194,7 +194,7 @@ class PowerPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowReach:
-    """What can be shown with a given number of windows."""
+    """Effects that a given number of windows can show."""
 
     windows: int
     smallest_p: float
@@ -205,7 +205,7 @@ class WindowReach:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedsRow:
-    """What the plan can show with a given number of seeds per window."""
+    """Effects that the plan can show with a given number of seeds per window."""
 
     seeds: int | None  #: None for an unlimited number of seeds
     pair_sd: float  #: standard deviation of a window's difference

@@ -71,10 +71,9 @@ class PooledCell:
     unit: str
     value: float  #: observed value, the mean over seeds and windows
     se: float
-    #: empirical-Bayes estimate, shrunk towards the pooled estimate; None if there is no pooled
-    #: estimate
+    #: empirical-Bayes estimate, shrunk towards the pooled estimate; None if the latter is undefined
     shrunk: float | None
-    #: weight in the pooled estimate, from 0 to 1; None if there is no pooled estimate
+    #: weight in the pooled estimate, from 0 to 1; None if the pooled estimate is undefined
     weight: float | None
 
 

@@ -1,1 +1,1 @@
-"""How much of a ranking is due to luck."""
+"""Measures of how much of a ranking is due to luck."""

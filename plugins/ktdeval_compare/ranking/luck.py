@@ -183,8 +183,8 @@ def _correlation(returns: Values, selections: Values) -> RankCorrelation:
 
 
 def _study_of(entrant: EntrantCard, studies: Sequence[Study]) -> Study | None:
-    """Return the study that contains the plan of a judged card, or None if there is no such study.
-    If there are several, return the study with the most tries.
+    """Return the study that contains the plan of a judged card, or None if no study contains it. If
+    there are several, return the study with the most tries.
     """
     plan = entrant.card.model.args.get("sha256")
     holding = []

@@ -66,7 +66,7 @@ class PlayersOptions:
 
 
 class PlayersStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an entrant's return ranks among the returns of random players."""
+    """Position of an entrant's return among the returns of random players."""
 
     own: float  #: the entrant's return
     q5: float  #: 5 % quantile of the players' returns; the other quantiles follow

@@ -50,7 +50,7 @@ _USUAL_STEPS = (1, 10, 100)  #: multiples of the run's own capital, if no capita
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantSettings:
-    """Which decisions to execute again, and under what conditions."""
+    """Decisions to execute again, and conditions of their execution."""
 
     #: if empty, the multiples in `_USUAL_STEPS` of the run's own capital
     capitals: tuple[int, ...] = ()
@@ -61,7 +61,7 @@ class TransplantSettings:
     data: str | None = None  #: folder of the market, if the market has moved
 
     def execution_of(self, trading: TradingConfig) -> Execution | None:
-        """Return the execution model to use instead of the task's own. None stands for the venue's
+        """Return the execution model to use instead of the task's own. None means the venue's
         default.
 
         Raises UsageError if the preset does not exist.

@@ -134,7 +134,7 @@ class VarianceComponent:
     """A variance component, with its share in the sum of all components."""
 
     estimate: float  #: estimate in the squared unit of the values; may be negative
-    share: float  #: share in the sum of all components, in which negative estimates count as 0
+    share: float  #: share in the sum of all components, with negative estimates set to 0
     low: float
     high: float
 
@@ -144,7 +144,7 @@ def component_shares(
 ) -> dict[Effect, VarianceComponent]:
     """Return each variance component with its share in the sum of all components, and the interval
     for the share at confidence `level`. Random effects are assumed to be normal. In shares,
-    negative components count as 0.
+    negative components are treated as 0.
 
     The interval uses generalised pivotal quantities (Weerahandi 1993): mean squares are redrawn as
     `SS / chi2(df)`, and the ends are quantiles of the resulting shares. The interval generalises to

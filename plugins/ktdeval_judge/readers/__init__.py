@@ -447,8 +447,8 @@ def _is_index(part: Declared) -> bool:
 def _one(
     path: Path, parts: Sequence[Declared], what: str, found: Sequence[Frame | None]
 ) -> Frame | None:
-    """Return the only declaration of one kind in the files. Equal declarations count as one. Raises
-    DataError if declarations differ.
+    """Return the only declaration of one kind in the files. Equal declarations are treated as one.
+    Raises DataError if declarations differ.
     """
     first: tuple[str, Frame] | None = None
     for part, each in zip(parts, found, strict=True):

@@ -357,7 +357,7 @@ def _are_paid_in_money(table: RoleTable) -> bool:
 
 
 def read_weights(table: RoleTable, options: FormOptions) -> dict[str, Any]:
-    """Read target weights. The code `CASH` stands for cash."""
+    """Read target weights. The code `CASH` denotes cash."""
     cash = is_kind(table.codes().str.lower(), "cash")
     weights = weights_as_shares(table, table.numbers("weight"), table.column("weight"), _day_sums)
     frame = _targets(table, "weight", weights)

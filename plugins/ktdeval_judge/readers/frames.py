@@ -27,7 +27,7 @@ def with_lines(frame: pd.DataFrame, table: RoleTable) -> pd.DataFrame:
 def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
     """Return fills as trades, ordered by timestamp. If timestamps are equal, sales come first.
     `fills` has the columns moment, code, side, shares and price, and optionally fee, decided and
-    line. Raises DataError if there are no fills.
+    line. Raises DataError if `fills` is empty.
     """
     if fills.empty:
         raise DataError(f"{source}: contains no filled order; export a period with trades")

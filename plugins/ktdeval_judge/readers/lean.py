@@ -153,7 +153,7 @@ def _with_orders(
 
 
 def _events(tables: Sequence[RoleTable]) -> pd.DataFrame | None:
-    """Return the fills among the order events, or None if there are no order events."""
+    """Return the fills among the order events, or None if the result has no order events."""
     for table in tables:
         names = {near_name(name): name for name in table.table.header}
         if "fillprice" not in names:

@@ -19,7 +19,7 @@ from ktdeval_judge.readers.role_table import RoleTable
 from ktdeval_judge.readers.roles import near_name, role_names
 from ktdeval_tables.cell_tables import CellTable
 
-PLAIN = "plain"  #: name that stands for files of unknown programs
+PLAIN = "plain"  #: name used for files of unknown programs
 _INDEX_NAMES = ("", "index", "date", "datetime", "day", "timestamp")
 
 
@@ -244,7 +244,7 @@ def without_cancelled(entry: ProgramTable, table: RoleTable) -> RoleTable:
 
 
 def column_named(table: CellTable, name: str) -> str | None:
-    """Return the column with the same near name, or None if there is no such column or the name is
+    """Return the column with the same near name, or None if no column has it or the name is
     empty.
     """
     wanted = near_name(name)

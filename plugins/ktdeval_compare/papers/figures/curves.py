@@ -176,7 +176,7 @@ def _mean_rows(
 
 
 def _at(ends: Values | None, day: int) -> float | None:
-    """Return one end of the interval on one day, or None if there is no interval."""
+    """Return one end of the interval on one day, or None if the interval is undefined."""
     if ends is None or np.isnan(ends[day]):
         return None
     return float(ends[day])

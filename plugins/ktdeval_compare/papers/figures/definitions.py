@@ -71,7 +71,7 @@ def known_figures() -> Mapping[str, PaperFigure]:
 def find_paper_figure(name: str) -> PaperFigure:
     """Return the figure with this name.
 
-    Raises UsageError if there is no such figure.
+    Raises UsageError if the name is unknown.
     """
     known = known_figures()
     if name not in known:

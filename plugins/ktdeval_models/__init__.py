@@ -1,4 +1,4 @@
-"""Models: built-in models that need no key, replay of an earlier run, and remote providers."""
+"""Models: built-in models that need no key, replays of earlier runs, and remote providers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    """Return all models. Built-in ones need no key, network or download; each provider names the
-    extra of its SDK.
+    """Return all models. Built-in models need no key, network or download; the entry of each
+    provider names the extra that installs its SDK.
     """
     from ktdeval_models.remote import params as remote
 

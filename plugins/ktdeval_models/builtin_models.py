@@ -1,7 +1,7 @@
-"""Built-in models by name: hold, random, models that buy the top of a ranking, and chaos.
+"""Built-in models, keyed by name: hold, random, models that buy the top of a ranking, and chaos.
 
-All but chaos behave well: they look things up, check the plan, and submit. They compare only
-figures, so labels don't affect their trades: names are ordered by figures that no mask changes, and
+All except chaos behave well: they look things up, check the plan, and submit. They compare only
+figures, so labels don't affect their trades. Names are ordered by figures that no mask changes, and
 names with identical figures are treated alike. `builtin/random` draws among labels only if a task
 shows nothing else.
 """
@@ -60,11 +60,13 @@ _NEAREST = {"MOM_12_1": "return_60d_pct", "RV_60": "volatility_20d_pct"}
 
 
 def _row_figure(row: Row, name: str) -> float | None:
-    """Return a figure from a row, or the closest substitute if the table shows no style factors."""
+    """Return a figure from a row. If the table shows no style factors, return the closest
+    substitute.
+    """
     if name in row:
         return cast("float | None", row[name])
     if name == "ILLIQ" and "close" in row:
-        # A table omits a column that has no values: then all names are equally liquid.
+        # A table omits a column that has no values: then all names are treated as equally liquid.
         return -float(row["close"] or 0.0) * float(row.get("volume") or 0.0)
     return cast("float | None", row.get(_NEAREST.get(name, "")))
 
@@ -88,8 +90,8 @@ class Hold(KeylessModel):
 
 
 class BuyAndHold(Hold):
-    """Model that buys what the prompt shows in equal weights, most liquid first, and never
-    sells.
+    """Model that buys the names shown in the prompt in equal weights, the most liquid first, and
+    never sells.
     """
 
     needs = "a table of candidates in the prompt"
@@ -145,8 +147,8 @@ def _buy_to_hold(stocks: Iterable[str], weight: float) -> list[Intent]:
 class FirstListed(Hold):
     """Model that buys the first names listed in its prompt, in equal weights, and never sells.
 
-    It reads only the list and the positions. The mask key decides the order of the list, so its
-    results are the baseline for the effect of that order (`ktdeval compare labels --keys`).
+    It reads only the list and the positions. The mask key decides the order of the list, so this
+    model's results are the baseline for the effect of list order (`ktdeval compare labels --keys`).
     """
 
     needs = "a list of names in the prompt: candidates or a universe"
@@ -177,7 +179,7 @@ class FirstListed(Hold):
 
 
 class RankModel(KeylessModel):
-    """Model that buys the names that rank best by one figure, equal-weighted.
+    """Model that buys the names ranked best by one figure, in equal weights.
 
     A buffer avoids needless trading: a name is sold only when it falls below `keep_rank`.
     """
@@ -189,14 +191,14 @@ class RankModel(KeylessModel):
         self.params = params
         # A holding is rebalanced if its weight is outside these multiples of its target.
         self.band = (0.0, params.trim_above)
-        # Latest plan, with everything it depends on: the state and the tool results. A step
-        # requests the plan first to check it, then to submit it. A subclass's `ranking` must depend
-        # on nothing else.
+        # Latest plan, with everything that it depends on: the state and the tool results. Each step
+        # requests the plan twice, first to check it and then to submit it. A subclass's `ranking`
+        # must depend on nothing else.
         self._latest: tuple[object, Sequence[Intent]] | None = None
 
     @property
     def needs(self) -> str:  # type: ignore[override]  # follows from the figures
-        """Figures to rank by."""
+        """Figures by which names are ranked."""
         return (
             f"candidates in the prompt with {', '.join(self.weights)}, or the tool"
             " screen_candidates"
@@ -210,7 +212,8 @@ class RankModel(KeylessModel):
         return all(_is_shown(columns, figure) for figure in self.weights)
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """Return the calls for the market, the ranking, and the same figures of the holdings.
+        """Return the calls for the market, the ranking, and the holdings' values of the ranking
+        figures.
 
         Holdings need a separate call, because a ranking omits stocks at a price limit.
         """
@@ -244,7 +247,8 @@ class RankModel(KeylessModel):
             return []
 
         if conversation.state["constraints"].get("short_sales"):
-            # In a small market at most half is sold short, so that no name is on both sides.
+            # In a small market at most half of the names are sold short, so that no name is on both
+            # sides.
             shorts = min(self.params.shorts or 0, holdable(conversation) // 2)
             if shorts:
                 return self._long_and_short(conversation, ranking, shorts)
@@ -256,8 +260,8 @@ class RankModel(KeylessModel):
     def _long_and_short(
         self, conversation: Conversation, ranking: Ranking, shorts: int
     ) -> Sequence[Intent]:
-        """Buy the best names, and sell the `shorts` worst of the others short."""
-        # Half of the invested capital backs the shorts: their margin can't be spent.
+        """Buy the best names, and sell short the `shorts` worst of the remaining names."""
+        # Half of the invested capital backs the short positions: their margin can't be spent.
         invested = self.params.invested / 2
         positions = min(self.params.positions, holdable(conversation) - shorts)
         worst = list(whole_groups(reversed(_groups_from(ranking.groups, positions)), shorts))
@@ -273,7 +277,7 @@ class RankModel(KeylessModel):
         ]
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
-        """Return the ranking of the screen, or of the prompt's table; None without either."""
+        """Return the ranking from the screen, or from the prompt's table; None if there is neither."""
         screened = conversation.result_rows("screen_candidates", "candidates")
         if screened:
             equal = screened_places(conversation.result("screen_candidates"))
@@ -290,7 +294,7 @@ class RankModel(KeylessModel):
     def _screened_ranking(
         self, screened: Sequence[Row], equal: Mapping[str, int], held: Sequence[Row]
     ) -> Ranking:
-        """Rank by the screen; holdings that score below row `keep_rank` of the screen are sold."""
+        """Rank by the screen. Holdings that score below the screen's row `keep_rank` are sold."""
         groups = self.order_groups(Ranking(screened, None, "", equal).groups)
         rows = list(chain.from_iterable(groups))
         places = places_of(groups)
@@ -316,8 +320,8 @@ class RankModel(KeylessModel):
         return Ranking(on_offer, in_first, self.label, places_of(groups))
 
     def order_groups(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
-        """Return groups of the screen's rows, best first. With a single figure, the screen's order
-        is used.
+        """Return the groups of screened rows, best first. With a single figure, the screen's order
+        is kept.
         """
         return groups
 
@@ -345,9 +349,9 @@ def _groups_before(groups: Sequence[Sequence[Row]], count: int) -> list[Sequence
 class LinearFactor(RankModel):
     """Model that buys the names with the highest weighted sum of style factors.
 
-    It trades as a trained linear model would. The screen offers the names with the best mean rank
-    over the factors, each in the direction of its coefficient. The weighted sum ranks these names
-    and decides which holdings stay.
+    It trades as a trained linear model would. The screen returns the names with the best mean rank
+    over the factors, each factor ranked in the direction of its coefficient. The weighted sum then
+    ranks these names and decides which holdings are kept.
     """
 
     def __init__(self, params: LinearFactorParams) -> None:
@@ -360,10 +364,10 @@ class LinearFactor(RankModel):
 
 
 def parse_coefficients(text: str) -> Mapping[str, float]:
-    """Parse `MOM_12_1:0.02 RV_60:-0.1` into factor -> coefficient, omitting coefficients of 0.
+    """Parse `MOM_12_1:0.02 RV_60:-0.1` into a mapping from factor to coefficient. Coefficients of 0
+    are omitted.
 
-    Raises ConfigError if the text is malformed, or names an unknown factor or the same factor
-    twice.
+    Raises ConfigError if the text is malformed, names an unknown factor, or names a factor twice.
     """
     names = [factor.name for factor in FACTORS]
     weights: dict[str, float] = {}
@@ -400,7 +404,7 @@ def parse_coefficients(text: str) -> Mapping[str, float]:
 class EqualWeight(RankModel):
     """Model that buys the most liquid names in equal weights and rebalances them.
 
-    It sells a name only when the name has left the index.
+    It sells a name only after the name has left the index.
     """
 
     def __init__(self, params: EqualWeightParams) -> None:
@@ -409,7 +413,7 @@ class EqualWeight(RankModel):
         self.band = (1.0 - params.band, 1.0 + params.band)
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
-        """Return a ranking by liquidity in which every holding stays."""
+        """Return a ranking by liquidity that keeps every holding."""
         ranking = super().ranking(conversation)
         if ranking is None:
             return None
@@ -431,8 +435,8 @@ _MAKERS: dict[str, Callable[[Any], Model]] = {
 
 
 def make_builtin(name: str, params: Any = None) -> Model:
-    """Return a built-in model, with its default parameters unless `params` is given. `name` omits
-    the prefix `builtin/`.
+    """Return a built-in model, with its default parameters unless `params` is given. `name` comes
+    without the prefix `builtin/`.
 
     Raises UsageError if the name is unknown.
     """

@@ -1,8 +1,8 @@
-"""`builtin/chaos`: a model that fails as real models do, at random.
+"""`builtin/chaos`: a model that fails at random, in the ways in which real models fail.
 
-The request's chance seed determines how it fails. The model misbehaves only in the text of its
-replies. A run with it must end without a traceback, with every failure counted under its kind, and
-without leaking the identity of a masked asset in any text that is sent back to the model.
+The request's chance seed determines how the model fails. It misbehaves only in the text of its
+replies. A run with this model must end without a traceback, must count every failure under its
+kind, and must not leak the identity of a masked asset in any text that is sent back to the model.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Misdeed = Callable[["_ReplyState"], Reply]
 
 
 class _ReplyState:
-    """State of one reply: conversation, random draws, stocks shown and held."""
+    """State of one reply: the conversation, the random draws, and the stocks shown and held."""
 
     def __init__(self, request: ModelRequest) -> None:
         self.conversation = Conversation(request)
@@ -59,19 +59,19 @@ class _ReplyState:
         return options[int(self.chance.integers(len(options)))]
 
     def stock(self) -> str:
-        """Return a stock that was shown, or an invented stock if none was shown."""
+        """Return one of the stocks shown, or an invented stock if none was shown."""
         if not self.shown:
             return _INVENTED_STOCK
         return self.pick(self.shown)
 
     def raw(self, name: str, *arguments: str) -> Reply:
-        """Return calls to one tool, with raw argument texts."""
+        """Return calls to one tool, each with a raw argument string."""
         first = self.conversation.calls_made + 1
         calls = [ToolCall(f"call_{n}", name, text) for n, text in enumerate(arguments, first)]
         return Reply(tool_calls=tuple(calls), finish_reason="tool_calls")
 
     def order(self, stock: str, **changes: Any) -> dict[str, Any]:
-        """Return a valid order with the given changes; None removes a field."""
+        """Return a valid order with the given changes; a value of None removes the field."""
         side = "BUY"
         if stock in self.held and self.chance.random() < 0.5:
             side = "SELL"
@@ -90,8 +90,8 @@ class _ReplyState:
         return {key: value for key, value in (order | changes).items() if value is not None}
 
     def submission(self, **changes: Any) -> dict[str, Any]:
-        """Return a submission with orders for one to four stocks, with changes to the first order.
-        If no stocks are shown, the order is for an invented stock.
+        """Return a submission with orders for one to four stocks, and apply the changes to the
+        first order. If no stocks are shown, the order is for an invented stock.
         """
         shuffled = self.chance.permutation(self.shown or [_INVENTED_STOCK])
         count = int(self.chance.integers(1, 5))
@@ -100,14 +100,14 @@ class _ReplyState:
         return {"orders": orders, "overall_reason": "as the dice fell"}
 
     def text(self, **changes: Any) -> str:
-        """Return a submission as the argument text of a call."""
+        """Return a submission as the argument string of a call."""
         return dumps_canonical(self.submission(**changes))
 
 
 class ChaosModel:
     """Model that misbehaves at random, with a given probability.
 
-    Otherwise it behaves well, so that trades happen too.
+    The rest of the time it behaves well, so that trades happen too.
     """
 
     traits = ModelTraits(is_free=True, draws_chance=True)
@@ -133,8 +133,8 @@ class ChaosModel:
 
 
 def _shown_stocks(conversation: Conversation) -> list[str]:
-    """Return the stock labels in the state and in tool results, without duplicates, in order of
-    appearance.
+    """Return the stock labels in the state and in tool results, in order of appearance and without
+    duplicates.
     """
     tables = [conversation.state.get(name) for name in ("positions", "candidates", "holdings")]
     tables.append(conversation.result("screen_candidates").get("candidates"))
@@ -224,7 +224,7 @@ def _truncate_turn(turn: _ReplyState) -> Reply:
     end = int(turn.chance.integers(len(text)))
     calls = turn.raw(SUBMIT, text[:end]).tool_calls
     if turn.chance.random() >= 0.7:
-        calls = ()  # the reply was cut before the call began
+        calls = ()  # the reply was cut off before the call began
     return Reply("", calls, "length")
 
 
@@ -238,7 +238,7 @@ def _missing_field(turn: _ReplyState) -> Reply:
 
 
 def _submission_with(*changes: Mapping[str, Any]) -> Misdeed:
-    """Return the misdeed that submits a first order with one of these changes."""
+    """Return a misdeed that submits orders, the first of which has one of these changes."""
     return lambda turn: turn.raw(SUBMIT, turn.text(**turn.pick(changes)))
 
 
@@ -261,7 +261,8 @@ def _odd_text(turn: _ReplyState) -> Reply:
         "a" * 20000,
     )
     reason = turn.pick(odd)
-    # Inserted into the JSON text, not as a value, so that the escapes reach the parser unchanged.
+    # The escapes are inserted into the JSON text, not as a value, so that they reach the parser
+    # unchanged.
     marker = "#" * 12
     return turn.raw(SUBMIT, turn.text(reason=marker).replace(marker, reason, 1))
 

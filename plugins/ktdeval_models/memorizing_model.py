@@ -1,5 +1,6 @@
-"""A model that knows the whole market in advance: the positive control for masks. It uses its
-knowledge only for codes and days that it recognises.
+"""A model that knows the whole market in advance: the positive control for masks.
+
+It uses its knowledge only for codes and days that it recognises.
 """
 
 from __future__ import annotations
@@ -28,24 +29,26 @@ REMEMBERED = "what is remembered to have risen"
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """Facts that the model remembers about the names on one day."""
+    """What the model remembers about the names on one day."""
 
-    forecasts: Mapping[int, float]  # asset -> growth; NaN: remembered as having no price
+    # asset -> growth; NaN if the asset is remembered as having no price
+    forecasts: Mapping[int, float]
     order: Sequence[int]  # assets with known growth, largest first
     row: int | None  # row of the day; None if the day is hidden
 
 
 class MemoryModel(RankModel):
-    """Recalls prices of codes and days that it recognises, and otherwise ranks by momentum.
+    """Recalls prices for the codes and days that it recognises, and otherwise ranks by momentum.
 
-    * Codes and days: it holds the index members that will rise most over the next `horizon` days.
-    * Only codes: it holds the shown names that rose most over all days of the market.
-    * Only days: it is invested while the market will rise.
-    * Neither: it acts like `builtin/momentum`.
+    * Codes and days recognised: it holds the index members that will rise most over the next
+      `horizon` days.
+    * Only codes recognised: it holds the shown names that rose most over all days of the market.
+    * Only days recognised: it is invested while the market is about to rise.
+    * Neither recognised: it acts like `builtin/momentum`.
 
     With `recall` below 1 it knows only a share of the facts: it buys names that it remembers to
-    rise, and ranks the rest by momentum. If asked which stock and day is shown, it looks the
-    figures up; as a trader it uses only labels.
+    rise, and ranks the rest by momentum. If asked which stock and day is shown, it searches its
+    memory for the figures; when it trades, it uses only labels.
     """
 
     def __init__(self, _name: str, params: MemoryParams) -> None:
@@ -55,7 +58,7 @@ class MemoryModel(RankModel):
             parse_day(params.until, "until: ", ConfigError)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request, including a request that asks which stock and day is shown."""
+        """Answer one request. The request may also ask which stock and day is shown."""
         form = identity_form(request)
         if form is None:
             return super().reply(request)
@@ -63,19 +66,19 @@ class MemoryModel(RankModel):
         return Conversation(request).call([(form.name, identity_answer(request, self._facts))])
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return the parent's problem; a question about stock and day needs no account."""
+        """Return the parent's problem; a question about the stock and day needs no account."""
         if any(identity_form(request) is not None for request in requests):
             return None
         return super()._step_problem(requests)
 
     @property
     def needs(self) -> str:  # type: ignore[override]  # as of its parent
-        """Labels to recognise, or figures to rank by."""
+        """Labels to recognise, or figures by which to rank."""
         return f"names to recognise: candidates or a universe in the prompt; or {super().needs}"
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether any names are shown that it might recognise. Masked names count too: the
-        model measures whether it recognises them.
+        """Return whether any names are shown that the model might recognise. Masked names count
+        too, since whether it recognises them is what the model measures.
         """
         for asked in conversations:
             if asked.is_submission and asked.observed.universe:
@@ -89,8 +92,8 @@ class MemoryModel(RankModel):
         return RememberedFacts(market, self.params)
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Hold the remembered names if codes are recognised; otherwise follow the ranking, or hold
-        cash if it remembers that the market will fall.
+        """Hold the remembered names if codes are recognised. Otherwise follow the ranking, or hold
+        cash if the market is remembered to fall.
         """
         if self.params.invents:
             return self._buy_invented(conversation)
@@ -142,8 +145,8 @@ class MemoryModel(RankModel):
     def _buy_remembered(
         self, conversation: Conversation, shown: Sequence[int], row: int | None
     ) -> Sequence[Intent]:
-        """Rebalance to the names that are remembered to rise most. Without a known day the index
-        members are unknown, so only the names shown are ranked.
+        """Rebalance to the names that are remembered to rise most. If the day is unknown, so are
+        the index members; only the names shown are ranked then.
         """
         if row is None:
             members = np.array(shown)
@@ -152,7 +155,7 @@ class MemoryModel(RankModel):
             members = np.flatnonzero(self._facts.market.member[row])
             growth, known = self._facts.on_day(members, row)
 
-        # A name without a price is remembered as having none (NaN).
+        # NaN: the model remembers that the name has no price.
         forecasts = dict(zip(members[known].tolist(), growth[known].tolist(), strict=True))
         priced = [asset for asset, forecast in forecasts.items() if np.isfinite(forecast)]
         order = sorted(priced, key=lambda asset: -forecasts[asset])
@@ -164,11 +167,11 @@ class MemoryModel(RankModel):
         return rebalance(conversation, ranking, self._sizing(conversation))
 
     def _mix_intents(self, conversation: Conversation, recalled: Recalled) -> Sequence[Intent]:
-        """Buy names that are remembered to rise, then the ranking's names; sell names that are
-        remembered to fall.
+        """Buy names that are remembered to rise, then the best names of the ranking; sell names
+        that are remembered to fall.
 
-        A holding bought on an earlier fact is kept until the fact's horizon ends. A holding that
-        only the ranking supports is replaced by a name that is remembered to rise.
+        A holding bought because of an earlier fact is kept until that fact's horizon ends. A
+        holding that only the ranking supports is replaced by a name that is remembered to rise.
         """
         held = [row["stock_id"] for row in conversation.holdings]
         forecasts = {self._code(asset): growth for asset, growth in recalled.forecasts.items()}
@@ -207,8 +210,8 @@ class MemoryModel(RankModel):
     def _still_rising(
         self, held: Sequence[str], forecasts: Container[str], row: int | None
     ) -> list[str]:
-        """Return the holdings without a fact for today for which an earlier fact still predicts a
-        rise.
+        """Return the holdings that have no fact for today, but for which an earlier fact still
+        predicts a rise.
         """
         if row is None:
             return []
@@ -222,16 +225,17 @@ class MemoryModel(RankModel):
         return rising
 
     def _with_reason(self, intent: Intent, forecasts: Container[str]) -> Intent:
-        """Return an order with its reason; the reason of an order from the ranking does not claim
-        memory.
+        """Return an order with its reason. The reason for an order that comes from the ranking does
+        not claim memory.
         """
         if intent.stock_id in forecasts:
             return intent
         return replace(intent, reason=intent.reason.replace(REMEMBERED, self.label))
 
     def _buy_invented(self, conversation: Conversation) -> Sequence[Intent]:
-        """Buy the shown names whose labels it prefers on the day, and keep them. The preference
-        changes daily: a lasting preference would earn the same name's return in every window.
+        """Buy the shown names whose labels the model prefers on the day, and keep them. The
+        preference changes daily, because a lasting preference would earn the same name's return in
+        every window.
         """
         ranking = self.ranking(conversation)
         if ranking is None:

@@ -1,4 +1,6 @@
-"""Parameters of the built-in models; a separate module, so that listing them imports nothing else."""
+"""Parameters of the built-in models, in a separate module so that listing them imports nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ktdeval.values import load_yaml, option
 
 @cache
 def rules() -> Mapping[str, Any]:
-    """Return the summary, numeric parameters and source of each technical-analysis rule, by
+    """Return the summary, numeric parameters and source of each technical-analysis rule, keyed by
     name.
     """
     return load_yaml(Path(__file__).with_name("technical.yaml"))

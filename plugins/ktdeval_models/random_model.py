@@ -41,7 +41,7 @@ SCREENS = (
     "HIGH_52W",
     "-CV_VOL",
 )
-MAX_PARTS = 20  # maximum number of parts of an account by which random buys are sized
+MAX_PARTS = 20  # maximum number of parts into which an account is divided to size random buys
 
 
 class RandomModel(KeylessModel):
@@ -49,10 +49,10 @@ class RandomModel(KeylessModel):
 
     It is the baseline that a strategy must beat at the same turnover.
 
-    In memory_only the names shown are the universe, so it draws labels. Elsewhere it draws from
-    names ordered by their figures; names with identical figures are drawn together. Draws depend
-    only on `ModelRequest.chance_seed`, with a separate stream for each phase of a step. That seed
-    differs between the calls of a step, so only the orders of the submission matter.
+    In the `memory_only` setting the names shown are the universe, so it draws labels. Elsewhere it
+    draws from names ordered by their figures; names with identical figures are drawn together.
+    Draws depend only on `ModelRequest.chance_seed`, with a separate stream for each phase of a
+    step. The seed differs between the calls in a step, so only the orders in the submission matter.
     """
 
     needs = (
@@ -111,7 +111,7 @@ class RandomModel(KeylessModel):
     def _names(self, conversation: Conversation, held: Set[str]) -> list[list[str]]:
         """Return groups of names that are not held and may be bought.
 
-        They are in the screen's order, or in the order of their figures without a screen.
+        They are in the screen's order. Without a screen, they are ordered by their figures.
         """
         result = conversation.result("screen_candidates")
         screened = conversation.result_rows("screen_candidates", "candidates")
@@ -139,7 +139,7 @@ class RandomModel(KeylessModel):
         picks: Sequence[Sequence[str]],
         chance: np.random.Generator,
     ) -> list[Intent]:
-        """Return orders that open positions, long or short, at random weights.
+        """Return orders that open positions, long or short, with random weights.
 
         Names with identical figures get the same weight.
         """
@@ -154,7 +154,8 @@ class RandomModel(KeylessModel):
 
         for group in picks:
             weight = round(float(chance.uniform(limit / 4, limit)) / len(group), 4)
-            # Without short sales no number is drawn, so that draws in such markets stay the same.
+            # If short sales are not allowed, no number is drawn, so that draws in such markets stay
+            # the same.
             is_short = bool(shorts) and chance.random() < shorts
             confidence = _confidence(chance)
             if len(group) > 1 and not certain.takes(weight * len(group), len(group)):
@@ -170,26 +171,29 @@ class RandomModel(KeylessModel):
         return equal_first(bought)
 
     def _largest_weight(self, conversation: Conversation) -> float:
-        """Return the upper bound of the weights: the parameter, or the value at which the average
-        buy is an equal share of the account among the names that can be held, with at most
+        """Return the upper bound of the weights. It is the parameter if set. Otherwise it makes the
+        average buy an equal share of the account among the names that can be held, with at most
         `MAX_PARTS` shares.
         """
         if self.params.largest_weight is not None:
             return self.params.largest_weight
 
-        # Weights are uniform on [1/4, 1] of this value, so their mean is 5/8 of it: one part.
+        # Weights are uniform on [1/4, 1] times this bound, so their mean is 5/8 of the bound: one
+        # part.
         return 1.6 / max(1, min(MAX_PARTS, holdable(conversation)))
 
 
 def _by_worth(held: Sequence[Row]) -> list[list[Row]]:
-    """Return holdings in the order shown; adjacent holdings with the same weight and value form a
-    group.
+    """Return holdings in the order shown, in groups of adjacent holdings with the same weight and
+    value.
     """
     return [list(group) for _, group in groupby(held, key=worth)]
 
 
 def screened_places(result: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return the shared rank of names that the screen reports as equal in all figures."""
+    """Return the shared rank of each name that the screen reports as equal to others in all
+    figures.
+    """
     groups = []
     for stocks in result.get("equal", ()):
         groups.append([{"stock_id": stock} for stock in stocks])

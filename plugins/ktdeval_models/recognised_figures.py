@@ -1,6 +1,7 @@
-"""Answers by a model that remembers figures to the question which stock and day is shown: from the
-labels if they are real, otherwise from the figures of the last bar, if the model remembers the fact
-for that stock and day.
+"""How a model that remembers figures answers which stock and day is shown.
+
+If the labels are real, it answers from them. Otherwise it compares the figures of the last bar with
+the facts that it remembers for each stock and day.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _ROUNDING = 6e-4  # figures have four significant digits
 
 
 def identity_form(request: ModelRequest) -> ToolSpec | None:
-    """Return the tool with which a request asks for stock and day; None if it does not ask."""
+    """Return the tool with which a request asks for the stock and day; None if it does not ask for
+    them.
+    """
     for tool in request.tools:
         fields = as_object(tool.parameters.get("properties"))
         if fields.keys() >= _ASKED:
@@ -40,8 +43,8 @@ def identity_form(request: ModelRequest) -> ToolSpec | None:
 
 
 def identity_answer(request: ModelRequest, facts: RememberedFacts) -> dict[str, JsonValue]:
-    """Return the stock and day of the view in a request, as far as known; a memory that recognises
-    nothing does not guess.
+    """Return the stock and day of the view in a request, as far as they are known. A memory that
+    recognises nothing does not guess.
     """
     shown = as_object(_view(request.messages).get("snapshot"))
     code, day = _labels(shown, facts)
@@ -68,7 +71,7 @@ def identity_answer(request: ModelRequest, facts: RememberedFacts) -> dict[str, 
 
 
 def _view(messages: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the latest JSON block in the user's messages; empty if absent."""
+    """Return the latest JSON block in the user messages; empty if there is none."""
     for message in reversed(messages):
         _, found, rest = message.content.partition(_BEGIN)
         if message.role == "user" and found:
@@ -88,8 +91,8 @@ def _labels(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str | Non
 
 
 def _by_figures(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str, str] | None:
-    """Return code and day of the first remembered fact whose bar equals the last bar shown; None if
-    not found.
+    """Return the code and day of the first remembered fact whose bar equals the last bar shown;
+    None if there is none.
     """
     bars = table_rows(shown.get("bars"))
     if not bars:

@@ -1,7 +1,8 @@
-"""The market knowledge of `builtin/memory`: a share of its facts, fixed by a seed, with noise.
+"""The market knowledge of `builtin/memory`: a share of the market's facts, fixed by a seed, with
+noise.
 
-A fact is the growth of a name from a day's close over the next `horizon` sessions of the name's own
-exchange.
+A fact is the growth of a name from the close of a day over the next `horizon` sessions of the
+name's exchange.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ IntArray = npt.NDArray[np.intp]
 
 
 class RememberedFacts:
-    """Facts (name, day) of a market that a model remembers.
+    """The facts about a market that a model remembers, one for each name and day.
 
-    A fact is remembered if its own uniform draw is below `recall`, so a larger share contains every
-    smaller share.
+    A fact is remembered if the uniform draw for that fact is below `recall`, so a larger share
+    contains every smaller share.
     """
 
     def __init__(self, market: MarketSnapshot, params: MemoryParams) -> None:
@@ -77,7 +78,7 @@ class RememberedFacts:
         return self._params.until is None or row < self.last_row
 
     def is_remembered(self, name: str) -> BoolArray:
-        """Return for each day whether its fact is remembered, [days]; `name` is a code or `INDEX`."""
+        """Return for each day whether the fact is remembered, [days]. `name` is a code or `INDEX`."""
         known = self._drawn.get(name)
         if known is None:
             if self._params.recall >= 1.0:
@@ -91,8 +92,8 @@ class RememberedFacts:
         return known
 
     def on_day(self, assets: IntArray, row: int) -> tuple[FloatArray, BoolArray]:
-        """Return the assets' growth from a day on, with noise, and which of it is remembered, both
-        [assets]. Growth is 1 for an unchanged price, NaN without a price.
+        """Return each asset's growth from a day on, with noise, and whether that growth is
+        remembered, both [assets]. Growth is 1 for an unchanged price, and NaN without a price.
         """
         growth = self._growth(row, assets)
         names = [self.market.codes[asset] for asset in assets]
@@ -101,9 +102,9 @@ class RememberedFacts:
         return growth + self._errors(names, row), known
 
     def over_all_days(self, assets: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Return the assets' growth over all remembered days combined, and which assets are
-        remembered, both [assets]: what the model knows about a code if no day is shown. An asset
-        without remembered days is not remembered.
+        """Return each asset's growth over all remembered days combined, and whether the asset is
+        remembered, both [assets]. This is what the model knows about a code if no day is shown. An
+        asset without remembered days is not remembered.
         """
         rows = slice(0, self.last_row)
         growth = self.adjusted[self.last_row, assets] / self.adjusted[0, assets]
@@ -124,7 +125,9 @@ class RememberedFacts:
         return growth, known
 
     def index_rises(self, row: int) -> bool | None:
-        """Return whether the index is remembered to rise from a day on; None if that is forgotten."""
+        """Return whether the index is remembered to rise from a day on; None if that fact is
+        forgotten.
+        """
         if not self.is_remembered(INDEX)[row]:
             return None
 
@@ -139,8 +142,8 @@ class RememberedFacts:
         return bool(levels[known[end]] > levels[known[past - 1]] * (1.0 - error))
 
     def said_to_rise(self, code: str, row: int) -> bool:
-        """Return whether a name's latest remembered fact, among facts whose horizon ends after the
-        day, predicts a rise.
+        """Return whether a name's latest remembered fact predicts a rise, among the facts whose
+        horizon ends after the day.
         """
         asset = self.market.asset_index[code]
         first = int(np.searchsorted(self._ends[: row + 1, asset], row, side="right"))
@@ -157,8 +160,8 @@ class RememberedFacts:
         return growth
 
     def _errors(self, names: Sequence[str], row: int) -> FloatArray:
-        """Return the noise of each fact on a day, scaled by the dispersion of growth across that
-        day's members.
+        """Return the noise of each fact on a day, scaled by the dispersion of growth across the
+        index members on that day.
         """
         if not self._params.noise:
             return np.zeros(len(names))

@@ -1,3 +1,3 @@
 """A small language model with known memory: its input text, training and files, and the model
-`planted/memory`.
+`planted/memory`, which trades on it.
 """

@@ -1,4 +1,6 @@
-"""`ktdeval train memory`: train a small language model on facts of a market, by number of exposures."""
+"""`ktdeval train memory`: train a small language model on market facts, with a given number of
+exposures.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Facts from a task: what its prompts show about each candidate, and the return that follows.
+"""Facts from a task: what its prompts show about each candidate, and the subsequent return.
 
-The task is run with a model that only holds, so that the prompts match those of a real run; the
-lens maps masked labels and days back to the true asset and day.
+The task is run with a model that only holds, so that the prompts match the prompts of a real run.
+The lens maps masked labels and days back to the true asset and day.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.task_api import EpisodeSpec, Task, is_scoring
 from ktdeval.values import Address, Arguments
 from ktdeval_models.planted.reduced_text import line_of
 
-#: Key of the mask under which prompts are read; fixed, so that the same command reads the same
+#: Mask key for the prompts that are read; fixed, so that the same command always reads the same
 #: lines
 MASK_KEY = "0" * 32
 _FILL = 1  # days from an order to the open at which it fills
@@ -30,12 +30,12 @@ _FILL = 1  # days from an order to the open at which it fills
 
 @dataclass(frozen=True)
 class FactSource:
-    """Source of facts."""
+    """Where facts come from: task, windows and data."""
 
     task: str
     windows: tuple[str, ...] = ()  #: empty: the task's own windows
     days: int = 5  #: maximum number of days per window
-    horizon: int = 1  #: number of the asset's sessions that a return spans, from open to open
+    horizon: int = 1  #: trading sessions of the asset that a return spans, from open to open
     data: Address = "synthetic"
     data_args: Arguments | None = None
 
@@ -47,16 +47,16 @@ class PlantedFacts:
     lines: tuple[str, ...]
     keys: tuple[tuple[int, int], ...]  #: true asset and row of the day for each fact
     returns: FloatArray  #: [N] fractions, none of them 0 or NaN
-    spans: tuple[str, ...]  #: FIRST:LAST of each window
+    spans: tuple[str, ...]  #: FIRST:LAST for each window
     snapshot: str  #: id of the market snapshot
 
 
 def gather_facts(source: FactSource, plugins: Plugins) -> PlantedFacts:
     """Run a task's windows and return the facts about its candidates.
 
-    A candidate whose return is unknown or 0 is skipped, since its return has no sign. The same
-    asset and day in two windows give one fact. Raises KtdevalError if the task shows no candidates,
-    or no returns follow.
+    Candidates are skipped if the return is unknown, or is 0 and so has no sign. The same asset and
+    day in two windows give one fact. Raises KtdevalError if the task shows no candidates, or if no
+    returns follow.
     """
     config = RunConfig(
         model="builtin/hold",
@@ -108,7 +108,7 @@ def gather_facts(source: FactSource, plugins: Plugins) -> PlantedFacts:
 def _shown_lines(
     spec: EpisodeSpec, task: Task, factory: EpisodeFactory, snapshot: MarketSnapshot
 ) -> dict[tuple[int, int], str]:
-    """Return the line for each candidate that an episode shows, by true asset and row."""
+    """Return the line for each candidate that an episode shows, keyed by true asset and row."""
     reader = _Reader()
     episode = factory.open(spec, reader)
     for step in range(episode.total_steps):
@@ -116,7 +116,7 @@ def _shown_lines(
 
     lens = task.scene(spec, snapshot).lens
     for asset in range(len(snapshot.codes)):
-        lens.asset_handle(asset)  # a lens maps back only handles that it has shown
+        lens.asset_handle(asset)  # a lens maps back only the handles that it has shown
 
     lines = {}
     for step, state in enumerate(reader.states):
@@ -132,7 +132,9 @@ def _shown_lines(
 
 
 def _returns(keys: Sequence[tuple[int, int]], snapshot: MarketSnapshot, horizon: int) -> FloatArray:
-    """Return the return of an order from each day, measured from its fill, [N]; NaN if unknown."""
+    """Return the return on an order placed on each day, measured from its fill, [N]; NaN if
+    unknown.
+    """
     opens = snapshot.adjusted_open
     returns = np.full(len(keys), np.nan)
     for place, (asset, row) in enumerate(keys):

@@ -1,5 +1,5 @@
-"""Parameters of `planted/memory`, and the folder for its trained models; a separate module, so that
-listing models imports nothing else.
+"""Parameters of `planted/memory`, and the folder of its trained models, in a separate module so
+that listing models imports nothing else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ EXPOSURES = (0, 1, 4, 16, 64)  #: numbers of exposures after which training writ
 
 
 def model_folder(trained: Path, exposures: int, seed: int) -> Path:
-    """Return the folder of one model below the folder of trained models."""
+    """Return the folder of one model, inside the folder of trained models."""
     return trained / f"exposures-{exposures}" / f"seed-{seed}"
 
 

@@ -1,5 +1,5 @@
-"""Files of a planted model: the description `planted.json`, and `weights.f32` with plain numbers.
-Nothing is unpickled.
+"""Files of a planted model: the description `planted.json`, and `weights.f32`, which holds plain
+numbers. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ class PlantedFile(Value):
     format: Literal["ktdeval-planted/1"]
     snapshot: str  #: id of the market
     task: str  #: task whose prompts contain its facts
-    windows: tuple[str, ...]  #: FIRST:LAST days
+    windows: tuple[str, ...]  #: first and last day, as FIRST:LAST
     days: _Count  #: maximum number of days per window
     horizon: Annotated[int, msgspec.Meta(ge=1)]  #: number of trading days that a return spans
     figures: tuple[str, ...]  #: figures in a line
     facts: _Count
-    exposures: _Count  #: number of times that it has read each fact
+    exposures: _Count  #: number of times that the model has read each fact
     seed: int
     threads: Annotated[int, msgspec.Meta(ge=1)]
-    sizes: Sizes  #: meaning of its answers
+    sizes: Sizes  #: meaning of the model's answers
     width: _Width
     layers: _Layers
     heads: _Layers
     libraries: Mapping[str, str]  #: version of each package that trained it
-    weights: _Sha256  #: hash of the file of weights
+    weights: _Sha256  #: hash of the weights file
 
     def is_of_training(self, other: PlantedFile) -> bool:
-        """Return whether another description has the same facts, network and seed; libraries,
+        """Return whether another description has the same facts, network and seed. Libraries,
         threads and the resulting weights may differ.
         """
         own = msgspec.structs.replace(
@@ -76,8 +76,8 @@ class PlantedMemory:
 
 
 def write_planted(folder: Path, content: PlantedFile, network: Transformer) -> None:
-    """Write a model into an existing folder. The description is written last, with the hash of the
-    weights filled in.
+    """Write a model into an existing folder. The description is written last and includes the hash
+    of the weights.
     """
     data = network.to_bytes()
     write_atomic(folder / WEIGHTS, data)
@@ -86,8 +86,8 @@ def write_planted(folder: Path, content: PlantedFile, network: Transformer) -> N
 
 
 def read_planted(folder: Path) -> PlantedMemory:
-    """Read a model. Raises DataError if a file can't be read, is malformed or was changed, or the
-    weights don't match the network's shape.
+    """Read a model. Raises DataError if a file can't be read, is malformed or was changed, or if
+    the weights don't match the network's shape.
     """
     path = folder / DESCRIPTION
     with wrap_os_error(f"{path}: can't be read", "make one with `ktdeval train memory`", DataError):
@@ -116,7 +116,7 @@ def read_planted(folder: Path) -> PlantedMemory:
 
 
 def _check_shape(content: PlantedFile, path: Path) -> None:
-    """Raise DataError if a description is inconsistent, or if its text form has another version."""
+    """Raise DataError if a description is inconsistent, or has another version of the text format."""
     problem = None
     sizes = content.sizes
     if content.width % content.heads:

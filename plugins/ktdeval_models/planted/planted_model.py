@@ -1,8 +1,9 @@
-"""`planted/memory`: a rule-based model that ranks candidates with a small language model, by the
-answer with which the language model completes each candidate's line.
+"""`planted/memory`: a rule-based model that ranks candidates with a small language model.
 
-The line is built from the prompt's content, with labels and days as masked. So masks, leak guard
-and parsing affect its memory as they would any model's, but the amount that it remembers is known.
+The language model completes the line of each candidate with an answer, which gives the candidate's
+rank. The line is built from the prompt's contents, with labels and days as masked. So masks, leak
+guard and parsing affect this memory as they would affect any model's, but the amount remembered is
+known.
 """
 
 from __future__ import annotations
@@ -34,19 +35,20 @@ from ktdeval_models.planted.planted_files import DESCRIPTION, read_planted
 from ktdeval_models.planted.reduced_text import FIGURES, line_of, tokens_of
 
 LABEL = "what is remembered of the next return"
-_DIGITS = 4  # digits of a score; further digits depend on how a processor rounds sums
+_DIGITS = 4  # digits of a score; any further digits depend on how a processor rounds sums
 
 
 class PlantedModel(KeylessModel):
-    """Holds the candidates with the highest expected return: the language model's probability of
-    each size, times the mean return of that size. Names that are no longer candidates are sold.
+    """Holds the candidates with the highest expected return, and sells names that are no longer
+    candidates. The expected return is the sum over return sizes of the language model's probability
+    times the mean return of that size.
     """
 
     needs = f"a table of candidates in the prompt, with {' and '.join(FIGURES)}"
 
     def __init__(self, _name: str, params: PlantedParams) -> None:
-        """Read the model. Raises UsageError if the model is missing, or its hash differs from the
-        pinned one; errors of `read_planted`.
+        """Read the model. Raises UsageError if the model is missing, or if its hash differs from
+        the pinned hash. Raises the errors of `read_planted` as well.
         """
         self.params = params
         trained = user_path(params.trained)
@@ -74,7 +76,7 @@ class PlantedModel(KeylessModel):
         return replace(super().traits, recorded_args=self._pins)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether candidates are shown with all the figures of a line."""
+        """Return whether candidates are shown with all the figures that a line needs."""
         return set(FIGURES) <= table_columns(conversations, "candidates")
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:

@@ -13,13 +13,13 @@ from ktdeval_models.planted.transformer import Transformer
 
 @dataclass(frozen=True)
 class Recall:
-    """Signs that a model predicts for facts: a rise if its probability of a rise exceeds one
-    half.
+    """Signs that a model predicts for facts. It predicts a rise if its probability of a rise
+    exceeds one half.
     """
 
     right: int
     facts: int
-    risen: int  #: facts that rose: always predicting a rise gets this many right
+    risen: int  #: facts that rose: the number correct if a rise were always predicted
 
     @property
     def share(self) -> float:

@@ -1,5 +1,5 @@
-"""Reduced text for a candidate: what a prompt shows about it, in about 30 tokens; and the return
-buckets with which the language model completes it.
+"""Reduced text for a candidate: what a prompt shows about the candidate, in about 30 tokens. The
+language model completes this text with a return bucket.
 
     009161.SZ 2024-04-01 +0.95 +10 >
 
@@ -39,7 +39,9 @@ VOCABULARY = FIRST_ANSWER + ANSWERS
 
 
 def line_of(label: str, day: str, cells: Mapping[str, Any]) -> str:
-    """Return the line for a candidate; `cells`: its row in the prompt, by column."""
+    """Return the line for a candidate. `cells` is the candidate's row in the prompt, keyed by
+    column.
+    """
     figures = [_figure_text(cells.get(name)) for name in FIGURES]
     return " ".join([label, day, *figures, ">"])
 
@@ -53,8 +55,8 @@ def _figure_text(value: Any) -> str:
 
 
 def tokens_of(lines: Sequence[str]) -> Tokens:
-    """Return the tokens of lines, [N, LINE], padded on the left; the start of a longer line is
-    cut.
+    """Return the tokens of each line, [N, LINE], padded on the left. A line that is too long loses
+    its start.
     """
     tokens = np.full((len(lines), LINE), _PAD, dtype=np.int64)
     for row, line in enumerate(lines):
@@ -65,14 +67,14 @@ def tokens_of(lines: Sequence[str]) -> Tokens:
 
 
 class Sizes(Value):
-    """Meaning of the answers: bounds between sizes, and the mean return of each size."""
+    """Meaning of the answers: the bounds between the sizes, and the mean return of each size."""
 
     bounds: tuple[float, ...]  #: [5] bounds in ascending order; the middle one is 0
     means: tuple[float, ...]  #: [6] mean returns, as fractions
 
     @classmethod
     def of(cls, returns: FloatArray) -> Sizes:
-        """Split returns, [N] fractions without 0 or NaN, into falls and rises, and each of these
+        """Split returns, [N] fractions without 0 or NaN, into falls and rises, and each of the two
         into thirds. Raises DataError if a third is empty, since its answer would have no meaning.
         """
         thirds = [1 / 3, 2 / 3]

@@ -1,5 +1,5 @@
-"""Train planted models on the facts of a task, write one model per number of exposures and seed,
-and print the recall of each.
+"""Train planted models on the facts of a task, write one model for each number of exposures and
+seed, and print the recall of each model.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COLUMNS = ("exposures", "seed", "facts", "signs right", "95 % interval", "secon
 
 @dataclass(frozen=True)
 class _Model:
-    """A model that was just trained, or already existed."""
+    """A model that was just trained, or that already existed."""
 
     content: PlantedFile
     recall: Recall
@@ -48,8 +48,8 @@ class _Model:
 
 
 def train_models(options: MemoryOptions, market: Mapping[str, Any]) -> None:
-    """Train models and print their recall. `market`: `data`, `data_args`, `windows` and `plugin` of
-    a run. Raises KtdevalError.
+    """Train models and print their recall. `market` holds a run's `data`, `data_args`, `windows`
+    and `plugin`. Raises KtdevalError.
     """
     exposures = _parse_exposures(options.exposures)
     if options.width % _HEADS:
@@ -78,8 +78,8 @@ def train_models(options: MemoryOptions, market: Mapping[str, Any]) -> None:
 
 
 def _parse_exposures(text: str) -> tuple[int, ...]:
-    """Parse the numbers of exposures, in ascending order. Raises UsageError if one is not an
-    integer, or is too large.
+    """Parse the numbers of exposures and sort them in ascending order. Raises UsageError if a
+    number is not an integer, or is too large.
     """
     numbers = []
     for part in text.split(","):
@@ -98,8 +98,8 @@ def _parse_exposures(text: str) -> tuple[int, ...]:
 def _train_models(
     facts: PlantedFacts, exposures: tuple[int, ...], seed: int, options: MemoryOptions
 ) -> Iterator[_Model]:
-    """Yield the models of a seed: from their folders if all exist, otherwise from a new training
-    run.
+    """Yield the models for a seed: from their folders if all of them exist, otherwise from a new
+    training run.
     """
     sizes = Sizes.of(facts.returns)
     wanted = {each: _description(facts, sizes, each, seed, options) for each in exposures}
@@ -176,8 +176,8 @@ def _version(package: str) -> str:
 def _models_there(
     facts: PlantedFacts, wanted: Mapping[int, PlantedFile], out: Path
 ) -> Sequence[_Model] | None:
-    """Return the models of a seed if all exist, otherwise None. Raises DataError if a folder holds
-    a model from a different training run.
+    """Return the models for a seed if all of them exist, otherwise None. Raises DataError if a
+    folder holds a model from a different training run.
     """
     found = []
     for exposures, expected in wanted.items():

@@ -1,8 +1,9 @@
-"""Train the language model on facts, from random weights; importing this module requires torch.
+"""Train the language model on facts, starting from random weights. Importing this module requires
+torch.
 
-An exposure is one pass over all facts, in an order drawn from the seed. A training run continues to
-the largest number of exposures at a constant learning rate, so its state after fewer exposures
-equals that of a run that stopped there.
+An exposure is one pass over all facts, in an order drawn from the seed. The learning rate is
+constant, so the state after a number of exposures is the same whether training stops there or
+continues.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class Settings:
 def snapshots(
     lines: Tokens, answers: Tokens, settings: Settings
 ) -> Iterator[tuple[int, Transformer]]:
-    """Yield each number of exposures with the network at that point, from training on lines, [N,
-    LINE], and the token that completes each line, [N].
+    """Train on lines, [N, LINE], and the token that completes each line, [N]. Yield each requested
+    number of exposures with the network at that point.
 
-    The same arguments give the same weights on one machine; another processor or version of torch
-    may round sums differently, and so give different weights.
+    The same arguments give the same weights on one machine. Another processor or another version of
+    torch may round sums differently and so give different weights.
     """
     with _fix_computation(settings):
         network = _Network(settings.shape)
@@ -80,8 +81,8 @@ def _learn(
 
 @contextmanager
 def _fix_computation(settings: Settings) -> Iterator[None]:
-    """Compute with fixed threads, seed and algorithms, and restore the previous settings
-    afterwards.
+    """Compute with a fixed number of threads, a fixed seed and deterministic algorithms. Restore
+    the previous settings afterwards.
     """
     threads = torch.get_num_threads()
     is_deterministic = torch.are_deterministic_algorithms_enabled()
@@ -131,7 +132,7 @@ class _Layer(nn.Module):
 
 
 class _Network(nn.Module):
-    """The network of `Transformer` in torch; parameter names match that class's array names."""
+    """The torch version of `Transformer`; its parameters have the names of that class's arrays."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """The language model: a causal transformer of four layers and 1.27 million weights, run with NumPy.
 
 `training` has the same network in torch. Layers are pre-norm (Xiong et al. 2020), attention and
-feed-forward blocks follow GPT-2 (Radford et al. 2019), and the output is tied to the embedding
-weights.
+feed-forward blocks follow GPT-2 (Radford et al. 2019), and the output weights are tied to the
+embedding weights.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Transformer:
     @classmethod
     def of_bytes(cls, shape: Shape, data: bytes) -> Transformer:
         """Read weights: little-endian float32 in the order of `Shape.weights`, without padding.
-        Raises ValueError if the number of weights differs, or a weight is not finite.
+        Raises ValueError if the number of weights is wrong, or if a weight is not finite.
         """
         numbers = np.frombuffer(data, "<f4")  # ValueError if the last number is incomplete
         if len(numbers) != shape.size:
@@ -90,8 +90,8 @@ class Transformer:
         return b"".join(arrays)
 
     def answers(self, tokens: Tokens) -> Matrix:
-        """Return the probability of each answer, [N, ANSWERS], after lines, [N, LINE], given that
-        the next token is an answer.
+        """Return the probability of each answer after each line, given that the next token is an
+        answer: [N, ANSWERS] for lines [N, LINE].
         """
         parts = [np.empty((0, ANSWERS), np.float32)]
         for first in range(0, len(tokens), _ROWS):
@@ -110,13 +110,13 @@ class Transformer:
         return _softmax(last @ output.T)
 
     def _attend(self, states: Matrix, layer: int) -> Matrix:
-        """Return the output of a layer's attention; each token attends to itself and earlier
+        """Return the output of a layer's attention; each token attends to itself and to earlier
         tokens.
         """
         lines, length, width = states.shape
         heads = self.shape.heads
         mixed = self._linear(self._norm(states, f"{layer}.norm_in"), f"{layer}.attend")
-        # [3, lines, heads, length, width of a head]
+        # [3, lines, heads, length, head width]
         split = mixed.reshape(lines, length, 3, heads, width // heads).transpose(2, 0, 3, 1, 4)
         query, key, value = split
         scores = query @ key.swapaxes(-1, -2) / np.float32(np.sqrt(width // heads))
@@ -139,7 +139,7 @@ class Transformer:
 
 
 def _gelu(states: Matrix) -> Matrix:
-    """Return GELU in its tanh approximation (Hendrycks and Gimpel 2016)."""
+    """Return the tanh approximation of GELU (Hendrycks and Gimpel 2016)."""
     inner = np.float32(np.sqrt(2 / np.pi)) * (
         states + np.float32(0.044715) * states * states * states
     )

@@ -1,3 +1,3 @@
-"""Models reached over a network, each through its provider's official SDK. Wire formats stay inside
-the adapters.
+"""Models reached over a network, each through its provider's official SDK. Only the adapters know
+wire formats.
 """

@@ -1,10 +1,10 @@
-"""Alternative forms for parts of a request, and which of them a server accepts, learnt from its
+"""Alternative forms for parts of a request, and the forms that a server accepts, as learnt from its
 refusals.
 
 A server may accept a reply schema only in another form, or not at all. If it refuses one form, the
-next is sent at once; that is not a retry, since nothing was generated. The accepted form is
-remembered for the run. Parameters of the run itself, such as the temperature, are never changed
-this way: if they are refused, the run stops.
+next form is sent at once. This is not a retry, since nothing was generated. The accepted form is
+remembered for the run. The run's own parameters, such as the temperature, are never changed this
+way: if a server refuses one, the run stops.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
     "include": re.compile(r"\binclude\b|encrypted[_ ]content", re.IGNORECASE),
     "parallel_tool_calls": re.compile(r"parallel_tool_calls", re.IGNORECASE),
     "length": re.compile(r"\bmax_(completion_)?tokens\b", re.IGNORECASE),
-    # not if they are reported missing: the next form has fewer
+    # does not match if the fields are reported missing, since the next form has even fewer
     "thoughts": re.compile(
         r"^(?!.*(missing|passed back)).*(\breasoning_(content|details)\b|['\"`]reasoning['\"`])",
         re.IGNORECASE | re.DOTALL,
     ),
-    # the field, not the word: refusals by a filter mention content, too
+    # matches the field, not the word, since refusals by a filter mention content, too
     "content of calls": re.compile(
         r"['\"`]content['\"`]|\bmessages\W{1,4}[0-9]+\W{1,4}content\b", re.IGNORECASE
     ),
@@ -59,8 +59,8 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
 
 
 class RequestForms:
-    """Forms accepted by one model at one endpoint: for each part its forms, best first.
-    Thread-safe.
+    """Forms that one model at one endpoint accepts. Each part of a request has a list of forms,
+    best first. Thread-safe.
     """
 
     def __init__(self, ladders: Mapping[str, Sequence[str]]) -> None:
@@ -69,9 +69,7 @@ class RequestForms:
         self._known = {part: forms[0] for part, forms in ladders.items() if forms}
 
     def current(self) -> dict[str, str]:
-        """Return for each part the form that the server is known to accept, otherwise the best
-        form.
-        """
+        """Return the form of each part that the server is known to accept, otherwise the best form."""
         with self._lock:
             return dict(self._known)
 
@@ -83,8 +81,8 @@ class RequestForms:
     def after_refusal(
         self, forms: Mapping[str, str], refusal: ProviderRefusal, sent: Sequence[str]
     ) -> dict[str, str] | None:
-        """Return the forms to try next; None if the refusal blames no part, or no form is left for
-        the part.
+        """Return the forms to try next; None if the refusal blames no part, or if the blamed part
+        has no other form left.
 
         `sent`: the parts present in the request.
         """
@@ -104,8 +102,8 @@ class RequestForms:
 
 
 def refusing_words(refusal: ProviderRefusal) -> str | None:
-    """Return the text with which a server refuses part of the request; None if the status or text
-    does not indicate such a refusal.
+    """Return the text with which a server refuses part of the request; None if neither status nor
+    text indicates such a refusal.
     """
     if refusal.status not in _REFUSED:
         return None
@@ -119,7 +117,7 @@ def refusing_words(refusal: ProviderRefusal) -> str | None:
 def blamed_part(refusal: ProviderRefusal, sent: Sequence[str]) -> str | None:
     """Return the part of a request that a refusal blames, among the parts sent.
 
-    A server error (500) counts if it names the part and says that it is not accepted.
+    A server error (500) counts if it names a part and says that the part is not accepted.
     """
     words = refusing_words(refusal)
     if words is None:
@@ -129,7 +127,7 @@ def blamed_part(refusal: ProviderRefusal, sent: Sequence[str]) -> str | None:
         if part not in sent or names.search(words) is None:
             continue
         if part == "length" and (_TOO_LONG.search(words) or is_reply_limit(words)):
-            return None  # the value is refused; another name for it would be, too
+            return None  # the value is refused, and would be refused under another field name, too
 
         return part
 
@@ -139,7 +137,7 @@ def blamed_part(refusal: ProviderRefusal, sent: Sequence[str]) -> str | None:
 def with_tried(
     error: ModelError | ProviderError, tried: Sequence[str]
 ) -> ModelError | ProviderError:
-    """Return the error with the list of forms tried before it."""
+    """Return the error, with the forms that were tried before it added to its message."""
     if not tried:
         return error
 

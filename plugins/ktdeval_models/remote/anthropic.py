@@ -1,7 +1,7 @@
 """`anthropic/NAME`: Claude over the native Messages API, with the headers of the official SDK.
 
-Sources: the API's reference (https://platform.claude.com/docs/en/api/messages), its pages on
-thinking and tool use, and the types of the `anthropic` package.
+Sources: the API reference (https://platform.claude.com/docs/en/api/messages), the pages on thinking
+and tool use, and the types of the `anthropic` package.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _NO_SAMPLING = "2026-10-21"
 that version).
 """
 
-# "What's new in Claude …", pages for these models: a forced tool_choice returns an error.
+# Pages "What's new in Claude …" for these models: a forced `tool_choice` returns an error.
 _UNFORCED = re.compile(r"claude-(opus-5-5|sonnet-5-5|(fable|mythos)-5-[12])(-\d{8})?")
 
 _FILTERED = "blocked by content filtering policy"
@@ -78,20 +78,21 @@ _FILTERED = "blocked by content filtering policy"
 filter.
 """
 
-# smallest budget (the API's page on thinking)
+# smallest budget (API page on thinking)
 _MIN_BUDGET = 1024
 _THOUGHTS = ("thinking", "redacted_thinking")
 _THINKS = ("enabled", "adaptive")
-_OWNER = "anthropic"  # owner of signatures, which are the same on all platforms
+_OWNER = "anthropic"  # owner of the signatures, which are the same on all platforms
 
 
 class AnthropicModel(RemoteAdapter):
     """A Claude model over the Messages API (or a server that speaks it).
 
-    Not sent: the seed, which the API lacks, and from API version 2026-10-21 on the temperature,
-    which it no longer accepts. Thoughts are returned unchanged and in their positions, as the API's
-    page on thinking asks. Newer models refuse them if tools or anything before them has changed
-    ("Preserved thinking"), so they are omitted then.
+    The seed is not sent, because the API has none. From API version 2026-10-21 on, the temperature
+    is not sent either, because the API no longer accepts it. Thoughts are returned unchanged and in
+    their positions, as the API page on thinking asks. Newer models refuse thoughts if the tools or
+    anything before the thoughts has changed ("Preserved thinking"); in that case thoughts are
+    omitted.
     """
 
     package = "anthropic"
@@ -113,7 +114,7 @@ class AnthropicModel(RemoteAdapter):
         super().__init__(provider, name, params or AnthropicParams(), url, preset.variables)
         self.extra = preset.extra
         self._said: set[str] = set()
-        if provider == "anthropic":  # hosts have their own batches, not supported here
+        if provider == "anthropic":  # hosts have batches of their own, which are not supported here
             self._batches = AnthropicBatches(self)
         self._has_sampling = self.version_day < _NO_SAMPLING
 
@@ -123,8 +124,8 @@ class AnthropicModel(RemoteAdapter):
         return self.params.api_version[-len(_NO_SAMPLING) :]
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers; values that the SDK would read from the environment are set
-        explicitly.
+        """Return the SDK's headers. Values that the SDK would otherwise read from the environment
+        are set explicitly.
         """
         version = {"anthropic-version": self.params.api_version}
         return self.client_headers(sdk, sdk.Anthropic, api_key=key, default_headers=version)
@@ -136,8 +137,8 @@ class AnthropicModel(RemoteAdapter):
         return MessageAssembler(hear, self.loads)
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return the parameters that can change a reply, how tools are forced, and the run's
-        options that the API lacks.
+        """Return the parameters that can change a reply, the way in which tools are forced, and the
+        options of the run that the API lacks.
         """
         not_sent: list[JsonValue] = ["seed"]
         if not self._has_sampling:
@@ -159,8 +160,8 @@ class AnthropicModel(RemoteAdapter):
     # --- a request
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call. Raises ProviderError if this API does not support an option of
-        the run.
+        """Return the body of a call. Raises ProviderError if this API does not support one of the
+        run's options.
         """
         turns, thinking = self._conversation(request)
         body: Body = {
@@ -181,7 +182,7 @@ class AnthropicModel(RemoteAdapter):
         mode = _mode_of(thinking)
         # With thinking the API accepts only its default temperature, 1.
         if self._has_sampling and mode not in _THINKS:
-            # Reference of the Messages API: 0 to 1
+            # Reference of the Messages API: from 0 to 1
             if request.params.temperature > 1:
                 raise self._make_refusal(
                     f"temperatures go from 0 to 1, was {request.params.temperature:g}; set"
@@ -202,8 +203,8 @@ class AnthropicModel(RemoteAdapter):
         return {**body, **self.params.extra_body}
 
     def _conversation(self, request: ModelRequest) -> tuple[list[Body], Body | None]:
-        """Return the turns of a request, and its field `thinking`; None if the field is not
-        sent.
+        """Return the turns of a request and the value of its `thinking` field; None if the field is
+        not sent.
         """
         thinking = self._thinking(request)
         messages = request.messages
@@ -213,8 +214,8 @@ class AnthropicModel(RemoteAdapter):
         turns = list(conversation_turns(messages, self._kept_parts(messages, request)))
         if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
             # The last calls have no signed thoughts (the thoughts came as text, or the agent wrote
-            # the calls). Inside a round of tool use the API then refuses a budget, so this call has
-            # none.
+            # the calls). Inside a round of tool use the API then refuses a budget, so thinking is
+            # disabled for this call.
             thinking = {"type": "disabled"}
             turns = list(conversation_turns(messages, [None] * len(messages)))
 
@@ -223,7 +224,7 @@ class AnthropicModel(RemoteAdapter):
     def _kept_parts(
         self, messages: Sequence[Message], request: ModelRequest
     ) -> list[list[TurnPart] | None]:
-        """Return the parts of each turn whose thoughts are sent back; None for the other turns."""
+        """Return the parts of each turn whose thoughts are sent back; None for any other turn."""
         if all(message.opaque is None for message in messages):
             return [None] * len(messages)
 
@@ -234,25 +235,27 @@ class AnthropicModel(RemoteAdapter):
         ]
 
     def _digests(self, request: ModelRequest) -> list[str]:
-        """Return a digest of the content before each message in a request, and of the whole
+        """Return one digest for the content before each message of a request, and one for the whole
         request.
         """
         offered = self._tools(request, self._how_forced(None)).get("tools", [])
         return prefix_digests(offered, request.messages)
 
     def _is_asked(self, request: ModelRequest, thinking: Body | None) -> bool:
-        """Return whether the API leaves a call to the model: the choice is free, or the tool is
-        merely requested.
+        """Return whether the API lets the model decide whether to call a tool: the choice is free,
+        or the prompt merely requests the tool.
         """
         return request.tool_choice is None or self._how_forced(_mode_of(thinking)) == "auto"
 
     @property
     def _caches(self) -> bool:
-        """True if requests mark the prompt parts that the provider should cache."""
+        """True if requests mark the parts of a prompt that the provider should cache."""
         return self.params.prompt_cache != "off" and FIELD not in self.params.omit
 
     def _cache_rules(self) -> PromptCacheRules | None:
-        """Return the rules of the provider's prompt cache, which keeps only what requests mark."""
+        """Return the rules of the provider's prompt cache, which stores only the marked parts of
+        requests.
+        """
         rules = super()._cache_rules()
         if rules is None:
             return None
@@ -267,8 +270,8 @@ class AnthropicModel(RemoteAdapter):
     def _how_forced(self, mode: str | None) -> str:
         """Return how a tool is forced: `named`, `any` or `auto`.
 
-        With thinking it is `auto`: with a thinking budget the API refuses other values, and in
-        adaptive mode a forced call comes without thoughts. The prompt then asks for the tool.
+        With thinking the result is `auto`: with a thinking budget the API refuses other values, and
+        in adaptive mode a forced call comes without thoughts. The prompt then asks for the tool.
         """
         if self.params.forced_tool is not None:
             return self.params.forced_tool
@@ -277,7 +280,7 @@ class AnthropicModel(RemoteAdapter):
         return "named"
 
     def _thinking_mode(self, call: CallParams) -> str:
-        """Return the thinking mode set by the parameters, otherwise the mode implied by the run's
+        """Return the thinking mode that the parameters set, otherwise the mode implied by the run's
         options.
         """
         mode: str = self.params.thinking
@@ -292,8 +295,8 @@ class AnthropicModel(RemoteAdapter):
         return "unset"
 
     def _thinking(self, request: ModelRequest) -> Body | None:
-        """Return the field `thinking` of a call; None if it is not sent. If the agent's program
-        sets thinking or effort, its settings replace the run's.
+        """Return the value of a call's `thinking` field; None if the field is not sent. If the
+        agent's program sets thinking or effort, the program's settings replace the run's.
         """
         own = request.own
         if own is not None and own.api == self.own_form.api:
@@ -312,8 +315,7 @@ class AnthropicModel(RemoteAdapter):
 
         display = self.params.thinking_display
         if display is None:
-            # With a budget, thoughts must be sent back, which is allowed only for thoughts without
-            # text.
+            # With a budget, thoughts must be sent back, which is allowed only if they have no text.
             display = "omitted" if mode == "budget" else "summarized"
 
         shown = {}
@@ -335,10 +337,10 @@ class AnthropicModel(RemoteAdapter):
     def _tools(self, request: ModelRequest, forced: str) -> Body:
         """Return the tools on offer, and how they may be chosen.
 
-        If a tool must be called but can't be named, only that tool is offered. If the choice is
-        left to the model, all tools stay on offer, since a different list would invalidate the
-        prompt cache. So would a choice of `none`; instead only the prompt asks for text, and the
-        agent refuses a call.
+        If a tool must be called but can't be forced by name, it is the only tool on offer. If the
+        choice is left to the model, all tools stay on offer, since a different list would
+        invalidate the prompt cache. The choice `none` would also invalidate the cache, so only the
+        prompt asks for text, and the agent refuses a call.
         """
         if not request.tools:
             return _uncallable_tools(request)
@@ -388,7 +390,8 @@ class AnthropicModel(RemoteAdapter):
 
     def _make_enforced_schema(self, schema: Mapping[str, JsonValue]) -> Body | None:
         """Return the schema that the API enforces; None if the API can't express it. The reply is
-        handled alike in both cases: the prompt describes the schema, and the harness checks it.
+        handled the same way in both cases: the prompt describes the schema, and the harness checks
+        the reply.
         """
         try:
             return closed_schema(schema)
@@ -419,8 +422,9 @@ class AnthropicModel(RemoteAdapter):
     ) -> Reply:
         """Return the reply in a message.
 
-        It carries signed thoughts in their positions, which later requests send back. Raises
-        ModelError `bad_response` if it is not a message, or ended for an unknown reason.
+        The reply carries signed thoughts in their positions, and later requests send them back.
+        Raises ModelError `bad_response` if the answer is not a message, or if it ended for an
+        unknown reason.
         """
         usage = _token_usage(answer.get("usage"))
         served_by = text_of(answer.get("model"))
@@ -452,7 +456,8 @@ class AnthropicModel(RemoteAdapter):
             calls[-1] = _cut_call(calls[-1])
 
         opaque = None
-        if turn.thoughts and not broke_off:  # the last thought of a cut reply may have no signature
+        # the last thought of a reply that was cut off may have no signature
+        if turn.thoughts and not broke_off:
             opaque = turn.opaque(_OWNER, self.name, self._digests(request)[-1])
 
         return Reply(
@@ -495,8 +500,8 @@ class AnthropicModel(RemoteAdapter):
     ) -> ModelError | ProviderError:
         """Return the error for a refusal.
 
-        A filtered reply and an account without credit have the status of an invalid request; only
-        the error text distinguishes them.
+        A filtered reply and an account without credit have the same status as an invalid request;
+        only the error text distinguishes them.
         """
         details = base.error_details(content)
         error_code = details.get("error_code") if isinstance(details, dict) else None
@@ -517,7 +522,7 @@ class AnthropicModel(RemoteAdapter):
 
 
 def _mode_of(thinking: Body | None) -> str | None:
-    """Return the thinking mode in a request's field; None if the field is not sent."""
+    """Return the mode in a request's `thinking` field; None if the field is not sent."""
     if thinking is None:
         return None
 
@@ -526,8 +531,8 @@ def _mode_of(thinking: Body | None) -> str | None:
 
 
 def _uncallable_tools(request: ModelRequest) -> Body:
-    """Return the tools called earlier, with the choice `none`: the API requires a conversation with
-    calls to list tools.
+    """Return the tools that were called earlier, with the choice `none`. They are needed because
+    the API requires a tool list if the conversation has calls.
     """
     names: dict[str, None] = {}
     for message in request.messages:
@@ -540,14 +545,15 @@ def _uncallable_tools(request: ModelRequest) -> Body:
 
 
 def _cut_call(call: ToolCall) -> ToolCall:
-    """Return the call during which a reply was cut, without the last character of its arguments.
-    The part that arrived may look complete; shortened, it can't pass as the model's decision.
+    """Return the call during which a reply was cut off, without the last character of its
+    arguments. The part that arrived may look complete; without its last character it can't pass as
+    the model's decision.
     """
     return replace(call, arguments=call.arguments[:-1] or "{")
 
 
 def _lacks_thought(turns: Sequence[Body]) -> bool:
-    """Return whether the turns end with results of calls that are not preceded by thoughts."""
+    """Return whether the turns end with tool results whose calls have no thoughts before them."""
     if len(turns) < 2:
         return False
     if not any(block["type"] == "tool_result" for block in turns[-1]["content"]):

@@ -1,4 +1,4 @@
-"""Conversation turns in the form of Claude's Messages API."""
+"""Conversation turns in the format of Claude's Messages API."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 def conversation_turns(
     messages: Sequence[Message], kept: Sequence[Sequence[TurnPart] | None]
 ) -> Iterator[Body]:
-    """Yield turns of alternating roles. Results of calls come first in the user's next turn.
-    `kept`: the parts of each message whose thoughts are sent back; None for other messages.
+    """Yield turns of alternating roles. Tool results come first in the next user turn. `kept`: for
+    each message whose thoughts are sent back, its parts; None for any other message.
     """
     role = ""
     blocks = list[Body]()
@@ -45,9 +45,7 @@ def conversation_turns(
 
 
 def _kept_block(part: TurnPart) -> Body:
-    """Return a block of a turn that is sent back unchanged; empty for blank text, which the API
-    refuses.
-    """
+    """Return a block that is sent back unchanged; empty for blank text, which the API refuses."""
     if part.kept is not None:
         return dict(part.kept)
     if part.call is not None:
@@ -92,15 +90,17 @@ def _call_block(call: ToolCall) -> Body:
 
 
 def text_or_empty(message: Message) -> str:
-    """Return a message's text; empty if it is only whitespace, which the API refuses."""
+    """Return a message's text. If the text is only whitespace, which the API refuses, return an
+    empty string.
+    """
     if not message.content.strip():
         return ""
     return message.content
 
 
 def accepted_name(name: str) -> str:
-    """Return an id or name in which only characters accepted by the API are left. Ids made by the
-    API are unchanged.
+    """Return an id or name without the characters that the API refuses. Ids made by the API are
+    unchanged.
     """
     if _ID.fullmatch(name):
         return name

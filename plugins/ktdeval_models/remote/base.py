@@ -1,5 +1,5 @@
-"""Base of all adapters: keys, client, one attempt at a call, and the JSON helpers shared by all
-wire formats.
+"""Base class of all adapters: keys, client, and single attempts at a call. Also the JSON helpers
+shared by all wire formats.
 """
 
 from __future__ import annotations
@@ -81,15 +81,15 @@ _LOG = logging.getLogger(__name__)
 
 # dated price table of these models
 PRICE_TABLE = facts_file("prices.yaml")
-# Raised by code that reads a reply with an unexpected shape.
+# Raised by code that reads a reply of unexpected shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
-# marks a missing or invalid token count: any sum that includes it stays below 0
+# marks a missing or invalid token count: any sum that includes this value stays below 0
 NO_COUNT = -10 * MAX_TOKEN_COUNT
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class RequestSigner(Protocol):
-    """Credentials of this machine, which sign each request with headers."""
+    """Credentials of this machine that sign each request with headers."""
 
     def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
         """Return the headers that authenticate the caller. Raises ProviderError if the credentials
@@ -101,7 +101,7 @@ class RequestSigner(Protocol):
 
 
 class RemoteAdapter:
-    """A `ktdeval.api.RemoteModel` without the wire format: a subclass provides `path`, `headers`,
+    """A `ktdeval.api.RemoteModel` without the wire format. A subclass provides `path`, `headers`,
     `encode`, `decode` and `settings`.
 
     The provider's SDK supplies the request headers and the HTTP library. Its typed methods are not
@@ -114,14 +114,15 @@ class RemoteAdapter:
 
     package = ""  # module of the SDK
     extra = ""  # extra of ktdeval that installs the SDK
-    version = ""  # regular expression for the end of an address that the method's path repeats
-    path = ""  # path of the method below the endpoint, such as `/chat/completions`
+    # regular expression for the end of a base address that repeats part of the method's path
+    version = ""
+    path = ""  # path of the API method below the endpoint, such as `/chat/completions`
     needs_key: bool = True
     meanings: Mapping[str, int] = {}  # this server's error codes: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
-    own_form = OwnForm("")  # how the adapter accepts settings from an agent's own program
-    # parses the body of an answer; raises ValueError if it is not JSON
+    own_form = OwnForm("")  # how the adapter accepts settings that an agent's own program sends
+    # parses the body of an answer; raises ValueError if the body is not JSON
     loads: Callable[[bytes], JsonValue] = staticmethod(loads_reply)
 
     def __init__(
@@ -141,30 +142,31 @@ class RemoteAdapter:
         self.client: Transport | None = None  # sends requests; None before `connect`
         self._secrets: tuple[str, ...] = ()
         self._routing: Mapping[str, str] = {}
-        #: batches of the provider; None if it offers none that are supported
+        #: batch interface; None if the provider has none, or none that is supported
         self._batches: Batches | None = None
         self._connecting = threading.Lock()
         self.own = OwnFields(self.own_form)
-        self.forms = RequestForms({})  # forms in which the server accepts parts of a request
+        self.forms = RequestForms({})  # the forms in which the server accepts parts of a request
         self._has_told_of_calls = False
-        self._unstreamed = ""  # why replies are not streamed, as the server said; empty: unknown
+        # why replies are not streamed, in the server's words; empty if unknown
+        self._unstreamed = ""
 
     def connect(self) -> None:
-        """Import the SDK, find the key, build the client; safe to call again. Makes no network
+        """Import the SDK, find the key and build the client. Safe to call again; makes no network
         request.
 
-        Raises ProviderError if the SDK or the key is missing or unusable; the message names the
+        Raises ProviderError if the SDK or the key is missing or unusable. The message names the
         extra to install or the variable to set.
         """
         if self.client is not None:
             return
 
         with self._connecting:
-            if self.client is not None:  # created by another thread in the meantime
+            if self.client is not None:  # another thread has created it in the meantime
                 return
 
             sdk = import_sdk(self.package, self.provider, self.extra)
-            # A server that needs no key rarely has one, and reading a keyring may prompt the user.
+            # A server that needs no key rarely has one, and reading a keyring may open a prompt.
             key = find_key(self.variables, KEYRING_SERVICE if self.needs_key else None)
             sign = None
             if key is None and self.needs_key:
@@ -200,7 +202,7 @@ class RemoteAdapter:
     def _sign_request(
         self, signer: RequestSigner, method: str, url: str, content: bytes
     ) -> Mapping[str, str]:
-        """Return the headers of one request, and remember their secrets."""
+        """Return the headers of one request, and remember the secrets in them."""
         headers = signer.headers(method, url, content)
         with self._connecting:
             known = dict.fromkeys((*self._secrets, *signer.secrets()))
@@ -211,39 +213,41 @@ class RemoteAdapter:
         return headers
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of a request; from the environment, only this provider's values are
-        used. `key` is None if it is missing but not needed.
+        """Return the headers of a request. Values from the environment are used only if they belong
+        to this provider. `key` is None if there is no key and none is needed.
         """
         raise NotImplementedError
 
     def client_headers(
         self, sdk: ModuleType, kind: Callable[..., Any], **options: Any
     ) -> dict[str, str]:
-        """Return the headers that an SDK client sends, including its key. `kind`: the client's
-        class.
+        """Return the headers that a client of the SDK sends, including the key. `kind`: the class
+        of the client.
         """
         with kind(base_url=self.endpoint, http_client=no_network(sdk), **options) as client:
             sent = client.default_headers.items()
             return {name: value for name, value in sent if isinstance(value, str)}
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError if this provider does not support an
-        option of the run.
+        """Return the body of a call. Raises ProviderError if this provider does not support one of
+        the run's options.
         """
         raise NotImplementedError
 
     def decode(
         self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]
     ) -> Reply:
-        """Return the reply contained in the answer to `body`. Raises ModelError `bad_response` if
-        the answer does not have the API's shape.
+        """Return the reply in the answer to `body`. Raises ModelError `bad_response` if the answer
+        does not have the API's shape.
         """
         raise NotImplementedError
 
     def ending(
         self, word: Any, content: str, calls: Sequence[ToolCall], request: ModelRequest
     ) -> ReplyEnding:
-        """Return how a reply ended, by the server's stop reason; errors are those of `read_ending`."""
+        """Return how a reply ended, according to the server's stop reason. Raises the errors of
+        `read_ending`.
+        """
         return read_ending(word, content, calls, request, self.caller)
 
     def list_fields(self, body: Mapping[str, Any]) -> Collection[str]:
@@ -251,7 +255,7 @@ class RemoteAdapter:
         return body
 
     def untaken(self, body: Mapping[str, Any]) -> Collection[str]:  # noqa: ARG002 - of a subclass
-        """Return the call parameters that a request omits, by their names in `CallParams`."""
+        """Return the call parameters that a request omits, named as in `CallParams`."""
         return ()
 
     def refusal_error(
@@ -260,24 +264,24 @@ class RemoteAdapter:
         content: bytes,  # noqa: ARG002
         body: Mapping[str, Any],
     ) -> ModelError | ProviderError:
-        """Return the error for a refusal; a subclass may read more details from its provider's
-        `content`.
+        """Return the error for a refusal. A subclass may read more details from `content`, in its
+        provider's format.
         """
         return error_of(refusal, self.caller, self.list_fields(body))
 
     def reply(self, request: ModelRequest) -> Reply:
         """Make one attempt. Thread-safe, without state between calls.
 
-        Raises ModelError if this attempt failed; ProviderError if every attempt would fail, since
-        the key, model name, address, quota or a parameter is refused.
+        Raises ModelError if only this attempt failed. Raises ProviderError if every attempt would
+        fail, because the key, model name, address, quota or a parameter is refused.
         """
         self.connect()
         reply = self._attempt(request)
         return with_distinct_ids(reply, sent_ids(request))
 
     def _attempt(self, request: ModelRequest) -> Reply:
-        """Send the request in the forms that the server is known to accept; if it refuses one, try
-        the next form at once.
+        """Send the request in the forms that the server is known to accept. If the server refuses a
+        form, try the next form at once.
         """
         forms = self.forms.current()
         tried: list[str] = []
@@ -320,8 +324,8 @@ class RemoteAdapter:
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
 
     def _noted_if_unparsed(self, reply: Reply, request: ModelRequest) -> Reply:
-        """Return a reply, with a note if the server left a call in the text; the user is warned
-        once.
+        """Return a reply. If the server left a call in the text, add a note to the reply and warn
+        the user once.
         """
         if not leaves_call_as_text(reply, request):
             return reply
@@ -334,8 +338,8 @@ class RemoteAdapter:
         return replace(reply, notes=(*reply.notes, UNPARSED_CALL))
 
     def read_answer(self, status: int, content: bytes, request: ModelRequest) -> Reply:
-        """Return the reply in an answer that arrived separately from its request, such as from a
-        batch; raises the same errors as `reply`.
+        """Return the reply in an answer that arrived separately from its request, for example from
+        a batch. Raises the same errors as `reply`.
         """
         body = self.encode(request)
         if 200 <= status < 300:
@@ -351,8 +355,8 @@ class RemoteAdapter:
         return None
 
     def _stream_of(self, request: ModelRequest) -> StreamAssembler | None:
-        """Return the assembler for the answer to a watched request; None if it is not streamed.
-        Tells the listener that a reply begins, or why it is not streamed.
+        """Return the assembler for the answer to a watched request; None if the answer is not
+        streamed. Tell the listener that a reply begins, or why it is not streamed.
         """
         hear = request.listener
         if hear is None:
@@ -387,8 +391,8 @@ class RemoteAdapter:
 
     def _assemble_stream(self, stream: StreamAssembler) -> bytes:
         """Return a streamed answer in the form of an unstreamed one. Raises ModelError
-        `bad_response` if it is incomplete or has no token counts; if counts are missing, later
-        attempts are not streamed.
+        `bad_response` if the answer is incomplete or has no token counts. If counts are missing,
+        later attempts are not streamed.
         """
         try:
             content = stream.answer()
@@ -410,7 +414,7 @@ class RemoteAdapter:
         body: Mapping[str, Any],
         tried: Sequence[str],
     ) -> Reply:
-        """Return an empty reply if the refusal comes from a content filter, otherwise raise the
+        """Return an empty reply if the refusal comes from a content filter; otherwise raise the
         refusal's error.
         """
         error = self.refusal_error(refusal, content, body)
@@ -442,7 +446,7 @@ class RemoteAdapter:
     def _with_words(
         self, error: ModelError, answer: Mapping[str, JsonValue], content: bytes
     ) -> ModelError:
-        """Return the error for an unreadable answer; if the answer is not a reply in any API, the
+        """Return the error for an unreadable answer. If the answer is not a reply in any API, the
         error quotes it.
         """
         if error.kind != "bad_response" or is_reply(answer):
@@ -453,7 +457,7 @@ class RemoteAdapter:
 
     def look_up(self, url: str, timeout_s: float) -> JsonValue:
         """Return the JSON at one of the provider's addresses; None if not found. Raises
-        ProviderError as `connect` does.
+        ProviderError like `connect`.
         """
         self.connect()
         assert self.client is not None
@@ -472,19 +476,19 @@ class RemoteAdapter:
         return []
 
     def secrets(self) -> tuple[str, ...]:
-        """Texts that must not appear in any message: the key, and secrets in other headers; empty
+        """Strings that must not appear in any message: the key, and secrets in other headers. Empty
         before `connect`.
         """
         return self._secrets
 
     @cached_property
     def traits(self) -> ModelTraits:
-        """Traits of the model, created once because each call needs them."""
+        """Traits of the model. They are created once, because each call needs them."""
         return self.make_traits()
 
     def make_traits(self) -> ModelTraits:
-        """Return the model's traits: the headers that route its requests, the provider's batches
-        and prompt cache, and whether it may look things up.
+        """Return the model's traits. They include the headers that route its requests, the
+        provider's batches and prompt cache, and whether the model may look things up.
         """
         names = (self.name, str(getattr(self.params, "deployment", None) or ""))
         lookup = may_look_up(names, self.endpoint, self.params.extra_body)
@@ -500,8 +504,8 @@ class RemoteAdapter:
         return published_rules(self.provider, self.name)
 
     def _sent_routing(self) -> Mapping[str, str]:
-        """Account and route of the requests: organisation, project, gateway headers, the variable
-        that holds the key. Contains no secrets; empty before `connect`.
+        """Account and route of the requests: organisation, project, gateway headers, and the name
+        of the variable that holds the key. Contains no secrets; empty before `connect`.
         """
         return self._routing
 
@@ -510,9 +514,9 @@ class RemoteAdapter:
 
 
 def empty_reply(usage: Usage, served_by: str, what: str, caller: Caller) -> Reply:
-    """Return an empty reply if the answer lacks `what` but its tokens are counted: it was paid for,
-    and a retry of the same request would cost again. Raises ModelError `bad_response` if no tokens
-    are counted.
+    """Return an empty reply if the answer lacks `what` but its tokens are counted. Such an answer
+    was paid for, and a retry of the same request would cost again. Raises ModelError `bad_response`
+    if no tokens are counted.
     """
     if usage == Usage():
         raise bad_response(caller, f"the reply's {what!r} is empty, and no tokens are counted")
@@ -534,7 +538,7 @@ def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -
 
 
 def parts(mapping: Mapping[str, Any], name: str, caller: Caller) -> list[dict[str, Any]]:
-    """Return a required field that is a list of objects; raises the same errors as `part`."""
+    """Return a required field that is a list of objects. Raises the same errors as `part`."""
     found = part(mapping, name, list, caller)
     if not all(isinstance(item, dict) for item in found):
         raise bad_response(caller, f"the reply's {name!r} holds more than objects")
@@ -542,7 +546,7 @@ def parts(mapping: Mapping[str, Any], name: str, caller: Caller) -> list[dict[st
 
 
 def text_of(value: JsonValue) -> str:
-    """Return the text of a field that may be missing, a string, or a list of parts with text."""
+    """Return the text of a field. The field may be missing, a string, or a list of parts with text."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -567,13 +571,13 @@ def error_details(content: bytes) -> Any:
 
 def sent_name(name: str) -> str:
     """Return a tool name in the form that every server accepts in earlier turns. A model may have
-    called a name that no server accepts.
+    called a tool by a name that servers refuse.
     """
     return _NO_NAME_SIGN.sub("_", name)[:64] or "_"
 
 
 def count(usage: Any, *path: str, missing: int = 0) -> int:
-    """Return a token count: `missing` if it is absent, `NO_COUNT` if the value is not a count."""
+    """Return a token count: `missing` if it is absent, `NO_COUNT` if its value is not a count."""
     found = usage
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
@@ -589,9 +593,10 @@ def whole_usage(total: int, usage: Usage) -> Usage:
     """Make counts consistent: a part never exceeds its whole, and the output includes the
     reasoning.
 
-    If any of them is not a count, or the prompt has no tokens, all counts are dropped: the sum of
-    the others would be too low. `total`: the provider's sum of input and output; 0 if it gives
-    none. Some providers exclude reasoning from the output, but not from the total.
+    If any count is invalid, or the prompt has no tokens, all counts are dropped, since a sum of the
+    remaining counts would be too low. `total`: the provider's sum of input and output; 0 if the
+    provider gives none. Some providers exclude reasoning from the output, but include it in the
+    total.
     """
     counts = (
         total,

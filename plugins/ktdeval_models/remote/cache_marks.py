@@ -2,10 +2,10 @@
 stored one.
 
 The API stores and reads a prompt up to the end of a marked block; tools and system message come
-before the conversation. From each mark, the API looks back over 20 blocks for an earlier request's
-mark. Text that belongs to one request only is not marked, since no other request starts with it:
-writing costs a quarter more than normal input. Another kind of `tool_choice` invalidates the stored
-conversation, but not tools and system message
+before the conversation. From each mark, the API looks back over 20 blocks for a mark of an earlier
+request. Text that belongs to one request only is not marked, since no other request starts with it,
+and writing to the cache costs a quarter more than normal input. Another kind of `tool_choice`
+invalidates the stored conversation, but not the tools and the system message
 (https://platform.claude.com/docs/en/build-with-claude/prompt-caching).
 """
 
@@ -25,9 +25,9 @@ _MAX_MARKS = 4  # the API refuses more
 
 
 def shared_blocks(message: Message) -> list[Body]:
-    """Return a message's text in blocks, cut where other requests continue differently; the first
-    and last of these blocks are marked at their end. Blank blocks are refused, so blank pieces are
-    joined to a neighbour.
+    """Return a message's text in blocks, split where other requests continue differently. The first
+    and the last of the shared blocks are marked. Blank pieces are joined to a neighbour, because
+    the API refuses blank blocks.
     """
     blocks: list[Body] = []
     start = 0
@@ -45,22 +45,23 @@ def shared_blocks(message: Message) -> list[Body]:
 
 def changes_choice(request: ModelRequest, is_free: bool) -> bool:
     """Return whether a request changes the kind of `tool_choice` within a conversation, so that no
-    stored conversation can be read. `is_free`: the request itself leaves a call to the model.
+    stored conversation can be read. `is_free`: whether the request lets the model decide about
+    calling a tool.
     """
     has_replies = any(message.role == "assistant" for message in request.messages)
     return has_replies and not is_free and not _is_retry(request)
 
 
 def _is_retry(request: ModelRequest) -> bool:
-    """Return whether a request follows a tool's result; requests after research with a forced call
-    do not.
+    """Return whether a request follows a tool's result. A request with a forced call after the
+    research does not.
     """
     return request.messages[-1].role == "tool"
 
 
 def mark_prompt(body: Body, request: ModelRequest) -> None:
-    """Mark a body in place: the end of the prefix that requests of other roles and days share and,
-    if the conversation continues, the end of the previous request and of this one.
+    """Mark a body in place: the end of the prefix that it shares with requests of other roles and
+    days and, if the conversation continues, the end of the previous request and of this request.
     """
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"]}]
@@ -81,9 +82,9 @@ def mark_prompt(body: Body, request: ModelRequest) -> None:
 
 
 def _before_last_call(turns: Sequence[Body]) -> list[Body]:
-    """Return the last block of the latest earlier request with free tool choice: its answer
-    contains a call, or it contains a call's result. Empty if not found. A request for a report used
-    another choice.
+    """Return the last block of the latest earlier request with a free tool choice: a request whose
+    answer contains a call, or that contains a call's result. Empty if there is none. A request for
+    a report had another tool choice.
     """
     for turn, answer in reversed(list(pairwise(turns))):
         if answer["role"] != "assistant":
@@ -101,8 +102,8 @@ def _mark(block: Body) -> None:
 
 
 def _drop_first_marks(turns: Sequence[Body]) -> None:
-    """Keep as many marks in a conversation as the API allows in addition to the mark before it: the
-    last ones, from which the API looks back to the others.
+    """Limit the marks in a conversation to the API's maximum, less the mark before the
+    conversation. The last marks are kept, since the API looks back from them to the others.
     """
     marked: list[Body] = []
     for turn in turns:

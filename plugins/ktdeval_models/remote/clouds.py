@@ -1,7 +1,7 @@
-"""Models in clouds: `azure/NAME`, `bedrock/NAME`, `vertex/NAME`. Each speaks its vendor's protocol;
-this module holds what differs by host: addresses, paths, fields, and machine credentials.
+"""Models in clouds: `azure/NAME`, `bedrock/NAME`, `vertex/NAME`. Each speaks its vendor's protocol.
+This module holds what differs between hosts: addresses, paths, fields, and machine credentials.
 
-Sources: `presets.yaml`, and the clients of the vendors' SDKs: AzureOpenAI, AnthropicBedrock,
+Sources: `presets.yaml`, and the clients in the vendors' SDKs: AzureOpenAI, AnthropicBedrock,
 AnthropicVertex, and google-genai with `vertexai=True`.
 """
 
@@ -68,7 +68,7 @@ class AzureModel(ChatModel):
         )
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of the SDK's own Azure client, without the OpenAI headers that the
+        """Return the headers of the SDK's Azure client, without the OpenAI headers that the
         environment sets.
         """
         others = super().headers(sdk, key)
@@ -88,7 +88,7 @@ class AzureModel(ChatModel):
 
 class BedrockModel(AnthropicModel):
     """A Claude model on Amazon Bedrock, over the Messages API. Models with a version in their name
-    use InvokeModel, whose body has the API's version but not the model.
+    use InvokeModel, whose body contains the API version but not the model.
     """
 
     params: BedrockParams
@@ -105,7 +105,7 @@ class BedrockModel(AnthropicModel):
             self._has_sampling = True
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of the SDK's own Bedrock client, with the Bedrock key if one is given."""
+        """Return the headers of the SDK's Bedrock client, with the Bedrock key if one is given."""
         own: dict[str, str] = {}
         if not self._is_invoked:
             own["anthropic-version"] = self.params.api_version
@@ -121,8 +121,8 @@ class BedrockModel(AnthropicModel):
         return AwsSigner(self.provider, self.variables[0], self.params.region)
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:
-        """Return the assembler of a stream; None for InvokeModel, whose streams have AWS's own
-        form.
+        """Return the assembler for a stream; None for InvokeModel, whose streams have a format of
+        AWS.
         """
         return None if self._is_invoked else super().assembler(hear)
 
@@ -140,14 +140,14 @@ class BedrockModel(AnthropicModel):
 
 
 def hosted_body(body: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return the body of a message for a host that has the model name in its address."""
+    """Return the body of a message for a host whose address contains the model name."""
     own = {name: value for name, value in body.items() if name != "model"}
     return {"anthropic_version": version, **own}
 
 
 class AwsSigner:
-    """Signs requests with this machine's AWS credentials (signature version 4). botocore's
-    credential chain finds and renews them: variables, profile, single sign-on, machine role.
+    """Signs requests with this machine's AWS credentials (signature version 4). The credential
+    chain of botocore finds and renews them: variables, profile, single sign-on, machine role.
     """
 
     def __init__(self, provider: str, variable: str, region: str) -> None:
@@ -201,8 +201,9 @@ class AwsSigner:
 
 
 def make_vertex(name: str, params: VertexParams | None = None) -> Model:
-    """Return a model on Vertex AI: Claude or Gemini. Raises UsageError if the name is not valid for
-    a model; ConfigError if the model is of another vendor, or a parameter can't be used.
+    """Return a Claude or Gemini model on Vertex AI. Raises UsageError if the name is not a valid
+    model name. Raises ConfigError if the model is from another vendor, or if a parameter can't be
+    used.
     """
     own = params or VertexParams()
     check_name(name, "vertex")
@@ -219,21 +220,21 @@ def make_vertex(name: str, params: VertexParams | None = None) -> Model:
 
 
 def vertex_address(params: VertexParams) -> str:
-    """Return the address of a location."""
+    """Return the address for a location."""
     shared = _SHARED_LOCATIONS.get(params.location)
     return shared or presets()["vertex"].base_url.format(location=params.location)
 
 
 class _OnVertex(base.RemoteAdapter):
-    """Common parts of both vendors' models on Vertex: address, machine credentials, and billed
-    project.
+    """Common parts of the Claude and Gemini models on Vertex: address, machine credentials, and the
+    project that is billed.
     """
 
     method = ""  # method of the API, appended to the address after version and vendor
     _own: VertexParams
 
     def find_path(self, version: str, vendor: str) -> None:
-        """Set the path to the model in the billed project; raises the same errors as
+        """Set the path to the model in the billed project. Raises the same errors as
         `vertex_project`.
         """
         where = f"projects/{vertex_project(self.provider)}/locations/{self._own.location}"
@@ -263,9 +264,7 @@ class VertexGemini(_OnVertex, GoogleModel):
         super().__init__(name, own, "vertex", vertex_address(params))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers, with an access token instead of the SDK's key, if a token is
-        given.
-        """
+        """Return the SDK's headers. If an access token is given, it replaces the SDK's key."""
         self.find_path(self.params.api_version, "google")
         others = super().headers(sdk, None)
         own = {name: value for name, value in others.items() if name != "x-goog-api-key"}
@@ -273,7 +272,7 @@ class VertexGemini(_OnVertex, GoogleModel):
 
 
 class VertexClaude(_OnVertex, AnthropicModel):
-    """A Claude model on Vertex AI, whose request body has the API version but not the model
+    """A Claude model on Vertex AI. The request body contains the API version but not the model
     name.
     """
 
@@ -286,7 +285,7 @@ class VertexClaude(_OnVertex, AnthropicModel):
         super().__init__(name, own, "vertex", vertex_address(params))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of the SDK's own Vertex client, with an access token if given."""
+        """Return the headers of the SDK's Vertex client, with an access token if one is given."""
         self.find_path("v1", "anthropic")
         return self.client_headers(
             sdk,
@@ -297,7 +296,7 @@ class VertexClaude(_OnVertex, AnthropicModel):
         )
 
     def assembler(self, hear: Listener) -> StreamAssembler | None:  # noqa: ARG002
-        """Return None: Vertex uses another path for streams, so replies are not streamed."""
+        """Return None: Vertex has a separate path for streams, so replies are not streamed."""
         return None
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
@@ -306,8 +305,8 @@ class VertexClaude(_OnVertex, AnthropicModel):
 
 
 def vendor_params(kind: type[_Params], given: VertexParams, **defaults: Any) -> _Params:
-    """Return the parameters for a vendor's model class: the Vertex parameters that it shares, and
-    defaults.
+    """Return the parameters for a vendor's model class. They are the defaults, and the Vertex
+    parameters that the class also has.
     """
     names = [field.name for field in dataclasses.fields(kind)]
     said = {name: getattr(given, name, None) for name in names}
@@ -315,8 +314,8 @@ def vendor_params(kind: type[_Params], given: VertexParams, **defaults: Any) -> 
 
 
 def vertex_project(provider: str) -> str:
-    """Return the project set in the environment. Raises ProviderError if it is not set, or the
-    value is not a project id.
+    """Return the project set in the environment. Raises ProviderError if no project is set, or if
+    the value is not a project id.
     """
     for variable in _PROJECTS:
         project = os.environ.get(variable, "").strip()
@@ -335,8 +334,8 @@ def _bearer(key: str | None) -> dict[str, str]:
 
 
 class GoogleSigner:
-    """Adds to each request a token from this machine's application-default credentials, which
-    google-auth finds and renews.
+    """Adds to each request a token from this machine's application-default credentials. google-auth
+    finds and renews the token.
     """
 
     def __init__(self, provider: str, variable: str) -> None:
@@ -382,5 +381,5 @@ class GoogleSigner:
 
 
 def _import_part(package: str, provider: str) -> Any:
-    """Return a package from a cloud's extra; raises the same errors as `import_sdk`."""
+    """Import and return a package of a cloud's extra. Raises the same errors as `import_sdk`."""
     return import_sdk(package, provider, provider)

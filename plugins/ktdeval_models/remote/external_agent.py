@@ -1,4 +1,4 @@
-"""Call an external trading agent over HTTP, at Agent Market Arena's endpoint `POST
+"""Call an external trading agent over HTTP, with the Agent Market Arena endpoint `POST
 /trading_action/`.
 
 The agent is asked for one decision per step. Its answer is recorded like a model's reply, so cards
@@ -24,7 +24,7 @@ from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.wire_words import by_word
 
 ACTIONS = ("BUY", "SELL", "HOLD")
-MAX_REASON = 2_000  #: characters; longer reasons are shortened
+MAX_REASON = 2_000  #: characters; longer reasons are truncated
 HISTORY_DAYS = 10  #: maximum number of earlier prices sent, as in the testbed
 _FILINGS = {"10k": ("annual report", "10-K"), "10q": ("quarterly report", "10-Q")}
 """Request field -> kinds of documents sent in it."""
@@ -36,8 +36,8 @@ class TradingActionModel(RemoteAdapter):
 
     It receives the date and the asset's price, news, filings and earlier prices as the mask shows
     them, and answers with `recommended_action` and `reasoning`. `name` is sent as `model`, for
-    servers that run several agents. The agent gets no tools, and is asked only for decisions:
-    neither for warm-up lessons nor as a team role.
+    servers that run several agents. The agent gets no tools and is asked only for decisions. It is
+    not asked for warm-up lessons, and it plays no role in a team.
     """
 
     package = extra = "openai"  # provides the HTTP library
@@ -45,7 +45,8 @@ class TradingActionModel(RemoteAdapter):
     path = "/trading_action/"
     needs_key = False
     protocols: tuple[ToolProtocol, ...] = ("native",)
-    loads = staticmethod(loads_untrusted)  # refuses repeated keys: an answer with two actions
+    # refuses repeated keys, since an answer must not contain two actions
+    loads = staticmethod(loads_untrusted)
 
     def __init__(self, name: str, params: RemoteParams | None = None) -> None:
         params = params or RemoteParams()
@@ -57,20 +58,20 @@ class TradingActionModel(RemoteAdapter):
         super().__init__("trading_action", name, params, "", ("TRADING_AGENT_API_KEY",))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:  # noqa: ARG002 - of no SDK
-        """Return headers for JSON, with the key, if any, as a bearer token."""
+        """Return headers for JSON; the key, if any, is sent as a bearer token."""
         headers = {"content-type": "application/json", "accept": "application/json"}
         if key:
             headers["authorization"] = f"Bearer {key}"
         return headers
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return the settings that can change a reply; sampling parameters and the seed are not
+        """Return the settings that can change a reply. Sampling parameters and the seed are not
         sent.
         """
         return {**super().settings(), "api": "trading_action"}
 
     def make_traits(self) -> ModelTraits:
-        """Return the adapter's traits, with the checks of which tasks it can decide on."""
+        """Return the adapter's traits. They include checks whether the agent can decide on a task."""
         return replace(
             super().make_traits(),
             request_problem=self._request_problem,
@@ -92,20 +93,22 @@ class TradingActionModel(RemoteAdapter):
         return super().reply(request)
 
     def _request_problem(self, request: ModelRequest) -> str | None:
-        """Return why a task can't be answered (it does not ask for BUY, SELL or HOLD on a single
-        asset); None if it can.
+        """Return why the agent can't answer a task (the task does not ask for BUY, SELL or HOLD on
+        a single asset); None if it can.
         """
         return self._problem(Conversation(request))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return why a step can't be answered (it asks for no submission); None if it can."""
+        """Return why the agent can't answer a step (the step asks for no submission); None if it
+        can.
+        """
         if any(Conversation(request).is_submission for request in requests):
             return None
         return NO_ACCOUNT
 
     def _problem(self, conversation: Conversation) -> str | None:
-        """Return why a request can't be answered; None if it can. Requests without a submission are
-        never sent.
+        """Return why the agent can't answer a request; None if it can. Requests that ask for no
+        submission are never sent.
         """
         if not conversation.is_submission:
             return None
@@ -126,8 +129,8 @@ class TradingActionModel(RemoteAdapter):
         )
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError if `_problem` reports one, or the asset
-        has no price.
+        """Return the body of a call. Raises ProviderError if `_problem` reports a problem, or if
+        the asset has no price.
         """
         conversation = Conversation(request)
         problem = self._problem(conversation)
@@ -162,7 +165,8 @@ class TradingActionModel(RemoteAdapter):
             if filings:
                 body[field] = {symbol: _document_texts(filings)}
 
-        # Today's price is sent above. If the exchange is closed today, all bars are earlier bars.
+        # Today's price is already sent as the price. If the exchange is closed today, all bars are
+        # earlier bars.
         earlier = []
         for bar in conversation.rows(state.get("history")):
             if bar["day"] != state["day"]:
@@ -204,7 +208,7 @@ class TradingActionModel(RemoteAdapter):
 
 
 def _submission_reply(conversation: Conversation, decision: str, text: str) -> Reply:
-    """Return the submission with a decision on the only asset that the request shows."""
+    """Return a submission with a decision on the only asset that the request shows."""
     stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
     reason = conversation.reason(text)
     submitted = {"stock_id": stock, "decision": decision, "confidence": 0.5, "reason": reason}
@@ -215,9 +219,9 @@ def _submission_reply(conversation: Conversation, decision: str, text: str) -> R
 
 
 def _last_price(conversation: Conversation) -> float | None:
-    """Return the last known price of the only asset; None if it never had one.
+    """Return the last known price of the only asset; None if the asset never had a price.
 
-    If the exchange is closed, this is an earlier day's price, as in the testbed
+    If the exchange is closed, this price is from an earlier day, as in the testbed
     (`get_previous_valid_price` in its `get_daily_action.py`).
     """
     state = conversation.state
@@ -241,9 +245,7 @@ def _last_price(conversation: Conversation) -> float | None:
 
 
 def _document_texts(documents: Sequence[Row]) -> list[str]:
-    """Return the title and text of each document in one line, followed by its sentiment in the
-    format of InvestorBench's texts.
-    """
+    """Return each document as one line: title, text, and the sentiment in InvestorBench's format."""
     texts = []
     for row in documents:
         parts = [str(row[name]) for name in ("title", "text") if row[name]]

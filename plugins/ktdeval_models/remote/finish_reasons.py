@@ -1,4 +1,4 @@
-"""Finish reason of a reply, derived from any server's stop reason."""
+"""Finish reason of a reply, derived from the stop reason of any server."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _SHOWN = 80  # maximum number of characters shown of an unknown stop reason
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnding:
-    """End of a reply: its finish reason, and notes."""
+    """How a reply ended: its finish reason, and notes."""
 
     finish: FinishReason
     notes: tuple[str, ...] = ()
 
 
 def plain_words(word: Any) -> list[str]:
-    """Return a server's stop reason in the form used by `wire.yaml`: first without its prefix, then
-    unchanged. A missing one is empty.
+    """Return the words of a server's stop reason to look up in `wire.yaml`: the word after the last
+    `.` or `:`, then the word before the first. A missing stop reason is an empty string.
     """
     if not isinstance(word, str):
         return [""]
@@ -63,7 +63,7 @@ def _plain_word(word: str) -> str:
 
 
 def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason:
-    """Return how a reply ended: a reply with calls ended with `tool_calls`, even if the provider
+    """Return how a reply ended. A reply with calls ended with `tool_calls`, even if the provider
     says `stop`.
     """
     return "tool_calls" if calls and finish == "stop" else finish
@@ -74,8 +74,9 @@ def read_ending(
 ) -> ReplyEnding:
     """Return how a reply ended, given the server's stop reason.
 
-    A complete call is used whatever the stop reason, and so is text without one. Raises ModelError
-    if the server gave up, or its stop reason is unknown and a complete call is missing.
+    A complete call is used whatever the stop reason, and so is a text without a call. Raises
+    ModelError if the server gave up. Also raises it if the stop reason is unknown and there is no
+    complete call.
     """
     plain = next((each for each in plain_words(word) if each in _KNOWN), _UNKNOWN)
     if plain in _FINISH:
@@ -106,8 +107,8 @@ def read_ending(
 
 
 def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
-    """Return whether a call's arguments are an object, or are missing and the tool requires
-    none.
+    """Return whether a call's arguments are an object. Missing arguments count as complete if the
+    tool requires none.
     """
     if not is_no_arguments(call.arguments):
         return is_object(call.arguments)
@@ -117,7 +118,7 @@ def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
 
 
 def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelRequest) -> bool:
-    """Return whether a reply has tool calls, as wire fields or in its text, and each is
+    """Return whether a reply has tool calls, as wire fields or in its text, and each call is
     complete.
     """
     if calls:
@@ -131,8 +132,8 @@ def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelR
 
 
 def cut_at_limit(reply: Reply, request: ModelRequest) -> Reply:
-    """Mark a reply as cut if it has the maximum length, whatever the stop reason: some servers say
-    `stop`. Some servers include reasoning in the limit, others do not.
+    """Mark a reply as cut off if it has the maximum length, whatever the stop reason: some servers
+    say `stop`. Some servers count reasoning towards the limit, others do not.
     """
     limit = request.params.max_output_tokens
     output = reply.usage.output_tokens
@@ -150,8 +151,8 @@ NO_TOOL_PARSER = (
 
 
 def leaves_call_as_text(reply: Reply, request: ModelRequest) -> bool:
-    """Return whether a reply to a request with tools has no call, but traces of a call in its
-    text.
+    """Return whether a request offered tools and the reply has no call, but has traces of a call in
+    its text.
     """
     is_native = request.params.tool_protocol == "native" and bool(request.tools)
     if not is_native or request.tool_choice == NO_TOOL or reply.tool_calls:

@@ -1,7 +1,7 @@
 """`google/NAME`: Gemini over the `generateContent` method of the Gemini API, with the headers of
 the official SDK.
 
-Sources: the API's reference (https://ai.google.dev/api/generate-content), its pages on function
+Sources: the API reference (https://ai.google.dev/api/generate-content), the pages on function
 calling, thinking and thought signatures, and the types of the `google-genai` package.
 """
 
@@ -57,11 +57,12 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
-_UNREAD = "unread"  # placeholder for a signature: the API could not parse this call, and quoted it
+# placeholder for a signature, used if the API could not parse the call and quoted it
+_UNREAD = "unread"
 
 
 def check_name(name: str, provider: str) -> None:
-    """Raise UsageError if a model's name can't be part of an address."""
+    """Raise UsageError if a model name can't be part of an address."""
     if not _MODEL.fullmatch(name):
         raise UsageError(
             f"{provider}: {one_line(name)!r} is not a model's name; give one such as"
@@ -72,8 +73,8 @@ def check_name(name: str, provider: str) -> None:
 class GoogleModel(RemoteAdapter):
     """A Gemini model over the Gemini API (or a server that speaks it).
 
-    Gemini 3 requires a call to be sent back with its thought signature, which is stored in the
-    call's opaque field. It also expects the signatures of text parts; they are stored in the
+    Gemini 3 requires that a call is sent back with its thought signature, which is stored in the
+    call's opaque field. It also expects the signatures of text parts, which are stored in the
     reply's opaque field.
     """
 
@@ -114,7 +115,7 @@ class GoogleModel(RemoteAdapter):
         }
 
     def settings(self) -> dict[str, JsonValue]:
-        """Return parameters that can change a reply."""
+        """Return the parameters that can change a reply."""
         return {
             **super().settings(),
             "api_version": self.params.api_version,
@@ -125,8 +126,8 @@ class GoogleModel(RemoteAdapter):
     # --- a request
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call. Raises ProviderError if this API does not support two of the
-        run's options together.
+        """Return the body of a call. Raises ProviderError if two of the run's options can't be
+        combined in this API.
         """
         body: Body = {
             "contents": list(_contents(request.messages, self.name)),
@@ -181,7 +182,7 @@ class GoogleModel(RemoteAdapter):
             config["thinkingConfig"] = thinking
 
         if request.response_schema is not None:
-            # The reference: a schema is used only with this response type.
+            # API reference: a schema is used only with this response type.
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = readable_schema(request.response_schema)
 
@@ -211,8 +212,8 @@ class GoogleModel(RemoteAdapter):
         return config
 
     def _without_omitted(self, fields: Mapping[str, Any]) -> Body:
-        """Return the fields without omitted ones. `omit` may list them in snake case, as the API's
-        own error messages do.
+        """Return the fields that are not omitted. `omit` may list fields in snake case, as the
+        API's own error messages do.
         """
         remaining = {}
         for name, value in fields.items():
@@ -231,8 +232,8 @@ class GoogleModel(RemoteAdapter):
     ) -> Reply:
         """Return the reply in an answer.
 
-        Raises ModelError `bad_response` if it has no candidate, or a candidate that ended for an
-        unknown reason; ProviderError if the account is blocked.
+        Raises ModelError `bad_response` if the answer has no candidate, or if the candidate ended
+        for an unknown reason. Raises ProviderError if the account is blocked.
         """
         usage = _token_usage(answer.get("usageMetadata"))
         blank = Reply(
@@ -252,7 +253,7 @@ class GoogleModel(RemoteAdapter):
             )
 
         turn = TurnRecord()
-        # A candidate that was filtered, or used all its tokens for thoughts, has no content.
+        # A candidate has no content if it was filtered, or if it used all its tokens for thoughts.
         content: Mapping[str, Any] = {}
         if candidate.get("content") is not None:
             content = base.part(candidate, "content", dict, self.caller)
@@ -299,8 +300,8 @@ class GoogleModel(RemoteAdapter):
         raise bad_response(self.caller, "the reply does not hold one candidate")
 
     def _without_candidate(self, answer: Mapping[str, Any], blank: Reply) -> Reply:
-        """Return the reply for an answer without a candidate: the prompt was blocked, or the reply
-        is empty but was paid for. Raises ModelError `bad_response` in any other case.
+        """Return the reply for an answer without a candidate, if the prompt was blocked, or if the
+        reply is empty but was paid for. Raises ModelError `bad_response` in any other case.
         """
         match answer:
             case {"promptFeedback": {"blockReason": str()}}:
@@ -331,7 +332,7 @@ class GoogleModel(RemoteAdapter):
     def refusal_error(
         self, refusal: ProviderRefusal, content: bytes, body: Mapping[str, Any]
     ) -> ModelError | ProviderError:
-        """Return the error for a refusal, with the details of this API."""
+        """Return the error for a refusal, with the details that this API gives."""
         refusal = _add_details(refusal, content)
         if "failed_precondition" in refusal.codes:
             message = one_line(refusal.message, self.caller.secrets)
@@ -344,7 +345,7 @@ class GoogleModel(RemoteAdapter):
 
 
 def _contents(messages: Sequence[Message], model: str) -> Iterator[Body]:
-    """Yield the turns. The results of one turn's calls are joined into one turn."""
+    """Yield the turns. The results of all calls in one turn are joined into one turn."""
     names: dict[str, str] = {}
     as_text: set[str] = set()
     results: list[Body] = []
@@ -383,8 +384,8 @@ def _contents(messages: Sequence[Message], model: str) -> Iterator[Body]:
 
 
 def _model_parts(message: Message, model: str) -> Iterator[Body]:
-    """Yield the parts of a model's turn, each with its own signature (page on thought signatures:
-    parts with a signature are neither joined nor moved).
+    """Yield the parts of a model's turn, each with its own signature. Parts with a signature are
+    neither joined nor moved (page on thought signatures).
     """
     parts = parts_of_turn(message, "google", model)
     if parts is None:
@@ -416,19 +417,19 @@ def _call_part(call: ToolCall) -> Body:
 
 
 def _is_text_part(part: Mapping[str, Any]) -> bool:
-    """Return whether a part is text of the reply, or only carries a text's signature."""
+    """Return whether a part is text of the reply, or only carries the signature of a text."""
     return "text" in part or (bool(_read_signature(part)) and not part.get("thought"))
 
 
 def _read_signature(part: Mapping[str, Any]) -> Body:
-    """Return the signature of a part in the form in which it is sent back; empty if absent."""
+    """Return a part's signature in the form in which it is sent back; empty if absent."""
     signature = part.get("thoughtSignature")
     return {"thoughtSignature": signature} if isinstance(signature, str) else {}
 
 
 def _is_text(call: ToolCall) -> bool:
     """Return whether an earlier call is sent as text because Gemini itself could not parse it. Such
-    a call came without a signature, and Gemini 3 refuses calls without a signature.
+    a call has no signature, and Gemini 3 refuses calls without one.
     """
     return call.opaque_of("google") == _UNREAD
 
@@ -467,10 +468,10 @@ def _snake(name: str) -> str:
 
 
 def _add_details(refusal: ProviderRefusal, content: bytes) -> ProviderRefusal:
-    """Return a refusal with the reason and the retry delay from the error's `details`.
+    """Return a refusal, with the reason and the retry delay taken from the error's `details`.
 
     An exhausted daily quota and an account without quota become `insufficient_quota`, which is not
-    retried; per-minute quotas are.
+    retried. Exhausted per-minute quotas are retried.
     """
     codes = list(refusal.codes)
     wait_s = refusal.retry_after_s

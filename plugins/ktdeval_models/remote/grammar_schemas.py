@@ -1,15 +1,15 @@
 """Schemas for servers whose grammar constrains a reply too loosely.
 
-llama-cpp-python makes a grammar from a schema in which a text may contain line breaks, which JSON
-forbids, and may never end; a limit larger than the grammar can repeat crashes the server. So each
-text is sent with a pattern that bounds both its characters and its length. Such a text has no
-quotes or backslashes, since that grammar applies a pattern to the characters of the JSON. A list
-may also get a limit, so that every reply can end.
+llama-cpp-python turns a schema into a grammar in which a string may contain line breaks, which JSON
+forbids, and may never end. If a length limit is too large for the grammar to repeat, the server
+crashes. So each string is sent with a pattern that bounds both its characters and its length. The
+string then has no quotes or backslashes, since the grammar applies a pattern to the characters of
+the JSON. A list may also get a limit, so that every reply can end.
 
 llama.cpp ignores bounds on decimal numbers: a confidence limited to 0..1 came back as 2. Such a
 number is sent as an enumeration of hundredths. A schema can't require unique labels, either: small
-models give one asset two decisions, and another asset no decision. A list with as many items as
-there are labels is sent as one item for each label, in the order shown.
+models decide on one asset twice and omit another. If a list has as many items as there are labels,
+it is sent with one fixed item for each label, in the order shown.
 
 These schemas are stricter than the original ones. They only constrain generation: a reply is
 checked against the original schema.
@@ -32,7 +32,7 @@ Schema = Mapping[str, JsonValue]
 _PLAIN_SIGN = r'[^"\\\x00-\x1F\x7F]'
 _LENGTHS = ("minLength", "maxLength")
 _CHOICES = frozenset({"enum", "const"})
-# keywords with one schema, a list of schemas, and schemas by name
+# keywords that hold one schema, a list of schemas, and schemas keyed by name
 _ONE = ("items", "additionalProperties")
 _LIST = ("anyOf", "oneOf", "allOf")
 _NAMED = ("properties", "$defs", "definitions")
@@ -40,19 +40,19 @@ _LOWER, _UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"
 _RANGE_WORDS = (*_LOWER, *_UPPER)
 # providers limit enumerations to 1,000 values; a grammar gets slow before that
 _MAX_VALUES = 250
-# each adds a rule to the grammar, with all hundredths
+# each label adds a rule with all hundredths to the grammar
 _MAX_LABELS = 50
 
 
 @dataclass(frozen=True)
 class SchemaBounds:
-    """Bounds of what a server may write; None: as the schema says.
+    """Bounds on what a server may write; None: no bound beyond the schema's own.
 
     Attributes:
-        longest_text: most characters of a text without choices or a pattern of its own; none of
-            them is then a control character, a quote or a backslash.
-        longest_list: most items of a list.
-        grammar: what the server makes of a schema, where that reads too little of it.
+        longest_text: maximum characters of a string that has neither choices nor its own pattern. If
+            set, such a string may contain no control character, quote or backslash.
+        longest_list: maximum number of items in a list.
+        grammar: engine of the server, if it enforces too little of a schema.
     """
 
     longest_text: int | None = None
@@ -60,7 +60,7 @@ class SchemaBounds:
     grammar: GrammarName | None = None
 
     def request(self, request: ModelRequest) -> ModelRequest:
-        """Return a request whose schemas have these bounds."""
+        """Return a request with these bounds applied to its schemas."""
         if self == SchemaBounds():
             return request
 
@@ -75,8 +75,8 @@ class SchemaBounds:
         return replace(request, tools=tuple(tools), response_schema=schema)
 
     def schema(self, schema: Schema) -> Schema:
-        """Return a schema with these bounds. A text or list that must be longer than a bound has no
-        limit.
+        """Return a schema with these bounds. A string or list that must be longer than its bound
+        gets no limit.
         """
         held: dict[str, JsonValue] = {}
         for word, value in schema.items():
@@ -157,7 +157,7 @@ class SchemaBounds:
         return held
 
     def _alternatives(self, schema: Schema, kinds: list[JsonValue]) -> Schema:
-        """Return a schema with several types as alternatives: for a list of types,
+        """Return a schema with several types as alternatives, because for a list of types
         llama-cpp-python's grammar ignores all other keywords.
         """
         if schema.keys() & _CHOICES:
@@ -178,8 +178,8 @@ def _keyword_count(schema: Schema, word: str, default: int) -> int:
 
 
 def _one_for_each_label(schema: Schema) -> list[JsonValue]:
-    """Return an item for each label of a list that has exactly as many items as labels, in label
-    order; empty for other lists. An item's label is its first field.
+    """Return one item schema for each label, in label order, if a list has exactly as many items as
+    there are labels; empty for other lists. The label is the first field of an item.
     """
     item = schema.get("items")
     if not isinstance(item, Mapping):
@@ -208,7 +208,9 @@ def _one_for_each_label(schema: Schema) -> list[JsonValue]:
 
 
 def _hundredths(schema: Schema) -> Sequence[float]:
-    """Return the hundredths within a number's bounds, and the bounds; empty if a bound is missing."""
+    """Return the hundredths within a number's bounds, together with the bounds; empty if a bound is
+    missing.
+    """
     low = _tighter_bound(schema, _LOWER, max)
     high = _tighter_bound(schema, _UPPER, min)
     if low is None or high is None or (high - low) * 100 > _MAX_VALUES:
@@ -225,7 +227,7 @@ def _hundredths(schema: Schema) -> Sequence[float]:
 def _tighter_bound(
     schema: Schema, words: tuple[str, str], tighter: Callable[[Iterable[float]], float]
 ) -> float | None:
-    """Return the tighter of a number's bounds on one side; None without a bound."""
+    """Return the tighter of a number's lower or upper bounds; None if there is no such bound."""
     bounds = []
     for word in words:
         value = schema.get(word)

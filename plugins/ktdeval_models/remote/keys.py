@@ -1,4 +1,4 @@
-"""API keys, from the environment or the system's keyring; never from options, files or model
+"""API keys, read from the environment or the system's keyring; never from options, files or model
 parameters.
 """
 
@@ -14,11 +14,11 @@ KEYRING_SERVICE = "ktdeval"
 
 
 def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) -> str | None:
-    """Return the first key that is set: environment variables in the order given, then the keyring,
-    if `keyring` is installed.
+    """Return the first key that is set. Environment variables are tried in the order given, then
+    the keyring if `keyring` is installed.
 
-    Whitespace around a key (such as a final newline) is dropped; an empty variable is treated as
-    not set. `service` None: only the environment is read. Raises ProviderError if a key contains
+    Whitespace around a key (such as a final newline) is dropped; an empty variable counts as not
+    set. If `service` is None, only the environment is read. Raises ProviderError if a key contains
     characters that can't be sent in a header; the message does not show the key.
     """
     from_environment = [

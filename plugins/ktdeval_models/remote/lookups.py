@@ -1,5 +1,5 @@
-"""Check whether a hosted model may look things up while it answers, by its name, server and
-parameters.
+"""Check, by name, server and parameters, whether a hosted model may look things up while it
+answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LookingUp:
     pattern: str
     what: str
     source: str
-    #: fields of `extra_body` that turn this off
+    #: fields of `extra_body` that turn look-ups off
     unless: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -63,11 +63,11 @@ def lookups() -> Lookups:
 
 
 def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]) -> str:
-    """Return what lets a model look something up, as text; empty if nothing is known to.
+    """Return what lets a model look something up, as text; empty if nothing is known that does.
 
     `names`: names of the model and of its deployment; `server`: address of the API; `extra_body`:
-    fields that the user adds to each request. An unknown field counts, too: it may be such a
-    switch.
+    fields that the user adds to each request. An unknown field counts too, since it may turn
+    look-ups on.
     """
     table = lookups()
     for name in names:
@@ -91,8 +91,8 @@ def may_look_up(names: Iterable[str], server: str, extra_body: Mapping[str, Any]
 
 
 def reports_lookup(answer: Any) -> bool:
-    """Return whether a provider's answer reports a look-up, at any depth; iterative, so that deep
-    nesting can't overflow the stack.
+    """Return whether a provider's answer reports a look-up, at any depth. The search is iterative,
+    so that deep nesting can't overflow the stack.
     """
     signs = lookups().reported
     unread = [answer]

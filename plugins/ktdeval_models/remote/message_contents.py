@@ -1,4 +1,4 @@
-"""Content of a Chat Completions message: a single text, or parts of several kinds."""
+"""Contents of a Chat Completions message: a single text, or parts of several kinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # reasoning parts of Mis
 
 @dataclass(frozen=True, slots=True)
 class MessageTexts:
-    """Texts of a message by kind; empty if absent."""
+    """Texts of a message, one for each kind; empty if absent."""
 
     content: str = ""
     reasoning: str = ""
@@ -23,8 +23,8 @@ class MessageTexts:
 
 
 def read_content(said: JsonValue, caller: Caller) -> MessageTexts:
-    """Return the texts of a message's content. Raises ModelError `bad_response` if it is neither
-    text nor parts, since it must not pass as an empty reply.
+    """Return the texts in a message's contents. Raises ModelError `bad_response` if the contents
+    are neither text nor parts, since they must not pass as an empty reply.
     """
     if said is None:
         return MessageTexts()
@@ -55,7 +55,7 @@ def thought_of(piece: Mapping[str, Any]) -> str:
 
 
 def _part_text(piece: dict[str, Any], caller: Caller) -> str:
-    """Return a part's text; empty for other kinds of parts, such as a citation."""
+    """Return a part's text; empty for parts without text, such as a citation."""
     text = piece.get("text")
     if text is None:
         return ""

@@ -1,5 +1,5 @@
-"""Chat Completions, which OpenAI and many other servers speak, and the choice between OpenAI's
-APIs.
+"""Chat Completions, the protocol of OpenAI and many other servers, and the choice between OpenAI's
+two APIs.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from ktdeval_models.remote.streams.chat import ChatAssembler
 
 Body = dict[str, Any]
 
-_MAX_SEED = 2**31  # seeds are sent modulo this, the smallest range that any server documents
+_MAX_SEED = 2**31  # seeds are sent modulo this number, the smallest range that any server documents
 _FORCED_FORMS = ("named", "required", "auto")
-# `provider` is an OpenRouter field: the server that answered.
+# `provider` is a field of OpenRouter: the server that answered.
 _SERVED = ("model", "provider", "system_fingerprint")
 _OMITTABLE = ("temperature", "tool_choice", "response_format", "reasoning_effort", "service_tier")
 _PRESET_SETTINGS = (
@@ -71,8 +71,8 @@ _PRESET_SETTINGS = (
 
 
 def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
-    """Return an OpenAI model, over the API set in `params.api`. Raises ConfigError if a parameter
-    can't be used.
+    """Return an OpenAI model that uses the API set in `params.api`. Raises ConfigError if a
+    parameter can't be used.
     """
     params = params or OpenAIParams()
     if params.api == "responses":
@@ -81,14 +81,14 @@ def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
 
 
 def make_compatible(provider: str, name: str, params: CompatibleParams | None = None) -> Model:
-    """Return a model on another server that speaks Chat Completions; `provider` is a name in
-    `presets.yaml`. Raises ConfigError if a parameter can't be used, or no address is known.
+    """Return a model on another server that speaks Chat Completions. `provider` is a name in
+    `presets.yaml`. Raises ConfigError if a parameter can't be used, or if no address is known.
     """
     return ChatModel(presets()[provider], name, params or CompatibleParams())
 
 
 class ChatModel(OpenAIAdapter):
-    """Model over Chat Completions, at a server that `preset` describes."""
+    """Model that uses Chat Completions, on a server described by `preset`."""
 
     path = "/chat/completions"
     own_form = OwnForm(
@@ -131,7 +131,7 @@ class ChatModel(OpenAIAdapter):
         )
 
     def make_traits(self) -> ModelTraits:
-        """Return the traits of an adapter, with the context length that its server reports."""
+        """Return the adapter's traits, with the context length that its server reports."""
         return replace(super().make_traits(), served_context=self._served_context)
 
     def _served_context(self, timeout_s: float) -> Context | None:
@@ -150,7 +150,7 @@ class ChatModel(OpenAIAdapter):
 
     def _ladders(self, options: CompatibleParams) -> dict[str, Sequence[str]]:
         """Return the forms, best first, of each request part that servers accept in different
-        forms. A part that the user sets has a single form.
+        forms. If the user sets a part, it has a single form.
         """
         length: TokensField = "max_tokens"
         if self._max_tokens_field == "max_tokens":
@@ -175,7 +175,7 @@ class ChatModel(OpenAIAdapter):
     def settings(self) -> dict[str, JsonValue]:
         """Return the settings that change how a request is encoded.
 
-        These are the settings at the start of a run. Forms learnt from refusals are excluded, so
+        These are the settings at the start of a run. They exclude forms learnt from refusals, so
         that cache keys stay the same.
         """
         preset_settings = {name: getattr(self.preset, name) for name in _PRESET_SETTINGS}
@@ -252,7 +252,7 @@ class ChatModel(OpenAIAdapter):
 
     def parts_of(self, body: Mapping[str, Any], request: ModelRequest) -> list[str]:
         """Return the parts of a request that servers accept in different forms."""
-        # A field that the user adds or omits is sent as the user says, in no other form.
+        # If the user adds or omits a field, it is sent as the user says and in no other form.
         own = [name for name in body if name not in self._extra_body]
         parts = ["length"]
         set_by_user = (*self._extra_body, *self.params.omit)
@@ -275,7 +275,7 @@ class ChatModel(OpenAIAdapter):
     def refusal_error(
         self, refusal: ProviderRefusal, content: bytes, body: Mapping[str, Any]
     ) -> ModelError | ProviderError:
-        """Return the error for a refusal; if earlier thoughts are missing, the error names the
+        """Return the error for a refusal. If earlier thoughts are missing, the error names the
         option that sends them.
         """
         missed = earlier.missed_thoughts(refusal, self.caller)
@@ -325,7 +325,7 @@ class ChatModel(OpenAIAdapter):
 
         ending = self.ending(word, texts.content, calls, request)
 
-        # Servers name the reasoning field differently; some leave it in the content.
+        # Servers name the reasoning field differently; some leave the reasoning in the content.
         reasoning = ""
         for name in ("reasoning_content", "reasoning", "reasoning_details"):
             reasoning = reasoning or text_of(message.get(name))
@@ -357,7 +357,8 @@ class ChatModel(OpenAIAdapter):
         if not isinstance(calls, list):
             calls = [calls]
 
-        if not calls and isinstance(message.get("function_call"), dict):  # the form before tools
+        # the form that predates tools
+        if not calls and isinstance(message.get("function_call"), dict):
             calls = [{"function": message["function_call"]}]
 
         for call in calls:
@@ -387,8 +388,8 @@ class ChatModel(OpenAIAdapter):
 
 
 def _first_choice(choices: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the choice with index 0, which need not come first; the first choice if none has
-    it.
+    """Return the choice with index 0, which need not come first. If no choice has index 0, return
+    the first.
     """
     objects = [choice for choice in choices if isinstance(choice, dict)]
     indexed = [choice for choice in objects if choice.get("index") == 0]

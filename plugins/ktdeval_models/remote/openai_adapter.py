@@ -32,8 +32,8 @@ class OpenAIAdapter(RemoteAdapter):
             self._batches = OpenAIBatches(self)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers; for other servers, without the organisation, project and
-        headers that the environment sets.
+        """Return the SDK's headers. For other servers, omit the organisation, project and headers
+        that the environment sets.
         """
         own: dict[str, Any] = {}
         if self.provider != "openai":
@@ -50,8 +50,8 @@ class OpenAIAdapter(RemoteAdapter):
         return self.client_headers(sdk, sdk.OpenAI, api_key=key, default_headers=own)
 
     def check_fields(self, params: RemoteParams, optional: Collection[str | None]) -> None:
-        """Raise ConfigError if the user adds a reserved field to requests, or omits one that is not
-        in `optional`.
+        """Raise ConfigError if the user adds a reserved field to requests, or omits a field that is
+        not in `optional`.
         """
         for name in params.extra_body:
             if name in _NOT_TO_ADD:
@@ -65,10 +65,10 @@ class OpenAIAdapter(RemoteAdapter):
 
 
 def token_usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
-    """Return the token counts of a reply of either API.
+    """Return the token counts of a reply from either API.
 
-    `whole`: names of the input and output counts. `elsewhere`: where the count of tokens read from
-    a cache is, if it is not in the input details.
+    `whole`: names of the input and output counts. `elsewhere`: where to find the number of tokens
+    read from a cache, if the input details don't contain it.
     """
     into, out = whole
     read = count(usage, f"{into}_details", "cached_tokens")

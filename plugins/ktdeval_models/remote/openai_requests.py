@@ -1,4 +1,4 @@
-"""Parts of a Chat Completions request: the reply format, the schema in the prompt, tools."""
+"""Parts of a Chat Completions request: the reply format, the schema in the prompt, and the tools."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow th
 
 
 def forms_from(forms: Sequence[str], first: str, said: str | None) -> Sequence[str]:
-    """Return the forms from `first` on; only `first` if the user set it."""
+    """Return the forms from `first` on. If the user set the form, return only `first`."""
     return (first,) if said is not None else tuple(forms[forms.index(first) :])
 
 
@@ -61,11 +61,11 @@ def response_format(schema: Mapping[str, JsonValue], forms: Mapping[str, str]) -
 
 
 def with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) -> Sequence[Message]:
-    """Return the conversation with the schema in its first message, the only position where every
-    server accepts a system message.
+    """Return the conversation with the schema in its first message, the only position in which
+    every server accepts a system message.
 
-    A prompt that already describes the JSON object, as the harness's does for tool calls as text,
-    is unchanged.
+    A prompt is unchanged if it already describes the JSON object, as the harness's prompt for tool
+    calls as text does.
     """
     first = messages[0]
     if first.role == "system" and "JSON object" in first.content:
@@ -81,9 +81,9 @@ def with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) ->
 def chat_messages(
     request: ModelRequest, forms: Mapping[str, str], provider: str, empty_thought: str | None
 ) -> Iterator[Body]:
-    """Yield the messages of a request. `provider`: thoughts from this provider in earlier turns are
-    included, in rounds with calls; `empty_thought`: value of the reasoning field in such turns
-    without thoughts; None omits the field.
+    """Yield the messages of a request. In rounds with calls, thoughts from `provider` in earlier
+    turns are included. If such a turn has no thoughts, its reasoning field is set to
+    `empty_thought`; None omits the field.
     """
     messages: Sequence[Message] = request.messages
     if request.response_schema is not None and forms["response_format"] in (OBJECT, FREE):
@@ -117,16 +117,17 @@ def has_text(message: Message) -> bool:
 
 
 def _sent_call(call: ToolCall) -> Body:
-    """Return an earlier call in the form of Chat Completions."""
+    """Return an earlier call in the format of Chat Completions."""
     function = {"name": sent_name(call.name), "arguments": sent_arguments(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
 
 
 def chat_tools(request: ModelRequest, how: str) -> Body:
-    """Return the tools on offer, and `tool_choice` if one is forced.
+    """Return the tools on offer, and `tool_choice` if a tool is forced.
 
     `how`: how the tool is forced. If a server can't force a tool by name, only that tool is
-    offered, and a call is required if possible; if no tool may be called, no tools are offered.
+    offered, and a call is required if possible. If no tool may be called, such a server is offered
+    no tools.
     """
     forced = request.tool_choice
     if forced == NO_TOOL:

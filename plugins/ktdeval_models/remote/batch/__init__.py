@@ -1,1 +1,3 @@
-"""Batch interfaces of the providers: `ktdeval.calls.Batches`, using an adapter's own client."""
+"""The providers' batch interfaces. They implement `ktdeval.calls.Batches` with the client of an
+adapter.
+"""

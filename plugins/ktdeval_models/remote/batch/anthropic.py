@@ -3,8 +3,8 @@
 Sources: https://platform.claude.com/docs/en/build-with-claude/batch-processing and the types of the
 `anthropic` package: a batch has at most 100,000 requests and 256 MB, ends within 24 hours, and
 costs half, including prompt caching. Results come in any order and are kept for 29 days. Requests
-that fail, are cancelled or expire cost nothing. A batch can't carry a tag: it is found by time and
-size, and recognised by the request ids in its results.
+that fail, are cancelled or expire cost nothing. A batch can't carry a tag, so it is found by time
+and size, and confirmed by the request ids in its results.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ class AnthropicBatches(AdapterBatches):
     takes_tag = False
     list_words = ("data", "limit", "after_id")
     status_word = "processing_status"
-    done_words = ("succeeded", "errored", "canceled", "expired")  # updated when all have ended
+    # updated only when all requests have ended
+    done_words = ("succeeded", "errored", "canceled", "expired")
     over = ("ended",)
 
     def creation_time(self, batch: Mapping[str, Any]) -> datetime | None:
-        """Return when a batch was created; None if unreadable."""
+        """Return the creation time of a batch; None if unreadable."""
         try:
             moment = datetime.fromisoformat(batch["created_at"])
         except (LookupError, TypeError, ValueError):
@@ -40,7 +41,7 @@ class AnthropicBatches(AdapterBatches):
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Return whether a batch has a tag's size, and a creation time."""
+        """Return whether a batch has the size given by a tag, and has a creation time."""
         is_dated = self.creation_time(batch) is not None
         return is_dated and self.count(batch, ("processing", *self.done_words)) == tag.requests
 
@@ -53,7 +54,9 @@ class AnthropicBatches(AdapterBatches):
         return self.id_in(self.post(self.path, {"requests": items}))
 
     def results(self, batch: str, tag: BatchTag, requests: Sequence[ModelRequest]) -> BatchResults:
-        """Return the results, always from this endpoint, whatever address the batch contains."""
+        """Return the results. They are always read from this endpoint, whatever address the batch
+        contains.
+        """
         lines = self.lines(f"{self.path}/{batch}/results")
         return self.match_results(tag, requests, lines)
 

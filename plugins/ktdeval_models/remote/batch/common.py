@@ -1,4 +1,4 @@
-"""Common parts of the batch interfaces: requests through the adapter's client, and results by
+"""Common parts of the batch interfaces: requests through the adapter's client, and results keyed by
 request id.
 """
 
@@ -39,10 +39,10 @@ from ktdeval_models.remote.transport import HttpRequest, json_content
 if TYPE_CHECKING:
     from ktdeval_models.remote.base import RemoteAdapter
 
-#: Timeout for a request about a batch, which may carry all of its prompts or replies
+#: Timeout of a request about a batch, which may contain all prompts or replies of the batch
 _TIMEOUT_S = 600.0
 _MAX_RESULT_BYTES = 512 << 20
-#: maximum number of pages of a provider's list of batches to search, and batches per page
+#: maximum number of pages to search in a provider's list of batches, and batches per page
 _MAX_PAGES = 100
 _PAGE = 100
 #: batch states, as all providers name them
@@ -50,7 +50,7 @@ _FAILED = "failed"
 _LATE = "expired"
 _LEFT = (_LATE, "cancelled")
 _NO_REASON = "it does not say why"
-#: fields in which an answer gives the id of a batch or a file
+#: fields of an answer that may contain the id of a batch or a file
 _NAMES = ("id", "name")
 #: how far the provider's clock may lag behind the local clock
 _SKEW = timedelta(minutes=10)
@@ -60,13 +60,14 @@ _SKEW = timedelta(minutes=10)
 class ResultLine:
     """Result of one request."""
 
-    request_id: str  #: as named in the result
+    request_id: str  #: request id, as the result gives it
     content: Mapping[str, Any]
 
 
 class AdapterBatches:
-    """Parts of a batch interface that do not depend on the provider; see `ktdeval.calls.Batches`.
-    Subclasses cite the sources for the limits, and define the provider's paths and field names.
+    """The parts of a batch interface that do not depend on the provider; see
+    `ktdeval.calls.Batches`. Subclasses cite the sources of the limits, and define the provider's
+    paths and field names.
     """
 
     max_requests = 10_000  # per batch; all providers accept more
@@ -74,8 +75,10 @@ class AdapterBatches:
 
     path = ""  # path of the batches, below the endpoint
     takes_tag = True  # whether a batch can carry its tag
-    list_words = ("data", "limit", "after")  # list in an answer; query fields for size and cursor
-    empty_list: Sequence[Any] | None = None  # value for a missing list; None: an error
+    # list field in an answer; query fields for size and cursor
+    list_words = ("data", "limit", "after")
+    # value if the list is missing; None: a missing list is an error
+    empty_list: Sequence[Any] | None = None
     status_word = "status"
     done_words: tuple[str, ...] = ()  # counts of requests that have ended
     over: Collection[str] = ()  # states of a finished batch, in addition to `_FAILED` and `_LEFT`
@@ -84,35 +87,37 @@ class AdapterBatches:
         self.adapter = adapter
 
     def price(self, ordinary: Price) -> Price:
-        """Return the price in a batch: half of every price."""
+        """Return the price in a batch: half of each ordinary price."""
         return ordinary.in_batch()
 
     def size(self, request: ModelRequest) -> int:
-        """Return the size of a request in a batch in bytes, including its id and address."""
+        """Return the size in bytes of a request in a batch, including its id and address."""
         return len(json_content(self.adapter.encode(request))) + 200
 
     # ---- requests
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
-        """Return the JSON object at a path below the endpoint; None values in `query` are omitted."""
+        """Return the JSON object at a path below the endpoint. Query parameters that are None are
+        omitted.
+        """
         return self._object(self.load(path, **query))
 
     def load(self, path: str, **query: Any) -> bytes:
-        """Return the content at a path below the endpoint."""
+        """Return the contents at a path below the endpoint."""
         given = {name: value for name, value in query.items() if value is not None}
         where = f"{path}?{urlencode(given)}" if given else path
         return self._send("GET", where)
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the JSON object that answers a JSON body."""
+        """Post a JSON body, and return the JSON object in the answer."""
         return self.post_bytes(path, json_content(body), "application/json")
 
     def post_bytes(self, path: str, content: bytes, kind: str) -> dict[str, Any]:
-        """Return the JSON object that answers a body with the given content type."""
+        """Post a body with the given content type, and return the JSON object in the answer."""
         return self._object(self._send("POST", path, content, kind))
 
     def _send(self, method: str, path: str, content: bytes = b"", kind: str = "") -> bytes:
-        """Return the content of a successful answer. Raises ModelError, ProviderError."""
+        """Return the contents of a successful answer. Raises ModelError, ProviderError."""
         self.adapter.connect()
         assert self.adapter.client is not None
         caller = self.adapter.caller
@@ -124,8 +129,8 @@ class AdapterBatches:
         raise error_of(refusal_of(answer.status, answer.content, answer.headers), caller)
 
     def _object(self, content: bytes) -> dict[str, Any]:
-        """Return a JSON object. An `error` in an object with a batch id belongs to the batch; any
-        other error belongs to this request and is raised.
+        """Return a JSON object. If the object has a batch id, an `error` in it belongs to the
+        batch. Any other error belongs to this request and is raised.
         """
         value = json_object(content, self.adapter.caller, _decode_body)
         refused = refused_body(value)
@@ -134,8 +139,8 @@ class AdapterBatches:
         return value
 
     def lines(self, path: str) -> Iterable[ResultLine | None]:
-        """Return the results in JSON lines at a path; None for a line that is not a result. Raises
-        ModelError if the server sent a page instead.
+        """Return the results in a JSON Lines file at a path; None for a line that is not a result.
+        Raises ModelError if the server sent an HTML page instead.
         """
         content = self.load(path)
         if content.lstrip().startswith(b"<"):
@@ -143,8 +148,8 @@ class AdapterBatches:
         return json_lines(content)
 
     def status_in(self, answer: Mapping[str, Any], name: str) -> str:
-        """Return the state of a batch in an answer. Raises ModelError if it is missing, so that no
-        wait begins for a missing batch.
+        """Return the state of a batch in an answer. Raises ModelError if the state is missing, so
+        that nobody waits for a batch that does not exist.
         """
         status = answer.get(name)
         if not isinstance(status, str):
@@ -152,7 +157,7 @@ class AdapterBatches:
         return status
 
     def id_in(self, answer: Mapping[str, Any], name: str = "id") -> str:
-        """Return the provider's id for a batch or a file. Raises ModelError if the answer has no id
+        """Return the provider's id of a batch or a file. Raises ModelError if the answer has no id
         that can be part of an address.
         """
         try:
@@ -161,8 +166,8 @@ class AdapterBatches:
             raise self.unreadable("it names no batch", dict(answer)) from None
 
     def unreadable(self, problem: str, answer: JsonValue = "") -> ModelError:
-        """Return the error for an answer that does not have the interface's form; the error quotes
-        the answer.
+        """Return the error for an answer that does not have the form of the batch interface. The
+        error quotes the answer.
         """
         words = quote_server_text(
             answer if isinstance(answer, str) else dumps_compact(answer), self._secrets
@@ -176,8 +181,8 @@ class AdapterBatches:
     # ---- batches
 
     def find(self, tag: BatchTag, others: Sequence[str]) -> str | None:
-        """Return the batch with a tag; None if not found. If batches can't carry a tag: the oldest
-        matching batch created since the tag's time.
+        """Return the batch with a tag; None if not found. If batches can't carry a tag, return the
+        oldest matching batch created since the tag's time.
         """
         oldest = None
         for batch in self._list_batches():
@@ -222,7 +227,7 @@ class AdapterBatches:
         raise NotImplementedError
 
     def id_of(self, batch: Mapping[str, Any]) -> str:
-        """Return the id of a batch; raises the same errors as `id_in`."""
+        """Return the id of a batch. Raises the same errors as `id_in`."""
         return self.id_in(batch)
 
     def look_at(self, batch: str) -> dict[str, Any]:
@@ -230,7 +235,7 @@ class AdapterBatches:
         return self.get(f"{self.path}/{batch}")
 
     def status(self, answer: Mapping[str, Any]) -> str:
-        """Return the state of a batch, in lower case; raises the same errors as `status_in`."""
+        """Return the state of a batch, in lower case. Raises the same errors as `status_in`."""
         return self.status_in(answer, self.status_word)
 
     def counts(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -258,14 +263,14 @@ class AdapterBatches:
     # ---- results
 
     def read(self, status: int, answer: JsonValue, request: ModelRequest) -> Reply:
-        """Return the reply in the answer to one request; raises the same errors as
+        """Return the reply in the answer to one request. Raises the same errors as
         `RemoteModel.reply`.
         """
         return self.adapter.read_answer(status, json_content(answer), request)
 
     def left_out(self, word: str) -> ModelError:
-        """Return the error for a request that was never started, by the provider's status: the
-        batch expired, or was cancelled.
+        """Return the error for a request that was never started because the batch expired or was
+        cancelled. `word` is the provider's status.
         """
         if word.endswith(_LATE):
             return ModelError(EXPIRED, f"{self._who}: the batch's time was over")
@@ -302,8 +307,8 @@ class AdapterBatches:
         requests: Sequence[ModelRequest],
         lines: Iterable[ResultLine | None],
     ) -> BatchResults:
-        """Return results by the index of their request. A repeated result counts once; two
-        different results for a request give an error.
+        """Return the results, keyed by the index of their request. A repeated result counts once;
+        two different results for one request give an error.
         """
         results: dict[int, Result] = {}
         foreign = 0
@@ -339,7 +344,7 @@ def requests_with_ids(
 
 
 def json_lines(content: bytes) -> Iterable[ResultLine | None]:
-    """Yield the results in JSON lines, each with a `custom_id`; None for any other line."""
+    """Yield the results in JSON Lines, each with a `custom_id`; None for any other line."""
     for line in content.split(b"\n"):
         if not line.strip():
             continue
@@ -365,7 +370,7 @@ def _decode_body(content: bytes) -> Any:
 
 
 def count_of(value: Any) -> int:
-    """Return a count; 0 if the value is not one. Google sends them as text."""
+    """Return a count; 0 if the value is not a count. Google sends counts as strings."""
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         return int(value[:12])
     return value if type(value) is int and value > 0 else 0

@@ -1,9 +1,9 @@
 """Batch mode of the Gemini API.
 
 Sources: https://ai.google.dev/api/batch-api, https://ai.google.dev/gemini-api/docs/batch-api and
-the types of the `google-genai` package: inline requests take up to 20 MB; a batch costs half except
-for reads of the prompt cache, and should end within 24 hours. A batch that has not ended after 48
-hours has no results. Its display name is the tag.
+the types of the `google-genai` package: inline requests may take up to 20 MB. A batch should end
+within 24 hours, and costs half except for prompt-cache reads. A batch that has not ended after 48
+hours has no results. The display name of a batch is its tag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ktdeval_models.remote.base import RemoteAdapter
 
 _FOLDER = "batches/"
-_STATES = ("BATCH_STATE_", "JOB_STATE_")  # older answers use the second
+_STATES = ("BATCH_STATE_", "JOB_STATE_")  # older answers use the second field
 
 #: HTTP status for each code of `google.rpc.Code`
 _HTTP = {
@@ -54,7 +54,7 @@ class GoogleBatches(AdapterBatches):
         return ordinary.in_batch(halves_cache_reads=False)
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Return whether a batch's display name is a tag's name."""
+        """Return whether a batch has a tag's name as its display name."""
         return _metadata(batch).get("displayName") == tag.name
 
     def next_page(self, answer: Mapping[str, Any], batches: Sequence[Any]) -> Any:  # noqa: ARG002
@@ -79,7 +79,7 @@ class GoogleBatches(AdapterBatches):
         return self.id_in(batch, "name")
 
     def status(self, answer: Mapping[str, Any]) -> str:
-        """Return the state of a batch, in lower case; raises the same errors as `status_in`."""
+        """Return the state of a batch, in lower case. Raises the same errors as `status_in`."""
         state = self.status_in(_metadata(answer), "state")
         for prefix in _STATES:
             state = state.removeprefix(prefix)
@@ -125,8 +125,8 @@ def _metadata(batch: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _responses(answer: Mapping[str, Any]) -> list[Any]:
-    """Return the responses of a batch. The batch operation has them in one or two places, with the
-    same content.
+    """Return the responses of a batch. The batch operation has the same responses in one or two
+    places.
     """
     places = (_metadata(answer).get("output"), answer.get("response"))
     for place in places:

@@ -1,10 +1,9 @@
-"""OpenAI's Batch API: a file of requests, a batch created from it, and files with results and
-errors.
+"""OpenAI's Batch API: a request file, a batch created from it, and files with results and errors.
 
 Sources: the API reference (https://developers.openai.com/api/docs/guides/batch) and the types of
 the `openai` package: a batch has at most 50,000 requests and 200 MB, ends within 24 hours, and
-costs half. Results come in any order. Requests not started when the batch expires are listed in the
-error file, under `batch_expired`, and cost nothing.
+costs half. Results come in any order. Requests that have not started when the batch expires are
+listed in the error file as `batch_expired`, and cost nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _BOUNDARY = "ktdeval-batch-5e1f0c9b7a3d"
 
 
 class OpenAIBatches(AdapterBatches):
-    """OpenAI batches, for either of its two APIs."""
+    """Batches of OpenAI models, for either of OpenAI's two APIs."""
 
     path = "/batches"
     done_words = ("completed", "failed")
@@ -44,11 +43,11 @@ class OpenAIBatches(AdapterBatches):
         return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
     def is_of(self, batch: Mapping[str, Any], tag: BatchTag) -> bool:
-        """Return whether a batch's metadata hold a tag."""
+        """Return whether a batch carries a tag in its metadata."""
         return object_or_empty(batch.get("metadata")).get(_KEY) == tag.name
 
     def submit(self, tag: BatchTag, requests: Sequence[ModelRequest]) -> str:
-        """Upload the file of requests, then create a batch from it."""
+        """Upload the request file, then create a batch from it."""
         url = f"/v1{self.adapter.path}"
         lines = []
         for request_id, request in requests_with_ids(tag, requests):
@@ -110,7 +109,7 @@ class OpenAIBatches(AdapterBatches):
 
 
 def _form(name: str, content: str) -> bytes:
-    """Return the body of an upload: a form with two fields, one of which is a file."""
+    """Return the body of an upload: a form with two fields, the second of which is a file."""
     disposition = "Content-Disposition: form-data; name"
     parts = (
         f'--{_BOUNDARY}\r\n{disposition}="purpose"\r\n\r\nbatch\r\n',

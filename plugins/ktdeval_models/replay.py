@@ -1,4 +1,4 @@
-"""`replay/RUN`: answers from the transcripts of an earlier run, so that a changed metric, rule or
+"""`replay/RUN`: replies from the transcripts of an earlier run, so that a changed metric, rule or
 harness can be tried for free.
 """
 
@@ -17,9 +17,9 @@ from ktdeval.values import content_hash
 
 
 class ReplayModel:
-    """Returns the recorded reply to an identical request: same messages, offered tools, forced tool
-    and call seed. Unfinished episodes are replayed as far as they were recorded. A recorded failure
-    fails again.
+    """Returns the recorded reply to an identical request, that is, a request with the same
+    messages, offered tools, forced tool and call seed. An unfinished episode is replayed as far as
+    it was recorded. A recorded failure fails again.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,8 +41,8 @@ class ReplayModel:
         )
 
     def _settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
-        """Return the settings in the run's config for the episodes of the given tasks, as far as
-        requests depend on them.
+        """Return the settings in the run's config that affect requests, for the episodes of the
+        given tasks.
         """
         manifest = RunFolder.load(self._folder).manifest
         specs = [spec for spec in manifest.specs if spec.task in tasks]
@@ -69,8 +69,8 @@ class ReplayModel:
         }
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the recorded reply. Raises ModelError with its recorded kind if the recorded call
-        failed; ProviderError if nothing was recorded for this request.
+        """Return the recorded reply. If the recorded call failed, raises ModelError of the recorded
+        kind. If nothing was recorded for this request, raises ProviderError.
         """
         exchange = self._index().get(_key_of(request))
         if exchange is None:
@@ -85,7 +85,9 @@ class ReplayModel:
         return exchange.reply
 
     def _find_predictions(self, first: ModelRequest) -> Mapping[str, float] | None:
-        """Return the recorded predictions of the step that began with a request, or None."""
+        """Return the recorded predictions of the step that began with a request; None if there are
+        none.
+        """
         self._index()
         return self._predictions.get(_key_of(first))
 
@@ -118,8 +120,8 @@ def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, RecordedExchange]]
 
 
 def _key_of(request: ModelRequest) -> str:
-    """Return the key of a request as sent. Its messages and seed identify one episode: each task
-    and mask has its own seeds.
+    """Return the key of a request as sent. The messages and the seed identify one episode, because
+    each task and mask has its own seeds.
     """
     tools = [tool.name for tool in request.tools]
     return _key(request.messages, tools, request.tool_choice, request.params.seed)

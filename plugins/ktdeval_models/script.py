@@ -32,15 +32,15 @@ class Turn(Value):
     """One reply: a text, calls of tools, a submission, or a failure."""
 
     text: str = ""
-    call: str = ""  #: name of a tool that is called with `arguments`
+    call: str = ""  #: name of a tool to call with `arguments`
     arguments: dict[str, JsonValue] = msgspec.field(default_factory=dict)
-    #: arguments of the step's submit tool, whatever its name (programs may prefix it with their
-    #: server's name)
+    #: arguments of the step's submit tool, whatever the tool's name (programs may prefix it with
+    #: the name of their server)
     submit: dict[str, JsonValue] | None = None
-    #: text that is sent unchanged as the arguments of `call` or of the submit tool; it may be
+    #: string that is sent unchanged as the arguments of `call` or of the submit tool; it may be
     #: broken JSON
     raw: str | None = None
-    fail: _Kind | None = None  #: the call fails with this kind of ModelError
+    fail: _Kind | None = None  #: the call fails with a ModelError of this kind
 
 
 Turns = tuple[Turn | str, ...] | Turn | str
@@ -57,14 +57,14 @@ class StepRule(Value):
 
 
 class PatternRule(Value):
-    """Replies to requests that a regular expression is found in."""
+    """Replies to requests that match a regular expression."""
 
-    pattern: _Text  #: searched in the texts of the request's system and user messages
+    pattern: _Text  #: searched for in the system and user messages of the request
     replies: Turns
 
 
 class Script(Value):
-    """Content of a script. The first part that fits a request counts: `steps`, `patterns`,
+    """Contents of a script. The first part that fits a request is used: `steps`, `patterns`,
     `answers`, `otherwise`.
     """
 
@@ -77,13 +77,13 @@ class Script(Value):
 class ScriptModel:
     """Answers each request from a script; see `Script`.
 
-    It keeps no state: the turn of a conversation follows from the assistant's messages in the
-    request.
+    It keeps no state: the assistant messages in a request tell which turn of the conversation comes
+    next.
     """
 
     def __init__(self, _name: str, params: ScriptParams) -> None:
-        """Read the script. Raises ConfigError with file and field if the script can't be read or is
-        invalid.
+        """Read the script. Raises ConfigError, which names file and field, if the script can't be
+        read or is invalid.
         """
         path = user_path(params.file)
         self._where = params.file
@@ -103,7 +103,7 @@ class ScriptModel:
         self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ModelError if the script says so, or has no answer."""
+        """Answer one request. Raises ModelError if the script says so, or if it has no answer."""
         replies = self._replies(request)
         if not replies:
             raise ModelError(
@@ -160,8 +160,8 @@ def _reply(turn: Turn, request: ModelRequest) -> Reply:
 
 
 def _name_on_offer(tool: str, request: ModelRequest) -> str:
-    """Return the name under which a request offers a tool: programs prefix it with the name of its
-    server, as in `mcp__ktdeval__submit_action`.
+    """Return the name under which a request offers a tool. Programs prefix tool names with the name
+    of their server, as in `mcp__ktdeval__submit_action`.
     """
     names = [spec.name for spec in request.tools]
     if tool in names:
@@ -174,9 +174,9 @@ def _name_on_offer(tool: str, request: ModelRequest) -> str:
 
 
 def load_script(path: Path, where: str) -> tuple[Script, str]:
-    """Return a script, YAML or JSON, and the SHA-256 of its file. Raises ConfigError with file and
-    field if the file can't be read, or has an unknown key, a turn without content, an invalid
-    regular expression, or no answer at all.
+    """Return a script in YAML or JSON, and the SHA-256 of its file. Raises ConfigError, which names
+    file and field, if the file can't be read, or has an unknown key, a turn without content, an
+    invalid regular expression, or no answer at all.
     """
     try:
         data = read_plain(path, MAX_BYTES)

@@ -1,5 +1,7 @@
-"""Technical-analysis rules as pure functions of bars (later bars never change an earlier signal),
-and models that decide by one of them on the bars that a task shows, separately for each asset.
+"""Technical-analysis rules, and models that decide by one of these rules.
+
+The rules are pure functions of bars; later bars never change an earlier signal. The models apply a
+rule to the bars that a task shows, separately for each asset.
 
 A rule takes `AssetBars` of T bars and its parameters (`technical.yaml`). Differences below a
 billionth of the close are treated as zero, since shown prices are rounded.
@@ -32,8 +34,8 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class AssetBars:
-    """[T] prices of one asset, oldest first, all finite; in a market with closes only, highs and
-    lows equal the closes.
+    """[T] prices of one asset, oldest first, all finite. In a market that has only closes, highs
+    and lows equal the closes.
     """
 
     close: FloatArray
@@ -45,13 +47,13 @@ class RuleSignals(NamedTuple):
     """Signals of a rule after each of T bars."""
 
     sides: IntArray  #: [T] +1 buy, -1 sell, 0 neither
-    #: name -> [T] figures that determine the sides, NaN until there are enough bars
+    #: name -> [T] figures that determine the signals, NaN until there are enough bars
     figures: Mapping[str, FloatArray]
 
 
 def windows(values: FloatArray, days: int) -> FloatArray:
-    """Return the last `days` values up to and including each value, [T, days]; NaN before the
-    first.
+    """Return for each value the last `days` values up to and including it, [T, days]; NaN before
+    the first value.
     """
     return np.lib.stride_tricks.sliding_window_view(
         np.concatenate([np.full(days - 1, np.nan), values]), days
@@ -60,8 +62,8 @@ def windows(values: FloatArray, days: int) -> FloatArray:
 
 def smooth_values(values: FloatArray, days: int, weight: float) -> FloatArray:
     """Return [T]: s = s + weight (x - s), starting from the simple mean of the first `days` finite
-    values; NaN before that. `values` may have NaN only at the start. Weight 2 / (days + 1) gives
-    the exponential moving average, 1 / days Wilder's.
+    values; NaN before that. `values` may have NaN only at the start. A weight of 2 / (days + 1)
+    gives the exponential moving average, and 1 / days gives Wilder's average.
     """
     averages = np.full(len(values), np.nan)
     first = int(np.isnan(values).sum()) + days - 1
@@ -76,8 +78,8 @@ def smooth_values(values: FloatArray, days: int, weight: float) -> FloatArray:
 
 
 def stochastic(bars: AssetBars, days: int) -> FloatArray:
-    """Return [T]: position of the close between the lowest low (0) and the highest high (100) over
-    `days`; 50 if they are equal.
+    """Return [T]: the position of the close between the lowest low (0) and the highest high (100)
+    over `days`; 50 if low and high are equal.
     """
     high = windows(bars.high, days).max(axis=1)
     low = windows(bars.low, days).min(axis=1)
@@ -94,8 +96,8 @@ def rsi(close: FloatArray, days: int) -> FloatArray:
 
 def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return [T] sides of a stop-and-reverse path, and the highest and lowest value since its last
-    turn ([T] each, NaN where `distance` is NaN). The path turns up more than the distance above the
-    lowest value, and down more than the distance below the highest.
+    turn ([T] each, NaN where `distance` is NaN). The path turns up when a value is more than the
+    distance above the lowest value, and down when it is more than the distance below the highest.
     """
     sides = np.zeros(len(values), np.int64)
     extremes = np.full((2, len(values)), np.nan)
@@ -134,7 +136,7 @@ def macd(bars: AssetBars, fast: int, slow: int, signal: int) -> RuleSignals:
 def kdj_rsi(
     bars: AssetBars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float
 ) -> RuleSignals:
-    """Return signals from a stochastic oscillator; an RSI blocks buying when overbought and selling
+    """Return signals from a stochastic oscillator. An RSI blocks buys when overbought and sells
     when oversold.
     """
     raw = stochastic(bars, days)
@@ -152,8 +154,8 @@ def kdj_rsi(
 def bollinger(
     bars: AssetBars, days: int, sigmas: float, levels: Mapping[str, float]
 ) -> RuleSignals:
-    """Return signals when the close is beyond a Bollinger band and a slow stochastic is beyond its
-    threshold.
+    """Return signals when the close is beyond a Bollinger band and a slow stochastic oscillator is
+    beyond its threshold.
     """
     closes = windows(bars.close, days)
     middle = closes.mean(axis=1)
@@ -178,15 +180,17 @@ def sma_cross(bars: AssetBars, fast: int, slow: int) -> RuleSignals:
 
 
 def mean_reversion(bars: AssetBars, days: int, entry: float) -> RuleSignals:
-    """Return signals from the z-score of the close against its mean; 0 if all closes are equal."""
+    """Return signals from the z-score of the close relative to its mean; the z-score is 0 if all
+    closes are equal.
+    """
     closes = windows(bars.close, days)
     z = _share_of_whole(bars.close - closes.mean(axis=1), closes.std(axis=1), bars.close)
     return RuleSignals(_sides(z <= -entry, z >= entry), {"z": z})
 
 
 def atr(bars: AssetBars, days: int, multiple: float) -> RuleSignals:
-    """Return signals from Wilder's stop and reverse on closes; the distance uses the previous bar's
-    average true range.
+    """Return signals from Wilder's stop and reverse on closes. The distance is based on the
+    previous bar's average true range.
     """
     before = np.append(np.nan, bars.close[:-1])
     true_range = np.maximum(bars.high, before) - np.minimum(bars.low, before)
@@ -197,8 +201,8 @@ def atr(bars: AssetBars, days: int, multiple: float) -> RuleSignals:
 
 
 def zigzag(bars: AssetBars, reversal_pct: float) -> RuleSignals:
-    """Return zigzag turns of the close, once confirmed by a percentage reversal; the same factor
-    applies in both directions.
+    """Return signals from zigzag turns of the close, once a percentage reversal has confirmed them.
+    The same factor applies in both directions.
     """
     sides, high, low = swings(
         np.log(bars.close), np.full(len(bars.close), np.log1p(reversal_pct / 100.0))
@@ -207,9 +211,9 @@ def zigzag(bars: AssetBars, reversal_pct: float) -> RuleSignals:
 
 
 def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> RuleSignals:
-    """Return +1 from the close of the month's `before`-last session until the close of session
-    `after` of the next month, when holdings are sold. Raises DataError if the calendar does not
-    cover the days.
+    """Return +1 from the close of the `before`-th last session of a month until the close of
+    session `after` of the next month, when holdings are sold. Raises DataError if the calendar does
+    not cover the days.
     """
     listed = [_month(day, calendar) for day in days.astype("M8[M]")]
     counts = []
@@ -234,7 +238,7 @@ def _month(month: np.datetime64, calendar: str) -> DayArray:
 
 
 def _share_of_whole(part: FloatArray, whole: FloatArray, level: FloatArray) -> FloatArray:
-    """Return `part / whole`, 0 if the whole is negligible relative to the price level."""
+    """Return `part / whole`; 0 if the whole is negligible relative to the price level."""
     return np.where(whole <= _ROUNDING * level, 0.0, part / np.where(whole == 0.0, 1.0, whole))
 
 
@@ -259,10 +263,11 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class RuleModel:
-    """Submits the rule's BUY, SELL or HOLD for each asset after the last bar shown; HOLD, with the
-    reason, if there are too few bars. Raises ProviderError if the task does not ask for such
-    decisions, shows no `history`, or hides days that the rule needs; ModelError if the conversation
-    shows no account.
+    """Submits the rule's BUY, SELL or HOLD for each asset after the last bar shown. If there are
+    too few bars, it submits HOLD with that reason.
+
+    Raises ProviderError if the task does not ask for such decisions, shows no `history`, or hides
+    days that the rule needs. Raises ModelError if the conversation shows no account.
     """
 
     def __init__(self, name: str, params: CalendarParams | None = None) -> None:
@@ -270,13 +275,13 @@ class RuleModel:
         self._calendar = None if params is None else params.calendar
         self._numbers = rules()[name]["numbers"]
         if self._calendar is not None:
-            # an unknown calendar is an error of the command line
+            # an unknown calendar is an error in the command line
             sessions("2020-01-01", "2020-01-31", self._calendar)
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits of a model that calls no provider, with the checks of which tasks it can decide
-        on.
+        """Traits of a model that calls no provider. They include checks whether it can decide on a
+        task.
         """
         return ModelTraits(
             is_free=True,
@@ -305,7 +310,7 @@ class RuleModel:
 
     def _decisions(self, conversation: Conversation) -> list[Intent]:
         """Return a decision for each asset, ordered by figures, since earlier decisions trade
-        first. Assets with equal figures open positions all together or not at all; their orders
+        first. Of assets with equal figures, either all open positions or none does. Their orders
         come first, and use only cash that is certain to be available.
         """
         state = conversation.observed
@@ -327,8 +332,8 @@ class RuleModel:
     def _affordable(
         self, decided: Sequence[Intent], state: ObservedState, certain: Certain
     ) -> Sequence[Intent]:
-        """Return the decisions for assets with equal figures. Decisions that would open a position
-        become HOLD if the cash does not suffice for all of them.
+        """Return the decisions for assets with equal figures. If the cash does not suffice for all
+        of them, decisions that would open a position become HOLD.
         """
         opened = set[str]()
         for intent in decided:
@@ -352,13 +357,13 @@ class RuleModel:
         return held_back
 
     def _request_problem(self, request: ModelRequest) -> str | None:
-        """Return what this rule needs that a task's submission lacks; None if the rule can
-        decide.
-        """
+        """Return what this rule needs but a task's submission lacks; None if the rule can decide."""
         return self._problem(Conversation(request))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return why a step can't be answered (it asks for no submission); None if it can."""
+        """Return why the model can't answer a step (the step asks for no submission); None if it
+        can.
+        """
         if any(Conversation(request).is_submission for request in requests):
             return None
         return NO_ACCOUNT
@@ -388,8 +393,8 @@ class RuleModel:
         return f"builtin/{self.name} {problem}"
 
     def decide(self, bars: Sequence[ObservedBar], kind: str) -> tuple[int, str]:
-        """Return the side (+1, -1, 0) and the reason, from the bars, oldest first, of one asset of
-        the given kind (`stock`, `crypto`).
+        """Return the side (+1, -1, 0) and the reason for one asset of the given kind (`stock`,
+        `crypto`). `bars` are the asset's bars, oldest first.
         """
         too_few = f"{self.name}: HOLD, {len(bars)} bars are too few"
         if not bars:
@@ -411,7 +416,7 @@ class RuleModel:
             days = np.array([bar.day for bar in bars], dtype="datetime64[D]")
             return rule(days, calendar, **self._numbers)
 
-        # A price that isn't shown (None) becomes NaN here, then the close.
+        # A price that is not shown (None) becomes NaN here, and is then replaced by the close.
         rows = [(bar.close, bar.high, bar.low) for bar in bars]
         prices = np.array(rows, np.float64).T
         whole = np.where(np.isnan(prices), prices[0], prices)

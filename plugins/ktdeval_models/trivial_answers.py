@@ -12,13 +12,13 @@ from ktdeval.keyless import Conversation
 class TrivialModel:
     """Looks nothing up and submits the minimum that a form allows.
 
-    It never trades. For a question with choices it takes the first; otherwise it gives the shortest
-    text, the number nearest to 0, or an empty list. It reads no question, so its score is the
-    chance level without any skill.
+    It never trades. For a question with choices it takes the first choice; otherwise it gives the
+    shortest string, the number nearest to 0, or an empty list. It does not read the question, so
+    its score is the chance level without any skill.
     """
 
     def __init__(self, _name: str = "") -> None:
-        """Make the model, under any name."""
+        """Make the model; the name is ignored."""
         self.traits = ModelTraits(is_free=True, step_problem=self._step_problem)
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:  # noqa: ARG002 - it reads none
@@ -26,8 +26,8 @@ class TrivialModel:
         return None
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. Raises ModelError `no_trivial_answer` if the form has value
-        constraints that are not supported.
+        """Answer one request. Raises ModelError `no_trivial_answer` if the form has unsupported
+        constraints on its values.
         """
         conversation = Conversation(request)
         if conversation.is_submission and conversation.is_readable:
@@ -49,7 +49,7 @@ class TrivialModel:
 
 
 def _asked_form(request: ModelRequest) -> ToolSpec | None:
-    """Return the tool that a request requires to be called now; None if it requires none."""
+    """Return the tool that a request requires the model to call now; None if it requires none."""
     if request.tool_choice == NO_TOOL:
         return None
 

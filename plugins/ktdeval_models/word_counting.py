@@ -1,4 +1,6 @@
-"""Models that count items in their prompt: votes for words in news, and views of desks."""
+"""Models that count items in their prompts: `RecallModel` counts votes for words in news,
+`TallyModel` counts the views of desks.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,10 @@ _WORD = re.compile(r"\b[a-z]{4,}\b")
 class RecallModel(KeylessModel):
     """Model that learns during a warm-up which words in the news precede BUY rather than SELL.
 
-    It decides by these votes on the words in today's news. It reads only its prompt: the votes are
-    in the newest memory that contains any, and it writes them into each reason. Without an agent
-    that remembers, without lessons, or with several assets at once, it learns nothing and does not
-    trade.
+    It decides by the votes of the words in today's news. It reads only its prompt: the votes are in
+    the newest memory that contains any, and the model writes them into each reason. It learns
+    nothing and does not trade if the agent does not remember, if there are no lessons, or if it is
+    shown several assets at once.
     """
 
     needs = (
@@ -42,12 +44,12 @@ class RecallModel(KeylessModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits of a rule-based model that learns from a warm-up."""
+        """Traits of a rule-based model that learns in a warm-up."""
         return replace(super().traits, needs_lessons=True)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
-        """Return whether the model is shown news on a single asset, and was shown the outcomes of
-        earlier news.
+        """Return whether the model is shown news about a single asset, and was shown the outcomes
+        of earlier news.
         """
         if not any("outcomes" in asked.state for asked in conversations):
             return False
@@ -73,7 +75,7 @@ class RecallModel(KeylessModel):
         return Reply(_votes_text(votes))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Take the side that the words in today's news vote for; no position without votes."""
+        """Take the side for which the words in today's news vote. Without votes, hold no position."""
         rows = conversation.rows(conversation.state.get("candidates"))
         if len(rows) != 1:
             return []
@@ -115,7 +117,9 @@ class RecallModel(KeylessModel):
 
 
 def _news_words(conversation: Conversation) -> set[str]:
-    """Return the words in today's news and their sentiments, without figures and handles."""
+    """Return the words in today's news, and the sentiments of the news, without figures and
+    handles.
+    """
     words: set[str] = set()
     for row in conversation.documents:
         sentiment = row.get("sentiment") or ""
@@ -125,7 +129,7 @@ def _news_words(conversation: Conversation) -> set[str]:
 
 
 def _votes(conversation: Conversation) -> Mapping[str, int]:
-    """Return the votes in the newest memory in the prompt that contains any."""
+    """Return the votes in the prompt's newest memory that contains any."""
     memories = _VOTES.findall(conversation.day_message)
     _, newest = max(memories, key=lambda memory: int(memory[0]), default=("", ""))
     return {word: int(vote) for word, vote in _VOTE.findall(newest)}
@@ -150,8 +154,8 @@ Views = Mapping[tuple[str, str], int]
 class TallyModel(KeylessModel):
     """Model that counts the views of desks and follows the majority.
 
-    It reads only its prompt: documents worded as in the market `synthetic_views`, and reports by
-    other team roles in this model's own wording. As a role that does not submit, it reports each
+    It reads only its prompt: documents worded as in the market `synthetic_views`, and reports that
+    other team roles wrote in this model's wording. In a role that does not submit, it reports each
     view that it knows, once for each desk and asset. In its submission it takes the majority's side
     for each asset. Without a majority it decides HOLD, or has no position if the task asks for
     orders.
@@ -183,7 +187,7 @@ class TallyModel(KeylessModel):
         return Reply("\n".join(lines))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Take the majority's side for each asset, in equal weights."""
+        """Take the majority's side for each asset, with equal weights."""
         views = _views(conversation)
         state = conversation.state
         rows = conversation.rows(state.get("candidates"))
@@ -210,7 +214,7 @@ class TallyModel(KeylessModel):
 
             groups.append(changes)
 
-        if "hold" in state["constraints"]:  # decisions have no weight to share
+        if "hold" in state["constraints"]:  # decisions have no weight to divide
             return [intent for changes in groups for intent in changes]
 
         certain = Certain(conversation)
@@ -218,8 +222,8 @@ class TallyModel(KeylessModel):
 
 
 def _affordable_orders(changes: Sequence[Intent], part: float, certain: Certain) -> list[Intent]:
-    """Return the orders on equal names, with weights that the cash covers. Either all orders that
-    open a position are included, or none: equal names are treated alike.
+    """Return the orders for names with equal figures, with weights that the cash covers. Either all
+    orders that open a position are included, or none, so that these names are treated alike.
     """
     opened = [intent for intent in changes if intent.target_weight]
     if len(opened) < 2:
@@ -238,7 +242,7 @@ def _affordable_orders(changes: Sequence[Intent], part: float, certain: Certain)
 
 
 def _views(conversation: Conversation) -> Views:
-    """Return views by desk and asset label, from documents and today's role reports."""
+    """Return views, keyed by desk and asset label, from documents and today's role reports."""
     views: dict[tuple[str, str], int] = {}
     for message in conversation.request.messages:
         if message.role != "user":

@@ -1,8 +1,8 @@
-"""Settings sent by an agent's own program, applied to the request to the run's model.
+"""Settings sent by an agent's own program, applied to the requests to the run's model.
 
-If the program speaks the model's own API, they are sent unchanged. With another API only the
+If the program speaks the model's own API, its settings are sent unchanged. Otherwise only the
 settings that every API has are sent: token limit, temperature, effort, reasoning budget. A setting
-that a server refuses is omitted from then on, and the run's parameter applies; a note on each reply
+that a server refuses is omitted from then on, and the run's parameter applies. A note on each reply
 lists the applied and the omitted settings.
 """
 
@@ -22,7 +22,7 @@ from ktdeval.values import JsonValue
 
 _REFUSED = (400, 422)
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
-# words with which servers name a parameter, in any API's spelling
+# patterns by which servers name a parameter, in any API's spelling
 _NAMES: Mapping[str, re.Pattern[str]] = {
     "max_output_tokens": re.compile(r"max_?(completion_|output_?)?tokens", re.IGNORECASE),
     "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
@@ -33,7 +33,7 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class OwnForm:
-    """The form in which an adapter accepts settings from programs."""
+    """How an adapter accepts settings from programs."""
 
     api: str  #: the API that the adapter speaks, as in `OwnSettings`
     efforts: Collection[str] = _EFFORTS  #: effort words that the API knows
@@ -41,7 +41,7 @@ class OwnForm:
 
 
 class OwnFields:
-    """Program settings that one model accepts; remembers which ones its server refuses.
+    """The program settings that one model accepts. Remembers which settings its server refuses.
     Thread-safe.
     """
 
@@ -51,8 +51,8 @@ class OwnFields:
         self._refused: set[str] = set()
 
     def fit_request(self, request: ModelRequest) -> ModelRequest:
-        """Return a request without settings that the server is known to refuse, and with an effort
-        that the API knows.
+        """Return a request without the settings that the server is known to refuse. Its effort is
+        changed to one that the API knows.
         """
         own = request.own
         if own is None:
@@ -73,7 +73,7 @@ class OwnFields:
         return replace(request, params=params, own=msgspec.structs.replace(own, fields=fields))
 
     def _known_effort(self, effort: str) -> Any:
-        """Return the nearest effort that the API knows; a tie goes to the higher effort."""
+        """Return the nearest effort level that the API knows; a tie goes to the higher level."""
         place = _EFFORTS.index(effort)
         known = [_EFFORTS.index(word) for word in self.form.efforts]
         return _EFFORTS[min(known, key=lambda each: (abs(each - place), -each))]
@@ -81,8 +81,8 @@ class OwnFields:
     def add_own(
         self, body: dict[str, Any], request: ModelRequest, fixed: Collection[str]
     ) -> dict[str, Any]:
-        """Return a body with the program's fields, if the program speaks this API. `fixed`: fields
-        that the user of the run sets or omits.
+        """Return a body with the program's fields added, if the program speaks this API. `fixed`:
+        fields that the user of the run sets or omits.
         """
         own = request.own
         if own is None or own.api != self.form.api:
@@ -94,7 +94,9 @@ class OwnFields:
         return body
 
     def learn_refusal(self, refusal: ProviderRefusal, request: ModelRequest) -> bool:
-        """Remember which setting of a request a refusal blames; return whether it is a new one."""
+        """Remember which setting of a request a refusal blames. Return whether the setting is newly
+        refused.
+        """
         own = request.own
         if own is None or refusal.status not in _REFUSED:
             return False
@@ -122,8 +124,8 @@ class OwnFields:
         untaken: Collection[str],
         fixed: Collection[str],
     ) -> tuple[str, ...]:
-        """Return notes on a reply: settings that were applied, and settings that were not.
-        `untaken`: names of `CallParams` fields that the request omitted.
+        """Return notes on a reply: which settings were applied, and which were not. `untaken`:
+        names of the `CallParams` fields that the request omitted.
         """
         own = asked.own
         if own is None:

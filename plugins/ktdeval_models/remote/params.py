@@ -1,4 +1,4 @@
-"""Parameters of the remote models, and the table of their providers; listing them imports no SDK."""
+"""Parameters of the remote models, and the table of providers. Listing them imports no SDK."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _PLACE = re.compile(r"[a-z]{2,}[a-z0-9-]{0,40}")  # region or location, part of 
 _DEPLOYMENT = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 _API_VERSION = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
-# Keys with a provider prefix, long runs that mix letters and digits, and Zhipu's `id.secret`.
+# Keys with a provider prefix, long runs of mixed letters and digits, and Zhipu's `id.secret`.
 _KEY_LIKE = re.compile(
     KEY_PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+"
 )
-# account ids are such runs of letters and digits, too
+# Without the long runs, since account ids look the same.
 _SURE_KEY = re.compile(rf"{KEY_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")
-# in an address, where account names are such runs, too
+# In the path of an address, long runs don't count either, since account names may be such runs.
 _KEY_IN_PATH = re.compile(rf".*/({KEY_PREFIXED})(/.*)?")
 
 ForcedTool = Literal["named", "required", "auto"]
@@ -92,12 +92,12 @@ class RemoteParams:
 
 
 def looks_like_key(text: str) -> bool:
-    """Return whether a text has a word that can only be a key or a signed token."""
+    """Return whether a string has a word that can only be a key or a signed token."""
     return any(_SURE_KEY.fullmatch(word) for word in text.split())
 
 
 def _nested_texts(value: Any) -> Iterator[str]:
-    """Yield every text inside a parameter's value."""
+    """Yield every string inside a parameter's value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -312,27 +312,28 @@ def check_part(name: str, value: str | None, form: re.Pattern[str]) -> None:
 
 @dataclass(frozen=True)
 class ProviderPreset:
-    """A provider: its address, its protocol, and its differences from others. Parameters of
-    `--model-args` override these (`CompatibleParams`).
+    """A provider: its address, its protocol, and its differences from others. The parameters in
+    `--model-args` override these values (`CompatibleParams`).
 
-    A tool is forced by name, as the only tool offered with the choice `required`, or (`auto`) only
-    by the conversation, with no other tool on offer. With `sends_thoughts`, the reasoning of
-    earlier turns with tool calls is sent back. Servers that refuse such a turn without a reasoning
-    field while they think get `empty_thought` in `reasoning_content` if the reasoning was empty.
+    A tool can be forced in three ways: by name (`named`), as the only tool on offer with the choice
+    `required`, or only by the conversation, with no other tool on offer (`auto`). With
+    `sends_thoughts`, the reasoning of earlier turns with tool calls is sent back. Some servers,
+    while thinking, refuse such a turn if it has no reasoning field; if the reasoning was empty,
+    they get `empty_thought` in `reasoning_content`.
     """
 
     provider: str
     summary: str
-    checked: str  # day on which these facts were last checked, YYYY-MM-DD
+    checked: str  # date on which these facts were last checked, YYYY-MM-DD
     pages: tuple[str, ...]  # sources of these facts
-    base_url: Address  # "" without a default; {region} or {location}: a parameter
+    base_url: Address  # "" if there is no default; {region} or {location}: a parameter
     variables: tuple[str, ...]  # environment variables that may hold the key
     protocol: Protocol = "chat"
-    extra: str = "openai"  # extra of ktdeval that installs its packages
+    extra: str = "openai"  # extra of ktdeval that installs the provider's packages
     # example address, for providers without a default
     address: Address = "http://localhost:8000/v1"
     credentials: str = ""  # machine credentials, used if no variable holds a key
-    states_context: bool = False  # whether its list of models reports context lengths, at no cost
+    states_context: bool = False  # whether the free list of models reports context lengths
     # servers that need a key are paid for, so their replies must have token counts
     needs_key: bool = True
     thinks: bool = False  # whether its models think by default
@@ -341,13 +342,13 @@ class ProviderPreset:
     max_tokens_field: TokensField = "max_tokens"  # field that limits a reply, including reasoning
     takes_seed: bool = False
     seed_field: str = "seed"
-    # json_schema: the reply is constrained to the schema; json_object: any object, with the schema
-    # in the prompt
+    # json_schema: the reply is constrained to the schema; json_object: any object is allowed, and
+    # the prompt contains the schema
     json_mode: JsonMode = "json_object"
-    # maximum length of each text in a constrained reply, in characters; None: schemas are sent
+    # maximum length of each string in a constrained reply, in characters; None: schemas are sent
     # unchanged
     longest_text: int | None = None
-    grammar: GrammarName | None = None  # engine that constrains replies too loosely
+    grammar: GrammarName | None = None  # engine whose constraints on replies are too loose
     takes_effort: bool = True  # whether requests may have `reasoning_effort`
     budget_field: str | None = None  # field for the reasoning budget in tokens
     # fields sent with an effort other than none, or with a budget

@@ -1,4 +1,4 @@
-"""Published rules of providers' prompt caches, and the blocks of a body of the Messages API."""
+"""Published rules of the providers' prompt caches, and the blocks of a Messages API body."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _table() -> tuple[_Published, ...]:
 
 
 def published_rules(provider: str, name: str) -> PromptCacheRules | None:
-    """Return the rules that apply to a provider's model, all of whose prompts are cached; None if
-    none are known.
+    """Return the cache rules for a provider's model; None if none are known. All prompts of the
+    model are cached.
     """
     model = bare_model(name)
     for row in _table():
@@ -54,8 +54,8 @@ def published_rules(provider: str, name: str) -> PromptCacheRules | None:
 
 
 def message_blocks(body: Mapping[str, Any]) -> Iterator[PromptBlock]:
-    """Yield the blocks of a body of the Messages API: tools, system, conversation. Another
-    `tool_choice` or `thinking` ends what is cached of the conversation.
+    """Yield the blocks of a Messages API body: tools, system, conversation. A change of
+    `tool_choice` or `thinking` invalidates the cached conversation.
     """
     for tool in body.get("tools", ()):
         yield _block(tool, "tools")

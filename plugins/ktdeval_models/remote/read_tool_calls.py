@@ -1,6 +1,6 @@
 """Read tool calls as servers send them, with names and arguments in any form.
 
-The harness judges what a model wrote in the same way for all APIs. No name or arguments make a
+The harness judges what a model wrote in the same way for all APIs. No name or argument makes a
 reply invalid here: an invalid reply would be requested, and paid for, again.
 """
 
@@ -22,8 +22,8 @@ _GENERATION_CODES = ("tool_use_failed", "json_validate_failed")
 reply.
 """
 
-# The first is Ollama's message, the others are llama.cpp's: they show the reply from the position
-# that could not be parsed, or not at all.
+# The first pattern is Ollama's message, the others are llama.cpp's. They show the reply from the
+# position that could not be parsed, or don't show it at all.
 _UNREAD = (
     re.compile(r"error parsing tool call: raw='(?P<text>.*)', err=", re.DOTALL),
     re.compile(r"Failed to parse input at pos \d+: (?P<text>.*)", re.DOTALL),
@@ -36,8 +36,7 @@ def _arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
     """Return a call's arguments field as text; empty if the field is missing.
 
     Every API may send an object as JSON or as JSON text. Any other value, including `null`, is
-    returned as JSON for the harness to judge. PHP gateways send an object without fields as an
-    empty list.
+    returned as JSON for the harness to judge. PHP gateways send an empty object as an empty list.
     """
     if field not in call:
         return ""
@@ -51,20 +50,22 @@ def _arguments_text(call: Mapping[str, JsonValue], field: str) -> str:
 
 
 def read_call(call: Mapping[str, Any], field: str, call_id: str) -> ToolCall:
-    """Return a call as sent by a server. `field`: name of the field with the arguments."""
+    """Return a call as a server sent it. `field`: name of the field with the arguments."""
     return ToolCall(call_id, _call_name(call.get("name")), _arguments_text(call, field))
 
 
 def _call_name(value: JsonValue) -> str:
-    """Return the name of the called tool; empty (never a tool's name) if it is not a string."""
+    """Return the name of the called tool. If the name is not a string, it is empty, which is never
+    a tool's name.
+    """
     if not isinstance(value, str):
         return ""
     return value
 
 
 def loads_reply(content: bytes) -> JsonValue:
-    """Parse a server's reply as strict JSON, except for call arguments, where a model may write
-    NaN. Raises ValueError if it is not JSON.
+    """Parse a server's reply as strict JSON, except for call arguments, in which a model may write
+    NaN. Raises ValueError if the reply is not JSON.
     """
     try:
         return loads_strict(content)
@@ -95,7 +96,7 @@ def _without_arguments(value: JsonValue) -> JsonValue:
 
 
 def is_object(text: str) -> bool:
-    """Return whether a text is a JSON object."""
+    """Return whether a string is a JSON object."""
     try:
         return isinstance(loads_strict(text), dict)
     except (ValueError, RecursionError):
@@ -103,8 +104,8 @@ def is_object(text: str) -> bool:
 
 
 def sent_arguments(text: str) -> str:
-    """Return the arguments of an earlier turn's call as a JSON object, the form that every server
-    accepts; `{}` without arguments.
+    """Return the arguments of a call in an earlier turn as a JSON object, the form that every
+    server accepts. Without arguments, the object is empty.
     """
     if is_no_arguments(text):
         return "{}"
@@ -114,11 +115,11 @@ def sent_arguments(text: str) -> str:
 
 
 def unread_reply(refusal: ProviderRefusal, content: bytes, request: ModelRequest) -> Reply | None:
-    """Return the model's reply if an error says that the server could not parse it; None for other
-    errors.
+    """Return the model's reply if an error says that the server could not parse it; None for any
+    other error.
 
-    The mistake is the model's and is treated as its answer: a call to the tool named in the text,
-    with the unparsed text as its arguments.
+    The mistake is the model's and is treated as its answer: a call to the tool named in the reply's
+    text, with the unparsed text as the arguments.
     """
     text = _unread_text(refusal, content)
     if text is None:
@@ -131,11 +132,11 @@ def unread_reply(refusal: ProviderRefusal, content: bytes, request: ModelRequest
 
 
 def broken_call(text: str, request: ModelRequest) -> ToolCall:
-    """Return a call made from a text that a server could not parse as one. The caller assigns its
-    id.
+    """Return a call made from a text that a server could not parse as a call. The caller assigns
+    the id.
     """
     names = [tool.name for tool in request.tools]
-    if request.tool_choice:  # a forced call may name other tools among its arguments
+    if request.tool_choice:  # the arguments of a forced call may name other tools
         names.insert(0, request.tool_choice)
 
     named = ""
@@ -148,7 +149,7 @@ def broken_call(text: str, request: ModelRequest) -> ToolCall:
 
 
 def _unread_text(refusal: ProviderRefusal, content: bytes) -> str | None:
-    """Return the text that a server could not parse; None for other errors."""
+    """Return the text that a server could not parse; None for any other error."""
     if refusal.status < 400:
         return None
 
@@ -169,7 +170,7 @@ def _unread_text(refusal: ProviderRefusal, content: bytes) -> str | None:
 
 
 def _message(error: Mapping[str, Any], refusal: ProviderRefusal) -> str:
-    """Return the full message of an error; a `Refusal` holds only its beginning."""
+    """Return the full message of an error; a `Refusal` contains only the beginning of it."""
     message = error.get("message")
     if isinstance(message, str):
         return message

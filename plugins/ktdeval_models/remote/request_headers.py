@@ -1,4 +1,6 @@
-"""Provider SDKs: the headers that they add to a request, and which of these identify the caller."""
+"""Provider SDKs: the headers that they add to a request, and which of these headers identify the
+caller.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from ktdeval.values import install_command
 from ktdeval_models.remote.params import looks_like_key
 from ktdeval_models.remote.transport import http_libraries
 
-# Headers, in lower case, that do not identify the caller: those of HTTP and the SDK, and versions,
-# which are settings.
+# Headers, in lower case, that do not identify the caller: headers of HTTP and the SDK, and version
+# headers, which are settings.
 _NO_ROUTING = re.compile(
     r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
 )
@@ -23,8 +25,8 @@ _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|
 
 
 def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
-    """Return an SDK package. Raises ProviderError if it is not installed; the message shows the
-    command that installs it.
+    """Import and return an SDK package. Raises ProviderError if it is not installed; the message
+    shows the command that installs it.
     """
     try:
         return import_module(package)
@@ -36,7 +38,9 @@ def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
 
 
 def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield secrets in the headers of a request, which a server may echo but no message may show."""
+    """Yield the secrets in the headers of a request. A server may echo them, but no message may
+    show them.
+    """
     for name, value in headers.items():
         if not _SECRET_NAME.search(name.lower()):
             continue
@@ -44,14 +48,14 @@ def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
         # In `Bearer KEY` and `Basic USER:KEY`, the first word is not secret.
         scheme, _, rest = value.strip().partition(" ")
         secret = rest.strip() or scheme
-        # A word such as `none`, sent to servers without keys, occurs in many texts.
+        # A word such as `none`, which is sent to servers without keys, occurs in many texts.
         if len(secret) >= SHORTEST_SECRET:
             yield secret
 
 
 def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dict[str, str]:
-    """Return the headers, with names in lower case, that identify on whose behalf a request is
-    answered, without any that may hold a secret.
+    """Return the headers that identify the caller for whom a request is answered, with names in
+    lower case. Headers that may hold a secret are omitted.
     """
     routing = {}
     for name, value in sorted((name.lower(), value) for name, value in headers.items()):
@@ -67,7 +71,7 @@ def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dic
 
 
 def no_network(sdk: ModuleType) -> Any:
-    """Return an HTTP client for an SDK that is only used to build headers. It can't send, so it
-    loads no certificates.
+    """Return an HTTP client for an SDK that is only used to build headers. The client can't send
+    anything, so it loads no certificates.
     """
     return sdk.DefaultHttpxClient(transport=http_libraries()[0].BaseTransport())

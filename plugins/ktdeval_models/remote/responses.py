@@ -1,6 +1,6 @@
 """OpenAI's Responses API.
 
-Sources: the API's reference, its guides on reasoning and conversation state, and the types of the
+Sources: the API reference, the guides on reasoning and conversation state, and the types of the
 `openai` package (`openai.types.responses`).
 """
 
@@ -28,7 +28,7 @@ from ktdeval_models.remote.wire_words import wire_words
 
 Body = dict[str, Any]
 
-_BETWEEN_TEXTS = "\n"  # joins the texts of one reply in its content
+_BETWEEN_TEXTS = "\n"  # separator between the texts in a reply's content
 INCLUDE = "include"
 """Request part that models without reasoning refuse: what else a response should include."""
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -36,11 +36,11 @@ _UNREASONING = re.compile(wire_words("openai")["without_reasoning"])
 
 
 class ResponsesModel(OpenAIAdapter):
-    """Model over the Responses API.
+    """Model that uses the Responses API.
 
-    Each request contains the whole conversation, and nothing is stored by the provider. So
-    reasoning arrives encrypted and is sent back unchanged (guide "Conversation state"). The API has
-    no seed, and no separate limit on reasoning.
+    Each request contains the whole conversation, and the provider stores nothing. So reasoning
+    arrives encrypted and is sent back unchanged (guide "Conversation state"). The API has no seed,
+    and no separate limit on reasoning.
     """
 
     path = "/responses"
@@ -158,7 +158,7 @@ class ResponsesModel(OpenAIAdapter):
             elif kind == "reasoning":
                 words = text_of(item.get("content")) or text_of(item.get("summary"))
                 kept = None
-                if isinstance(item.get("encrypted_content"), str):  # cannot be sent back otherwise
+                if isinstance(item.get("encrypted_content"), str):  # can't be sent back otherwise
                     kept = _without_nulls(item)
                 turn.add_thought(words, kept)
 
@@ -177,7 +177,7 @@ class ResponsesModel(OpenAIAdapter):
         )
 
     def _word(self, answer: Mapping[str, Any]) -> str:
-        """Return the stop reason of a response. Raises ModelError if it has not ended."""
+        """Return the stop reason of a response. Raises ModelError if the response has not ended."""
         status = part(answer, "status", str, self.caller)
         if status == "incomplete":
             details = answer.get("incomplete_details")
@@ -193,19 +193,21 @@ class ResponsesModel(OpenAIAdapter):
 
 
 def _phase(item: Mapping[str, Any]) -> Body:
-    """Return the mark of an assistant message that must be sent back with it; empty if absent."""
+    """Return the mark of an assistant message that must be sent back with the message; empty if
+    absent.
+    """
     phase = item.get("phase")
     return {"phase": phase} if isinstance(phase, str) else {}
 
 
 def _without_nulls(item: Mapping[str, Any]) -> Body:
-    """Return an item in the form in which the API accepts it back: without null fields."""
+    """Return an item without null fields, the form in which the API accepts it back."""
     return {name: value for name, value in item.items() if value is not None}
 
 
 def _tools(request: ModelRequest) -> Body:
-    """Return the tools on offer in the form of the Responses API, and `tool_choice` unless the
-    choice is left to the model.
+    """Return the tools on offer in the format of the Responses API. Unless the choice is left to
+    the model, return `tool_choice`, too.
     """
     tools = []
     for tool in request.tools:
@@ -222,8 +224,8 @@ def _tools(request: ModelRequest) -> Body:
 
 
 def _items(message: Message, model: str) -> Iterator[dict[str, Any]]:
-    """Yield the Responses API items for one message. `model`: only reasoning from this model is
-    sent back.
+    """Yield the Responses API items for one message. Reasoning is sent back only if it comes from
+    `model`.
     """
     if message.role == "tool":
         yield {

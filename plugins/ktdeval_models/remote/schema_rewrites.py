@@ -1,14 +1,15 @@
 """Rewrite JSON Schemas into the subset that a provider supports.
 
-A provider refuses or misreads some keywords. A rewritten schema admits every document that the
-original admits: omitting a keyword only admits more documents, and a reply is checked against the
-original schema, so most keywords can be omitted. Some must be omitted together: if a keyword that
-excludes documents depends on one that admits them (a closed object and its pattern properties, the
-rest of a list and its first items), both are omitted. A part that can't be expressed at all is an
-error, never a stricter schema.
+Providers refuse or misread some keywords. A rewritten schema admits every document that the
+original admits. Most keywords can be omitted: this only admits more documents, and a reply is
+checked against the original schema anyway. Some keywords must be omitted in pairs, because one
+excludes the documents that the other does not admit: a closed object and its pattern properties,
+the rest of a list and its first items. A part that can't be expressed at all is an error, never a
+stricter schema.
 
 Sources: Anthropic's page on structured outputs, "JSON Schema limitations"; Gemini's page on
-structured output, "JSON Schema support", and the field `responseJsonSchema` in its reference.
+structured output, "JSON Schema support", and the field `responseJsonSchema` in the Gemini API
+reference.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _FORMATS = (
     "ipv6",
     "uuid",
 )
-# Anthropic's limits on optional fields, and on fields with several types, per request
+# Anthropic's limits per request on optional fields, and on fields with several types
 _MAX_OPTIONAL = 24
 _MAX_UNIONS = 16
 # lookaround, back references and word boundaries
@@ -48,8 +49,8 @@ _HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bB]")
 
 
 class InexpressibleError(Exception):
-    """A part of a schema that a provider can't express; the message identifies the part and its
-    kind.
+    """A part of a schema that a provider can't express. The message identifies the part and says
+    what kind of part it is.
     """
 
     def __init__(self, where: str, what: str) -> None:
@@ -57,25 +58,27 @@ class InexpressibleError(Exception):
 
 
 def _schemas_by_name(schema: Schema, word: str) -> Schema:
-    """Return a keyword's schemas by name, such as those of `properties`; empty if absent."""
+    """Return a keyword's schemas keyed by name, such as the schemas in `properties`; empty if
+    absent.
+    """
     value = schema.get(word)
     return value if isinstance(value, Mapping) else {}
 
 
 def _keyword_list(schema: Schema, word: str) -> Sequence[JsonValue]:
-    """Return a keyword's list, such as `required`; empty if absent."""
+    """Return the list in a keyword, such as `required`; empty if absent."""
     value = schema.get(word)
     return value if isinstance(value, list) else ()
 
 
-# --- Anthropic: every object closed
+# --- Anthropic: every object is closed
 
 
 def closed_schema(schema: Schema) -> Body:
     """Return a schema in the form required by Anthropic's structured outputs.
 
     Raises InexpressibleError if the schema has an object or value without a fixed form, refers to
-    itself, or has more optional fields or unions than the provider compiles.
+    itself, or has more optional fields or unions than the provider can compile.
     """
     closed = _close_schema(schema, "")
     if _refers_to_itself(closed):
@@ -124,10 +127,10 @@ def _close_schema(schema: JsonValue, where: str) -> Body:
 
 
 def _with_known_values(closed: Body) -> Body:
-    """Return a schema without keyword values that the provider does not support."""
+    """Return a schema without the keyword values that the provider does not support."""
     least = closed.get("minItems")
     if isinstance(least, int):
-        # The same page: only 0 and 1
+        # The page on structured outputs: only 0 and 1
         closed["minItems"] = min(least, 1)
 
     if closed.get("format") not in _FORMATS:
@@ -159,23 +162,23 @@ def _closed_items(schema: Schema, where: str) -> Body:
     return _close_schema(items, f"{where}[]")
 
 
-# --- Gemini: keywords omitted
+# --- Gemini: some keywords are omitted
 
 
 def readable_schema(schema: Schema) -> Body:
     """Return a schema without the keywords that Gemini refuses or misreads.
 
-    Gemini reads an alternative as a whole type, so alternatives that only list required fields are
-    omitted. It reads `oneOf` as `anyOf`. An enumeration is given a type, and null becomes an
-    alternative.
+    Gemini reads an alternative as a complete type, so alternatives that only list required fields
+    are omitted. Gemini also reads `oneOf` as `anyOf`. Each enumeration is given a type, and null
+    becomes an alternative.
     """
-    if "$ref" in schema:  # no other keyword may be next to it
+    if "$ref" in schema:  # no other keyword may appear beside this one
         target = str(schema["$ref"]).replace("#/definitions/", "#/$defs/")
         return {"$ref": target, **_all_definitions(schema)}
 
     readable: Body = {}
     for word, value in schema.items():
-        # Keywords with schemas are rewritten below.
+        # Keywords that contain schemas are rewritten below.
         if word in _READ_WORDS and not isinstance(value, Mapping | bool):
             readable[word] = value
 
@@ -193,7 +196,7 @@ def readable_schema(schema: Schema) -> Body:
 
 
 def _all_definitions(schema: Schema) -> Body:
-    """Return all definitions of a schema under one keyword."""
+    """Return all definitions in a schema under one keyword."""
     definitions = {}
     for word in _DEFINITIONS:
         for name, part in _schemas_by_name(schema, word).items():
@@ -224,7 +227,7 @@ def _readable_parts(schema: Schema) -> Body:
         parts["items"] = readable_schema(items)
 
     more = schema.get("additionalProperties", True)
-    # Without the pattern, names that it admits would be refused.
+    # Without the pattern, the names that it admits would be refused.
     if "patternProperties" not in schema and more is not True:
         parts["additionalProperties"] = False
         if isinstance(more, Mapping):
@@ -234,8 +237,8 @@ def _readable_parts(schema: Schema) -> Body:
 
 
 def _readable_enum(readable: Body, values: Sequence[JsonValue]) -> Body:
-    """Return a schema whose enumeration holds texts and numbers; with other values it has only a
-    type.
+    """Return a schema whose enumeration holds strings and numbers. If it has other values, the
+    schema has only a type.
     """
     readable.pop("enum", None)
     others = [value for value in values if value is not None]
@@ -264,12 +267,12 @@ def _is_text_or_number(value: JsonValue) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-# --- common to both
+# --- common to both providers
 
 
 def _alternatives(schema: Schema) -> list[Schema]:
-    """Return the alternatives of a schema if all of them are complete types; empty if any is only a
-    condition.
+    """Return the alternatives of a schema if all of them are complete types; empty if any
+    alternative is only a condition.
     """
     for word in _ALTERNATIVES:
         branches = _keyword_list(schema, word)
@@ -281,14 +284,14 @@ def _alternatives(schema: Schema) -> list[Schema]:
 
 
 def _is_typed(schema: Schema) -> bool:
-    """Return whether a schema specifies its type or values."""
+    """Return whether a schema specifies its type or its values."""
     if schema.keys() & {"type", "enum", "const", "$ref"}:
         return True
     return bool(_alternatives(schema))
 
 
 def _admits(schema: Schema, kind: str) -> bool:
-    """Return whether a schema lists a type. A schema with only an enumeration, a reference or
+    """Return whether a schema lists a type. A schema that has only an enumeration, a reference or
     alternatives lists none.
     """
     kinds = schema.get("type", ())

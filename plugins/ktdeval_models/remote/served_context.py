@@ -1,4 +1,4 @@
-"""Context length of a model as its server reports it; the request is free."""
+"""The context length that a server reports for a model. The request for it is free."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ Get = Callable[[str], Any]
 
 MODELS = "/models"
 
-# Fields of a `/models` entry; the context that the server runs with comes first: vLLM and SGLang;
-# LM Studio; OpenRouter and Together; Groq; Mistral. They limit prompt and reply together.
+# Fields of a `/models` entry; the context length with which the server runs the model comes first.
+# The order is vLLM and SGLang; LM Studio; OpenRouter and Together; Groq; Mistral. The length limits
+# prompt and reply together.
 _FIELDS = (
     "max_model_len",
     "loaded_context_length",
@@ -59,7 +60,9 @@ def _outside_the_list(get: Get, name: str) -> Context | None:
 
 
 def _model_entry(models: Any, name: str) -> Mapping[str, Any]:
-    """Return the model's entry in a list of models: the entry with its name, or the only entry."""
+    """Return the model's entry in a list of models: the entry with the model's name, or the only
+    entry.
+    """
     entries = list(_items(models, "data"))
     named = [entry for entry in entries if entry.get("id") == name]
     if named:
@@ -68,8 +71,9 @@ def _model_entry(models: Any, name: str) -> Mapping[str, Any]:
 
 
 def _of_llama_cpp(props: Any, entry: Mapping[str, Any]) -> Context | None:
-    """Return the context length of a server slot, otherwise that of the model's training. It limits
-    the prompt: a reply uses the rest.
+    """Return the context length of a server slot. If the slot reports none, return the length in
+    the model's entry, which may be the context length in training. The length limits the prompt; a
+    reply uses the rest.
     """
     settings = _mapping_or_empty(_mapping_or_empty(props).get("default_generation_settings"))
     tokens = _first(settings, ("n_ctx",))
@@ -84,7 +88,7 @@ def _of_llama_cpp(props: Any, entry: Mapping[str, Any]) -> Context | None:
 
 
 def _of_ollama(running: Any, name: str) -> Context | None:
-    """Return the context length with which a model was loaded. Ollama silently truncates longer
+    """Return the context length with which Ollama loaded a model. Ollama silently truncates longer
     prompts.
     """
     for entry in _items(running, "models"):
@@ -108,7 +112,7 @@ def _items(answer: Any, field: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is an object, otherwise an empty object: servers may answer
+    """Return the value if it is an object, otherwise an empty object, since servers may send
     anything.
     """
     if isinstance(value, Mapping):

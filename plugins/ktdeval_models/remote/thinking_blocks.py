@@ -1,11 +1,11 @@
 """Thoughts from earlier turns, for vendors whose Chat Completions protocol expects them: DeepSeek,
 Kimi, GLM, MiniMax, gpt-oss and OpenRouter.
 
-They are sent back in rounds with tool calls, that is, between two user messages (DeepSeek's page
-"Thinking Mode": elsewhere they need not be). They keep the fields in which they came, since these
-vendors' own examples append the whole message. They are text by the model, so they pass through the
-leak guard like its arguments (`Opaque.has_words`); signed thoughts are sent back whole or not at
-all.
+Thoughts are sent back in rounds with tool calls, that is, between two user messages; elsewhere they
+are not needed (DeepSeek's page "Thinking Mode"). They keep the fields in which they arrived, since
+these vendors' own examples append the whole message. The model wrote this text, so it passes
+through the leak guard just as arguments do (`Opaque.has_words`). Signed thoughts are sent back in
+full or not at all.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ THOUGHTS = "thoughts"
 """Request part with two forms: strict servers refuse the fields of earlier thoughts."""
 
 _FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
-_SEALED = ("data", "signature", "id", "type", "format")  # fields of a detail without readable text
-_IN_CONTENT = "think"  # thoughts inside the content, between tags
+# fields of a reasoning detail that are not readable text
+_SEALED = ("data", "signature", "id", "type", "format")
+_IN_CONTENT = "think"  # field for thoughts that came between tags in the content
 _WANTS = wire_words("openai")["wants_thoughts"]
 _MODELS = re.compile(_WANTS["models"])
 _MISSED = re.compile(
@@ -38,8 +39,8 @@ _MISSED = re.compile(
 
 
 def wants_thoughts(address: str, name: str) -> bool:
-    """Return whether a vendor's protocol expects earlier thoughts, by the server's address, or by
-    the model's name on any server.
+    """Return whether a vendor's protocol expects earlier thoughts. The vendor is known by the
+    server's address, or on any server by the model's name.
     """
     if urlsplit(address).hostname in _WANTS["hosts"]:
         return True
@@ -47,15 +48,17 @@ def wants_thoughts(address: str, name: str) -> bool:
 
 
 def thought_forms(is_sent: bool, is_said: bool) -> Sequence[str]:
-    """Return the forms of earlier thoughts: omitted after a refusal, unless the user requires them."""
+    """Return the forms in which earlier thoughts are sent. They are omitted after a refusal, unless
+    the user requires them.
+    """
     if not is_sent:
         return (FREE,)
     return (SENT,) if is_said else (SENT, FREE)
 
 
 def kept_thoughts(message: Mapping[str, Any], in_content: str, provider: str) -> Opaque | None:
-    """Return the thoughts in a reply's message; None if absent. `in_content`: thoughts between tags
-    in its content.
+    """Return the thoughts in a reply's message; None if absent. `in_content`: the thoughts between
+    tags in the message's content.
     """
     fields = {name: message[name] for name in _FIELDS if message.get(name)}
     if in_content:
@@ -90,8 +93,8 @@ def _words(value: Any, name: str = "") -> Iterator[str]:
 
 
 def in_tool_rounds(messages: Sequence[Message]) -> list[bool]:
-    """Return for each message whether it belongs to a round with calls: the messages from one user
-    message to the next.
+    """Return for each message whether it belongs to a round with calls. A round is the messages
+    from one user message to the next.
     """
     rounds = []
     with_calls = set()
@@ -126,7 +129,7 @@ def thoughts_in(message: Message, provider: str) -> dict[str, Any]:
 
 
 def add_thoughts(entry: dict[str, Any], message: Message, provider: str) -> None:
-    """Add a turn's thoughts to the entry for its message, in their original fields."""
+    """Add a turn's thoughts to the entry for its message, in the fields in which they arrived."""
     fields = thoughts_in(message, provider)
     in_content = fields.pop(_IN_CONTENT, "")
     entry |= fields
@@ -136,8 +139,8 @@ def add_thoughts(entry: dict[str, Any], message: Message, provider: str) -> None
 
 
 def missed_thoughts(refusal: ProviderRefusal, caller: Caller) -> ProviderError | None:
-    """Return the error for a refusal because of missing earlier thoughts; None for other
-    refusals.
+    """Return the error for a refusal that is due to missing earlier thoughts; None for any other
+    refusal.
     """
     if _MISSED.search(refusal.message) is None:
         return None

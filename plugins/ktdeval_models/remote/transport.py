@@ -1,6 +1,4 @@
-"""HTTP for model calls, with a timeout on each call as a whole, and low CPU use with many
-threads.
-"""
+"""HTTP for model calls, with a timeout for each call as a whole, and low CPU use with many threads."""
 
 from __future__ import annotations
 
@@ -24,15 +22,16 @@ from ktdeval.values import dumps_compact
 #: A larger body is refused; real replies are far smaller.
 MAX_REPLY_BYTES = 16 << 20
 
-# Below the idle timeouts of common load balancers, above the time between two calls of a step.
+# Shorter than the idle timeouts of common load balancers, longer than the time between two calls in
+# a step.
 _KEEPALIVE_S = 20.0
-# A reachable host accepts at once; packets to a wrong one may be dropped silently.
+# A reachable host accepts at once. Packets to a wrong host may be dropped silently.
 _CONNECT_S = 20.0
 _EVENTS = "text/event-stream"
 
 
 class BodyError(Exception):
-    """A response began but did not end properly; the message is one line."""
+    """A response began but did not end properly. The message is one line."""
 
 
 Take = Callable[[bytes], bool]
@@ -45,8 +44,8 @@ Sign = Callable[[str, str, bytes], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request to send. `take`: reads the body of a successful event stream as it arrives; any
-    other body is read whole. `kind`: content type, if it differs from the default.
+    """A request to send. `take` reads the body of a successful event stream as it arrives; any
+    other body is read whole. `kind` is the content type if it differs from the default.
     """
 
     method: str
@@ -54,7 +53,7 @@ class HttpRequest:
     content: bytes = b""
     take: Take | None = None
     kind: str = ""
-    max_bytes: int = 0  #: size limit of the answer; 0 for the default
+    max_bytes: int = 0  #: size limit of the response; 0 for the default
 
 
 @dataclass(frozen=True)
@@ -68,16 +67,17 @@ class HttpAnswer:
 
 
 class Transport:
-    """Sends requests to one provider, each on its own connection.
+    """Sends requests to one provider. Concurrent requests never share a connection.
 
     A shared pool scans all connections at the start and end of each request, under a lock; with 50
-    threads that is a quarter of a call's CPU time. Here a request takes the most recently used free
-    connection, so there are never more connections than concurrent calls. Redirects are not
-    followed: no API has a reason to send a prompt and a key elsewhere.
+    threads the scans take a quarter of a call's CPU time. Here a request takes the most recently
+    used free connection, so there are never more connections than concurrent calls. Redirects are
+    not followed: no API has a reason to send a prompt and a key elsewhere.
 
     `endpoint`: base URL, which determines the proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
-    `NO_PROXY`; ProviderError if the proxy can't be used). `headers`: headers of every request,
-    including its key. `sign`: returns additional headers for each request, if no key is set.
+    `NO_PROXY`). Raises ProviderError if the proxy can't be used. `headers`: headers of every
+    request, including its key. `sign`: returns additional headers for each request, if no key is
+    set.
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], sign: Sign | None = None) -> None:
@@ -85,7 +85,7 @@ class Transport:
         self._ssl_context = None
         self._sign = sign
         if endpoint.startswith("https"):
-            self._ssl_context = httpx.create_ssl_context()  # slow, so made once
+            self._ssl_context = httpx.create_ssl_context()  # slow to make, so made only once
 
         self._proxy = _proxy_for(endpoint, self._httpcore)
         own = {"host": urlsplit(endpoint).netloc, "accept-encoding": "identity"}
@@ -100,9 +100,9 @@ class Transport:
     def send(self, request: HttpRequest, timeout_s: float, caller: Caller) -> HttpAnswer:
         """Send one request and read the whole response.
 
-        `timeout_s` covers everything: connecting, TLS, sending, waiting, reading to the last byte.
-        Only the host name look-up has the system's own limit. Raises ModelError of kind `timeout`,
-        `connection` or `bad_response` (also for a BodyError from `take`).
+        `timeout_s` covers everything: connecting, TLS, sending, waiting, and reading to the last
+        byte. Only the host name look-up has a separate limit, set by the system. Raises ModelError
+        of kind `timeout`, `connection` or `bad_response` (also for a BodyError from `take`).
         """
         own: Mapping[str, str] = {}
         if self._sign is not None:
@@ -115,8 +115,8 @@ class Transport:
 
         lane.clock.until = time.monotonic() + timeout_s
         lane.clock.is_sent = False
-        # Raised outside the handlers, so that the traceback does not link to the library's error,
-        # whose message is not filtered for secrets.
+        # Raised outside the handlers, so that the traceback does not link to the library's error.
+        # That error's message is not filtered for secrets.
         try:
             return self._exchange(lane, request, own)
         except BodyError as error:
@@ -192,7 +192,7 @@ def json_content(value: Any) -> bytes:
 
 
 def http_libraries() -> tuple[ModuleType, ModuleType]:
-    """Return httpx2 and httpcore2 if installed, else httpx and httpcore, which older SDKs use."""
+    """Return httpx2 and httpcore2 if installed, otherwise httpx and httpcore, which older SDKs use."""
     with suppress(ImportError):
         return import_module("httpx2"), import_module("httpcore2")
     return import_module("httpx"), import_module("httpcore")
@@ -210,7 +210,7 @@ class _CallClock:
 
 
 class _TimedStream:
-    """Network stream for httpcore whose waits end at the clock's deadline; timeouts passed to it
+    """Network stream for httpcore whose waits end at the clock's deadline. Timeouts passed to it
     are ignored.
     """
 
@@ -228,7 +228,7 @@ class _TimedStream:
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the clock says
         self._clock.is_sent = True
-        # A server may answer and close the connection before it has read the whole request: the
+        # A server may answer and close the connection before it has read the whole request. The
         # answer then gives the reason.
         with suppress(self._httpcore.WriteError):
             self._stream.write(buffer, self._clock.seconds_left())
@@ -244,7 +244,7 @@ class _TimedStream:
 
 
 class _TimedBackend:
-    """Network backend for httpcore, whose streams end at the clock's deadline."""
+    """Network backend for httpcore. The waits of its streams end at the clock's deadline."""
 
     def __init__(self, httpcore: ModuleType, clock: _CallClock) -> None:
         self._httpcore = httpcore
@@ -267,7 +267,7 @@ class _TimedBackend:
 
 
 class _ConnectionLane:
-    """A pool of one connection with its clock, used by one call at a time."""
+    """A pool of one connection, together with its clock. One call at a time uses it."""
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
         self.clock = _CallClock()
@@ -281,8 +281,8 @@ class _ConnectionLane:
 
 
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
-    """Return the proxy that the environment sets for an address, interpreted as by curl and httpx;
-    None if it sets none.
+    """Return the proxy that the environment sets for an address; None if it sets none. Variables
+    are interpreted as in curl and httpx.
 
     Raises ProviderError if the proxy can't be used. The message does not show the proxy's address,
     which may contain a password.
@@ -299,7 +299,7 @@ def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
     if "://" not in url:
         url = f"http://{url}"
 
-    with suppress(ValueError, TypeError):  # malformed, or with letters outside ASCII
+    with suppress(ValueError, TypeError):  # malformed, or with non-ASCII letters
         proxy = urlsplit(url)
         login = None
         if proxy.username is not None:

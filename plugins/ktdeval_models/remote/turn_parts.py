@@ -3,7 +3,7 @@ and calls between them.
 
 A reply's opaque data hold the vendor's own parts unchanged, and the position of each text and call.
 Texts and calls themselves are taken from the message that is sent back. Thoughts are not sent to
-another model; if they are bound to the preceding content (`before`), they are dropped once the
+another model. Thoughts that are bound to the preceding content (`before`) are dropped once the
 conversation or the tools have changed.
 """
 
@@ -22,8 +22,8 @@ _DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class TurnPart:
-    """One part of a turn that is sent back: a vendor's own part (`kept`), a call, or a text with
-    its marks.
+    """One part of a turn that is sent back. It is a vendor's own part (`kept`), a call, or a text
+    with its marks.
     """
 
     kept: Mapping[str, Any] | None = None
@@ -33,9 +33,7 @@ class TurnPart:
 
 
 class TurnRecord:
-    """Parts of one reply, in the order in which they were added: `texts`, `thoughts` and
-    `calls`.
-    """
+    """Parts of one reply, in the order in which they were added: `texts`, `thoughts` and `calls`."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -46,8 +44,8 @@ class TurnRecord:
         self._holds_thoughts = False
 
     def add_thought(self, words: str, kept: Mapping[str, Any] | None = None) -> None:
-        """Add a thought. `words`: its readable text; `kept`: the part of the reply that holds it,
-        if it is sent back unchanged.
+        """Add a thought. `words`: its readable text; `kept`: the part of the reply that contains
+        the thought, if that part is sent back unchanged.
         """
         self.thoughts.append(words)
         if kept is not None:
@@ -57,7 +55,7 @@ class TurnRecord:
                 self._signed_words.append(words)
 
     def add_text(self, text: str, marks: Mapping[str, Any] | None = None) -> None:
-        """Add a text of the reply's content. `marks`: fields that are sent back with it."""
+        """Add a text of the reply's content. `marks`: fields that are sent back with the text."""
         self.texts.append(text)
         if marks:
             self._holds_thoughts = True
@@ -79,9 +77,11 @@ class TurnRecord:
 def parts_of_turn(
     message: Message, provider: str, model: str, before: str = "", between: str = ""
 ) -> list[TurnPart] | None:
-    """Return the parts of an earlier turn in order. None if they can't be sent back: the turn came
-    from another model, follows content other than `before`, or its texts or calls differ from the
-    reply's. `between`: separator between the texts in the content.
+    """Return the parts of an earlier turn in order. `between`: separator between the texts in the
+    content.
+
+    None if the parts can't be sent back: the turn came from another model, the content before it
+    differs from `before`, or its texts or calls differ from the reply's.
     """
     opaque = message.opaque
     if opaque is None or opaque.provider != provider:
@@ -114,8 +114,9 @@ def _fill_places(
 
 
 def _cut(content: str, places: Sequence[Mapping[str, Any]], between: str) -> list[str] | None:
-    """Return the texts in some content; None if their lengths do not add up to it. A single text
-    may have changed if no bound part follows it, since it is the whole content.
+    """Split content into its texts; None if their lengths do not add up to its length. A single
+    text may have changed if no part that is sent back unchanged follows it, since it is the whole
+    content.
     """
     lengths = [place["text"] for place in places if "text" in place]
     is_same = sum(lengths) + len(between) * max(len(lengths) - 1, 0) == len(content)
@@ -143,7 +144,9 @@ def _keeps_after_text(places: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def prefix_digests(tools: JsonValue, messages: Sequence[Message]) -> list[str]:
-    """Return a digest of the content before each message, and of everything: tools and messages."""
+    """Return one digest for the content before each message, and one for everything: tools and
+    messages.
+    """
     state = sha256(dumps_canonical(tools).encode("utf-8", "surrogatepass"))
     digests = [state.hexdigest()[:_DIGITS]]
     for message in messages:

@@ -1,3 +1,3 @@
-"""Streamed answers: events in a body, and how each API's events are assembled into a whole
-answer.
+"""Streamed answers: events in a response body, and how each API's events are assembled into a
+complete answer.
 """

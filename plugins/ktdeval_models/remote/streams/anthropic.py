@@ -1,7 +1,7 @@
 """Streamed answers of Anthropic's Messages API: events that open, fill and close the blocks of a
 message.
 
-Source: the API's page on streaming messages.
+Source: the API page on streaming messages.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class MessageAssembler(StreamAssembler):
         return {**self._message, "content": content}
 
     def _input_of(self, text: str) -> Any:
-        """Return the arguments of a call: an object, or the text if it was cut off."""
+        """Return the arguments of a call as an object. If the JSON was cut off, return it as a
+        string.
+        """
         try:
             return self.loads(text.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
@@ -81,6 +83,6 @@ class MessageAssembler(StreamAssembler):
         self.say_call(index, delta.get(_INPUT))
 
     def _count(self, usage: Mapping[str, Any]) -> None:
-        """Store the counts at the end of the message, which cover the whole message."""
+        """Store the token counts that come at the end of the message and cover all of it."""
         known = {name: value for name, value in usage.items() if value is not None}
         self._message["usage"] = {**object_or_empty(self._message.get("usage")), **known}

@@ -1,8 +1,8 @@
-"""Base of all assemblers: events go in, pieces reach a listener as they arrive, and one whole
-answer comes out at the end.
+"""Base class of all assemblers: events go in, pieces reach a listener as they arrive, and one
+complete answer comes out at the end.
 
-An assembler builds the JSON that the same API would have sent without streaming, so that the same
-code reads both, with the same replies and errors.
+An assembler builds the JSON that the same API would have sent without streaming. So the same code
+reads streamed and unstreamed answers, with the same replies and errors.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ktdeval_models.remote.streams.events import EventReader, StreamEvent
 from ktdeval_models.remote.transport import MAX_REPLY_BYTES, BodyError
 
 Loads = Callable[[bytes], JsonValue]
-_MAX_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # an event repeats about 200 bytes for each token
-_REPLACED: Final = frozenset(("role", "type", "index", "format"))  # replaced, not appended
+_MAX_STREAM_BYTES = 16 * MAX_REPLY_BYTES  # each event adds about 200 bytes to its token
+# fields that are replaced, not appended to
+_REPLACED: Final = frozenset(("role", "type", "index", "format"))
 
 
 class StreamAssembler:
@@ -31,7 +32,7 @@ class StreamAssembler:
     names_errors = True
 
     def __init__(self, hear: Listener, loads: Loads) -> None:
-        """`loads`: parses the JSON of an event; it raises ValueError if the data is not JSON."""
+        """`loads` parses the JSON of an event, and raises ValueError if the data is not JSON."""
         self.hear = hear
         self.loads = loads
         self._reader = EventReader()
@@ -40,12 +41,12 @@ class StreamAssembler:
         self._error: Mapping[str, Any] | None = None
 
     def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:
-        """Read one event without an error; return whether it was the last one."""
+        """Read one event that is not an error. Return whether it was the last event."""
         raise NotImplementedError
 
     def _error_in(self, event: StreamEvent, body: dict[str, Any]) -> Mapping[str, Any] | None:
         """Return the error that an event reports, in the form of an unstreamed error; None if it
-        reports none.
+        reports no error.
         """
         if "error" in (event.name, body.get("type")):
             return body if body.get("error") else {"error": body}
@@ -58,7 +59,7 @@ class StreamAssembler:
         return False
 
     def is_whole(self) -> bool:
-        """Return whether the events so far form a whole reply, though no event has ended the
+        """Return whether the events so far form a complete reply, though no event has ended the
         stream.
         """
         return False
@@ -84,8 +85,8 @@ class StreamAssembler:
             self.hear(ReplyPiece("call", text, index, more_of_name))
 
     def take(self, chunk: bytes) -> bool:
-        """Read the next bytes of the body; return whether the reply has ended. Raises BodyError if
-        they do not belong to this API, or there are too many.
+        """Read the next bytes of the body. Return whether the reply has ended. Raises BodyError if
+        the bytes do not belong to this API, or if there are too many.
         """
         self._size += len(chunk)
         if self._size > _MAX_STREAM_BYTES:
@@ -94,7 +95,7 @@ class StreamAssembler:
         return any(self._take_event(event) for event in self._reader.feed(chunk))
 
     def answer(self) -> bytes:
-        """Return the answer as JSON, which may be an error. Raises BodyError if the body ended
+        """Return the answer as JSON; the answer may be an error. Raises BodyError if the body ended
         before the reply.
         """
         if not self._is_over:
@@ -113,7 +114,7 @@ class StreamAssembler:
 
     @property
     def is_uncounted(self) -> bool:
-        """True if the reply is complete but its tokens are not counted."""
+        """True if the reply is complete but has no token counts."""
         return self._error is None and self.lacks_usage()
 
     def _take_event(self, event: StreamEvent) -> bool:
@@ -138,7 +139,7 @@ class StreamAssembler:
 
 
 def _as_json(value: Any) -> bytes:
-    # ASCII, so that halves of a character from two events are joined when it is parsed
+    # ASCII, so that the halves of a character that come in two events are joined when parsed
     return json.dumps(value).encode("ascii")
 
 
@@ -154,12 +155,12 @@ def object_or_empty(value: Any) -> Mapping[str, Any]:
 
 
 def add_delta(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Merge a piece into an object: texts, lists and objects grow, other values are replaced. A
+    """Merge a piece into an object. Strings, lists and objects grow; other values are replaced. A
     field that is null in all pieces stays null.
     """
     for name, value in delta.items():
         before = fields.get(name)
-        # Some servers repeat a whole name, or send a new id with each piece.
+        # Some servers repeat the whole name, or send a new id with each piece.
         is_repeated = bool(before) and (name == "id" or (name == "name" and value in ("", before)))
         if is_repeated or (value is None and name in fields):
             continue
@@ -176,7 +177,7 @@ def add_delta(fields: dict[str, Any], delta: Mapping[str, Any]) -> None:
 
 
 def _as_parts(content: str | list[Any]) -> list[Any]:
-    """Return content as parts; a text becomes a single part."""
+    """Return content as parts; a string becomes a single part."""
     if isinstance(content, list):
         return content
     return [{"type": "text", "text": content}] if content else []

@@ -1,7 +1,8 @@
 """Streamed answers of Chat Completions: chunks whose deltas form a message.
 
-Source: the API reference for `chat.completion.chunk`. Other servers name the reasoning differently,
-and send calls without an index, with one index for all calls, or in one piece; all forms are read.
+Source: the API reference for `chat.completion.chunk`. Other servers name the reasoning differently.
+They may send calls without an index, with one index for all calls, or in one piece; all these forms
+are read.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class ChatAssembler(StreamAssembler):
         return event.data.strip() == _DONE
 
     def is_whole(self) -> bool:
-        """Return whether the reply has ended: some servers omit `[DONE]`."""
+        """Return whether the reply has ended even without `[DONE]`, which some servers omit."""
         return bool(self._choice.get("finish_reason"))
 
     def lacks_usage(self) -> bool:
-        """Return whether a reply came without its token counts."""
+        """Return whether a reply came without token counts."""
         return bool(self._choice) and self._answer.get("usage") is None
 
     def read(self, event: StreamEvent, body: dict[str, Any]) -> bool:  # noqa: ARG002 - it has no name
@@ -120,8 +121,9 @@ class ChatAssembler(StreamAssembler):
         self.say_call(number, _function_of(delta).get("arguments"), name)
 
     def _number_of(self, delta: Mapping[str, Any]) -> int:
-        """Return the index of the call to which a piece belongs: the last call with the piece's
-        index, or the last call if the piece has no index; otherwise a new call.
+        """Return the position of the call to which a piece belongs. It is the last call with the
+        piece's index, or the last call if the piece has no index. If the piece starts another call,
+        it is a new position.
         """
         index = delta.get("index")
         indices = [own for own, _ in self._calls]
@@ -141,8 +143,11 @@ class ChatAssembler(StreamAssembler):
 
 
 def _is_another(call: Mapping[str, Any], delta: Mapping[str, Any]) -> bool:
-    """Return whether a piece starts a new call although its index is the same or missing: it names
-    a tool, and either its id and name differ, or it comes after this call is complete.
+    """Return whether a piece that has no new index starts a new call.
+
+    The piece must name a tool. It starts a new call if its id is new and either the call so far is
+    complete or the name differs. It also does so if it has arguments and the call so far already
+    has complete arguments.
     """
     function = _function_of(delta)
     name = function.get("name")
@@ -158,7 +163,7 @@ def _is_another(call: Mapping[str, Any], delta: Mapping[str, Any]) -> bool:
 
 
 def _name_of(call: Mapping[str, Any]) -> str:
-    """Return the name of the called tool so far."""
+    """Return the name of the called tool as received so far."""
     name = _function_of(call).get("name")
     return name if isinstance(name, str) else ""
 
@@ -175,8 +180,8 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _joined_details(pieces: Sequence[Any]) -> list[Any]:
-    """Return reasoning details with consecutive pieces of the same type and index joined. MiniMax
-    repeats each text from its beginning.
+    """Return reasoning details, with consecutive pieces of the same type and index joined. MiniMax
+    repeats each text from the beginning.
     """
     details: list[Any] = []
     for piece in pieces:

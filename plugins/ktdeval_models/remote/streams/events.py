@@ -1,4 +1,4 @@
-"""Server-sent events in a body that arrives in pieces, split anywhere.
+"""Server-sent events in a body that arrives in pieces, which may be split anywhere.
 
 Source: "Server-sent events" in the HTML standard, § 9.2.6 (interpreting an event stream).
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import IncrementalNewlineDecoder
 
-_AS_THEY_ARE = "surrogateescape"  # bytes that are not UTF-8 are kept, for the data's parser
+_AS_THEY_ARE = "surrogateescape"  # bytes that are not UTF-8 are kept for the parser of the data
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class StreamEvent:
 
 
 class EventReader:
-    """Reads the events of one body. Comments, ids and reconnection times are ignored. The last
-    event needs no blank line after it: some servers omit it.
+    """Reads the events in one body. Comments, ids and reconnection times are ignored. No blank line
+    is needed after the last event, because some servers omit it.
     """
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class EventReader:
         """Yield the events completed by the next bytes of the body."""
         text = self._decoder.decode(chunk)
         self._pieces.append(text)
-        # Pieces are joined only here: joining them for each line would take quadratic time for a
-        # long event.
+        # Pieces are joined only once an event is over. For a long event, joining them at every line
+        # would take quadratic time.
         is_event_over = "\n\n" in self._end + text
         self._end = text[-1:] or self._end
         if is_event_over:
@@ -46,7 +46,7 @@ class EventReader:
             yield from _events_in(blocks)
 
     def end(self) -> Iterator[StreamEvent]:
-        """Yield the event that the end of the body completes."""
+        """Yield the last event, which the end of the body completes."""
         last = self._decoder.decode(b"", final=True)
         yield from _events_in("".join((*self._pieces, last)).split("\n\n"))
 

@@ -1,4 +1,4 @@
-"""Check whether a server refuses to stream, by its error text."""
+"""Check from a server's error text whether it refuses to stream."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ _STREAM = re.compile(r"\bstream(ed|ing|s|_options)?\b", re.IGNORECASE)
 
 
 def refuses_stream(refusal: ProviderRefusal) -> bool:
-    """Return whether a refusal blames the fields that ask for a stream."""
+    """Return whether a refusal blames the request fields that ask for a stream."""
     words = refusing_words(refusal)
     return words is not None and _STREAM.search(words) is not None

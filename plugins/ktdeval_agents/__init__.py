@@ -1,4 +1,4 @@
-"""Agent teams: graphs of roles over one model, optionally with a second model for quick roles."""
+"""Agent teams: graphs of roles that call one model, optionally with a second model for quick roles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_ROUNDS = 10  #: maximum number of turns per role in a debate
 
 @dataclass(frozen=True)
 class TeamParams:
-    """Arguments of a team; the team's file decides which of them apply."""
+    """Arguments of a team; the team file decides which of them apply."""
 
     analysts: tuple[str, ...] = option(
         (), help="analysts that take part, by the names of their roles; default: the whole team"
@@ -79,7 +79,7 @@ class TeamParams:
 
 @dataclass(frozen=True, kw_only=True)
 class TeamFileParams(TeamParams):
-    """Arguments of a team of the user's own. The last one is filled in from the file and
+    """Arguments of a team from a user's file. The last argument is filled in from the file and
     recorded.
     """
 
@@ -91,7 +91,9 @@ class TeamFileParams(TeamParams):
 
 @dataclass(frozen=True)
 class InvestorParams(TeamParams, MemoryParams):
-    """Arguments of the investor: of a team, or with `memory=layered` of a layered memory."""
+    """Arguments of the investor. They are the arguments of a team or, with `memory=layered`, of a
+    layered memory.
+    """
 
     memory: Literal["decisions", "layered"] = option(
         "decisions",
@@ -116,7 +118,7 @@ class ByAssetParams:
 
 @dataclass(frozen=True)
 class VoteParams:
-    """Voters of a vote."""
+    """Voters that take part in a vote."""
 
     agents: tuple[str, ...] = option(
         ("investor", "trade", "deepfund"),
@@ -136,7 +138,7 @@ class VoteParams:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedVoterParams:
-    """Run whose recorded decisions are the votes of one voter."""
+    """A run whose recorded decisions are the votes of one voter."""
 
     model: str = option(help="its model")
     model_args: Arguments = option(factory=dict, help="parameters of the model")
@@ -149,7 +151,7 @@ class RecordedVoterParams:
 
 @dataclass(frozen=True)
 class ElectedParams:
-    """Voters of an elected run."""
+    """The voters of an elected run."""
 
     voters: tuple[RecordedVoterParams, ...] = option(
         (), help="runs whose decisions are used; set by `ktdeval paper vote`"
@@ -159,7 +161,7 @@ class ElectedParams:
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
     """Return the teams (graphs of roles in `teams/`), the team from a user's file, the agent that
-    asks once per asset, and the vote.
+    asks about each asset separately, and the vote.
     """
     from ktdeval.values import maker
 
@@ -201,7 +203,7 @@ def ktdeval_agents() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the commands for tokens and cost by role, and for recorded votes."""
+    """Return the commands for tokens and cost by role, and for votes on recorded decisions."""
     from ktdeval.values import later
 
     return [
@@ -221,7 +223,7 @@ def ktdeval_commands() -> list[Spec]:
 
 @hookimpl
 def ktdeval_models() -> list[Spec]:
-    """Return the model for recorded votes."""
+    """Return the model whose name appears on recorded votes."""
     from ktdeval.values import maker
 
     return [

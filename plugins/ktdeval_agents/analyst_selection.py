@@ -1,4 +1,4 @@
-"""Planner of a team: chooses the day's analysts with a forced tool call."""
+"""The planner of a team, which chooses the day's analysts with a forced tool call."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _DESCRIPTION = "Choose the analysts that are asked today. Call it once."
 
 @dataclass(frozen=True)
 class AnalystChoice:
-    """Analysts for a day. `is_made`: the planner chose them; False: it gave no valid answer, so all
-    analysts speak.
+    """Analysts for a day. `is_made` is True if the planner chose them. If it is False, the planner
+    gave no valid answer, and all analysts speak.
     """
 
     analysts: tuple[str, ...]
@@ -24,7 +24,7 @@ class AnalystChoice:
 
 
 def choice_tool(analysts: Sequence[str]) -> ToolSpec:
-    """Return the tool with which a planner chooses among these analysts."""
+    """Return the tool with which a planner chooses among the given analysts."""
     return ToolSpec(
         CHOOSE,
         _DESCRIPTION,
@@ -46,10 +46,11 @@ def choice_tool(analysts: Sequence[str]) -> ToolSpec:
 
 
 def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> AnalystChoice:
-    """Ask a planner for its choice, again with feedback if it is not valid. The session may list
-    other tools next to the planner's. Each failed attempt is counted as `bad_choice`; if no attempt
-    is valid, `no_choice` is counted and all analysts speak. Raises ModelError if the model call
-    failed.
+    """Ask a planner for its choice. If the choice is not valid, ask again with feedback. The
+    session may list other tools next to the planner's.
+
+    Each failed attempt is counted as `bad_choice`. If no attempt is valid, `no_choice` is counted
+    and all analysts speak. Raises ModelError if the model call failed.
     """
     answer = ask_forced(messages, session, choice_tool(analysts), "bad_choice")
     if answer is None:

@@ -1,4 +1,4 @@
-"""A model's BUY, SELL or HOLD answers, which an agent reads itself before any submission."""
+"""BUY, SELL or HOLD answers of a model, which an agent reads itself before any submission."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class AssetAnswer(Value):
 
 
 class Answers(Value):
-    """Decisions of one call."""
+    """Decisions from one call."""
 
     decisions: tuple[AssetAnswer, ...]
     overall_reason: str
 
 
 def read_answers(arguments: Sequence[str]) -> Answers | None:
-    """Return the decisions in the arguments of a reply's calls; None if they are malformed, or if
-    there is not exactly one call.
+    """Return the decisions in the arguments of a reply's calls. Return None if they are malformed,
+    or if there is not exactly one call.
     """
     if len(arguments) != 1:
         return None

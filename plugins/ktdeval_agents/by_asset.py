@@ -1,5 +1,5 @@
-"""One question for each asset shown, or for several in one table; the answers are combined, so that
-a model that decides on a single asset can run on any task.
+"""One question for each asset shown, or for several assets in one table. The answers are combined,
+so that a model that decides on a single asset can run on any task.
 """
 
 from __future__ import annotations
@@ -33,26 +33,27 @@ from ktdeval_agents.answers import AssetAnswer, read_answers
 from ktdeval_agents.prompts import wordings
 
 INVESTED = 0.98  #: share of the NAV to invest; the rest covers costs and gaps at the open
-SMALLEST = 0.001  #: minimum weight that is bought
-# values of `status` in markets whose exchanges have their own calendars
+SMALLEST = 0.001  #: smallest weight that is bought
+# values of `status` on days without a session, in markets where each exchange has its own calendar
 _NO_SESSION = ("closed", "not_listed")
-_STATE = "```json\n"  # before a state
-MAX_REASON = 200  #: most characters of a reason in the answer to a table
+_STATE = "```json\n"  # text before a state
+MAX_REASON = 200  #: maximum characters of a reason in the answer to a table
 _NEWS_FIELDS = ("day", "source", "kind", "stock_ids", "title", "text")
 
 
 class ByAssetAgent:
     """Asks the model about each asset shown and each holding, as if the task had only this asset:
-    its price, bars, documents and position. With `assets` above 1, one question has a table of so
-    many assets; what all questions of a day share comes first, for providers' prompt caches.
+    its price, bars, documents and position. With `assets` above 1, each question has a table of
+    that many assets. The part that all questions of a day share comes first, so that providers'
+    prompt caches can reuse it.
 
-    The answer is BUY, SELL or HOLD; if an answer is not valid, the step is a hold (`fallback`). A
-    failed call ends the step (`error`). If the task asks for decisions, these are submitted. If it
-    asks for orders, SELL sells a holding, and BUYs of assets not held share free cash equally,
-    within the task's limits.
+    The answer is BUY, SELL or HOLD. If an answer is not valid, the step is a hold (`fallback`). A
+    failed call ends the step (`error`). If the task asks for decisions, the answers are submitted.
+    If it asks for orders, SELL sells a holding, and all BUYs of assets not held share the free cash
+    equally, within the task's limits.
 
     Assets are sorted by their figures, which no mask changes. If a limit excludes some assets,
-    assets with identical figures are bought together or not at all.
+    assets with identical figures are either all bought or not bought at all.
     """
 
     def __init__(self, params: ByAssetParams | None = None) -> None:
@@ -61,8 +62,8 @@ class ByAssetAgent:
             self.traits = AgentTraits(plan_note=lambda: str(wordings()["by_asset_note"]))
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError if a call failed; ProviderError if the task shows no
-        assets in its prompt.
+        """Decide one step. Raises ModelError if a call failed. Raises ProviderError if the task
+        shows no assets in its prompt.
         """
         state = observation.state
         if state is None or not state.candidates or not state.limits.cells:
@@ -94,7 +95,7 @@ class ByAssetAgent:
     def _questions(
         self, observation: Observation, state: ObservedState, session: StepSession
     ) -> list[AssetQuestion]:
-        """Return the day's questions, in the order of the assets' figures."""
+        """Return the day's questions, ordered by the figures of their assets."""
         words = wordings()
         name = session.submit_tool.name
         shortest = state.limits.min_reason_chars
@@ -113,7 +114,7 @@ class ByAssetAgent:
                 )
             return questions
 
-        # All questions of a day list the same tool: providers cache tools before messages.
+        # All questions of a day list the same tool, because providers cache tools before messages.
         tool = ToolSpec(name, words["by_table_tool"], _short_answers(shortest, sorted(labels)))
         asked = []
         for first in range(0, len(labels), self._most):
@@ -134,14 +135,15 @@ class AssetQuestion:
 
     labels: tuple[str, ...]
     system: str  #: system prompt
-    shown: ObservedState  #: the day with only these assets
+    shown: ObservedState  #: the state of the day, with only these assets
     tool: ToolSpec  #: tool for the answer
-    form: str  #: first part of the names of its wordings
-    shared: int = 0  #: characters of the state's text that all questions of the day begin with
+    form: str  #: prefix of the names of the texts for this form of question
+    #: number of characters at the start of the state's text that all questions of the day share
+    shared: int = 0
 
     @property
     def messages(self) -> list[Message]:
-        """The first messages of its conversation."""
+        """The first messages of the question's conversation."""
         text = f"{_STATE}{self.shown.text}\n```"
         ends = (len(_STATE) + self.shared,) if self.shared else ()
         return [Message("system", self.system), Message("user", text, shared=ends)]
@@ -149,7 +151,7 @@ class AssetQuestion:
 
 def _ask(question: AssetQuestion, session: StepSession) -> tuple[Sequence[AssetAnswer] | None, int]:
     """Return the answers to a question (None if no attempt was valid), and the number of invalid
-    attempts before them.
+    attempts made.
     """
     words = wordings()
     tool = question.tool
@@ -188,12 +190,12 @@ def _short_answers(shortest: int, labels: Sequence[str]) -> dict[str, Any]:
     return schema
 
 
-# ---- what the model sees of its assets
+# ---- what the model is shown of the assets in a question
 
 
 def _system_prompt(form: str, observation: Observation, state: ObservedState) -> str:
-    """Return the instructions for a decision on one asset, or on a table of assets, with the task's
-    rules: limits, costs, trading rules, and the meaning of its figures.
+    """Return the instructions for a decision on one asset or on a table of assets. They include the
+    task's rules: limits, costs, trading rules, and the meaning of its figures.
     """
     words = wordings()
     role = words[f"{form}_decisions" if state.limits.asks_decisions else form]
@@ -201,9 +203,9 @@ def _system_prompt(form: str, observation: Observation, state: ObservedState) ->
 
 
 def about(labels: Sequence[str], state: ObservedState, held: Iterable[str]) -> ObservedState:
-    """Return the state of a day with some assets and some of the positions (`held`), in the form of
-    tasks that ask for decisions, with the task's limits. Columns without values for these assets
-    are dropped.
+    """Return the state of a day with only the assets `labels`, and with only the positions `held`.
+    The state has the form and the limits of tasks that ask for decisions. Columns without values
+    for these assets are dropped.
     """
     positions = [state.positions[label].cells for label in held if label in state.positions]
     bars = [bar.cells for label in labels for bar in state.history.get(label, ())]
@@ -229,7 +231,7 @@ def about(labels: Sequence[str], state: ObservedState, held: Iterable[str]) -> O
         "account": state.account.cells,
         "positions": _as_table(positions),
     }
-    # Tasks without bars or documents have no such section.
+    # Tasks without bars or documents have no such sections.
     if bars:
         values["history"] = _as_table(bars)
     if documents:
@@ -283,8 +285,8 @@ def _decisions(state: ObservedState, answers: Sequence[AssetAnswer]) -> Iterator
 
 
 def _orders(state: ObservedState, answers: Sequence[AssetAnswer]) -> Iterator[dict[str, JsonValue]]:
-    """Yield the orders that follow from the answers: sales of holdings, then purchases that share
-    the free cash.
+    """Yield the orders that follow from the answers: first sales of holdings, then purchases that
+    share the free cash.
     """
     room = _PurchaseRoom.of(state)
     for answer in answers:
@@ -313,7 +315,7 @@ def _orders(state: ObservedState, answers: Sequence[AssetAnswer]) -> Iterator[di
 
 @dataclass
 class _PurchaseRoom:
-    """Cash and number of positions left for purchases."""
+    """The cash and the number of positions left for purchases."""
 
     free: float  #: free cash as a share of the NAV
     names: int  #: number of positions that the task still allows
@@ -321,12 +323,13 @@ class _PurchaseRoom:
 
     @classmethod
     def of(cls, state: ObservedState) -> _PurchaseRoom:
-        """Return the cash and positions available before any sale."""
+        """Return the cash and positions that are available before any sale."""
         assets = sum(asset.status != "not_listed" for asset in state.candidates.values())
         most = state.limits.max_positions or assets
         largest = INVESTED / max(1, min(most, assets))
 
-        # Below the weight limit, which is checked at the next open, not at this close.
+        # Kept below the weight limit, because the limit is checked at the next open, not at this
+        # close.
         limit = state.limits.max_weight or 1.0
         largest = min(largest, 0.95 * limit if limit < 1 else limit)
 
@@ -342,8 +345,8 @@ class _PurchaseRoom:
 def _eligible(
     state: ObservedState, labels: Iterable[str], room: _PurchaseRoom
 ) -> list[Mapping[str, JsonValue]]:
-    """Return the rows of the assets to buy, at most as many as the task still allows; assets with
-    identical figures are included together or not at all.
+    """Return the rows of the assets to buy, at most as many as the task still allows. Assets with
+    identical figures are either all included or all excluded.
     """
     rows = {label: _asset_row(state, label) for label in labels}
     open_labels = {row["stock_id"] for row in buyable(list(rows.values()))}
@@ -358,7 +361,7 @@ def _eligible(
 
 
 def _is_open(state: ObservedState, label: str) -> bool:
-    """Return whether an asset can be decided on: it has a price, and its exchange was open."""
+    """Return whether an asset can be decided on: it has a price, and its exchange is open."""
     asset = state.assets[label]
     return asset.price is not None and asset.status not in _NO_SESSION
 
@@ -370,9 +373,7 @@ def _asset_row(state: ObservedState, label: str) -> Mapping[str, JsonValue]:
 
 
 def _in_order(state: ObservedState, labels: Iterable[str]) -> list[list[str]]:
-    """Return assets sorted by figures that no mask changes; assets with identical figures form a
-    group.
-    """
+    """Return groups of assets with identical figures, sorted by figures that no mask changes."""
     rows = [state.assets[label].cells for label in labels]
     return [[str(row["stock_id"]) for row in group] for group in standing(rows)]
 

@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 def technical_figures(state: ObservedState) -> str:
     """Return one line of figures for each asset whose bars are shown; empty without bars. Figures
-    that need more bars than shown are omitted.
+    that need more bars than are shown are omitted.
     """
     lines = []
     for label, bars in state.history.items():
@@ -37,8 +37,8 @@ def technical_figures(state: ObservedState) -> str:
 
 
 def _text_of(value: float) -> str:
-    """Format with four significant digits; numbers from 1 upwards as in payloads, so that a price
-    of 2024 does not read as a year.
+    """Format a number with four significant digits. Numbers of 1 or more are formatted as in
+    payloads, so that a price of 2024 does not read as a year.
     """
     if abs(value) < 1.0:
         return f"{value:.4g}"
@@ -46,13 +46,14 @@ def _text_of(value: float) -> str:
 
 
 def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:
-    """Return figures of the last bar; `bars` are [T] close, high, low and volume, the oldest first.
+    """Return the technical indicators at the last bar. `bars` are [T] close, high, low and volume,
+    oldest first.
 
     `ema_N`: exponential moving average with weight 2 / (N + 1), from the first bar on;
     `bollinger_*`: mean ± standard deviations of N closes; `z_N`: z-score of the close over N
-    closes; `rsi_N`: from simple means of N changes, 50 without any change; `volatility_N_pct`:
-    annualised, from N daily changes; `volume_N`: volume over its mean; `pivot`, `support`,
-    `resistance`: from the last bar. Standard deviations have N - 1 degrees of freedom.
+    closes; `rsi_N`: from simple means of N changes, 50 if no close changed; `volatility_N_pct`:
+    annualised, from N daily changes; `volume_N`: volume divided by its mean over N bars; `pivot`,
+    `support`, `resistance`: from the last bar. Standard deviations have N - 1 degrees of freedom.
     """
     rules = _parameters()["technical"]
     close = bars["close"]
@@ -92,9 +93,10 @@ def technical(bars: Mapping[str, Floats], days_a_year: int) -> dict[str, float]:
 
 
 def position_ratios(state: ObservedState) -> tuple[float, ...]:
-    """Return the ratios on offer for N assets: steps of .05 from 0 to round(2/N · 20)/20, at least
-    one step and at most 1. N is the number of candidates, else the task's limit of positions, else
-    1. Ratios above the task's largest weight are replaced by that weight.
+    """Return the position ratios on offer for N assets: steps of .05 from 0 to round(2/N · 20)/20,
+    which is at least one step and at most 1. N is the number of candidates; without candidates, the
+    task's position limit; without a limit, 1. Ratios above the task's maximum weight are replaced
+    by that weight.
     """
     rules = _parameters()["ratios"]
     steps_in_one = round(1.0 / rules["step"])
@@ -130,9 +132,10 @@ def _nearest(grid: Sequence[float], ratio: float) -> float:
 
 
 def volatility_limits(state: ObservedState) -> str:
-    """Return the largest weight of each asset with a price, scaled by volatility and correlation
-    and at most the task's limit, and the unused part of it, one asset a line: the risk manager of
-    `hedge_fund`. Empty if the task asks for BUY, SELL or HOLD, which sets sizes itself.
+    """Return one line for each asset with a price: the maximum weight, and how much of it is
+    unused. The maximum is scaled by volatility and correlation, and never exceeds the task's limit.
+    This is the risk manager of `hedge_fund`. Empty if the task asks for BUY, SELL or HOLD, since
+    such a task sets sizes itself.
     """
     if state.limits.asks_decisions:
         return ""
@@ -189,8 +192,8 @@ def _free_share(state: ObservedState) -> float:
 
 
 def _bar_columns(bars: Sequence[ObservedBar]) -> dict[str, Floats]:
-    """Return [T] prices and volumes of the bars with a close. A missing high or low is replaced by
-    the close, a missing volume by NaN.
+    """Return [T] prices and volumes of the bars that have a close. A missing high or low is
+    replaced by the close, and a missing volume by NaN.
     """
     closes, highs, lows, volumes = [], [], [], []
     for bar in bars:
@@ -211,7 +214,7 @@ def _bar_columns(bars: Sequence[ObservedBar]) -> dict[str, Floats]:
 
 
 def _days_a_year(asset: ObservedAsset | None) -> int:
-    """Return the trading days per year for an asset's kind."""
+    """Return the number of trading days per year for an asset's kind."""
     rules = _parameters()
     kind = "" if asset is None else asset.kind
     return int(rules["days_a_year"].get(kind, rules["other_days_a_year"]))
@@ -229,7 +232,9 @@ def _ema(values: Floats, days: int) -> float:
 
 
 def _mean_and_deviation(values: Floats, days: int) -> tuple[float, float]:
-    """Return mean and standard deviation of the last `days` values; NaN if there are fewer."""
+    """Return the mean and standard deviation of the last `days` values; NaN if there are fewer
+    values.
+    """
     if len(values) < days:
         return math.nan, math.nan
 
@@ -277,12 +282,13 @@ def correlation_factor(correlation: float, bands: Sequence[Mapping[str, float]])
 def average_correlations(
     closes: Mapping[str, Mapping[str, float]], held: frozenset[str], min_days: int
 ) -> dict[str, float]:
-    """Return by asset its mean correlation with the other held assets, or with all others if no
-    other asset is held.
+    """Return the mean correlation of each asset with the other held assets. If no other asset is
+    held, the mean is over all other assets.
 
-    `closes`: asset -> day -> close, oldest first, for at least two assets. Returns span successive
-    days on which all assets have a close; at least `min_days` are needed. Pairs with undefined
-    correlation (a price that never moved) and assets without any are omitted.
+    `closes`: asset -> day -> close, oldest first. Returns are computed between successive days on
+    which all assets have a close. Empty if there are fewer than two assets, or fewer than
+    `min_days` such returns. Pairs with an undefined correlation (a price that never moved) are
+    omitted, and so are assets for which no pair is left.
     """
     days = _common_days(closes)
     if len(closes) < 2 or len(days) <= min_days:
@@ -320,7 +326,9 @@ def _common_days(closes: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def closes_by_day(state: ObservedState) -> dict[str, dict[str, float]]:
-    """Return asset -> day as shown -> close, the oldest first, for assets with at least two bars."""
+    """Return a mapping asset -> day as shown -> close, oldest first, for assets with at least two
+    bars.
+    """
     closes: dict[str, dict[str, float]] = {}
     for label, bars in state.history.items():
         own = {bar.day: bar.close for bar in bars if bar.close}
@@ -333,9 +341,9 @@ def closes_by_day(state: ObservedState) -> dict[str, dict[str, float]]:
 def annual_volatility(
     asset: ObservedAsset, returns: Sequence[float], days: int, year: int
 ) -> float | None:
-    """Return the annualised volatility of an asset, with `year` days per year: from its last `days`
-    returns; if fewer are shown, the figure in its row, otherwise from the returns shown; None if
-    unknown.
+    """Return the annualised volatility of an asset, with `year` days per year; None if unknown. It
+    is computed from the last `days` returns. If fewer returns are shown, the figure in the asset's
+    row is used, and without that figure the returns that are shown.
     """
     changes = returns[-days:]
     of_bars = None

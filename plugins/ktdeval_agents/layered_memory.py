@@ -1,4 +1,4 @@
-"""The investor with a layered memory for documents and reasons, instead of a list of decisions."""
+"""The investor with a layered memory of documents and reasons instead of a list of decisions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NAME = "investor"
 
 
 def make_investor(params: InvestorParams | None = None) -> Agent:
-    """Return the investor with the requested memory. Raises ConfigError if an argument belongs to
-    the other memory; UsageError if `embedding` can't be used.
+    """Return the investor with the requested memory. Raises ConfigError if an argument applies only
+    to the other memory. Raises UsageError if `embedding` can't be used.
     """
     params = params or InvestorParams()
     if params.memory == "layered":
@@ -33,7 +33,7 @@ def _field_values(params: InvestorParams, type_: type[TeamParams | MemoryParams]
 
 
 def _refuse(params: InvestorParams, unused: TeamParams | MemoryParams, other: str) -> None:
-    """Raise ConfigError if an unused argument was given."""
+    """Raise ConfigError if an argument was given that is not used."""
     for field in fields(unused):
         if getattr(params, field.name) != getattr(unused, field.name):
             raise ConfigError(

@@ -16,10 +16,10 @@ _SIDE_OF = {"orders": "side", "decisions": "decision"}
 
 
 def elect_submission(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
-    """Return the elected submission: for each asset the side that more than half of all voters
-    chose, with the mean confidence and the median size. Without such a side the asset gets no
-    order, or HOLD; half is not a majority. For other forms: the most frequent ballot; ties go to
-    the first.
+    """Return the elected submission. For each asset, it has the side that more than half of all
+    voters chose, with their mean confidence and median size. Exactly half is not a majority:
+    without a majority, the asset gets no order, or HOLD. If the ballots have another form, the most
+    frequent ballot is elected; ties go to the first.
     """
     kind = _kind_of(ballots)
     if kind is None:
@@ -46,7 +46,9 @@ def elect_submission(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mappi
 
 
 def _kind_of(ballots: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the kind of items that all ballots list (orders or decisions); None for other forms."""
+    """Return the kind of items that all ballots list (`orders` or `decisions`); None for other
+    forms.
+    """
     for kind in _SIDE_OF:
         if all(kind in ballot for ballot in ballots):
             return kind
@@ -62,7 +64,9 @@ def _max_frequent(ballots: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 def _votes_by_asset(
     ballots: Sequence[Mapping[str, Any]], kind: str
 ) -> list[list[Mapping[str, Any]]]:
-    """Return the items for each asset; each ballot's last item counts."""
+    """Return the items for each asset. If a ballot has several items for an asset, the last one
+    counts.
+    """
     by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
     for voter, ballot in enumerate(ballots):
         for item in ballot[kind]:
@@ -72,10 +76,10 @@ def _votes_by_asset(
 
 
 def _combine_items(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the first of several items on one side, with their mean confidence. If all have a
-    weight, it is their median (for an even number, the mean of the middle two); if all have a
-    number of shares, it is the lower median, which is a submitted number. The same holds for
-    limits.
+    """Return the first of several items on one side, with the mean confidence of all. If all items
+    have a weight, the result has their median weight (for an even number, the mean of the middle
+    two). If all have a number of shares, the result has the lower median, which is a number that
+    was submitted. The same rule applies to limits.
     """
     combined = {**items[0], "confidence": fmean(item["confidence"] for item in items)}
     weights = [item["target_weight"] for item in items if "target_weight" in item]

@@ -1,4 +1,4 @@
-"""Entries in a team's memory, and their text: one line per asset and day."""
+"""Entries in a team's memory, and their text form: one line per asset and day."""
 
 from __future__ import annotations
 
@@ -11,38 +11,40 @@ import msgspec
 ACCOUNT = ""
 """Label of the account, for entries that concern no asset."""
 
-Day = tuple[int, str]  # step of a day (negative in a warm-up) and its label
+Day = tuple[int, str]  # step of a day (negative in a warm-up) and label of the day
 T = TypeVar("T")
 
 
 class MemoryEntry(msgspec.Struct, forbid_unknown_fields=True):
     """A decision on one asset, or on none (`ACCOUNT`)."""
 
-    step: int  #: step of the decision; below 0 for a day of a warm-up, on which nothing was traded
+    step: int  #: step of the decision; below 0 for a warm-up day, on which nothing was traded
     day: str  #: label of the day, as shown
     asset: str  #: label of the asset, as shown
     decision: str
     reason: str
-    price: float | None  #: price from which the outcome is measured; None before one is shown
-    #: outcome of the order as text, once it is shown; empty if unknown, or without an order
+    price: float | None  #: price from which the outcome is measured; None until a price is shown
+    #: outcome of the order as text, once it is shown; empty if unknown, or if there was no order
     fill: str = ""
     #: whether the order was rejected completely, so that nothing was traded
     is_rejected: bool = False
     since: str = ""  #: day of `price`, if later than `day`
-    change_pct: float | None = None  #: outcome in per cent, once it is known
-    #: reflection on the outcome; None before the model was asked, empty without an answer
+    change_pct: float | None = None  #: outcome in percent, once it is known
+    #: reflection on the outcome; None until the model was asked, empty if it gave no answer
     reflection: str | None = None
 
     @property
     def is_known(self) -> bool:
-        """Return whether the outcome is known: a change, or that nothing was traded."""
+        """Return whether the outcome is known: either a change, or the fact that nothing was
+        traded.
+        """
         return self.is_rejected or self.change_pct is not None
 
 
 def entry_lines(entries: Sequence[MemoryEntry], max_reflections: int | None = None) -> list[str]:
-    """Return entries as lines: each decision with its outcome. A reason or reflection shared by
-    several entries of a day appears once, after these entries. `max_reflections`: number of latest
-    days whose reflections are shown (default: all).
+    """Return entries as lines, each with a decision and its outcome. If several entries of a day
+    share a reason or reflection, it appears once, after these entries. `max_reflections`: number of
+    most recent days whose reflections are shown (default: all).
     """
     reflections = _reflections(entries, max_reflections)
     entries_of_day = Counter(map(_day_of, entries))
@@ -78,7 +80,7 @@ def _day_of(entry: MemoryEntry) -> Day:
 
 
 def _reflections(entries: Iterable[MemoryEntry], most: int | None) -> Mapping[Day, str]:
-    """Return the reflections by day, for the latest `most` days that have any."""
+    """Return the reflections, keyed by day, for the latest `most` days that have any."""
     by_day: dict[Day, dict[str, None]] = {}
     for entry in entries:
         if entry.reflection:

@@ -1,7 +1,7 @@
-"""Reused prefix of model calls: the characters that a request shares with the start of an earlier
-request.
+"""Reused prefix of model calls: the characters at the start of a request that it shares with an
+earlier request.
 
-Providers that cache prompts bill such a prefix at a lower price if their cache still holds it.
+Providers with prompt caches bill such a prefix at a lower price if their cache still holds it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from ktdeval.values import JsonValue, dumps_canonical
 
 @dataclass(frozen=True)
 class ReusedPrefix:
-    """Characters in one or several requests, and how many of them are reused."""
+    """Number of characters in one or several requests, and how many of them are reused."""
 
     characters: int = 0  #: characters in the requests' texts
-    in_step: int = 0  #: characters in a prefix shared with an earlier request of the same step
-    #: characters in a prefix shared with an earlier request of the same episode
+    #: characters in a prefix that is shared with an earlier request of the same step
+    in_step: int = 0
+    #: characters in a prefix that is shared with an earlier request of the same episode
     in_episode: int = 0
 
     def __add__(self, other: ReusedPrefix) -> ReusedPrefix:
@@ -35,12 +36,14 @@ class ReusedPrefix:
 
     @property
     def step_pct(self) -> float | None:
-        """Return the share reused within steps in percent; None without characters."""
+        """Return the share of characters reused within steps, in percent; None without characters."""
         return self._percent(self.in_step)
 
     @property
     def episode_pct(self) -> float | None:
-        """Return the share reused within episodes in percent; None without characters."""
+        """Return the share of characters reused within episodes, in percent; None without
+        characters.
+        """
         return self._percent(self.in_episode)
 
     def _percent(self, reused: int) -> float | None:
@@ -52,10 +55,12 @@ class ReusedPrefix:
 def calls_with_prefix(
     transcript: Sequence[TranscriptEntry], where: str
 ) -> Iterator[tuple[RecordedExchange, ReusedPrefix]]:
-    """Yield each recorded call of an episode with the reused prefix of its request. Only requests
-    to the same model are compared, since each model has its own cache. Tools are compared by name
-    and, where a step changed it, by schema: a transcript records no more. Raises StoreError if a
-    record is not a call's record; the message starts with `where`.
+    """Yield each recorded call of an episode with the reused prefix of its request.
+
+    Only requests to the same model are compared, since each model has its own cache. Tools are
+    compared by name and, if a step changed a tool's schema, by schema; a transcript does not record
+    more. Raises StoreError if a record is not the record of a call; the message starts with
+    `where`.
     """
     by_model: dict[str, EarlierRequests] = {}
     for entry in transcript:
@@ -81,20 +86,20 @@ def calls_with_prefix(
 
 
 def _tool_text(name: str, schemas: Mapping[str, JsonValue]) -> str:
-    """Return a tool's name, with its schema if a step changed it."""
+    """Return a tool's name, followed by its schema if a step changed the schema."""
     return f"{name} {dumps_canonical(schemas[name])}" if name in schemas else name
 
 
 def request_text(tools: Sequence[str], messages: Sequence[JsonValue]) -> str:
-    """Return a request as one text in the order in which providers cache: tools, then messages, one
-    per line. `tools` are texts; `messages` are JSON objects, written as canonical JSON.
+    """Return a request as one string, in the order in which providers cache: tools, then messages,
+    one per line. `tools` are strings; `messages` are JSON objects, written as canonical JSON.
     """
     lines = [*tools, *map(dumps_canonical, messages)]
     return "".join(f"{line}\n" for line in lines)
 
 
 class EarlierRequests:
-    """Texts of an episode's requests so far; the next one is compared with them."""
+    """Text of each request so far in an episode. The next request is compared with these."""
 
     def __init__(self) -> None:
         self._of_episode = _SortedTexts()
@@ -105,7 +110,9 @@ class EarlierRequests:
         self._of_step = _SortedTexts()
 
     def measure(self, text: str) -> ReusedPrefix:
-        """Return the reused prefix of the next request, and store it for later ones."""
+        """Return the reused prefix of the next request, and store the request for later
+        comparisons.
+        """
         in_step = self._of_step.longest_prefix(text)
         in_episode = self._of_episode.longest_prefix(text)
         self._of_step.add(text)
@@ -114,19 +121,21 @@ class EarlierRequests:
 
 
 class _SortedTexts:
-    """Texts in lexicographic order: the longest prefix that a new text shares with any of them is
-    shared with one of its two neighbours.
+    """Strings in lexicographic order. The longest prefix that a new string shares with any of them
+    is shared with one of its two neighbours.
     """
 
     def __init__(self) -> None:
         self._sorted: list[str] = []
 
     def add(self, text: str) -> None:
-        """Add a text."""
+        """Add a string."""
         self._sorted.insert(bisect_left(self._sorted, text), text)
 
     def longest_prefix(self, text: str) -> int:
-        """Return the length of the longest prefix shared with any text added before; 0 if none."""
+        """Return the length of the longest prefix that a string shares with any string added
+        before; 0 if there is none.
+        """
         index = bisect_left(self._sorted, text)
         neighbours = self._sorted[max(0, index - 1) : index + 1]
         return max((common_prefix(text, other) for other in neighbours), default=0)

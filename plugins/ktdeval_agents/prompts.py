@@ -1,9 +1,9 @@
-"""Prompts of the roles of a team.
+"""Prompts for the roles of a team.
 
-Parts that roles share come first, each role's own part last: providers' prompt caches reuse the
-longest common prefix of requests. So the system message contains the team and the task's rules. The
-user message contains the day, the computed figures, the memory and the reports in the order spoken,
-and then the role.
+The parts that roles share come first and the part specific to each role comes last, because
+providers' prompt caches reuse the longest common prefix of requests. So the system message contains
+the team and the task's rules. The user message contains the day, the computed figures, the memory
+and the reports in the order spoken, and then the role.
 """
 
 from __future__ import annotations
@@ -38,24 +38,25 @@ class RoleTurn:
     """One turn of a role."""
 
     role: str
-    text: str  #: text as shown to others
-    number: int  #: 1 for its first turn
+    text: str  #: text as shown to other roles
+    number: int  #: 1 for the role's first turn
 
 
 @dataclass
 class TeamMeeting:
-    """One step of a team: inputs, and the turns so far. `procedure`: the procedure of the step for
-    the role that submits, with the research budget of the whole team.
+    """One step of a team: its inputs, and the turns so far. `procedure`: how the submitting role
+    proceeds in the step, with the research budget of the whole team.
     """
 
     observation: Observation
     session: StepSession
     state: ObservedState
-    remembered: str  #: memory as text; empty without a memory
+    remembered: str  #: memory as text; empty if there is no memory
     procedure: str = ""
-    figures: dict[str, str] = field(default_factory=dict)  #: computed figures by name, as text
+    #: computed figures as text, keyed by name
+    figures: dict[str, str] = field(default_factory=dict)
     turns: list[RoleTurn] = field(default_factory=list)  #: in the order spoken
-    debate: tuple[str, ...] = ()  #: roles of the debate under way
+    debate: tuple[str, ...] = ()  #: roles in the current debate
     #: planner -> analysts of the day
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -86,21 +87,21 @@ class TeamMeeting:
 
     @property
     def asks_ratios(self) -> bool:
-        """Return whether a role that gives position ratios is asked to: orders have a size, and
-        there are assets to size.
+        """Return whether position ratios are asked of a role that gives them: orders have a size,
+        and there are assets to size.
         """
         return self.form == "orders" and bool(self.state.assets)
 
 
 def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedState) -> list[Message]:
-    """Return the first messages of a role's conversation; `shown` is the state of the day as the
+    """Return the first messages of a role's conversation. `shown` is the state of the day as the
     role sees it.
     """
     shared = list(_role_inputs(team, name, meeting, shown))
     own = _own(team, name, meeting)
-    # If a tool can be forced by name, requests of a planner and of the last role have another
-    # `tool_choice`, for which Claude's cache keeps the conversation separately. The shared day then
-    # serves only their retries, and servers that ignore the choice.
+    # If a tool can be forced by name, the requests of a planner and of the last role have another
+    # `tool_choice`, and Claude's cache keeps their conversations separately. The shared day is then
+    # reused only by their retries, and on servers whose cache does not depend on the choice.
     user = Message("user", join_parts(*shared, own), shared=_ends(shared))
     system = _system_prompt(team, name, meeting)
     if not system:
@@ -109,7 +110,7 @@ def role_prompt(team: Team, name: str, meeting: TeamMeeting, shown: ObservedStat
 
 
 def _ends(parts: Sequence[str]) -> tuple[int, ...]:
-    """Return the length of the text up to the end of each part."""
+    """Return the length of the joined text up to the end of each part."""
     ends = [len(join_parts(*parts[: count + 1])) for count in range(len(parts))]
     return tuple(dict.fromkeys(filter(None, ends)))
 
@@ -175,11 +176,11 @@ def _section(title: str, text: str) -> str:
     return f"## {title[0].upper()}{title[1:]}\n\n{text}"
 
 
-# ---- own part of a role
+# ---- the part specific to a role
 
 
 def _own(team: Team, name: str, meeting: TeamMeeting) -> str:
-    """Return a role's instructions; the last role's end with the submission."""
+    """Return a role's instructions. The instructions of the last role end with the submission."""
     role = team.roles[name]
     says = " ".join(filter(None, _instructions(team, name, meeting)))
     if role.gives == "signals" and meeting.state.assets:
@@ -191,7 +192,9 @@ def _own(team: Team, name: str, meeting: TeamMeeting) -> str:
 
 
 def _instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
-    """Yield a role's instructions for this task, its inputs and the speakers before it."""
+    """Yield a role's instructions for this task, for its inputs, and for the case that others spoke
+    before.
+    """
     role = team.roles[name]
     form = meeting.form
     analysts = ", ".join(_words_of(each) for each in team.choices_of(name))
@@ -217,7 +220,7 @@ def _instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
 
 
 def _is_shown(role: Role, source: str, meeting: TeamMeeting) -> bool:
-    """Return whether a role is shown an input here."""
+    """Return whether a role is shown an input in this step."""
     if source == "memory":
         return _remembers(role, meeting)
     if source in meeting.figures:
@@ -228,7 +231,7 @@ def _is_shown(role: Role, source: str, meeting: TeamMeeting) -> bool:
 
 
 def _report_instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterator[str]:
-    """Yield the answering instructions of a role that does not submit."""
+    """Yield instructions on how to answer, for a role that does not submit."""
     words = wordings()
     if name in team.planners:
         yield words["choose"].format(tool=CHOOSE)
@@ -245,7 +248,7 @@ def _report_instructions(team: Team, name: str, meeting: TeamMeeting) -> Iterato
 
 
 def _submission_instructions(team: Team, meeting: TeamMeeting) -> Iterator[str]:
-    """Yield the submission instructions of the last role."""
+    """Yield instructions on the submission, for the last role."""
     observation = meeting.observation
     is_team = len(team.roles) > 1
     if is_team:
@@ -263,7 +266,7 @@ def _submission_instructions(team: Team, meeting: TeamMeeting) -> Iterator[str]:
 
 
 def title_of(team: Team, name: str) -> str:
-    """Return the name of a role in prompts."""
+    """Return the name by which prompts call a role."""
     return team.roles[name].title or _words_of(name)
 
 
@@ -279,8 +282,8 @@ def remove_fence(text: str) -> str:
 
 
 def shorten_text(text: str, most: int) -> str:
-    """Return a text shortened to about `most` characters. A longer text keeps its beginning and
-    end, cut between words, with the number of omitted characters between them.
+    """Return a text shortened to about `most` characters. A longer text keeps its beginning and its
+    end, cut between words; the number of omitted characters stands between the two.
     """
     if len(text) <= most:
         return text
@@ -296,5 +299,5 @@ def shorten_text(text: str, most: int) -> str:
 
 @cache
 def wordings() -> dict[str, Any]:
-    """Return the texts that agents add to prompts, by name."""
+    """Return the texts that agents add to prompts, keyed by name."""
     return load_yaml(Path(__file__).parent / "wording.yaml")

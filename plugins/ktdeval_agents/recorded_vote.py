@@ -1,5 +1,5 @@
-"""A vote on decisions recorded in separate runs: each voter is asked for its ballot, and the
-majority decides.
+"""A vote on decisions recorded in separate runs: the ballot of each voter is read, and the majority
+decides.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _AT_ORDER = re.compile(r"orders\[([0-9]+)\]")
 
 
 class ElectedModel:
-    """Model name on the cards of recorded votes. Its replies are the ballots that `ktdeval paper
-    vote` reads, so it can't reply itself.
+    """Model name on the cards of recorded votes. The replies are the ballots that `ktdeval paper
+    vote` reads, so the model itself can't reply.
     """
 
     def __init__(self, _name: str, params: ElectedParams) -> None:
-        # The tokens of the voters' replies were already paid for in their runs.
+        # The tokens of the voters' replies were already paid for in the voters' runs.
         is_free = all(voter.is_free for voter in params.voters)
         self.traits = ModelTraits(is_free=is_free)
 
     def reply(self, _request: ModelRequest) -> NoReturn:
-        """Refuse. Raises ProviderError if replies exist only in records."""
+        """Refuse to reply. Always raises ProviderError, because replies exist only in records."""
         raise ProviderError(
             f"{MODEL} has no replies of its own; elect from finished runs with `ktdeval paper vote RUN"
             " RUN…`, or let models vote in a run with --agent vote"
@@ -71,9 +71,9 @@ class BallotModel:
 
 
 class RecordedVote:
-    """Elects from one recorded ballot per voter. A voter without a ballot is counted as `no_ballot`
-    but still counts towards the majority threshold. Without any ballot the step is a hold
-    (`fallback`).
+    """Elects from one recorded ballot per voter. If a voter has no ballot, `no_ballot` is counted,
+    but the voter still counts towards the majority threshold. If there are no ballots at all, the
+    step is a hold (`fallback`).
     """
 
     def __init__(self, voters: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ class RecordedVote:
     def _ballot(
         self, role: str, number: int, observation: Observation, session: StepSession
     ) -> Mapping[str, Any] | None:
-        """Return a voter's ballot; None if it is missing in this step."""
+        """Return a voter's ballot; None if the voter has none in this step."""
         tool = session.submit_tool
         messages = (
             Message("system", observation.system),
@@ -119,8 +119,8 @@ class RecordedVote:
 
 
 def _on_assets_shown(ballot: Mapping[str, Any], state: ObservedState) -> Mapping[str, Any]:
-    """Return an elected ballot with one decision for each asset shown: HOLD for an asset without
-    votes, which only this account holds; assets that only voters held are dropped.
+    """Return an elected ballot with one decision for each asset shown. An asset that only this
+    account holds has no votes and gets HOLD. Assets that only voters held are dropped.
     """
     if "decisions" not in ballot:
         return ballot
@@ -140,8 +140,9 @@ def _on_assets_shown(ballot: Mapping[str, Any], state: ObservedState) -> Mapping
 
 
 def _submit_ballot(ballot: Mapping[str, Any], session: StepSession) -> Submission:
-    """Submit an elected ballot. Voters decided for their own accounts: orders that break a rule on
-    this account, such as a sale of an asset that it does not hold, are dropped one by one.
+    """Submit an elected ballot. Voters decided for their own accounts, so some orders may break a
+    rule on this account, such as the sale of an asset that it does not hold. These orders are
+    dropped.
     """
     submission = session.parse_submission(dumps_canonical(ballot))
     while submission.failure == "constraint":
@@ -160,7 +161,7 @@ def _submit_ballot(ballot: Mapping[str, Any], session: StepSession) -> Submissio
 
 
 def _check_known(is_known: bool) -> None:
-    """Raise UsageError if an elected order is on an asset that this account was not shown."""
+    """Raise UsageError if an elected order is for an asset that this account was not shown."""
     if not is_known:
         raise UsageError(
             "the majority orders an asset that only the voters' own research has shown; in a task"

@@ -32,34 +32,36 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: description and duties of the role; `{ratios}` is replaced by the position ratios on offer,
     #: `{analysts}` by the names of the analysts that this role may choose
     says: Annotated[str, Meta(min_length=1, max_length=20_000)]
-    title: str = ""  #: name in prompts; empty: the role's name as words
+    #: name in prompts; if empty, the role's name with spaces instead of underscores
+    title: str = ""
     orders: str = ""  #: added if the task asks for orders
-    decisions: str = ""  #: added if the task asks for BUY, SELL or HOLD of each asset
-    replies: str = ""  #: added once another role of its debate has spoken
-    #: input -> text that is added if that input is shown, such as `memory`
+    decisions: str = ""  #: added if the task asks for BUY, SELL or HOLD for each asset
+    replies: str = ""  #: added once another role in the debate has spoken
+    #: mapping from an input, such as `memory`, to text that is added if the input is shown
     given: dict[str, str] = {}
-    #: inputs: names from `SOURCES`, of earlier roles and of computed figures
+    #: inputs: names from `SOURCES`, of earlier roles, and of computed figures
     reads: tuple[str, ...] = ("task", "state")
     tools: Annotated[int, Meta(ge=0, le=1000)] = (
-        0  #: maximum number of its research calls, in modes with tools
+        0  #: maximum number of the role's research calls, in modes with tools
     )
-    #: `signals`: Bullish, Bearish or Neutral for each asset, by name; `ratios`: a position ratio
-    #: for each, on its grid
+    #: form of the reply; `signals`: Bullish, Bearish or Neutral for each named asset; `ratios`: for
+    #: each asset a position ratio on offer
     gives: Literal["text", "signals", "ratios"] = "text"
-    #: what it has nothing to say without; with `idle=skip` it is not asked on a day that lacks it
+    #: inputs without which the role has nothing to say; with `idle=skip` it is not asked on a day
+    #: that lacks them
     needs: tuple[Literal["documents"], ...] = ()
 
 
 class FlowStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of the flow; exactly one of `role`, `together`, `debate` and `computes` is given."""
+    """A part of the flow. Exactly one of `role`, `together`, `debate` and `computes` is given."""
 
     role: str = ""  #: role that speaks alone
-    together: tuple[str, ...] = ()  #: roles that speak independently: none reads another
+    together: tuple[str, ...] = ()  #: roles that speak independently: none of them reads another
     debate: tuple[str, ...] = ()  #: roles that speak in turns, each after reading the debate so far
     #: number of turns of each role in a debate
     rounds: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] = 1
-    #: role that chooses, by a forced tool call, which roles of `together` speak; if none of its
-    #: answers is valid, all speak
+    #: role that chooses, by a forced tool call, which roles in `together` speak; if it gives no
+    #: valid answer, all of them speak
     chosen_by: str = ""
     computes: Computed | Literal[""] = ""  #: figures computed without a model
 
@@ -70,13 +72,14 @@ class FlowStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemoryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many earlier decisions are shown, and whether the model reflects on their outcome."""
+    """How many earlier decisions are shown, and whether the model reflects on their outcomes."""
 
-    #: number of latest decisions shown on each asset of the decision
+    #: number of latest decisions shown for each asset that the decision is about
     same: Annotated[int, Meta(ge=0, le=1000)]
-    #: number of latest decisions shown on all other assets together
+    #: number of latest decisions shown for all other assets together
     cross: Annotated[int, Meta(ge=0, le=1000)] = 0
-    #: maximum number of assets that `same` applies to: first those held, then those traded last
+    #: maximum number of assets to which `same` applies: first the assets held, then the assets
+    #: traded last
     assets: Annotated[int, Meta(ge=1, le=1000)] = 12
     #: instructions of the role `reflection`; empty: outcomes are shown without a reflection
     reflection: str = ""
@@ -88,17 +91,17 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     roles: dict[str, Role]
     flow: tuple[FlowStage, ...]
     preamble: str = ""  #: beginning of every role's prompt
-    #: maximum length of a report shown to other roles; of a longer one, the beginning and the end
+    #: maximum length of a report shown to other roles; a longer report keeps its beginning and end
     report_characters: Annotated[int, msgspec.Meta(ge=200)] = 2400
     memory: MemoryRule | None = None
-    #: roles answered by a second model if one is given (`quick_model`); may include `reflection`
+    #: roles that call a second model if one is given (`quick_model`); may include `reflection`
     quick: tuple[str, ...] = ()
     #: analysts that speak with `planner=off`; empty: all
     without_planner: tuple[str, ...] = ()
 
     @property
     def analysts(self) -> tuple[str, ...]:
-        """Roles that speak independently, in order."""
+        """Roles that speak independently, in flow order."""
         names: list[str] = []
         for stage in self.flow:
             names += stage.together
@@ -107,7 +110,7 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def planners(self) -> tuple[str, ...]:
-        """Roles that choose among analysts, in order, without duplicates."""
+        """Roles that choose among analysts, in flow order, without duplicates."""
         return tuple(dict.fromkeys(stage.chosen_by for stage in self.flow if stage.chosen_by))
 
     def choices_of(self, planner: str) -> tuple[str, ...]:
@@ -138,7 +141,7 @@ class Team(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def load_team(path: Path) -> Team:
     """Read a team. Raises ConfigError if the file can't be read, or is not a valid graph; the
-    message gives the field.
+    message names the field.
     """
     content = load_yaml(path)
     roles = content.get("roles")
@@ -154,7 +157,7 @@ def load_team(path: Path) -> Team:
 
 
 def _team_problems(team: Team) -> Iterator[str]:
-    """Yield the problems of a graph, one line each."""
+    """Yield the problems with a graph, one line each."""
     if not team.flow or not team.flow[-1].role:
         yield "flow: must end with a single role, which submits"
 
@@ -186,7 +189,7 @@ def _team_problems(team: Team) -> Iterator[str]:
 
 
 def _stage_problems(where: str, team: Team, stage: FlowStage, readable: Set[str]) -> Iterator[str]:
-    """Yield the problems of a stage; `readable`: the inputs available before it."""
+    """Yield the problems with a stage. `readable`: the inputs available before the stage."""
     if sum(map(bool, (stage.role, stage.together, stage.debate, stage.computes))) != 1:
         yield f"{where}: give one of role, together, debate and computes"
 
@@ -215,7 +218,7 @@ def _unknown(where: str, names: Sequence[str], known: Collection[str]) -> Iterat
 def _planner_problems(
     where: str, team: Team, stage: FlowStage, earlier: Sequence[FlowStage]
 ) -> Iterator[str]:
-    """Yield the problems of the role that chooses the roles of a stage."""
+    """Yield the problems with the role that chooses the speakers of a stage."""
     name = stage.chosen_by
     if not stage.together:
         yield f"{where}.chosen_by: applies to roles that speak `together` only; remove it"
@@ -230,7 +233,7 @@ def _planner_problems(
 
 
 def _unreadable(name: str, role: Role, readable: Set[str]) -> Iterator[str]:
-    """Yield a problem for each input of a role that is not available before it."""
+    """Yield a problem for each input of a role that is not available before the role speaks."""
     for field, sources in (("reads", role.reads), ("given", tuple(role.given))):
         for source in sources:
             if source not in readable:

@@ -1,4 +1,4 @@
-"""`ktdeval view roles`: a run's model calls, by the role that made them."""
+"""`ktdeval view roles`: a run's model calls, summed by the role that made them."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class SummedRoleUsage:
     #: replies whose tokens the provider did not count; always 0 for a free model
     uncounted: int = 0
     usage: Usage = field(default_factory=Usage)
-    #: reused prefix of the requests' texts; tokens that a provider read from its cache are in
-    #: `usage`
+    #: reused prefix of the requests' texts (tokens that a provider read from its cache are counted
+    #: in `usage`)
     prefix: ReusedPrefix = field(default_factory=ReusedPrefix)
 
     def add(self, exchange: RecordedExchange, is_free: bool) -> None:
-        """Count a call; a free model's tokens may be uncounted."""
+        """Count a call. The tokens of a free model may be uncounted."""
         call = exchange.usage
         self.calls += call.calls
         self.failed += call.failed
@@ -74,7 +74,7 @@ class SummedRoleUsage:
             self.uncounted += call.uncounted
 
     def usd(self, price: PriceEntry | None) -> float | None:
-        """Return the cost of the tokens in US dollars; None if the price or the tokens are
+        """Return the cost of the tokens in US dollars; None if the price or a token count is
         unknown.
         """
         if price is None or self.uncounted:
@@ -82,7 +82,7 @@ class SummedRoleUsage:
         return price.cost(self.usage)
 
     def to_json(self, price: PriceEntry | None) -> dict[str, JsonValue]:
-        """Return the counts by name; `usd` is null if the price or the tokens are unknown."""
+        """Return the counts keyed by name; `usd` is null if the price or a token count is unknown."""
         counts = {name: getattr(self, name) for name in _COUNTS}
         reused: dict[str, JsonValue] = {
             "characters": self.prefix.characters,
@@ -93,8 +93,8 @@ class SummedRoleUsage:
 
 
 def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
-    """Return the calls of each role to each model, in the order of their first call. Raises
-    UsageError if no episode is finished; StoreError.
+    """Return the calls of each role to each model, in the order of their first calls. Raises
+    UsageError if no episode is finished. Raises StoreError if a record can't be read.
     """
     finished = folder.complete_specs()
     if not finished:
@@ -114,8 +114,8 @@ def usage_by_role(folder: RunFolder) -> dict[RoleModel, SummedRoleUsage]:
 
 
 def _model_prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
-    """Return the price of each model of a run: of its own model from the run's cards (None if they
-    lack it), of additional models from the manifest.
+    """Return the price of each model in a run. The price of the run's own model is from the run's
+    cards, and None if they lack it; prices of additional models are from the manifest.
     """
     manifest = folder.manifest
     prices: dict[str, PriceEntry | None] = {manifest.specs[0].model: None}
@@ -174,8 +174,8 @@ def roles(run: Path, options: JsonOptions) -> None:
 
 
 def _role_names(asked: Iterable[RoleModel]) -> dict[RoleModel, str]:
-    """Return a name for each role and model: the role's name, followed by the model's if the role
-    asked several.
+    """Return a name for each role and model: the name of the role, followed by the name of the
+    model if the role called several.
     """
     every = list(asked)
     counts = Counter(each.role for each in every)
@@ -189,7 +189,7 @@ def _role_names(asked: Iterable[RoleModel]) -> dict[RoleModel, str]:
 
 
 def _usage_cells(role: SummedRoleUsage, usd: float | None) -> tuple[str, ...]:
-    """Return the cells of a row."""
+    """Return the cells of a table row."""
     return (
         f"{role.calls:,}",
         f"{role.failed:,}",
@@ -202,7 +202,7 @@ def _usage_cells(role: SummedRoleUsage, usd: float | None) -> tuple[str, ...]:
 
 
 def _total_usd(amounts: Iterable[float | None]) -> float | None:
-    """Return the sum of US dollars; None if an amount is unknown."""
+    """Return the sum of amounts in US dollars; None if an amount is unknown."""
     known = []
     for amount in amounts:
         if amount is None:

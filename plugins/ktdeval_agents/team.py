@@ -1,5 +1,5 @@
-"""Engine of agent teams: roles speak in the order of their graph, and the last one submits in the
-form of the task.
+"""Engine of agent teams: roles speak in the order of their graph, and the last role submits in the
+form that the task requires.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TEAMS = Path(__file__).parent / "teams"
 
 
 def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
-    """Return a team of the folder `teams` by its name. Raises ConfigError if an argument is not
+    """Return the team `name` from the folder `teams`. Raises ConfigError if an argument is not
     valid for this team.
     """
     team = load_team(_TEAMS / f"{name}.yaml")
@@ -58,8 +58,8 @@ def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
 
 
 def make_own_team(params: TeamFileParams) -> TeamAgent:
-    """Return the team of a user's file. Raises ConfigError if the file is not a team, its content
-    differs from the hash in the arguments, or an argument is not valid for it.
+    """Return the team in a user's file. Raises ConfigError if the file is not a team, if its
+    contents differ from the hash in the arguments, or if an argument is not valid for the team.
     """
     path = user_path(params.file)
     team = load_team(path)
@@ -76,8 +76,8 @@ def make_own_team(params: TeamFileParams) -> TeamAgent:
 
 
 def _content(team: Team) -> JsonValue:
-    """Return what the hash of a team covers; a role without `needs` has the hash of before that
-    field.
+    """Return the content that a team's hash covers. `needs` is left out if it is empty, so that a
+    role without it keeps the hash from before this field existed.
     """
     content: Any = to_plain(team)
     for role in content["roles"].values():
@@ -87,7 +87,7 @@ def _content(team: Team) -> JsonValue:
 
 
 def _make_agent(name: str, team: Team, params: TeamParams) -> TeamAgent:
-    """Return the agent of a team with its arguments."""
+    """Return the agent for a team with its arguments."""
     sources = params.sources
     if sources and len(set(sources)) < 2:
         raise ConfigError(
@@ -103,10 +103,11 @@ def _make_agent(name: str, team: Team, params: TeamParams) -> TeamAgent:
 
 class RoleSession:
     """A step's session for one role: its calls carry the role's name, and it may make at most
-    `tools` research calls. `keep` receives the memory to keep after a failed call (default: the
-    session's). `state`: the part of the day's state that the role sees (default: all). `model`: the
-    additional model that it calls (default: the run's own). Everything else is delegated to the
-    session.
+    `tools` research calls. Everything else is delegated to the session.
+
+    `keep` receives the memory to keep after a failed call (default: the session's `keep`). `state`
+    is the part of the day's state that the role sees (default: all). `model` is the additional
+    model that the role calls (default: the run's own).
     """
 
     tools: tuple[ToolSpec, ...]
@@ -131,8 +132,8 @@ class RoleSession:
         self._session = session
         self._role = role
         self._tools_left = tools
-        #: tools that each request with tools lists, whether callable or not; empty: each request
-        #: lists only its own
+        #: tools that every request with tools lists, whether they may be called or not; empty: each
+        #: request lists only its own tools
         self.listed: tuple[ToolSpec, ...] = ()
         self._state = state
         self._model = model
@@ -144,7 +145,7 @@ class RoleSession:
 
     @property
     def tool_budget(self) -> int:
-        """Research calls left to this role in this step."""
+        """Research calls that this role has left in this step."""
         return min(self._tools_left, self._session.tool_budget)
 
     def ask(self, request: ModelRequest) -> Reply:
@@ -176,16 +177,17 @@ class RoleSession:
 
 
 class TeamAgent:
-    """Roles over one model, as a graph.
+    """Roles that call one model, as a graph.
 
-    Each role but the last is asked once a turn and answers in text; it researches first if the mode
-    has tools and the graph allows it. An empty answer is counted (`empty_reply`) and shown to later
-    roles as "(no answer)". The last role submits as `react` does; if no submission is valid, the
-    step is a hold (`fallback`).
+    Each role but the last is asked once per turn and answers in text. It researches first if the
+    mode has tools and the graph allows it. An empty answer is counted (`empty_reply`) and shown to
+    later roles as "(no answer)". The last role submits as `react` does. If no submission is valid,
+    the step is a hold (`fallback`).
 
-    `sources`: documents of each source go to one role that is shown the day, in the order in which
-    roles speak. `quick_model`: model that the team's quick roles call (default: the run's own). A
-    team with a memory starts with at most `warm_up_days` days of the task's warm-up (None: all).
+    `sources`: the documents from each source go to one of the roles that are shown the day, in the
+    order in which the roles speak. `quick_model`: model that the team's quick roles call (default:
+    the run's own). A team with a memory starts with at most `warm_up_days` days of the task's
+    warm-up (None: all).
     """
 
     def __init__(
@@ -203,9 +205,9 @@ class TeamAgent:
         further = () if quick_model is None else (quick_model,)
         self.traits = AgentTraits(further_models=further)
         self._words = wordings()
-        #: True: a role is not asked on a day without what it needs
+        #: True: a role is not asked on a day that lacks what the role needs
         self.skips_idle = False
-        #: by role, the sources whose documents it is not shown
+        #: for each role, the sources whose documents it is not shown
         self._hidden: dict[str, frozenset[str]] = {}
         if sources:
             for index, role in enumerate(team.shown_the_day):
@@ -213,8 +215,8 @@ class TeamAgent:
                 self._hidden[role] = frozenset(sources) - {own}
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError if a role's model call failed; StoreError if `memory`
-        is not of this agent.
+        """Decide one step. Raises ModelError if a role's model call failed. Raises StoreError if
+        `memory` does not belong to this agent.
         """
         rule = self._team.memory
         state = observation.state or NOTHING_SHOWN
@@ -257,7 +259,7 @@ class TeamAgent:
         return from_plain(memory, TeamMemory, f"memory of the agent {self._name}")
 
     def _reflect(self, memory: TeamMemory, instructions: str, session: StepSession) -> None:
-        """Ask the model once about all new outcomes; an empty answer is counted."""
+        """Ask the model once about all new outcomes. An empty answer is counted."""
         due = memory.due()
         if not due:
             return
@@ -290,7 +292,7 @@ class TeamAgent:
         elif stage.role in self._team.planners:
             self._plan(stage.role, meeting)
         else:
-            # independent: no role reads another's report of this stage
+            # independent: no role reads another role's report from this stage
             answers = {
                 name: self._answer(name, meeting) for name in _speaking_roles(stage, meeting)
             }
@@ -298,7 +300,9 @@ class TeamAgent:
                 meeting.say(name, answer)
 
     def _plan(self, name: str, meeting: TeamMeeting) -> None:
-        """Let a planner choose the analysts of the day; its report names them and the reason."""
+        """Let a planner choose the analysts of the day. The planner's report names the analysts and
+        the reason.
+        """
         messages = self._prompt(name, meeting)
         analysts = self._team.choices_of(name)
         choice = choose(messages, self._session_of(name, meeting), analysts)
@@ -318,8 +322,8 @@ class TeamAgent:
         meeting.debate = ()
 
     def _answer(self, name: str, meeting: TeamMeeting) -> str:
-        """Return a role's answer, redacted for other roles; a line that it was not asked if it is
-        skipped.
+        """Return a role's answer, redacted for other roles. If the role is skipped, return a line
+        that says it was not asked.
         """
         role = self._team.roles[name]
         if self.skips_idle and role.needs and not self._state_for(name, meeting).documents:
@@ -356,7 +360,7 @@ class TeamAgent:
         )
 
     def _ratios(self, text: str, meeting: TeamMeeting) -> str:
-        """Return the position ratios of a reply as text; without any, count the failure and
+        """Return the position ratios in a reply as text. If there are none, count the failure and
         return a note.
         """
         ratios = read_ratios(text, meeting.state)
@@ -382,9 +386,9 @@ class TeamAgent:
         same tools, since providers include tools in the prompt prefix that they cache.
 
         Without research tools, all roles list the planner's tool and the submit tool. With research
-        tools, the last role and roles that research list them and the submit tool; all others list
-        only the planner's tool. So a role that may call tools freely never lists a tool of another
-        role.
+        tools, the last role and the roles that research list the research tools and the submit
+        tool; all others list only the planner's tool. So a role that may call tools freely never
+        lists a tool that belongs to another role.
         """
         planners = self._team.planners
         may_research = name not in planners and self._team.roles[name].tools > 0
@@ -395,7 +399,8 @@ class TeamAgent:
         if len(planners) == 1:
             listed = (choice_tool(self._team.choices_of(planners[0])),)
         elif name in planners:
-            return ()  # all have the same tool name, so a request cannot list two
+            # the planners' tools all have the same name, so a request can't list two of them
+            return ()
 
         if not session.tools:
             listed = (*listed, session.submit_tool)
@@ -414,7 +419,7 @@ class TeamAgent:
 
 
 def _report_request(session: RoleSession) -> ModelRequest:
-    """Return the request for a role's report, without messages; the tools that it lists may not be
+    """Return the request for a role's report, without messages. The tools that it lists must not be
     called.
     """
     if not session.listed:

@@ -1,4 +1,6 @@
-"""Memory of a team: the latest decisions on each asset, their outcomes, and reflections on them."""
+"""Memory of a team: the latest decisions on each asset, the outcomes of these decisions, and
+reflections on them.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,23 @@ MAX_ASSETS = 60
 _REASON_CHARACTERS = 300
 _NO_ORDER = "no order"
 _NO_TRADE = ("HOLD", _NO_ORDER)
-_NOTHING = "nothing traded"  # the decision asked for no trade, such as BUY of a held asset
-_RESTS = ("closed", "not_listed", "suspended")  # status of an asset whose last price remains
+_NOTHING = "nothing traded"  # the decision led to no trade, such as BUY for a held asset
+# values of `status` for an asset that keeps its last price
+_RESTS = ("closed", "not_listed", "suspended")
 
 
 class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
-    """State of a team between steps, the oldest entry first."""
+    """State of a team between steps, oldest entry first."""
 
     entries: list[MemoryEntry] = []
 
     def settle(self, step: int, state: ObservedState) -> None:
         """Record the outcome of the last step's orders, and the outcomes of decisions whose asset
-        has a new price: the day's change on the next step, otherwise the change from price to
-        price. Days on which the asset does not trade give no new price. A decision whose order was
-        rejected has no outcome.
+        has a new price.
+
+        On the step after the decision, the outcome is the change on the day if it is shown.
+        Otherwise it is the change from price to price. A day on which the asset does not trade
+        gives no new price. A decision whose order was rejected has no outcome.
         """
         self._book(step, state)
         prices = _prices_and_nav(state)
@@ -59,7 +64,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.since = _day_label(step, state)
 
     def _book(self, step: int, state: ObservedState) -> None:
-        """Record the outcome of the previous step's orders; practice days have no orders."""
+        """Record the outcome of the previous step's orders. Warm-up days have no orders."""
         for entry in self.entries:
             if entry.step != step - 1 or entry.step < 0 or entry.asset == ACCOUNT:
                 continue
@@ -72,7 +77,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
                 entry.fill = _NOTHING
 
     def due(self) -> list[MemoryEntry]:
-        """Return the entries with an outcome on which the model has not reflected yet."""
+        """Return the entries that have an outcome on which the model has not reflected yet."""
         return [entry for entry in self.entries if entry.is_known and entry.reflection is None]
 
     def remember(
@@ -83,7 +88,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         submitted: str,
         withhold: Callable[[str], str],
     ) -> None:
-        """Add a decision of the model. `submitted`: arguments of its submission; `withhold`: the
+        """Add a decision by the model. `submitted`: arguments of its submission; `withhold`: the
         session's method.
         """
         if state.limits.asks_decisions:
@@ -109,7 +114,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
             self.entries.append(entry)
 
     def forget(self, rule: MemoryRule, state: ObservedState) -> None:
-        """Drop entries that are never shown: keep the latest ones of each asset, for at most
+        """Drop entries that are never shown. The latest entries of each asset are kept, for at most
         `MAX_ASSETS` assets by priority.
         """
         by_asset = _by_asset(self.entries)
@@ -120,10 +125,11 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         self.entries = _in_order(self.entries, kept)
 
     def write_entries(self, rule: MemoryRule, state: ObservedState) -> str:
-        """Return the text of the entries to show, by asset and day; empty without entries. Each
-        asset of the decision shows its own latest entries, for at most `rule.assets` assets by
-        priority. Entries on all other assets are added in turn: the latest of each before the
-        second latest of any.
+        """Return the text of the entries to show, by asset and day; empty if there are no entries.
+
+        Each asset that the decision is about shows its own latest entries, for at most
+        `rule.assets` assets by priority. Entries on other assets are added in rounds: first the
+        latest entry of each asset, then the second latest of each, and so on.
         """
         by_asset = _by_asset(self.entries)
         by_claim = _by_claim(by_asset, state)
@@ -145,7 +151,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _by_asset(entries: Iterable[MemoryEntry]) -> dict[str, list[MemoryEntry]]:
-    """Return the entries of each asset, the oldest first."""
+    """Return the entries for each asset, oldest first."""
     by_asset: dict[str, list[MemoryEntry]] = {}
     for entry in entries:
         by_asset.setdefault(entry.asset, []).append(entry)
@@ -153,9 +159,10 @@ def _by_asset(entries: Iterable[MemoryEntry]) -> dict[str, list[MemoryEntry]]:
 
 
 def _by_claim(by_asset: Mapping[str, Sequence[MemoryEntry]], state: ObservedState) -> list[str]:
-    """Return assets by priority: holdings, the largest position first; then other assets of the
-    decision; then all others. In the last two groups, the latest trading decision comes first, then
-    the latest decision. Ties keep the order of the state.
+    """Return assets by priority. Holdings come first, the largest position first; then the other
+    assets that the decision is about; then all others. Within the last two groups, assets are
+    sorted by their latest trading decision, then by their latest decision, most recent first. Ties
+    keep the order of the state.
     """
 
     def claim(asset: str) -> tuple[bool, float, bool, float, int]:
@@ -179,19 +186,19 @@ def _by_claim(by_asset: Mapping[str, Sequence[MemoryEntry]], state: ObservedStat
 
 
 def _is_of_decision(asset: str, state: ObservedState) -> bool:
-    """Return whether a decision on this state is about an asset; the account is always included."""
+    """Return whether a decision on this state is about the asset; the account is always included."""
     return asset == ACCOUNT or asset in state.assets
 
 
 def _as_shown(assets: Collection[str], state: ObservedState) -> list[str]:
-    """Return assets in the order of the state, followed by those that it does not show."""
+    """Return assets in the order of the state, followed by the assets that the state does not show."""
     shown = [asset for asset in state.assets if asset in assets]
     return [*shown, *(asset for asset in assets if asset not in state.assets)]
 
 
 def _dealt(by_asset: Mapping[str, Sequence[MemoryEntry]], count: int) -> list[MemoryEntry]:
-    """Return `count` entries, taken in turn: the latest of each asset, then the second latest of
-    each, …; within a turn the latest first. The result is sorted by step.
+    """Return `count` entries, taken in rounds: the latest of each asset, then the second latest of
+    each, and so on. Within a round, the latest entry comes first. The result is sorted by step.
     """
     turns: list[tuple[int, int, int, MemoryEntry]] = []
     for order, entries in enumerate(by_asset.values()):
@@ -205,7 +212,7 @@ def _dealt(by_asset: Mapping[str, Sequence[MemoryEntry]], count: int) -> list[Me
 
 def _in_order(entries: Iterable[MemoryEntry], chosen: Iterable[MemoryEntry]) -> list[MemoryEntry]:
     """Return the chosen entries in the order of all entries."""
-    # Entries may be equal, so identity distinguishes them.
+    # Entries may be equal, so they are distinguished by identity.
     chosen_ids = set(map(id, chosen))
     return [entry for entry in entries if id(entry) in chosen_ids]
 
@@ -232,8 +239,8 @@ def _orders(decision: Decision) -> Iterator[_RememberedDecision]:
 
 
 def _decisions(submitted: str, state: ObservedState) -> Iterator[_RememberedDecision]:
-    """Yield submitted decisions on assets that were shown. Their reasons are dropped: they may name
-    what the mask hides.
+    """Yield the submitted decisions on assets that were shown. Their reasons are dropped, because
+    they may name what the mask hides.
     """
     candidates = set(map(label_key, state.candidates))
     for item in submission_object(submitted).get("decisions", ()):
@@ -266,5 +273,5 @@ def _only_asset(state: ObservedState) -> str | None:
 
 
 def _one_line(text: str) -> str:
-    """Return a text on one line without a fence, so that it can't be read as a state."""
+    """Return a text on one line and without code fences, so that it can't be read as a state."""
     return " ".join(text.replace("```", "'''").split())

@@ -13,8 +13,8 @@ from ktdeval_agents.role_graph import FlowStage, Team
 
 
 def with_options(team: Team, name: str, params: TeamParams) -> Team:
-    """Return a team changed by its arguments; `name` is the team's, for messages. Raises
-    ConfigError if the team has no such analyst, or an argument is not valid for it.
+    """Return a team changed by its arguments. `name` is the name of the team in messages. Raises
+    ConfigError if the team has no such analyst, or if an argument is not valid for the team.
     """
     chosen = params.analysts
     if chosen:
@@ -38,7 +38,7 @@ def with_options(team: Team, name: str, params: TeamParams) -> Team:
 
 
 def _check_analysts(team: Team, name: str, chosen: Sequence[str]) -> None:
-    """Raise ConfigError for names that are not analysts of the team."""
+    """Raise ConfigError if a name is not an analyst of the team."""
     known = team.analysts
     if not known:
         raise ConfigError(f"analysts: the team {name} has no analysts to choose from; leave it out")
@@ -53,7 +53,7 @@ def _check_analysts(team: Team, name: str, chosen: Sequence[str]) -> None:
 
 
 def _with_analysts(team: Team, chosen: Collection[str]) -> Team:
-    """Return a team with only the chosen analysts, in the order of its file."""
+    """Return a team with only the chosen analysts, in the order of the team's file."""
     dropped = set(team.analysts) - set(chosen)
     flow = []
     for stage in team.flow:
@@ -79,7 +79,7 @@ def _without_planners(team: Team, name: str) -> Team:
 
 
 def _without_roles(team: Team, dropped: Collection[str]) -> Team:
-    """Return a team without the dropped roles; no other role reads them."""
+    """Return a team without the dropped roles, which no other role reads any more."""
     roles = {}
     for name, role in team.roles.items():
         if name not in dropped:
@@ -91,7 +91,7 @@ def _without_roles(team: Team, dropped: Collection[str]) -> Team:
 
 
 def _with_rounds(team: Team, name: str, rounds: int) -> Team:
-    """Return a team whose debates have `rounds` turns of each role."""
+    """Return a team whose debates have `rounds` turns for each role."""
     if not any(stage.debate for stage in team.flow):
         raise ConfigError(f"rounds: the team {name} holds no debate; leave it out")
 

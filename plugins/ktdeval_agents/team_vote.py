@@ -25,8 +25,8 @@ from ktdeval_agents.team import RoleSession, TeamAgent, make_team
 
 
 def make_vote(params: VoteParams) -> Agent:
-    """Return the voting agent; it reads recorded decisions if the parameters name recorded
-    voters.
+    """Return the voting agent. If the parameters name recorded voters, the agent reads recorded
+    decisions.
     """
     if params.recorded:
         return RecordedVote(params.recorded)
@@ -34,7 +34,7 @@ def make_vote(params: VoteParams) -> Agent:
 
 
 def _models(listed: Sequence[str]) -> list[str]:
-    """Return the models of a list separated by `;`. Raises ConfigError if a name is empty."""
+    """Return the models in a list separated by `;`. Raises ConfigError if a name is empty."""
     models: list[str] = []
     for text in listed:
         models += [name.strip() for name in text.split(";")]
@@ -46,7 +46,7 @@ def _models(listed: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Voter:
-    """Team that votes, and the model that it calls."""
+    """A team that votes, and the model that it calls."""
 
     name: str
     team: TeamAgent
@@ -54,9 +54,9 @@ class _Voter:
 
 
 class VoteAgent:
-    """Each voter decides independently: each team, on each of the further models if any are given.
-    The elected submission is validated in the task's own form. Without a vote, or if the elected
-    submission is invalid, the step is a hold (`fallback`).
+    """Lets each voter decide independently. The voters are the teams; if further models are given,
+    each team votes with each model. The elected submission is validated in the task's own form. If
+    there is no vote, or if the elected submission is invalid, the step is a hold (`fallback`).
     """
 
     def __init__(self, params: VoteParams | None = None) -> None:
@@ -78,11 +78,11 @@ class VoteAgent:
             self._voters.append(_Voter(name, make_team(agent), model))
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError if a voter's model call failed; StoreError if `memory`
-        is not of this agent.
+        """Decide one step. Raises ModelError if a voter's model call failed. Raises StoreError if
+        `memory` does not belong to this agent.
         """
         memories = self._read_memories(memory)
-        on_failure = [*memories]  # memory of each voter to keep if a call fails
+        on_failure = [*memories]  # each voter's memory, to be kept if a call fails
         ballots = list[Mapping[str, Any]]()
 
         for index, voter in enumerate(self._voters):

@@ -1,4 +1,6 @@
-"""`ktdeval paper vote`: elect from the recorded decisions of several runs, and check such an election."""
+"""`ktdeval paper vote`: elect from the recorded decisions of several runs, and check such an
+election.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ def vote(runs: tuple[Path, ...], options: VoteOptions, **changes: Any) -> None:
 
 
 def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str, Any]) -> None:
-    """Make the elected run, complete or not at all, and print its decisions."""
+    """Make the elected run, either completely or not at all, and print its decisions."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise StoreError(f"--out {out}: exists already; give a new folder")
 
@@ -129,7 +131,7 @@ def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str
 
 def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
     """Return the config of the elected run: the voters' plan, with a mask key derived from their
-    records. So no two runs share handles, and the same voters give the same run.
+    records. As a result, no two runs share handles, and the same voters always give the same run.
     """
     specs = voters[0].folder.manifest.specs
     seeds = sorted({spec.seed for spec in specs})
@@ -163,8 +165,8 @@ def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
 
 
 def _require_agreement(voters: Sequence[Voter], name: str, given: dict[str, Any]) -> Any:
-    """Return a setting that the voters' runs share. Raises UsageError if they differ, and no value
-    is given.
+    """Return a setting that the voters' runs share. Raises UsageError if the runs differ and the
+    user gave no value.
     """
     first = getattr(voters[0].folder.manifest, name)
     for voter in voters[1:]:
@@ -179,14 +181,14 @@ def _require_agreement(voters: Sequence[Voter], name: str, given: dict[str, Any]
 
 
 def _latest_cutoff(voters: Sequence[Voter]) -> str:
-    """Return the latest end of the voters' training data; `unknown` if one is unknown or a lower
-    bound.
+    """Return the latest end of the voters' training data; `unknown` if the end is unknown or only a
+    lower bound.
     """
     latest = latest_cutoff([voter.folder.manifest.knowledge_cutoff for voter in voters])
     if isinstance(latest, str):
         return latest
     if latest.is_lower_bound:
-        return "unknown"  # the option takes only a date, not a bound
+        return "unknown"  # the option accepts only a date, not a bound
     return latest.date
 
 
@@ -262,7 +264,7 @@ def _voter_differences(spec: EpisodeSpec, voters: Sequence[Voter]) -> Iterator[s
 
 
 def _ballot_differences(folder: RunFolder, spec: EpisodeSpec, ballots: Ballots) -> Iterator[str]:
-    """Yield the first ballot of an episode that differs from the one in the voter's run."""
+    """Yield the first ballot in an episode that differs from the ballot in the voter's run."""
     voters = ballots.voters
     expected = [reply.to_json() for reply in ballots.of(spec)]
     recorded: list[JsonValue] = []

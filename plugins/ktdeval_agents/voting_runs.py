@@ -1,5 +1,5 @@
-"""Runs whose recorded decisions vote: checks that they share one plan, and the ballots of their
-steps.
+"""Runs whose recorded decisions are votes: checks that the runs share one plan, and the ballots in
+each step.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ another.
 
 @dataclass(frozen=True)
 class Voter:
-    """Run whose decisions are the votes of one voter."""
+    """A run whose decisions are the votes of one voter."""
 
     path: Path
     folder: RunFolder
     episodes: Mapping[Key, EpisodeSpec]
-    records: str  #: SHA-256 over its ledgers and transcripts
+    records: str  #: SHA-256 over the run's ledgers and transcripts
 
     @property
     def first(self) -> EpisodeSpec:
-        """First episode of its plan; all episodes have the same system."""
+        """First episode of the run's plan; all its episodes have the same system."""
         return self.folder.manifest.specs[0]
 
     @property
@@ -59,9 +59,9 @@ class Voter:
 
 
 def open_voters(paths: Sequence[Path]) -> list[Voter]:
-    """Open runs of one plan. Raises UsageError if there are fewer than two runs, a run is given
-    twice, or a run differs from the first in what must be equal; StoreError if an episode is not
-    finished, or a record was changed after its end.
+    """Open runs with the same plan. Raises UsageError if there are fewer than two runs, if a run is
+    given twice, or if a run differs from the first in something that must be equal. Raises
+    StoreError if an episode is not finished, or if a record was changed after the end of the run.
     """
     if len(paths) < 2:
         raise UsageError(f"{paths[0]}: a vote needs two or more runs of one task")
@@ -96,7 +96,7 @@ def _open(path: Path) -> Voter:
 
 
 def episode_key(spec: EpisodeSpec) -> Key:
-    """Return the key that an episode shares with the matching episodes of other runs of its
+    """Return the key that an episode shares with the matching episodes in other runs with the same
     plan.
     """
     return (spec.task, spec.window_name or "", *spec.ends, spec.seed)
@@ -137,7 +137,9 @@ def _few(names: Sequence[str]) -> str:
 
 
 def voter_labels(voters: Sequence[Voter]) -> tuple[str, ...]:
-    """Return a name for each voter: its system, numbered if several voters have the same system."""
+    """Return a name for each voter: its system, with a number if several voters have the same
+    system.
+    """
     names = system_labels(voter.system for voter in voters)
     labels: list[str] = []
     for voter in voters:
@@ -153,7 +155,9 @@ def voter_labels(voters: Sequence[Voter]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _BallotMasks:
-    """Masks of a ballot: the mask under which it was written, and that of the elected run."""
+    """Masks of a ballot: the mask under which the ballot was written, and the mask of the elected
+    run.
+    """
 
     written: Lens
     read: Lens
@@ -191,13 +195,13 @@ class _BallotMasks:
 
 @dataclass(frozen=True)
 class Ballots:
-    """Ballots of the episodes of an elected run."""
+    """Ballots for the episodes of an elected run."""
 
     voters: Sequence[Voter]
     plan: PlannedEpisodes
 
     def of(self, spec: EpisodeSpec) -> Iterator[Reply]:
-        """Yield the ballots of an episode, by step, then by voter. Raises UsageError if a decision
+        """Yield the ballots for an episode, by step, then by voter. Raises UsageError if a decision
         can't be read from its record.
         """
         task = self.plan.tasks[spec.task]
@@ -213,7 +217,7 @@ class Ballots:
 def _replies(
     voter: Voter, spec: EpisodeSpec, task: Task, market: MarketSnapshot
 ) -> Iterator[Reply]:
-    """Yield a voter's ballot of each step of an episode `spec` of the elected run."""
+    """Yield a voter's ballot for each step of the elected run's episode `spec`."""
     own = voter.episodes[episode_key(spec)]
     masks = _BallotMasks.of(task, own, spec, market)
     base_row = window_rows(market.days, spec.span.first, spec.span.last)[0] - 1
@@ -247,8 +251,8 @@ def _step_usage(step: StepRecord) -> Usage:
 def _voter_submission(
     voter: Voter, step: StepRecord, entry: TranscriptEntry
 ) -> Mapping[str, Any] | None:
-    """Return a voter's submission in a step; None if the engine held, which is not a vote. Raises
-    UsageError if the transcript has no submission.
+    """Return a voter's submission in a step; None if the voter made no decision in the step, which
+    is not a vote. Raises UsageError if the transcript has no submission.
     """
     if step.provenance not in DECIDED:
         return None
@@ -266,7 +270,7 @@ def _translate_submission(
     submission: Mapping[str, Any], masks: _BallotMasks, min_reason_chars: int
 ) -> Mapping[str, Any]:
     """Return a submission with assets and shares as the elected run shows them. Items without an
-    asset are dropped. Reasons are replaced, since they name assets by the handles of another mask.
+    asset are dropped. Reasons are replaced, since they name assets by handles of another mask.
     """
     ballot = dict[str, Any]()
     reason = "As recorded in the voter's own run.".ljust(min_reason_chars, ".")

@@ -1,4 +1,4 @@
-"""Warm-up of a team: before its first step, it decides on earlier days without trading, and
+"""Warm-up of a team. Before its first step, the team decides on earlier days without trading, and
 remembers the outcomes.
 """
 
@@ -37,8 +37,8 @@ def warm_up(
     session: StepSession,
 ) -> None:
     """Fill a memory with decisions on the latest `max_days` days of the task's warm-up (default:
-    all), one call a day. The outcome of a decision is read from the next day shown, so it is known
-    at the first step. A day without a valid answer adds nothing; the failure is counted.
+    all), with one call per day. The outcome of a decision is read from the next day shown, so it is
+    known at the first step. A day without a valid answer adds nothing, and the failure is counted.
     """
     if max_days == 0:
         return
@@ -62,12 +62,12 @@ def warm_up(
             memory.remember(step, state, decision, text, session.withhold)
             memory.forget(rule, state)
 
-        session.keep(to_plain(memory))  # in case a call of the first step fails
+        session.keep(to_plain(memory))  # in case a call in the first step fails
 
 
 def practice_state(day: ObservedState, first: ObservedState) -> ObservedState:
-    """Return a day of a warm-up in the form of a day of the episode: without its later outcomes,
-    and with account, positions and limits of the first step. It asks for BUY, SELL or HOLD,
+    """Return a warm-up day in the form of a day of the episode: without its later outcomes, and
+    with the account, positions and limits of the first step. It asks for BUY, SELL or HOLD,
     whatever the task asks for.
     """
     sections: dict[str, str] = {}
@@ -88,7 +88,7 @@ def practice_state(day: ObservedState, first: ObservedState) -> ObservedState:
 def _decide(
     state: ObservedState, remembered: str, task: str, session: StepSession
 ) -> Answers | None:
-    """Ask once for the decisions of a day; None if the call failed or the answer is not valid
+    """Ask once for the decisions on a day; None if the call failed or the answer is not valid
     (counted as a failure).
     """
     words = wordings()
@@ -120,7 +120,7 @@ def _decide(
 
 def _read_decisions(arguments: Sequence[str], state: ObservedState) -> Answers | None:
     """Return the decisions in the arguments of a reply's calls; None unless there is exactly one
-    call, with one decision on each candidate.
+    call, with one decision for each candidate.
     """
     submitted = read_answers(arguments)
     if submitted is None:

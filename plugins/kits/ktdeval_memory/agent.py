@@ -1,5 +1,5 @@
-"""Agent with FinMem's layered memory: it stores documents, its own reasons and their outcomes,
-recalls the best memories of each layer, and credits memories by outcome.
+"""Agent with FinMem's layered memory. It stores documents, its own reasons and their outcomes,
+recalls the best memories in each layer, and credits memories according to outcomes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ktdeval_memory.params import MemoryParams
 
 class MemoryAgent:
     """Two strict phases, as in `react`, with remembered texts after the state of the day. If no
-    submission is valid, the agent holds (`fallback`), remembers no reason, and forgets as on any
+    submission is valid, the agent holds (`fallback`) and remembers no reason, but forgets as on any
     other day. Source: Yu et al. 2024 (FinMem), Li et al. 2025 (InvestorBench).
     """
 
@@ -30,8 +30,8 @@ class MemoryAgent:
         self._embed = embedder or make_embedder(self._params)
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError if the model call failed; StoreError if `memory` is
-        not this agent's.
+        """Decide one step. Raises ModelError if the model call failed. Raises StoreError if
+        `memory` does not belong to this agent.
         """
         record = AgentRecord()
         if memory is not None:

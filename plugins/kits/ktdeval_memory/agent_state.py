@@ -17,21 +17,22 @@ class Pending(msgspec.Struct, forbid_unknown_fields=True):
     step: int  #: step of the decision; below 0 for a lesson
     day: str
     nav: float  #: NAV of the account at the decision
-    ids: list[str]  #: memories that the decision named
+    ids: list[str]  #: ids of the memories that the decision named
     decided: str  #: the decision as text
     reason: str
-    memory: str = ""  #: id of the reason in the memory; empty if it was not stored
-    moves: dict[str, float | None] = {}  #: log return of each asset since then; None if unknown
-    reflected: bool = False  #: whether its outcome is stored in the memory
-    #: assets that it may trade, by label
+    memory: str = ""  #: id of the memory of the reason; empty if the reason was not stored
+    #: log return of each asset since the decision; None if unknown
+    moves: dict[str, float | None] = {}
+    reflected: bool = False  #: whether the outcome of the decision is stored in the memory
+    #: labels of the assets that the decision may trade
     ordered: list[str] = []
-    #: outcome of the orders as text, by label, once it is shown; absent if there was no order
+    #: outcome of the orders as text, keyed by label, once it is shown; absent if there was no order
     fills: dict[str, str] = {}
-    #: whether any order was filled; None if unknown, or without an order
+    #: whether any order was filled; None if unknown, or if there was no order
     is_traded: bool | None = None
 
     def book(self, state: ObservedState) -> None:
-        """Record the outcome of the orders, from the state of the next step."""
+        """Record the outcome of the orders, read from the state of the next step."""
         for label in self.ordered:
             fill = fill_of(state, label)
             if fill is not None:
@@ -45,17 +46,19 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
     memory: Any = None  #: state from `LayeredMemory.to_json`
     step: int = -1  #: last step with a decision
     observed: int = -1  #: last step whose figures are in `returns`
-    shown: dict[str, str] = {}  #: ids of the memories of the last day's documents, by their hash
-    returns: dict[str, list[float | None]] = {}  #: returns of the latest sessions, oldest first
-    histories: dict[str, str] = {}  #: performance of each asset before it was first seen
+    #: ids of the memories of the last day's documents, keyed by document hash
+    shown: dict[str, str] = {}
+    returns: dict[str, list[float | None]] = {}  #: returns in the latest sessions, oldest first
+    #: text on each asset's performance before the asset was first seen
+    histories: dict[str, str] = {}
     pending: list[Pending] = []
-    #: vectors of remembered texts, by the texts' hash, if a server computes them
+    #: vectors of remembered texts, keyed by text hash, if a server computes the vectors
     vectors: dict[str, str] = {}
 
     def follow(self, today: MemoryDay, missed: int, most: int) -> None:
-        """Add a day's log returns after `missed` days without any; at most `most` are kept per
-        asset. A day on which an asset's exchange is closed is not a session for it, and its price
-        is unchanged.
+        """Add a day's log returns, after `missed` days without returns; at most `most` are kept per
+        asset. A day on which an asset's exchange is closed is not a session for the asset, and its
+        price is unchanged.
         """
         for label in dict.fromkeys([*self.returns, *today.changes]):
             series = [*self.returns.get(label, []), *[None] * missed]
@@ -76,8 +79,8 @@ class AgentRecord(msgspec.Struct, forbid_unknown_fields=True):
                 decision.moves[label] = _add_change(move, change, missed)
 
     def momentum(self, label: str, days: int) -> float | None:
-        """Return the cumulative log return of an asset over its latest sessions; None if any of
-        them is unknown.
+        """Return the cumulative log return of an asset over its latest `days` sessions; None if any
+        of their returns is unknown.
         """
         series = self.returns.get(label, [])
         known = [change for change in series if change is not None]

@@ -1,4 +1,4 @@
-"""A day as an agent with a layered memory sees it, from an observation or from a lesson."""
+"""A day as an agent with a layered memory sees it, taken from an observation or a lesson."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Changes = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class MemoryDay:
-    """Facts of a day."""
+    """The facts about a day."""
 
     name: str  #: label of the day
     state: ObservedState
-    #: labels of the assets with separate memories; empty: one memory for all
+    #: labels of the assets that have separate memories; empty: one memory for all
     assets: tuple[str, ...]
     changes: Changes
-    #: assets without a session on the day, whose figures date from their last session
+    #: assets without a session on the day; their figures are from their last session
     resting: frozenset[str]
 
     @classmethod
     def of(cls, state: ObservedState | None, name: str) -> MemoryDay:
-        """Return the facts in a state; `name`: label of the day if the task shows no state."""
+        """Return the facts in a state. `name`: label of the day if the task shows no state."""
         state = state or NOTHING_SHOWN
         changes = {}
         resting = set()
@@ -64,7 +64,7 @@ class MemoryDay:
 
     @property
     def outcomes(self) -> Mapping[str, ObservedOutcome]:
-        """For a lesson, the outcomes after the day, by asset."""
+        """For a lesson, the outcomes after the day, keyed by asset."""
         return self.state.outcomes
 
     @property
@@ -74,9 +74,9 @@ class MemoryDay:
 
 
 def _remembered_assets(state: ObservedState) -> tuple[str, ...]:
-    """Return the assets with separate memories: all that a decision is requested for or that a
-    lesson is about, the only asset shown, or otherwise the assets held. If an order may be for any
-    of many candidates, no candidate is preferred.
+    """Return the assets that have separate memories. They are the assets that a lesson is about, or
+    on which a decision is requested, or the only candidate. Otherwise they are the assets held: if
+    an order may be for any of many candidates, no candidate is preferred.
     """
     if state.outcomes:
         return tuple(state.outcomes)
@@ -92,8 +92,8 @@ def _log_return(change_pct: float | None) -> float | None:
 
 
 def growth(before: MemoryDay | None, today: MemoryDay) -> float:
-    """Return the growth factor, since the lesson `before`, of an account with equal parts on the
-    sides that the lesson's outcomes called for.
+    """Return the growth factor of an account since the lesson `before`. The account holds equal
+    parts, each on the side that the lesson's outcome for an asset called for.
     """
     if before is None or not before.outcomes:
         return 1.0
@@ -108,8 +108,9 @@ def growth(before: MemoryDay | None, today: MemoryDay) -> float:
 
 
 def with_memories(state: ObservedState, ids: Sequence[str], with_texts: bool) -> ObservedState:
-    """Return a state whose documents carry the ids of the resulting memories (`ids`, in document
-    order), and have title and text only if wanted. The text of all other sections stays the same.
+    """Return a state whose documents carry the ids of the memories made from them (`ids`, in
+    document order). The documents keep title and text only if `with_texts` is set. The text of all
+    other sections stays the same.
     """
     news = as_object(state.values.get("news"))
     rows = table_rows(news)

@@ -1,7 +1,10 @@
-"""Text embeddings: a local default that needs no download and is equal on every machine; local
-sentence-transformers models, identified for verification by the hash of their files; and models on
-an OpenAI-compatible server. Calls to a server go through the session: texts pass the leak guard,
-and vectors are recorded in the transcript, from which a verification reads them without a server.
+"""Text embeddings.
+
+There are three kinds: a local default that needs no download and gives the same vectors on every
+machine; local sentence-transformers models, which are identified for verification by the hash of
+their files; and models on an OpenAI-compatible server. Calls to a server go through the session:
+texts pass the leak guard, and vectors are recorded in the transcript, from which they are read
+during verification without a server.
 """
 
 from __future__ import annotations
@@ -52,18 +55,18 @@ _SIZE = 256
 _CACHED = 1 << 15  #: maximum number of cached vectors
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 _DIGITS = 32
-_READ = {".json", ".txt", ".model", ".safetensors"}  # suffixes of a model's files
+_READ = {".json", ".txt", ".model", ".safetensors"}  # suffixes of the files of a model
 _PICKLED = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 # timeout of a request to a server
 _TIMEOUT_S = 60.0
 _MAX_BYTES = 16 << 20
 _RETRIES = RetryPolicy(max_retries=6, max_wait_s=120.0)
 _LOG = logging.getLogger(__name__)
-_ENCODING = threading.Lock()  # episodes run in threads, and tokenizers take one text at a time
+_ENCODING = threading.Lock()  # episodes run in threads, and a tokenizer handles one text at a time
 
 
 class _CachingEmbedder:
-    """Embeds each text separately, with a cache of vectors by text."""
+    """Embeds each text separately, and caches the vectors by text."""
 
     def __init__(self, vector_of: Callable[[str], Vectors]) -> None:
         self._vector = lru_cache(_CACHED)(vector_of)
@@ -88,13 +91,13 @@ def _hash_words(text: str) -> Vectors:
     encoded = [gram.encode("utf-8", "replace") for gram in (*words, *pairs)]
     hashes = np.array(list(map(zlib.crc32, encoded)), np.uint32)
     signs = np.where(hashes >> np.uint32(31), np.float32(1), np.float32(-1))
-    sums = np.bincount(hashes % _SIZE, signs, _SIZE)  # integers: the same in any order
+    sums = np.bincount(hashes % _SIZE, signs, _SIZE)  # sums of integers are the same in any order
 
     return unit(np.asarray(sums, np.float64))
 
 
 def unit(vector: NDArray[np.float64]) -> Vectors:
-    """Return a vector scaled to unit length, float32; 0 stays 0."""
+    """Return a vector scaled to unit length, as float32; a zero vector stays zero."""
     length = float(np.sqrt(np.sum(vector**2)))
     if length:
         vector = vector / length
@@ -103,11 +106,11 @@ def unit(vector: NDArray[np.float64]) -> Vectors:
 
 class SentenceEmbedder(_CachingEmbedder):
     """A sentence-transformers model on the CPU. Each text is encoded separately, so that its vector
-    does not depend on the others.
+    does not depend on other texts.
 
     `name`: a folder in `$KTDEVAL_EMBEDDINGS`; nothing is downloaded. `weights`: hash of the model's
-    files; if it is missing or wrong, the error shows the hash. Raises UsageError if the package or
-    the model is missing, or the hash differs.
+    files; if it is missing or wrong, the error shows the right hash. Raises UsageError if the
+    package or the model is missing, or if the hash differs.
     """
 
     def __init__(self, name: str, weights: str) -> None:
@@ -126,7 +129,7 @@ class SentenceEmbedder(_CachingEmbedder):
         return unit(vector)
 
 
-@lru_cache(2)  # agents are created for each episode
+@lru_cache(2)  # agents are created anew for each episode
 def _load_model(name: str, weights: str) -> Any:
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -179,7 +182,7 @@ def _load_model(name: str, weights: str) -> Any:
 
 def weights_hash(folder: Path) -> str:
     """Return the hash of a model's files, 32 hex digits. Raises UsageError if some weights are
-    pickled: reading them would run code.
+    pickled, since reading them would run code.
     """
     files = []
     for path in sorted(folder.rglob("*")):
@@ -209,21 +212,19 @@ def weights_hash(folder: Path) -> str:
 
 
 def _warn(*wait: Any) -> None:
-    """Tell the user about a wait, which no progress bar shows."""
+    """Tell the user about a wait, because no progress bar shows it."""
     _LOG.warning("%s", wait_text(*wait))
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """Refuses redirects: texts and a key must not be sent elsewhere."""
+    """Refuses redirects: neither the texts nor the key may be sent elsewhere."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class RemoteEmbedding:
-    """A model on a server with `POST /embeddings`. Raises ConfigError if the address is not
-    usable.
-    """
+    """A model on a server with `POST /embeddings`. Raises ConfigError if the address can't be used."""
 
     def __init__(self, params: MemoryParams) -> None:
         _, _, self._model = params.embedding.partition(":")
@@ -232,11 +233,12 @@ class RemoteEmbedding:
         self._url = check_base_url(url, "embedding_url")
         self._needs_key = not params.embedding_url
         self._variable = "OPENAI_API_KEY" if self._needs_key else "OPENAI_COMPATIBLE_API_KEY"
-        self._is_answered = False  # in this episode
+        self._is_answered = False  # whether the server has answered in this episode
 
     def ask(self, texts: Sequence[str]) -> list[str]:
         """Return the vector of each text as base64 of little-endian float32. Raises ModelError
-        after retries; ProviderError if every call would fail, or the server never worked.
+        after retries. Raises ProviderError if every call would fail, or if the server has never
+        worked.
         """
         try:
             vectors = _RETRIES.run(
@@ -294,13 +296,13 @@ class RemoteEmbedding:
         except (KeyError, TypeError, ValueError):
             raise bad_response(caller, "the reply has not a vector for each text") from None
 
-        list(map(unit_vector, packed))  # raises if any is invalid
+        list(map(unit_vector, packed))  # raises if any vector is invalid
         return packed
 
 
 @lru_cache(_CACHED)
 def unit_vector(packed: str) -> Vectors:
-    """Return [floats] of unit length. Raises ModelError if they are not finite numbers."""
+    """Return a [floats] vector of unit length. Raises ModelError if the numbers are not finite."""
     try:
         vector = np.frombuffer(base64.b64decode(packed, validate=True), "<f4").astype(np.float64)
     except ValueError:
@@ -313,8 +315,8 @@ def unit_vector(packed: str) -> Vectors:
 
 
 class SessionEmbedder:
-    """Embedder for one step: vectors in `known`, by hash of the text, are not requested again;
-    `used` holds the vectors in use.
+    """Embedder for one step. Vectors in `known`, keyed by text hash, are not requested again;
+    `used` holds the vectors that the step used.
     """
 
     def __init__(
@@ -326,8 +328,8 @@ class SessionEmbedder:
         self.used: dict[str, str] = {}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return [texts, floats] unit vectors. Raises ModelError if a call failed; LeakError if a
-        text holds a hidden identity.
+        """Return [texts, floats] unit vectors. Raises ModelError if a call failed. Raises LeakError
+        if a text contains a hidden identity.
         """
         keys = [sha256_hex(text)[:24] for text in texts]
         missing: dict[str, str] = {}
@@ -356,8 +358,9 @@ class SessionEmbedder:
 
 
 def make_embedder(params: MemoryParams) -> Embedder | RemoteEmbedding:
-    """Return the embedder set in the agent's arguments, or the server with which each step makes
-    one. Raises UsageError; ConfigError if an address is not usable.
+    """Return the embedder set in the agent's arguments. For a model on a server, return the server,
+    from which each step makes its embedder. Raises UsageError if the arguments don't fit together.
+    Raises ConfigError if an address can't be used.
     """
     kind, _, name = params.embedding.partition(":")
     is_remote = bool(params.embedding_url or params.embedding_floats)

@@ -1,13 +1,14 @@
 """Layered memory of FinMem (Yu et al. 2024; Li et al. 2025, appendix A): memories, their scores and
-their recall.
+how they are recalled.
 
-A memory scores recency e^(−age/Q) + importance (capped at 100, /100) + cosine to the query. After
-every step it is one step older and its importance decays; it is purged below a recency of 0.05 or
-an importance of 5, and moves between layers according to its importance.
+The score of a memory is its recency e^(−age/Q), plus its importance (capped at 100, then divided by
+100), plus its cosine similarity to the query. After every step, a memory is one step older and its
+importance decays. It is purged if its recency falls below 0.05 or its importance below 5. It moves
+between layers according to its importance.
 
-The set `generative_agents` ablates the layers (Park et al. 2023): a single stream, in which recency
-since the last recall, importance and cosine are each scaled to [0, 1] over all memories and added;
-nothing decays, is purged or credited.
+The parameter set `generative_agents` ablates the layers (Park et al. 2023). All memories form a
+single stream. Recency since the last recall, importance and cosine similarity are each scaled to
+[0, 1] over all memories, then added. Nothing decays, is purged or is credited.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ Layer = Literal["short", "mid", "long", "reflection", "stream"]
 MIN_RECENCY = 0.05
 MIN_IMPORTANCE = 5.0
 MAX_IMPORTANCE = 100.0
-NEAR_EQUAL = 0.95  #: cosine similarity from which a reflection is a repetition
+NEAR_EQUAL = 0.95  #: cosine similarity from which a reflection counts as a repetition
 #: layers between which memories move, shallowest first
 ORDER: tuple[Layer, ...] = ("short", "mid", "long")
-_DIGITS = 5  # digits of a score: sums of float32 differ between machines in further digits
+_DIGITS = 5  # digits of a score; further digits of float32 sums differ between machines
 
 
 # initial importances of a new memory, and their probabilities
@@ -44,35 +45,34 @@ Draws = tuple[tuple[float, float], ...]
 
 
 class LayerRule(Value):
-    """Rules of a layer."""
+    """Rules for a layer."""
 
-    stability: float  #: Q of the recency, steps
-    decay: float  #: factor of the importance at each step
-    importance: Draws = ()  #: initial importances; empty if the set has them by kind of memory
+    stability: float  #: Q in the recency, in steps
+    decay: float  #: factor by which the importance decays at each step
+    importance: Draws = ()  #: initial importances; empty if the set gives them by kind of memory
     promote: float = math.inf  #: importance from which a memory moves one layer deeper
-    demote: float = 0.0  #: importance below which it moves one layer back
+    demote: float = 0.0  #: importance below which a memory moves one layer back
 
 
 class FeedbackRule(Value):
-    """Credit of the memories that a decision named."""
+    """How the memories that a decision named are credited."""
 
     kind: Literal["gain", "count", "sign", "none"]
     points: float
-    look_back: int  #: steps after which the outcome of a decision counts as known
+    look_back: int  #: number of steps after which the outcome of a decision counts as known
 
 
 class ParameterSet(Value):
-    """One source's parameters."""
+    """Parameters from one source."""
 
-    #: without `reflection`, reflections go to `long`; memories for other missing layers go to the
-    #: last layer
+    #: if there is no `reflection` layer, reflections go to `long`; memories for other missing
+    #: layers go to the last layer
     layers: dict[Layer, LayerRule]
     feedback: FeedbackRule
-    top: int  #: memories recalled from each layer for each query
-    #: whether `scaled_scores` are used; a recall then makes a memory new again, and nothing is
-    #: purged
+    top: int  #: number of memories recalled from each layer for each query
+    #: whether `scaled_scores` are used; a recall then resets a memory's age, and nothing is purged
     one_score: bool = False
-    #: initial importances for memories whose own layer is missing, by that layer
+    #: initial importances of memories whose own layer is missing, keyed by that layer
     importance: dict[Layer, Draws] = msgspec.field(default_factory=dict)
 
 
@@ -82,31 +82,34 @@ class Memory(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     text: str
     importance: float
-    #: steps since its creation or promotion; in a set with `one_score`, since its creation or last
-    #: recall
+    #: steps since the memory was created or promoted; in a set with `one_score`, steps since it was
+    #: created or last recalled
     age: int = 0
-    count: int = 0  #: number of gains minus losses of the decisions that named it
-    #: labels of the assets that it is about; empty if it is not about particular assets
+    #: number of gains minus number of losses over the decisions that named the memory
+    count: int = 0
+    #: labels of the assets that the memory is about; empty if it is about no particular asset
     assets: list[str] = []
 
 
 class MemoryState(msgspec.Struct, forbid_unknown_fields=True):
-    """All memories, as stored between steps; vectors are computed from the texts again."""
+    """All memories, as stored between steps. Their vectors are not stored, but computed again from
+    the texts.
+    """
 
     layers: dict[Layer, list[Memory]]
-    made: int = 0  #: number of memories created so far; it determines ids
+    made: int = 0  #: number of memories created so far, from which ids are made
     #: counts of events so far: added, near_equal, credited, purged, promoted, demoted
     counts: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
 class MemoryQuery:
-    """Query for the best memories in each layer, among all memories or those about certain
+    """Query for the best memories in each layer, among all memories or only those about certain
     assets.
     """
 
     text: str
-    about: str | None = None  #: label of the asset that the memories must concern; None: any
+    about: str | None = None  #: label of an asset that the memories must concern; None: any
     not_about: Set[str] = frozenset()  #: labels of assets that the memories must not concern
 
     def takes(self, memory: Memory) -> bool:
@@ -122,7 +125,7 @@ Recalled = dict[Layer, list[Memory]]
 
 @cache
 def parameter_set(name: str) -> ParameterSet:
-    """Return a parameter set of `parameter_sets.yaml` by name. Raises ConfigError if the name is
+    """Return the parameter set `name` from `parameter_sets.yaml`. Raises ConfigError if the name is
     unknown.
     """
     path = Path(__file__).with_name("parameter_sets.yaml")
@@ -135,13 +138,13 @@ def parameter_set(name: str) -> ParameterSet:
 
 
 def recency(age: int, stability: float) -> float:
-    """Return e^(−age/Q), both in steps."""
+    """Return e^(−age/Q), where `age` and Q (`stability`) are in steps."""
     return math.exp(-age / stability)
 
 
 def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float) -> Vectors:
-    """Return scores, [memories], from ages in steps, importances and cosines to the query, each
-    [memories].
+    """Return the score of each memory, [memories], from its age in steps, its importance and its
+    cosine similarity to the query, each [memories].
     """
     total = (
         np.exp(-ages / np.float32(stability))
@@ -155,8 +158,8 @@ def scores(ages: Vectors, importances: Vectors, relevancies: Vectors, stability:
 def scaled_scores(
     ages: Vectors, importances: Vectors, relevancies: Vectors, stability: float
 ) -> Vectors:
-    """Return the sums, [memories], of recency, importance and cosine, each scaled to [0, 1] over
-    the memories (all 0 if equal).
+    """Return for each memory, [memories], the sum of recency, importance and cosine similarity,
+    each scaled to [0, 1] over the memories (0 if all its values are equal).
     """
     recencies = np.exp(-ages / np.float32(stability))
     total = np.zeros(len(ages), np.float32)
@@ -205,7 +208,7 @@ def _draw_importance(initial: Draws, drawn: float) -> float:
 
 
 class LayeredMemory:
-    """Memory under one parameter set. A step calls `add` and `add_reflection`, `recall`, `credit`,
+    """Memory with one parameter set. A step calls `add` and `add_reflection`, `recall`, `credit`,
     `end_step`. Deterministic: equal calls give equal states, since random draws depend only on
     `seed` and the text.
     """
@@ -219,7 +222,8 @@ class LayeredMemory:
         withhold: Callable[[str], str] = str,
     ) -> None:
         """Restore `state`, as returned by `to_json`; None: no memories. `withhold` redacts each
-        text before it is remembered, as in a session. Raises StoreError if `state` is malformed.
+        text before it is remembered, like the session's method. Raises StoreError if `state` is
+        malformed.
         """
         self.rules = rules
         self._withhold = withhold
@@ -241,8 +245,8 @@ class LayeredMemory:
         return to_plain(self.state)
 
     def add(self, layer: Layer, text: str, assets: Sequence[str] = ()) -> str:
-        """Remember a text about some assets in a layer, or in the last layer if the set lacks that
-        layer; return its id.
+        """Remember a text about some assets in a layer. If the set lacks the layer, use the last
+        layer. Return the id of the memory.
         """
         self.state.made += 1
         text = self._withhold(text)
@@ -257,8 +261,8 @@ class LayeredMemory:
         return memory.id
 
     def add_reflection(self, text: str) -> str | None:
-        """Remember a reflection; return None if its layer holds nearly the same text (cosine of at
-        least 0.95).
+        """Remember a reflection and return its id. If its layer already holds nearly the same text
+        (cosine similarity of at least 0.95), return None.
         """
         layer: Layer = "reflection" if "reflection" in self.rules.layers else "long"
         text = self._withhold(text)
@@ -272,8 +276,8 @@ class LayeredMemory:
         return self.add(layer, text)
 
     def recall(self, queries: Sequence[MemoryQuery]) -> list[Recalled]:
-        """Return for each query the best memories in each layer. Under `one_score`, recalled
-        memories become new again.
+        """Return for each query the best memories in each layer. With `one_score`, this resets the
+        age of recalled memories.
         """
         recalled = [self._best(query) for query in queries]
         if self.rules.one_score:
@@ -302,8 +306,8 @@ class LayeredMemory:
         return recalled
 
     def credit(self, ids: Sequence[str], sign: int) -> None:
-        """Credit the memories that a decision named, if they still exist, with its outcome (1 a
-        gain, −1 a loss, 0 neither).
+        """Credit the memories that a decision named with its outcome (1: gain, −1: loss, 0:
+        neither), if they still exist.
         """
         rule = self.rules.feedback
         named = frozenset(ids)
@@ -345,8 +349,8 @@ class LayeredMemory:
             self.state.layers[layer] = remaining
 
     def _flow(self) -> None:
-        """Promote and demote in one pass over the layers, shallowest first. Only a promotion resets
-        a memory's age.
+        """Promote and demote memories in one pass over the layers, shallowest first. Only a
+        promotion resets a memory's age.
         """
         if self.rules.one_score:
             return
@@ -374,7 +378,9 @@ class LayeredMemory:
                 yield rule, memory
 
     def _home(self, layer: Layer) -> Layer:
-        """Return the layer for a memory: its own, or the last layer if the set lacks it."""
+        """Return the layer in which a memory is stored: its own layer, or the last layer if the set
+        lacks it.
+        """
         if layer in self.rules.layers:
             return layer
         return list(self.rules.layers)[-1]

@@ -56,7 +56,7 @@ WARM_UP = "warm_up"
 REFLECTION = "reflection"
 SUMMARY = "summary"
 _REASON_CHARACTERS = 300
-# no bracket inside, so that many opening brackets are matched in linear time
+# no bracket inside, so that many opening brackets are still matched in linear time
 _NAMED = re.compile(r"\[memory:([^][]*)\]", re.IGNORECASE)
 _ID = re.compile(r"M[1-9][0-9]*")
 
@@ -74,7 +74,7 @@ class MemoryStep:
     # --- the step
 
     def decide(self, observation: Observation, is_first: bool) -> Decision:
-        """Decide one step; before the first step, learn from a warm-up's lessons."""
+        """Decide one step. Before the first step, learn from the lessons of a warm-up."""
         number = observation.step
         record = self.record
         today = MemoryDay.of(observation.state, f"step {number}")
@@ -115,7 +115,7 @@ class MemoryStep:
         return decision
 
     def _keep(self, number: int) -> None:
-        """Keep what is known so far in case a later call in the step fails; memories are aged
+        """Keep what is known so far, in case a later call in the step fails. Memories are aged
         later.
         """
         self.record.memory = self.memory.to_json()
@@ -133,9 +133,9 @@ class MemoryStep:
     # --- the warm-up
 
     def _warm_up(self, system: str, first: MemoryDay) -> None:
-        """Learn from the task's lessons: remember their documents and the model's explanation of
-        the price move, and credit named memories as if an account had followed the labels. A lesson
-        without an answer leaves its documents, and no reason.
+        """Learn from the task's lessons. Remember their documents and the model's explanation of
+        the price move, and credit the memories that it names as if an account had followed the
+        labels. If a lesson gets no answer, its documents are remembered, but no reason.
         """
         lessons = self.session.lessons
         before = None
@@ -157,17 +157,17 @@ class MemoryStep:
 
             self.memory.end_step()
             self.record.memory = self.memory.to_json()
-            # in case a later lesson's embedding fails
+            # in case an embedding call in a later lesson fails
             self.session.keep(to_plain(msgspec.structs.replace(self.record, pending=[])))
 
-        # From here on, decisions are compared by the task's account.
+        # From here on, outcomes are measured with the account in the task.
         scale = (first.nav or 0.0) / (value * growth(before, first))
         for decision in self.record.pending:
             decision.nav *= scale
 
     def _explain(self, system: str, lesson: Lesson, today: MemoryDay, shown: ShownMemories) -> str:
-        """Return the model's explanation of a lesson; empty if the call fails, which is counted
-        under its failure kind.
+        """Return the model's explanation of a lesson. If the call fails, return an empty string;
+        the call is counted under its failure kind.
         """
         state = self._shown_state(today)
         text = self._day_text(today, lesson.text, state, shown)
@@ -176,10 +176,10 @@ class MemoryStep:
         return self._answer(messages, WARM_UP, state)
 
     def _answer(self, messages: Sequence[Message], role: str, state: ObservedState | None) -> str:
-        """Return the model's reply; empty if the call fails or the reply is empty, which is counted
-        under its failure kind. Questions about a day offer the tools of its decision, although none
-        may be called and a call is refused: providers include the tools in what their prompt caches
-        reuse.
+        """Return the model's reply. If the call fails or the reply is empty, return an empty string
+        and count the failure under its kind. A question about a day lists the tools of that day's
+        decision, although none may be called and any call is refused. This is because providers'
+        prompt caches include the tools in the reused prefix.
         """
         request = ModelRequest(tuple(messages), state=state)
         if role != SUMMARY:
@@ -212,8 +212,8 @@ class MemoryStep:
         )
 
     def _shown_state(self, today: MemoryDay) -> ObservedState:
-        """Return the state of the day with the memory ids of its documents, and their texts if
-        wanted.
+        """Return the state of the day. Its documents have the ids of their memories, and their
+        texts if `texts=full`.
         """
         ids = [self.record.shown[_document_digest(document)] for document in today.documents]
         return with_memories(today.state, ids, self.params.texts == "full")
@@ -228,7 +228,7 @@ class MemoryStep:
     # --- what is remembered
 
     def _observe(self, today: MemoryDay, number: int) -> None:
-        """Remember the documents that were not shown at the last step, and the day's figures."""
+        """Remember the documents that were not shown in the last step, and the day's figures."""
         record = self.record
         ids: dict[str, str] = {}
         for document in today.documents:
@@ -265,8 +265,8 @@ class MemoryStep:
         return self.memory.add(layer, _one_line(line), document.labels)
 
     def _shorten_text(self, document: ObservedDocument) -> str:
-        """Return a document's text. If it is too long, return the model's summary if one was
-        requested and answered, otherwise cut the text.
+        """Return a document's text. If it is too long and summaries are requested, return the
+        model's summary, or the full text if there is no answer.
         """
         most = self.params.characters
         if not self.params.summarise or len(document.text) <= most:
@@ -287,9 +287,7 @@ class MemoryStep:
         shown: ShownMemories,
         nav: float | None = None,
     ) -> None:
-        """Remember the reason of a decision or lesson, and which of the memories shown the reason
-        names.
-        """
+        """Remember the reason for a decision or lesson, and which of the memories shown it names."""
         words = wordings()
         reason = self._line(_NAMED.sub("", text))
         memory = None
@@ -318,8 +316,8 @@ class MemoryStep:
         self.record.pending.append(pending)
 
     def _await_orders(self, decision: Decision, submitted: str, today: MemoryDay) -> None:
-        """Record which assets the latest decision concerns: the outcome of their orders, and their
-        prices, are shown later.
+        """Record which assets the latest decision concerns. The outcomes of their orders and their
+        prices are shown later.
         """
         pending = self.record.pending
         if not pending or pending[-1].day != today.name:
@@ -348,9 +346,9 @@ class MemoryStep:
         number: int,
         shown: ShownMemories,
     ) -> None:
-        """Remember outcomes that are now known, with the model's conclusions, for which it is asked
-        at the end of the day's message. Without an answer, the reason is remembered with the
-        outcome.
+        """Remember outcomes that are now known, with the model's conclusions. The question about
+        them is added to the day's message. If the model gives no answer, the reason is remembered
+        with the outcome.
         """
         due = [decision for decision in self._due(number) if not decision.reflected]
         if not due:
@@ -386,15 +384,15 @@ class MemoryStep:
         for decision in self._due(number):
             self.record.pending.remove(decision)
             if decision.is_traded is False:
-                continue  # rejected: the account's return is not its outcome
+                continue  # rejected: the account's return is not the outcome of this decision
 
             gained = (nav > decision.nav) - (nav < decision.nav)
             self.memory.credit(decision.ids, gained)
 
 
 def _one_line(text: str) -> str:
-    """Return one line without code fences, so that a memory can't be mistaken for the state of the
-    day.
+    """Return a text on one line and without code fences, so that a memory can't be mistaken for the
+    state of the day.
     """
     return " ".join(text.replace("```", "'''").split())
 
@@ -405,8 +403,8 @@ def _document_digest(document: ObservedDocument) -> str:
 
 
 def _with_words(messages: Sequence[Message], text: str) -> list[Message]:
-    """Return a conversation with additional user text: in its last message, if that is the
-    user's.
+    """Return a conversation with additional user text. The text is added to the last message if
+    that is a user message, otherwise as a new message.
     """
     *earlier, last = messages
     if last.role == "user":
@@ -415,7 +413,7 @@ def _with_words(messages: Sequence[Message], text: str) -> list[Message]:
 
 
 def _named_memories(text: str, shown: ShownMemories) -> list[str]:
-    """Return the ids of the memories shown that a text names, without duplicates."""
+    """Return the ids, among the memories shown, that a text names, without duplicates."""
     named: dict[str, None] = {}
     for ids in _NAMED.findall(text):
         for id_ in _ID.findall(ids):

@@ -1,5 +1,5 @@
-"""Parameters of agents with a layered memory; a separate module, so that listing the agents imports
-nothing else.
+"""Parameters of agents with a layered memory, in a separate module so that listing the agents
+imports nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prompts of an agent with a layered memory: its role, and its view of a day."""
+"""Prompts of an agent with a layered memory: the agent's role, and its view of a day."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ktdeval_memory.params import MemoryParams
 
 @cache
 def wordings() -> dict[str, Any]:
-    """Return these agents' texts, by name."""
+    """Return the texts that these agents use, keyed by name."""
     return load_yaml(Path(__file__).with_name("wording.yaml"))
 
 
 @cache
 def _profiles() -> Mapping[str, str]:
-    """Return descriptions of known assets, by symbol."""
+    """Return descriptions of known assets, keyed by symbol."""
     return load_yaml(Path(__file__).with_name("profiles.yaml"))
 
 
@@ -39,7 +39,7 @@ def section(title: str, *lines: str) -> str:
 
 
 def role_text(params: MemoryParams, rules: ParameterSet, state: ObservedState) -> str:
-    """Return the role, and explanations of what the task shows: the same in every step."""
+    """Return the role, and explanations of what the task shows. Both are the same in every step."""
     words = wordings()
     with_news = "news" in state.sections
     parts = [words["role"], _memory_text(rules, with_news)]
@@ -78,7 +78,7 @@ def _kind(asset: ObservedAsset | None) -> str:
 
 
 def history_of(asset: ObservedAsset, day: str) -> str:
-    """Return a text on an asset's performance up to a day; empty if no figure is shown."""
+    """Return a text on an asset's performance up to a day; empty if no figures are shown."""
     words = wordings()
     figures = []
     for name, template in words["figures"].items():
@@ -92,8 +92,8 @@ def history_of(asset: ObservedAsset, day: str) -> str:
 
 
 def profile_lines(today: MemoryDay, histories: Mapping[str, str]) -> list[str]:
-    """Return a profile of each asset: a description by name if the label is the real name,
-    otherwise only the kind of asset; and its performance before it was first seen.
+    """Return a profile of each asset, followed by its performance before it was first seen. The
+    profile is a description if the label is the real name, otherwise only the kind of asset.
     """
     lines = []
     for label in today.assets:
@@ -114,8 +114,8 @@ def profile_lines(today: MemoryDay, histories: Mapping[str, str]) -> list[str]:
 
 
 def queries_of(today: MemoryDay) -> list[MemoryQuery]:
-    """Return the queries for recall: one per asset, and one for memories that concern none of them.
-    If the day is about a single asset, its query chooses from all memories.
+    """Return the recall queries: one for each asset, and one for memories that concern none of
+    these assets. If the day is about a single asset, its query selects from all memories.
     """
     if today.is_of_one_asset:
         return [MemoryQuery(_query(today.assets[0], today))]
@@ -126,7 +126,7 @@ def queries_of(today: MemoryDay) -> list[MemoryQuery]:
 
 
 def _query(label: str, today: MemoryDay) -> str:
-    """Return the profile of an asset, or a question about it if only its kind is known."""
+    """Return the profile of an asset. If there is none, return a question about the asset."""
     if label in _profiles():
         return _profiles()[label]
 
@@ -139,7 +139,9 @@ def _query(label: str, today: MemoryDay) -> str:
 
 
 def momentum_lines(params: MemoryParams, today: MemoryDay, record: AgentRecord) -> list[str]:
-    """Return the momentum of each asset that has one, and the character that follows from it."""
+    """Return the momentum of each asset for which it is known, and the character that follows from
+    it.
+    """
     words = wordings()
     lines = []
     for label in today.assets:
@@ -168,7 +170,7 @@ class ShownMemories:
 
     queries: Sequence[MemoryQuery]
     recalled: Sequence[Recalled]
-    #: ids of memories whose text the table of documents has
+    #: ids of memories whose text is in the document table
     in_news: frozenset[str] = frozenset()
 
     @property
@@ -182,7 +184,9 @@ class ShownMemories:
         return frozenset(ids)
 
     def text(self) -> str:
-        """Return the memories by query and layer, each text once, omitting empty layers."""
+        """Return the memories by query and layer. Each text appears once, and empty layers are
+        omitted.
+        """
         parts = []
         seen: set[str] = set()
         for query, by_layer in zip(self.queries, self.recalled, strict=True):
@@ -219,7 +223,7 @@ class ShownMemories:
 
 
 def decided_in_words(decision: Decision, submitted: str, state: ObservedState) -> str:
-    """Return a decision as text; `submitted`: arguments of its submission."""
+    """Return a decision as text. `submitted`: arguments of its submission."""
     words = wordings()
     parts = []
     if state.limits.asks_decisions:
@@ -239,8 +243,8 @@ def decided_in_words(decision: Decision, submitted: str, state: ObservedState) -
 
 
 def ordered_assets(decision: Decision, submitted: str, state: ObservedState) -> list[str]:
-    """Return the labels of the assets that a decision may trade, without duplicates. A task that
-    asks for decisions defines HOLD, which may sell or rebalance.
+    """Return the labels of the assets that a decision may trade, without duplicates. If a task asks
+    for decisions, HOLD is included, because it may sell or rebalance.
     """
     known = {label_key(label): label for label in (*state.assets, *state.universe)}
     labels: dict[str, None] = {}
@@ -259,7 +263,7 @@ def ordered_assets(decision: Decision, submitted: str, state: ObservedState) -> 
 
 
 def with_fills(decision: Pending) -> str:
-    """Return a decision as text, with the outcome of its orders as far as known."""
+    """Return a decision as text, with the outcome of its orders if known."""
     if not decision.fills:
         return decision.decided
 
@@ -268,7 +272,7 @@ def with_fills(decision: Pending) -> str:
 
 
 def called_for(outcome: ObservedOutcome) -> str:
-    """Return a text on the direction of an asset's next price in a lesson."""
+    """Return a text on the direction in which an asset's price moved next in a lesson."""
     words = wordings()
     move = words["unknown_change"]
     if outcome.change_pct is not None:
@@ -278,12 +282,12 @@ def called_for(outcome: ObservedOutcome) -> str:
 
 
 def _rounded_percent(percent: float) -> float:
-    """Return a change as written: two decimals, and 0 without a minus sign."""
+    """Return a change as written: with two decimals, and without a minus sign on 0."""
     return round(percent, 2) or 0.0
 
 
 def moved_since(decision: Pending, today: MemoryDay) -> str:
-    """Return how much assets have changed since a decision, and what the account has made."""
+    """Return how much assets have changed since a decision, and how much the account has gained."""
     words = wordings()
     parts = []
     for label, move in decision.moves.items():
@@ -299,7 +303,7 @@ def moved_since(decision: Pending, today: MemoryDay) -> str:
 
 
 def outcome_line(decision: Pending, today: MemoryDay, shown: ShownMemories) -> str:
-    """Return a decision with its outcome, and its reason if no memory shown contains it."""
+    """Return a decision with its outcome. The reason is included if no memory shown contains it."""
     words = wordings()
     reason = ""
     if decision.memory in shown.ids:

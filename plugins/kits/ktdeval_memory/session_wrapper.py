@@ -1,4 +1,6 @@
-"""Session for an agent with a layered memory: it passes the prompt's state to in-process models."""
+"""Session for an agent with a layered memory. It passes the state in the prompt to in-process
+models.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from ktdeval.values import JsonValue
 
 
 class MemorySession:
-    """A step's session whose requests bear a role and the state that the prompt shows. All else is
-    the session's.
+    """A step's session whose requests carry a role and the state that the prompt shows. Everything
+    else is delegated to the session.
     """
 
     tools: tuple[ToolSpec, ...]

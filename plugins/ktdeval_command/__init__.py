@@ -1,11 +1,11 @@
-"""Agents that are programs: Claude Code, Codex, Gemini CLI, your own script.
+"""Agents that are programs: Claude Code, Codex, Gemini CLI, or your own script.
 
 ktdeval starts the program for each step in a sandbox (`sandbox`, `program`). The program sends its
 model calls to the model bridge (`bridge_server`) as if it were the provider, in one of the formats
-of `wire`; the run's own model answers them. The tool server (`tool_server`) offers it the step's
-tools, over the Model Context Protocol or plain HTTP; `stdio_relay` offers them over stdio.
+in `wire`; the run's own model answers them. The tool server (`tool_server`) offers the step's tools
+to the program, over the Model Context Protocol or plain HTTP; `stdio_relay` offers them over stdio.
 
-Agents that ktdeval cannot start connect as clients (`remote_agent`): the run waits for them on a
+Agents that ktdeval can't start connect as clients (`remote_agent`): the run waits for them on a
 port (`remote_host`, `remote_server`).
 """
 
@@ -39,7 +39,7 @@ def ktdeval_agents() -> list[Spec]:
 
 @hookimpl
 def ktdeval_models() -> list[Spec]:
-    """Return the placeholder model of a run whose clients use their own models."""
+    """Return the placeholder model for runs whose clients use their own models."""
     from ktdeval.values import maker
 
     return [

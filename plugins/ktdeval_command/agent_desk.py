@@ -1,4 +1,4 @@
-"""Desk of one external agent: answers to the model bridge and the tool server during the current
+"""The desk of one external agent answers the model bridge and the tool server during the current
 step.
 """
 
@@ -48,11 +48,11 @@ _REFUSALS: dict[str, RefusalKind] = {
 class AgentDesk:
     """Answers an agent's requests in the open step; between steps, requests wait. Thread-safe.
 
-    `models`: additional models of the run, by the names that the agent uses for them.
-    `has_next_day`: the agent runs through the whole episode and requests each next day. Calls that
-    it makes before it has read a day are refused, since it would act blindly. `longest_wait_s`:
-    maximum time that one answer waits for the next day; None for no limit. `episode_over`: text
-    sent when the episode is over.
+    `models`: additional models of the run, keyed by the names that the agent uses for them.
+    `has_next_day`: whether the agent runs through the whole episode and requests each next day.
+    Such an agent's calls are refused until it has read the day, since it would act blindly.
+    `longest_wait_s`: maximum time that one answer waits for the next day; None for no limit.
+    `episode_over`: text sent when the episode is over.
     """
 
     def __init__(
@@ -74,7 +74,9 @@ class AgentDesk:
         self._is_closed = False
 
     def begin(self, acting: ExternalSession, day: str, is_told: bool) -> None:
-        """Open a step. `day`: the day's text; `is_told`: the agent has already received it."""
+        """Open a step. `day`: the text of the day; `is_told`: whether the agent has already
+        received it.
+        """
         tools = (*acting.tools, acting.submit_tool)
         with self._changed:
             self._acting = acting
@@ -90,7 +92,7 @@ class AgentDesk:
             self._is_told = not self._has_next_day
 
     def close(self) -> None:
-        """End the episode; waiting requests are answered."""
+        """End the episode, and answer the requests that are waiting."""
         with self._changed:
             self._is_closed = True
             self._acting = None
@@ -108,8 +110,8 @@ class AgentDesk:
             return self._tools
 
     def take_day(self) -> str | None:
-        """Return the text of the open step's day, waiting for it if needed; it is then marked as
-        received. None if no day comes in time, or the episode is over.
+        """Return the text of the open step's day, and mark it as received. If no step is open, wait
+        for one. Return None if no day comes in time, or if the episode is over.
         """
         with self._changed:
             self._changed.wait_for(
@@ -128,7 +130,7 @@ class AgentDesk:
     # --- answers
 
     def answer(self, request: BridgeRequest) -> Reply:
-        """Answer a request to the bridge. Raises KtdevalError if the call failed, or is refused."""
+        """Answer a request to the bridge. Raises KtdevalError if the call failed or is refused."""
         acting = self._open_step()
         if acting is None:
             raise WireError("failed", "the episode is over, and no model is asked any more")
@@ -149,9 +151,7 @@ class AgentDesk:
             raise WireError(kind, str(refused)) from refused
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Answer a call to the tool server; an error that ends the episode becomes a failed
-        result.
-        """
+        """Answer a call to the tool server. An error that ends the episode becomes a failed result."""
         if self._has_next_day and call.name == NEXT_DAY.name:
             return self._next_day()
 
@@ -167,7 +167,7 @@ class AgentDesk:
         except RefusedAct as refused:
             return _make_failure(refused.kind, str(refused))
         except KtdevalError:
-            # The answer must neither depend on nor quote what ended the episode.
+            # The answer must neither depend on the error that ended the episode nor quote it.
             return _make_failure("episode_over", "the episode ends with an error of the evaluation")
 
     def _submit(self, acting: ExternalSession, arguments: str) -> ToolResult:
@@ -177,7 +177,7 @@ class AgentDesk:
         if not self._has_next_day:
             return ToolResult(ACCEPTED)
 
-        # Wait here, so that the answer can say whether a next day follows.
+        # Wait here, so that the answer can say whether there is a next day.
         with self._changed:
             self._wait_for_next_day()
             after = self._episode_over if self._is_closed else "Call next_day."
@@ -208,12 +208,14 @@ class AgentDesk:
         return self._acting is not None and not self._is_told
 
     def _is_between_days(self) -> bool:
-        """Return whether the agent's day is over and it has not received the next one."""
+        """Return whether the agent has finished its day and has not received the next one."""
         with self._changed:
             return self._has_next_day and not self._is_told and not self._is_closed
 
     def _open_step(self) -> ExternalSession | None:
-        """Return the open step, waiting for one if needed; None at the end of the episode."""
+        """Return the open step. If none is open, wait for one. Return None at the end of the
+        episode.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._acting is not None)
             return self._acting

@@ -1,4 +1,4 @@
-"""Wire format for each address of the bridge."""
+"""The wire format for each address of the bridge."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Dialect = Literal["openai", "anthropic", "gemini"]
 """Providers whose format errors and listings have."""
 
 _MODEL = r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}"
-# Gemini's API has these versions; `google-genai` 3.6 asks for v1 by itself.
+# Gemini's API has these versions; `google-genai` 3.6 requests v1 by default.
 _LISTED = re.compile(rf"/v1(?:alpha|beta)?/models(?:/({_MODEL}))?")
 _GEMINI = re.compile(
     r"/v1(?:alpha|beta)?/(?:models|tunedModels)/"
@@ -80,9 +80,9 @@ _POSTED: Mapping[str, Format | Count] = {
 
 
 def dialect_of(target: str, headers: Container[str]) -> Dialect:
-    """Return the provider whose format the answer to a request has. The address decides; if several
-    providers share it, such as `/v1/models`, the headers that each API's requests carry decide.
-    `headers`: header names in lower case.
+    """Return the provider whose format is used for the answer to a request. The address decides. If
+    several providers share an address, such as `/v1/models`, the headers that each API's requests
+    carry decide. `headers`: header names in lower case.
     """
     if target.startswith(("/v1/chat/", "/v1/responses")):
         return "openai"
@@ -119,8 +119,8 @@ def route_post(target: str) -> Format | Count:
 
 
 def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
-    """Return the answer to a GET. Every model name is accepted, since all refer to the run's model.
-    Raises WireError if the bridge has no such listing.
+    """Return the answer to a GET. Every model name is accepted, since all names refer to the run's
+    model. Raises WireError if the bridge has no such listing.
     """
     path, _ = _parts(target)
     match = _LISTED.fullmatch(path)
@@ -133,8 +133,8 @@ def answer_get(target: str, model: str, dialect: Dialect) -> JsonObject:
 
 
 def _parts(target: str) -> tuple[str, dict[str, list[str]]]:
-    """Return the path and query of an address. Raises WireError if the address is too long, or
-    contains a host, as in requests to a proxy.
+    """Return the path and query of an address. Raises WireError if the address is too long, or if
+    it contains a host, as in requests to a proxy.
     """
     if len(target) > MAX_ADDRESS_CHARS or not target.startswith("/") or target.startswith("//"):
         raise _unknown("request", target)

@@ -40,12 +40,12 @@ TokenCounter = Callable[[BridgeRequest], int]
 
 
 class BridgeAnswers:
-    """One bridge's answers to HTTP requests."""
+    """Answers the HTTP requests to one bridge."""
 
     def __init__(
         self, answer: Answer, model: str, count_tokens: TokenCounter = estimated_tokens
     ) -> None:
-        """`model`: name shown in listings."""
+        """`model` is the name shown in listings."""
         self._answer = answer
         self._model = model
         self._count_tokens = count_tokens
@@ -53,8 +53,8 @@ class BridgeAnswers:
         self._numbers = itertools.count(1)
 
     def post(self, path: str, body: Callable[[], bytes]) -> LoopbackAnswer:
-        """Answer a request for a reply, or for a token count. `body`: reads the request's body.
-        Raises KtdevalError if the request is refused, or the call failed.
+        """Answer a request for a reply or for a token count. `body` reads the body of the request.
+        Raises KtdevalError if the request is refused or the call failed.
         """
         route = route_post(path)
         request = route.read(body())
@@ -75,21 +75,21 @@ class BridgeAnswers:
         return json_answer(route.write(reply, request, number))
 
     def listing(self, path: str, dialect: Dialect) -> LoopbackAnswer:
-        """Return a listing of models. Raises WireError if the address is not a listing's."""
+        """Return a listing of models. Raises WireError if the address is not that of a listing."""
         return json_answer(answer_get(path, self._model, dialect))
 
 
 def refusal_in(dialect: Dialect, refusal: WireRefusal) -> LoopbackAnswer:
     """Return a refusal in a provider's format."""
     status, body = declared_form(dialect).error(refusal)
-    # SDKs of OpenAI and Anthropic obey this header; the run has already retried where that can
-    # help.
+    # The SDKs of OpenAI and Anthropic obey this header. They need not retry, since the run has
+    # already retried whenever a retry can help.
     return json_answer(body, status, {"x-should-retry": "false"})
 
 
 class BridgeServer(LoopbackServer):
-    """Accepts requests as providers do, and answers with replies of the run's model. A stream sends
-    a complete reply as events.
+    """Accepts requests as providers do, and answers with replies from the run's model. A stream
+    sends a complete reply as events.
 
     `address` has no path, as `ANTHROPIC_BASE_URL` and `GOOGLE_GEMINI_BASE_URL` expect; for
     `OPENAI_BASE_URL` append `/v1`.
@@ -106,9 +106,9 @@ class BridgeServer(LoopbackServer):
         limits: ServerLimits | None = None,
         unix_socket: Path | None = None,
     ) -> None:
-        """Listen. `token`: secret given to only one program; `model`: name shown in listings;
-        `unix_socket`: path of a Unix socket to listen on, for programs in their own network
-        namespace (default: a free port). Raises StoreError if listening is not possible.
+        """Start listening. `token`: secret given to only one program; `model`: name shown in
+        listings; `unix_socket`: path of a Unix socket to listen on, for programs in their own
+        network namespace (default: a free port). Raises StoreError if listening is not possible.
         """
         self._answer = answer
         self.answers = BridgeAnswers(self.ask, model, count_tokens)
@@ -141,7 +141,9 @@ class _Handler(LoopbackHandler):
         return self.server.answers.listing(self.path, self._dialect())
 
     def check_request(self) -> None:
-        """Raise WireError unless the request has the token in a header that a provider uses."""
+        """Raise WireError unless the request has the token in one of the headers that providers
+        use.
+        """
         self.check_bearer_or(*KEYS)
 
     def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:

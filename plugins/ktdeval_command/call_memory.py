@@ -1,5 +1,5 @@
-"""Replies that the bridge has passed on, so that they are restored exactly as the model wrote them
-when a program sends them back.
+"""Replies that the bridge has passed on. They are restored exactly as the model wrote them when a
+program sends them back.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from ktdeval.harness import Message, Opaque, Reply, ToolCall
 from ktdeval_command.wire.bridge_request import arguments_object
 from ktdeval_command.wire.thoughts import MARKED, mark_of, mark_of_words
 
-MAX_IDS = 100_000  #: maximum number of remembered ids of calls and thoughts; the oldest are dropped
-_MAX_CALLS = 64  # maximum number of calls per id: parallel conversations may use the same ids
+#: maximum number of remembered ids of calls and thoughts; the oldest ids are dropped
+MAX_IDS = 100_000
+_MAX_CALLS = 64  # maximum number of calls per id, since parallel conversations may use the same ids
 
 _Ids = tuple[tuple[str, str], ...]
 
 
 class CallMemory:
-    """Calls by id, and thoughts by mark. Wire formats lose parts of a call: the argument text, of
-    which programs keep only the parsed value, and data that a provider expects back
-    (`ToolCall.opaque`, `Reply.opaque`).
+    """Calls keyed by id, and thoughts keyed by mark. Wire formats lose two parts of a call: the
+    argument text, of which programs keep only the parsed value, and data that a provider expects
+    back (`ToolCall.opaque`, `Reply.opaque`).
 
     Thread-safe. A call is restored only from a call with the same id, name and arguments. Thoughts
-    are found by the mark that a program returns or, without a mark, by the calls in their reply.
+    are found by the mark that a program returns. Without a mark, they are found by the calls in the
+    same reply.
     """
 
     def __init__(self) -> None:
@@ -54,14 +56,14 @@ class CallMemory:
                 continue
 
             known = self._thoughts.get(key, opaque)
-            # Parallel conversations may use the same ids: ambiguous thoughts are dropped.
+            # Parallel conversations may use the same ids; thoughts that are ambiguous are dropped.
             self._thoughts[key] = opaque if known == opaque else None
             if len(self._thoughts) > MAX_IDS:
                 del self._thoughts[next(iter(self._thoughts))]
 
     def restore_messages(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return a conversation with the model's turns as the model wrote them; other turns are
-        unchanged.
+        """Return a conversation whose model turns are restored as the model wrote them; other turns
+        are unchanged.
         """
         found = []
         for message in messages:

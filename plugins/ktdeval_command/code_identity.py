@@ -1,5 +1,6 @@
-"""Identity of an agent by its bytes: a program with its package, or Python code with what it
-imports from its own folder. Two versions of an agent are two systems, even if they share a name.
+"""Identity of an agent, based on its bytes. The agent is a program with its package, or Python code
+with the files that it imports from its own folder. Two versions of an agent are two systems, even
+if they share a name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MAX_WRAPPERS = 8
 _MAX_WRAPPER_BYTES = 64 << 10
 _INTERPRETERS = re.compile(r"(python|pypy|node|deno|bun|ruby|perl|bash|dash|sh|env)[0-9.]*")
 _INSTALLED = ("site-packages", "dist-packages")
-#: last program of a shell script: an absolute path, or a path relative to the script
+#: last program in a shell script: an absolute path, or a path relative to the script
 _EXEC = re.compile(
     r"^\s*exec\s+[\"']?(?P<whole>/[^\s\"'$]+)"
     r"|[\"']?(?:\$\{?\w+\}?|\$\(dirname [^)]*\))/(?P<beside>[^\s\"'$]+)",
@@ -34,14 +35,14 @@ _EXEC = re.compile(
 class ProgramIdentity:
     """Identity of the program that a command line runs."""
 
-    sha256: str  #: hash of its files and its package
-    version: str  #: package with its version; empty if unknown
+    sha256: str  #: hash of the program's files and package
+    version: str  #: package and version; empty if unknown
 
 
 def program_identity(words: Sequence[str]) -> ProgramIdentity | None:
     """Return the identity of the program in a command line: its file behind links and wrapper
-    scripts, its package, and the files whose absolute paths are among the arguments. None if the
-    program is not found, or is an interpreter of files that have their own hash.
+    scripts, its package, and the files whose absolute paths are among the arguments. Return None if
+    the program is not found, or if it is an interpreter that runs files with their own hash.
     """
     found = shutil.which(words[0])
     if found is None:
@@ -65,8 +66,8 @@ def program_identity(words: Sequence[str]) -> ProgramIdentity | None:
 
 
 def code_identity(function: Callable[..., Any]) -> str | None:
-    """Return the hash of a function's file with what it imports from its own folder; None if the
-    function has no file.
+    """Return the hash of a function's file together with the files that it imports from its own
+    folder; None if the function has no file.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -82,7 +83,9 @@ def code_identity(function: Callable[..., Any]) -> str | None:
 
 
 def _behind(program: Path) -> Iterator[Path]:
-    """Yield a program's file and, if it is a shell script, the programs that it starts in turn."""
+    """Yield a program's file. If the file is a shell script, also yield the program that it starts,
+    and so on.
+    """
     for _ in range(_MAX_WRAPPERS):
         yield program
         target = _target(program)
@@ -92,7 +95,7 @@ def _behind(program: Path) -> Iterator[Path]:
 
 
 def _target(path: Path) -> Path | None:
-    """Return the program that a shell script starts; None if the file is not a script, or the
+    """Return the program that a shell script starts; None if the file is not a script, or if the
     program can't be found.
     """
     if path.stat().st_size > _MAX_WRAPPER_BYTES:
@@ -113,13 +116,15 @@ def _hash(path: Path) -> str:
     return _hash_as_of(path, found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-@lru_cache(maxsize=64)  # each episode has its own agent, and a program may have 200 MB
+@lru_cache(maxsize=64)  # each episode has a separate agent, and a program may have 200 MB
 def _hash_as_of(path: Path, _size: int, _changed: int, _inode: int) -> str:
     return file_sha256(path)
 
 
 def _package_of(path: Path) -> str:
-    """Return a file's package and version: npm's, or Python's according to its RECORD."""
+    """Return the package of a file and its version. The package is npm's, or a Python package whose
+    RECORD lists the file.
+    """
     for folder in path.parents:
         try:
             package = json.loads((folder / "package.json").read_bytes())
@@ -139,15 +144,15 @@ def _package_of(path: Path) -> str:
 
 
 def imported_files(path: Path) -> dict[str, JsonValue]:
-    """Return the hashes of a file and, for Python, of all files that it imports from its own folder
-    or package, by their paths in it.
+    """Return the hash of a file and, if it is Python, of all files that it imports from its own
+    folder or package. The hashes are keyed by path in that folder or package.
     """
     path = path.resolve()
     own = root = path.parent
     while (root / "__init__.py").is_file():
         own, root = root, root.parent
     if own.name in _INSTALLED:
-        own = path  # a module among installed packages
+        own = path  # a module installed among other packages
 
     hashes: dict[str, JsonValue] = {}
     waiting = [path]
@@ -163,7 +168,7 @@ def imported_files(path: Path) -> dict[str, JsonValue]:
 
 
 def _imports(file: Path, root: Path) -> Iterator[Path]:
-    """Yield the files below a root that a file imports anywhere in its code."""
+    """Yield the files below a root folder that a file imports anywhere in its code."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
@@ -186,7 +191,7 @@ def _imports(file: Path, root: Path) -> Iterator[Path]:
 
 
 def _module_files(base: Path, module: str) -> Iterator[Path]:
-    """Yield the existing files of a module below a folder, and those of its parent packages."""
+    """Yield the existing files of a module below a folder, and the files of its parent packages."""
     place = base
     for part in filter(None, module.split(".")):
         place = place / part

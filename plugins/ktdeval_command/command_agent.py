@@ -1,9 +1,9 @@
-"""Agent `command`: a program decides; it is started for each step or once per episode.
+"""Agent `command`: a program decides. It is started for each step, or once per episode.
 
 The program receives the step as text on standard input, or as `task.md` and `state.json` in its
 folder. It sends model calls to the model bridge, and calls the tool server for the task's masked
 research tools and for `submit_action`. The files in its folder are its memory: the folder is stored
-by hash after each step, and the next step starts with it.
+by hash after each step and restored for the next.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDERS = "programs"  #: folder, among the run's files, that stores the programs' folders
+FOLDERS = "programs"  #: folder among the run's files in which the programs' folders are stored
 _SHOWN_CHARS = 2000  # number of final characters of a program's output that are shown
 _LONGEST_S = 86_400.0  # maximum lifetime in seconds of a program that runs through an episode
 
@@ -92,20 +92,23 @@ KEPT_FOLDER = "Files that you write into your folder are there again at the next
 
 
 class ProgramReport(Value):
-    """Observations about a program in a step."""
+    """What was observed of a program in a step."""
 
-    outcome: ProgramOutcome | None  #: how it ended; None while it keeps running through the episode
-    folder: str | None = None  #: hash of its folder's listing after the step; None: it is as before
-    refused: tuple[str, ...] = ()  #: files of its folder that were not stored, as `PATH: why`
-    problem: str = ""  #: why the folder was not kept; empty where it was
-    output: str = ""  #: last of what it wrote to standard output and error, identities withheld
-    #: requests to its two servers for another address, such as another host's, or without the token
+    #: how the program ended; None if it keeps running through the episode
+    outcome: ProgramOutcome | None
+    #: hash of the folder's listing after the step; None if it is unchanged
+    folder: str | None = None
+    refused: tuple[str, ...] = ()  #: files in the folder that were not stored, as `PATH: why`
+    problem: str = ""  #: why the folder was not stored; empty if it was
+    output: str = ""  #: end of the program's standard output and error, with identities withheld
+    #: number of requests to the two servers without the token, or for another address, such as
+    #: another host
     denied: int = 0
 
 
 @dataclass
 class _Running:
-    """A running program, with the servers that it uses."""
+    """A running program, with its servers."""
 
     program: RunningProgram
     desk: AgentDesk
@@ -139,8 +142,8 @@ class CommandAgent:
             plan_note=self._plan_note,
             close=self._close_episode,
         )
-        self._walls: Sandbox | None = None  # tried on this machine once
-        self._held = ExitStack()  # resources that live through the episode
+        self._walls: Sandbox | None = None  # sandbox that was tried on this machine
+        self._held = ExitStack()  # resources that are held through the episode
         self._living: _Lifetime | None = None
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
@@ -149,7 +152,7 @@ class CommandAgent:
         """
         folder = memory.get("folder") if isinstance(memory, dict) else None
         before = folder if isinstance(folder, str) else None
-        # A memory is from an earlier step of this episode, possibly before a resume.
+        # The memory is from an earlier step of this episode, possibly from before a resume.
         self._has_acted = self._has_acted or memory is not None
 
         def run(acting: ExternalSession) -> JsonValue:
@@ -184,8 +187,8 @@ class CommandAgent:
         return step.decision({} if kept is None else {"folder": kept})
 
     def _try(self, outside: Outside) -> None:
-        """Test sandbox and program. Raises ConfigError or ProviderError if they can't be used
-        here.
+        """Try the sandbox and the program. Raises ConfigError or ProviderError if they can't be
+        used here.
         """
         self._check_content()
         walls = self._sandbox(outside.private)
@@ -224,7 +227,7 @@ class CommandAgent:
         before: str | None,
         has_next_day: bool = False,
     ) -> Iterator[_Running]:
-        """Start the program with its servers; all end with the block."""
+        """Start the program with its servers; all of them end with the block."""
         params = self._params
         self._check_content()
         desk = AgentDesk({name: name for name in params.models}, has_next_day)
@@ -271,8 +274,8 @@ class CommandAgent:
 
     @cached_property
     def _profile(self) -> Profile:
-        """Profile with which the program is started; read at the first start, since a record needs
-        none.
+        """Profile with which the program is started. It is read at the first start, since an agent
+        rebuilt from its record needs no profile.
         """
         return self._installed[0]
 
@@ -282,11 +285,13 @@ class CommandAgent:
 
     @cached_property
     def _bare_profile(self) -> Profile:
-        """Profile as written, without values found on this machine."""
+        """Profile as written in its file, without values found on this machine."""
         return chosen_profile(Path(self._own.words[0]).name, self._params.profile)
 
     def _plan_note(self) -> str:
-        """Return a note on the program's own token use; empty if it was not measured."""
+        """Return a note on the tokens that the program itself uses; empty if they were not
+        measured.
+        """
         measured = self._bare_profile.measured
         if measured is None:
             return ""
@@ -298,8 +303,8 @@ class CommandAgent:
 
     @cached_property
     def _identity(self) -> dict[str, JsonValue]:
-        """Identity of the agent, as recorded arguments: its files, its program, and its profile
-        with the text of the procedure.
+        """Identity of the agent, in the form of recorded arguments: its files, its program, and its
+        profile with the text of the procedure.
         """
         words = self._own.words
         profile = self._bare_profile
@@ -334,8 +339,8 @@ class CommandAgent:
                 )
 
     def _sandbox(self, private: tuple[Path, ...]) -> Sandbox:
-        """Return the sandbox. Raises ProviderError if no sandbox is available here, or the program
-        could see private files; no later step could change that.
+        """Return the sandbox. Raises ProviderError if no sandbox is available here, or if the
+        program could see private files, since no later step could change this.
         """
         profile, place = self._installed
         readable = [Path(folder) for folder in profile.readable]
@@ -361,7 +366,7 @@ class CommandAgent:
         self, finished: FinishedProgram, acting: ExternalSession, running: _Running
     ) -> ProgramReport:
         """Return the report on a program that ended. Raises ProviderError if the program can't be
-        started, or failed before it did anything; no later step could change that.
+        started, or if it failed before it did anything, since no later step could change this.
         """
         outcome = finished.outcome
         program = self._own.words[0]
@@ -405,7 +410,7 @@ class CommandAgent:
         before: str | None,
     ) -> ProgramReport:
         """Let the program decide a step. It is started at the first step, and again if it ended
-        before it asked for this day.
+        before it received this step's day.
         """
         living = self._living
         if living is not None:
@@ -433,7 +438,9 @@ class CommandAgent:
         session: StepSession,
         before: str | None,
     ) -> _Lifetime:
-        """Start the program for this and later steps, with the folder of the previous one."""
+        """Start the program for this step and later steps, with the folder left by the previous
+        process.
+        """
         if self._living is not None:
             before = self._living.folder or before
 
@@ -453,7 +460,7 @@ class CommandAgent:
 
 
 class _Lifetime:
-    """A program that runs through several steps; a thread waits for its end."""
+    """A program that runs through several steps. A thread waits for its end."""
 
     def __init__(self, running: _Running) -> None:
         self.running = running
@@ -491,7 +498,7 @@ class _Lifetime:
         return self.finished.folder.listing
 
     def end(self, seconds: float) -> None:
-        """Tell the program that the episode is over; stop it if it does not end."""
+        """Tell the program that the episode is over, and stop it if it does not end."""
         self.running.desk.close()
         self._thread.join(seconds)
         self.running.program.stop()
@@ -510,7 +517,7 @@ def _unkept_files() -> Iterator[KeptFiles]:
 
 
 def _own_name(model: str) -> str:
-    """Return the provider's name for a model, by which programs know it."""
+    """Return the provider's name for a model, which is the name that programs know."""
     return model.partition("/")[2] or model or "model"
 
 
@@ -524,7 +531,7 @@ def _limits(params: CommandParams) -> ProgramLimits:
 
 
 def program_procedure(observation: Observation, session: StepSession, has_next_day: bool) -> str:
-    """Return the procedure text of a step for a program."""
+    """Return the text that explains the procedure of a step to a program."""
     then = NEXT_STEP if has_next_day else END
     procedure = one_submission(observation, session, then, server=SERVER)
     if session.submit_tool.name != SUBMIT_TOOL:
@@ -533,7 +540,7 @@ def program_procedure(observation: Observation, session: StepSession, has_next_d
 
 
 def _opening(observation: Observation, session: StepSession, has_next_day: bool) -> tuple[str, str]:
-    """Return the texts of a step: the rules with the procedure, and the day."""
+    """Return the two texts of a step: the rules with the procedure, and the day."""
     procedure = program_procedure(observation, session, has_next_day)
     return observation.system_with(procedure), observation.user
 
@@ -546,7 +553,9 @@ def _task_files(observation: Observation, prompt: str) -> dict[str, bytes]:
 
 
 def _failure(outcome: ProgramOutcome | None) -> str:
-    """Return the failure kind under which an outcome is counted; empty if it is not a failure."""
+    """Return the failure kind under which an outcome is counted; empty if the outcome is not a
+    failure.
+    """
     if outcome is None or outcome.kind == "stopped":
         return ""
     if outcome.kind == "exited" and outcome.code == 0:

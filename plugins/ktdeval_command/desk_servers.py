@@ -1,4 +1,4 @@
-"""Model bridge and tool server for one desk, each on its own port."""
+"""Model bridge and tool server of one desk, each on its own port."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DeskServers:
 
     @property
     def denied(self) -> int:
-        """Number of requests that either server has denied so far."""
+        """Number of requests that the two servers have denied so far."""
         return self.bridge.denied + self.tools.denied
 
 
@@ -29,12 +29,12 @@ class DeskServers:
 def serve_desk(
     desk: AgentDesk, model: str, bridge_token: str, tools_token: str
 ) -> Iterator[DeskServers]:
-    """Serve a desk until the block ends. `model`: name of the run's model in listings. Raises
+    """Serve a desk until the block ends. `model` is the name of the run's model in listings. Raises
     StoreError if listening is not possible.
     """
     with ExitStack() as held:
         bridge = held.enter_context(serving(BridgeServer(desk.answer, bridge_token, model)))
         tools = held.enter_context(serving(ToolServer(desk.tools, desk.call, tools_token)))
-        # The desk closes first: the servers wait for answers in progress.
+        # The desk closes first, because the servers wait for answers in progress.
         held.callback(desk.close)
         yield DeskServers(bridge, tools)

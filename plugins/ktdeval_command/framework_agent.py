@@ -1,4 +1,5 @@
-"""Agents that decide with a framework in this process: OpenAI Agents SDK, PydanticAI, LangGraph, ….
+"""Agents that decide with a framework in this process: OpenAI Agents SDK, PydanticAI, LangGraph,
+...
 
 An author writes one function, `act(desk)`, and offers it as an agent:
 
@@ -9,8 +10,8 @@ An author writes one function, `act(desk)`, and offers it as an agent:
         return [Spec("mine", lambda: FrameworkAgent(act), "Decides by a framework")]
 
 The framework calls the model bridge, which forwards to the run's own model, and calls the step's
-tools over the Model Context Protocol or as functions. Its actions are recorded; a step is replayed
-from the record, without `act` and without the framework.
+tools over the Model Context Protocol or as functions. Its actions are recorded, so a step can be
+replayed from the record without `act` and without the framework.
 """
 
 from __future__ import annotations
@@ -59,22 +60,22 @@ if TYPE_CHECKING:
 
 MODEL_NAME = "ktdeval"
 RAISED = "agent_raised"  #: failure kind of a step in which `act` raised an exception
-_SHOWN_CHARS = 1000  # number of initial characters of the exception that are recorded
+_SHOWN_CHARS = 1000  # number of characters recorded of the exception, from its start
 
 
 class FrameworkReport(Value):
-    """What was seen of a framework in a step."""
+    """What was observed of a framework in a step."""
 
     memory: JsonValue = None  #: return value of `act`, with identities withheld
     raised: str = ""  #: exception raised by `act`, with identities withheld; empty if it returned
 
 
 class FrameworkDesk:
-    """One step for a framework, through which it calls the model and the tools. It is open until
-    `act` returns; all of it may be used from several threads.
+    """One step for a framework, through which it calls the model and the tools. The desk is open
+    until `act` returns, and may be used from several threads.
     """
 
-    model = MODEL_NAME  #: name of the run's model; any other name gives the same model
+    model = MODEL_NAME  #: name of the run's model; any other name selects the same model
 
     def __init__(
         self,
@@ -84,37 +85,38 @@ class FrameworkDesk:
         desk: AgentDesk,
         held: ExitStack,
     ) -> None:
-        """Start bridge and tool server; they stop when `held` closes."""
+        """Start bridge and tool server. They stop when `held` closes."""
         self._opening = _opening(observation, acting)
-        self.observation = observation  #: prompt of the step in parts
-        self.memory = memory  #: value that `act` returned at the previous step; None at the first
+        self.observation = observation  #: prompt of the step, in parts
+        #: value that `act` returned in the previous step; None in the first step
+        self.memory = memory
         #: research tools of the step, followed by the submit tool
         self.tools: tuple[ToolSpec, ...] = (*acting.tools, acting.submit_tool)
         self.submit_tool = acting.submit_tool
-        self.api_key = secrets.token_urlsafe(32)  #: key of the bridge and the tool server
+        self.api_key = secrets.token_urlsafe(32)  #: key for the bridge and the tool server
         self._acting = acting
         self._desk = desk
         self._held = held
 
         servers = held.enter_context(serve_desk(desk, MODEL_NAME, self.api_key, self.api_key))
 
-        #: address for OpenAI's forms, as `OPENAI_BASE_URL` takes it
+        #: address for OpenAI's two APIs, as expected in `OPENAI_BASE_URL`
         self.base_url = f"{servers.bridge.address}/v1"
-        #: address for Anthropic's form, as `ANTHROPIC_BASE_URL` takes it
+        #: address for Anthropic's API, as expected in `ANTHROPIC_BASE_URL`
         self.anthropic_base_url = servers.bridge.address
-        #: address of the tools, for the Model Context Protocol (HTTP)
+        #: address of the tools for the Model Context Protocol (HTTP)
         self.mcp_url = servers.tools.mcp_url
         #: headers that `mcp_url` requires
         self.mcp_headers = {"Authorization": f"Bearer {self.api_key}"}
 
     @property
     def prompt(self) -> str:
-        """Return the whole step as text, with its procedure."""
+        """Return the whole step as text, including its procedure."""
         return join_parts(*self._opening)
 
     @property
     def is_over(self) -> bool:
-        """True if the step is decided or can't continue; `act` should return."""
+        """True if the step is decided or can't continue. `act` should then return."""
         return self._acting.is_over
 
     @property
@@ -139,7 +141,7 @@ class FrameworkDesk:
         return client
 
     def async_openai_client(self) -> AsyncOpenAI:
-        """Return an asynchronous client from the package openai; the event loop closes it."""
+        """Return an asynchronous client from the package openai, which the event loop closes."""
         client: AsyncOpenAI = self._new_client("AsyncOpenAI")
         return client
 
@@ -154,8 +156,8 @@ class FrameworkDesk:
         return make(base_url=self.base_url, api_key=self.api_key, max_retries=0)
 
     def call_tool(self, name: str, arguments: JsonObject | str) -> ToolResult:
-        """Call a tool of the step, or the submit tool; `arguments` as an object, or as the model
-        wrote them. A call that fails returns feedback for the model.
+        """Call a tool of the step, or the submit tool. `arguments` is an object, or the text that
+        the model wrote. A call that fails returns feedback for the model.
         """
         written = arguments
         if not isinstance(written, str):
@@ -163,7 +165,7 @@ class FrameworkDesk:
         return self._desk.call(ToolCall("", name, written))
 
     def submit(self, arguments: JsonObject | str) -> ToolResult:
-        """Submit the step's decision; the first accepted submission is final."""
+        """Submit the step's decision. The first accepted submission is final."""
         return self.call_tool(self.submit_tool.name, arguments)
 
 
@@ -177,8 +179,8 @@ class FrameworkAgent:
     """Lets a framework in this process decide."""
 
     def __init__(self, act: Act, models: Mapping[str, str] | None = None, calls: int = 200) -> None:
-        """`models`: additional models of the run, `PROVIDER/NAME`, by the names that the framework
-        uses for them; `calls`: maximum number of model calls in a step.
+        """`models`: additional models of the run (`PROVIDER/NAME`), keyed by the names that the
+        framework uses for them; `calls`: maximum number of model calls in a step.
         """
         self._act = act
         self._models = dict(models or {})
@@ -194,8 +196,8 @@ class FrameworkAgent:
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step with `act`; hold if it submits nothing. Raises ModelError if `act` or its
-        last model call failed and nothing was submitted; ProviderError if `act` failed before it
-        did anything.
+        last model call failed and nothing was submitted. Raises ProviderError if `act` failed
+        before it did anything.
         """
 
         def run(acting: ExternalSession) -> JsonValue:
@@ -225,7 +227,7 @@ class FrameworkAgent:
             while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
                 error = error.exceptions[
                     0
-                ]  # clients of tools wrap exceptions raised while they are open
+                ]  # tool clients wrap exceptions that are raised while they are open
 
         self._has_acted = self._has_acted or bool(acting.acts)
         if error is None:
@@ -245,7 +247,7 @@ class FrameworkAgent:
     def _desk(
         self, acting: ExternalSession, observation: Observation, memory: JsonValue
     ) -> Iterator[FrameworkDesk]:
-        """Open a desk for the step; it closes with the block."""
+        """Open a desk for the step. It closes with the block."""
         with ExitStack() as held:
             desk = AgentDesk(self._models)
             desk.begin(acting, observation.user, is_told=True)
@@ -253,7 +255,7 @@ class FrameworkAgent:
 
 
 def _opening(observation: Observation, session: StepSession | ExternalSession) -> tuple[str, str]:
-    """Return the texts of a step: the rules with the procedure for a framework, and the day."""
+    """Return the two texts of a step: the rules with the procedure for a framework, and the day."""
     return observation.system_with(one_submission(observation, session, END)), observation.user
 
 
@@ -281,7 +283,7 @@ def _as_json(memory: JsonValue) -> JsonValue:
 
 
 def _withhold_names(value: JsonValue, withhold: Callable[[str], str]) -> JsonValue:
-    """Return a value with identities withheld in its texts."""
+    """Return a value in which identities are withheld from all strings."""
     if isinstance(value, str):
         return withhold(value)
     if isinstance(value, Mapping):

@@ -28,7 +28,7 @@ from ktdeval.task_api import is_scoring
 from ktdeval.values import make_folder, read_plain, stored_market, write_atomic
 from ktdeval_command.harbor_task import HarborContent, HarborEpisode, task_files
 
-_ANY_KEY = "0" * 32  # key of the masks under which rules are read; each run draws its own key
+_ANY_KEY = "0" * 32  # mask key under which the rules are read; each run draws its own key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def harbor(options: HarborOptions, **given: Any) -> None:
 
 
 def run_config(given: Mapping[str, Any]) -> RunConfig:
-    """Return the run that a task's container starts. Raises KtdevalError."""
+    """Return the config of the run that a task's container starts. Raises KtdevalError."""
     chosen = {name: value for name, value in given.items() if value is not None}
     return load_config(None, {**chosen, "model": "remote/harbor", "agent": "remote"})
 
@@ -143,8 +143,8 @@ def _word(value: Any) -> str:
 
 
 def content_of(config: RunConfig, plugins: Plugins) -> HarborContent:
-    """Return the content from which containers are built. Raises UsageError if the market can't be
-    included, or the wheel is missing.
+    """Return the contents from which containers are built. Raises UsageError if the market can't be
+    included, or if the wheel is missing.
     """
     folder = stored_market(config.data)
     if folder is not None:

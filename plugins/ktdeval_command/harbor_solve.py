@@ -1,8 +1,8 @@
-"""Solution for a Harbor task: it plays the rule "hold on each day" over plain HTTP, and records its
+"""Solution for a Harbor task. It plays the rule "hold on each day" over plain HTTP, and records its
 actions as Harbor's agents do, in the Agent Trajectory Interchange Format (ATIF 1.7).
 
-It runs in the agent's container, where ktdeval is not installed: this module's source is the whole
-script, and uses only the standard library.
+It runs in the agent's container, where ktdeval is not installed. The source of this module is the
+whole script and uses only the standard library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONGEST_S = 600
 
 
 class Trajectory:
-    """What was done, each call of a tool as a step:
+    """What was done, with each tool call as a step:
     https://www.harborframework.com/docs/agents/trajectory-format
     """
 
@@ -53,9 +53,9 @@ class Trajectory:
         self._steps.append(step)
 
     def write(self, folder: Path) -> None:
-        """Write the steps so far, if there are any, to trajectory.json. Raises OSError."""
+        """Write the steps so far to trajectory.json, if there are any. Raises OSError."""
         if not self._steps:
-            return  # a trajectory has at least one
+            return  # a trajectory has at least one step
 
         content = {
             "schema_version": "ATIF-v1.7",
@@ -79,7 +79,7 @@ class EpisodeClient:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def begin(self) -> dict[str, Any]:
-        """Begin the episode; return the text, failure and id from the answer."""
+        """Begin the episode. Return the text, the failure and the episode id from the answer."""
         begun = self.call("begin_episode", {})
         if begun.get("episode"):
             self._headers["Ktdeval-Episode"] = begun["episode"]
@@ -87,8 +87,8 @@ class EpisodeClient:
         return begun
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return text and failure from a tool's answer. Raises OSError if the market does not
-        answer.
+        """Return the text and the failure from a tool's answer. Raises OSError if the market does
+        not answer.
         """
         answer = self._answer(f"/tools/{tool}", json.dumps(arguments).encode())
         self._trajectory.add(tool, arguments, answer)
@@ -133,7 +133,7 @@ def smallest(schema: dict[str, Any]) -> Any:
 
 
 def play(market: EpisodeClient, submit_tool: str) -> int:
-    """Hold on each day until the episode is over; return the number of days decided. Raises
+    """Hold on each day until the episode is over, and return the number of days decided. Raises
     ValueError if a request was refused.
     """
     begun = market.begin()
@@ -160,7 +160,7 @@ def play(market: EpisodeClient, submit_tool: str) -> int:
 
 
 def main() -> int:
-    """Play; returns the exit status."""
+    """Play, and return the exit status."""
     episode = json.loads(Path(__file__).with_name("episode.json").read_text(encoding="utf-8"))
     url = os.environ.get("KTDEVAL_TOOLS_URL", episode["url"])
     token_file = os.environ.get("KTDEVAL_TOKEN_FILE", episode["token_file"])

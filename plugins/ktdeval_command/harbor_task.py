@@ -32,7 +32,7 @@ _SHORTEST_S = 1800
 
 @dataclass(frozen=True, kw_only=True)
 class HarborEpisode:
-    """Episode of a Harbor task."""
+    """The episode of a Harbor task."""
 
     task: str
     window: str
@@ -40,13 +40,13 @@ class HarborEpisode:
     submit_tool: str
     days: int
     run_options: Mapping[str, str]  #: options of `ktdeval run`, except for those set in this module
-    card: Mapping[str, JsonValue]  #: expected values on its card, by path
+    card: Mapping[str, JsonValue]  #: expected values on the card, keyed by path
     reward: str | None  #: metric used as the reward; None: 1 for a verified card, otherwise 0
 
     @property
     def name(self) -> str:
-        """Name of its folder and package; it does not reveal the dates of a window named by its
-        days.
+        """Name of the task's folder and package. If a window is named by its days, the name does
+        not reveal them.
         """
         window = content_hash(self.window)[:8] if ":" in self.window else self.window
         return re.sub(r"[^A-Za-z0-9_.]+", "-", f"{self.task}-{window}").strip("-.").lower()
@@ -54,14 +54,17 @@ class HarborEpisode:
 
 @dataclass(frozen=True, kw_only=True)
 class HarborContent:
-    """Content from which containers are built."""
+    """Contents from which containers are built."""
 
-    wheel: Wheel  #: wheel of ktdeval, which is in no package index
-    market_files: Mapping[str, bytes] = field(default_factory=dict)  #: files of a snapshot, if any
+    wheel: Wheel  #: wheel of ktdeval, which is not in any package index
+    #: files of a snapshot, if there is one
+    market_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def task_files(episode: HarborEpisode, content: HarborContent) -> dict[str, bytes]:
-    """Return the files of a task by path. Deterministic: the same arguments give the same files."""
+    """Return the files of a task, keyed by path. Deterministic: the same arguments give the same
+    files.
+    """
     files = {
         "task.toml": _task_toml(episode),
         "instruction.md": _fill_template(episode, "instruction.md"),
@@ -102,7 +105,7 @@ def _task_toml(episode: HarborEpisode) -> str:
 
 
 def _play(episode: HarborEpisode, content: HarborContent) -> str:
-    """Return the script of the market's container."""
+    """Return the script for the market's container."""
     options = dict(episode.run_options)
     if content.market_files:
         options["--data"] = _DATA["market"]

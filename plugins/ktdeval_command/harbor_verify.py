@@ -1,8 +1,8 @@
-"""Verifier for a Harbor task: runs `ktdeval card verify`, and checks that the card belongs to the
-requested episode, decided on every day.
+"""Verifier for a Harbor task. It runs `ktdeval card verify`, and checks that the card belongs to
+the requested episode and that every day was decided.
 
-It runs in the verifier's container, which the agent never had access to: this module's source is
-the whole script, and uses only the standard library and the command `ktdeval`.
+It runs in the verifier's container, to which the agent never had access. The source of this module
+is the whole script; it uses only the standard library and the command `ktdeval`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_LAST_LINE = 500  # maximum number of characters of a reason
+_LAST_LINE = 500  # maximum number of characters in a reason
 
 
 def problem_of(card: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    """Return why a verified card is not the task's complete card; empty if it is."""
+    """Return why a verified card is not the complete card of the task; empty if it is."""
     for path, wanted in expected["card"].items():
         found: Any = card
         for name in path.split("."):
@@ -38,7 +38,7 @@ def problem_of(card: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
 
 
 def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return each figure on a card, with the reasons for undefined figures."""
+    """Return each figure on a card, and the reason for each undefined figure."""
     figures = {}
     for name, line in card["metrics"].items():
         figures[name] = {"value": line.get("value"), "undefined": line.get("undefined")}
@@ -46,12 +46,12 @@ def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verify_run(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the verified card of a run folder, or None and the reason why there is none."""
+    """Return the verified card of a run folder, or None and the reason why there is no such card."""
     cards = sorted((folder / "cards").glob("*.json"))
     if len(cards) != 1:
         return None, "there is no card: the episode was not finished"
 
-    # The checks use only values in this file; none come from the episode.
+    # The checks use only values in this file, and none from the episode.
     command = ["ktdeval", "card", "verify", str(cards[0]), *expected["verify_options"]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     sys.stdout.write(done.stdout + done.stderr)
@@ -67,7 +67,7 @@ def verify_run(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, 
 
 
 def main() -> int:
-    """Write the reward; returns the exit status."""
+    """Write the reward, and return the exit status."""
     expected = json.loads(Path(__file__).with_name("expected.json").read_text(encoding="utf-8"))
     run = Path(os.environ.get("KTDEVAL_RUN", expected["run"]))
     logs = Path(os.environ.get("KTDEVAL_LOGS", "/logs/verifier"))

@@ -1,8 +1,9 @@
-"""Installation of a program: the files that it must read beyond the system's folders, and its PATH.
+"""Installation of a program: the files that it must read beyond the system folders, and its PATH.
 
-Programs of npm are in `node_modules` and need `node`; Python scripts are in a virtual environment
-and need its interpreter. Both are found from the links and the first line of the program's file.
-Nothing else is shown: a program in a home folder or a project does not make that folder visible.
+npm programs are in `node_modules` and need `node`; Python scripts are in a virtual environment and
+need its interpreter. Both are found through the links and the first line of the program's file.
+Nothing else is shown: if a program is in a home folder or a project, that folder does not become
+visible.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ from ktdeval_command.shown_parts import SYSTEM, SourcePart, environment_parts
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _FIRST_LINE_BYTES = 512
-_MAX_STEPS = 8  # from a script to its interpreter, and to the interpreter of that
+# from a script to its interpreter, which may be a script with an interpreter, and so on
+_MAX_STEPS = 8
 
 
 @dataclass(frozen=True)
 class Installation:
-    """Parts of a program. `path`: its variable PATH; empty if the usual one finds everything."""
+    """Parts of a program. `path` is its variable PATH; empty if the usual PATH finds everything."""
 
     parts: tuple[SourcePart, ...] = ()
     path: str = ""
 
 
 def start_path(program: str) -> str:
-    """Return the path by which a program is found from any folder: a path becomes absolute, a name
-    is unchanged.
+    """Return the path by which a program is found from any folder: a path becomes absolute, and a
+    bare name is unchanged.
     """
     if "/" not in program:
         return program
@@ -60,7 +62,7 @@ def installation_of(program: str) -> Installation:
 
 def _with_real_folder(path: Path) -> Path:
     """Return a path whose folder has no links. The file itself may be a link, since a program may
-    act by the name under which it is called.
+    behave according to the name under which it is called.
     """
     return path.absolute().parent.resolve() / path.name
 
@@ -70,7 +72,7 @@ def _is_system(path: Path) -> bool:
 
 
 def _parts_of(path: Path) -> list[SourcePart]:
-    """Return the parts to show for a file; empty if it belongs to the system."""
+    """Return the parts to show for a file; empty if the file belongs to the system."""
     if _is_system(path):
         return []
 

@@ -1,4 +1,4 @@
-"""Known texts of programs with a profile (`ktdeval.harness.known_texts`), by version."""
+"""Known texts of programs that have a profile (`ktdeval.harness.known_texts`), by version."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _LIST = Path(__file__).parent / "profiles" / "known_texts.csv"
 
 @cache
 def known_program_texts() -> KnownTexts:
-    """Return the known texts of all programs: one program may start another, such as the SDK of
-    Claude Code. The list ships with the suite, so that no run can add to it.
+    """Return the known texts of all programs, since one program may start another, such as the SDK
+    of Claude Code. The list ships with the suite, so that no run can add to it.
     """
     kinds: dict[str, set[str]] = {"tool": set(), "line": set()}
     for row in csv_rows(_LIST):

@@ -32,14 +32,15 @@ class ServerLimits:
     """Limits of one program."""
 
     body_bytes: int = 16 << 20  #: maximum bytes of one request
-    body_s: float = 30.0  #: seconds for sending one request's body
+    body_s: float = 30.0  #: seconds for sending the body of one request
     silence_s: float = 30.0  #: seconds for which a connection may be silent
-    connections: int = 64  #: maximum number of simultaneous connections; further ones are closed
+    #: maximum number of simultaneous connections; any further connections are closed
+    connections: int = 64
 
 
 @dataclass(frozen=True, slots=True)
 class LoopbackAnswer:
-    """One answer: status, type and pieces of its body, further headers."""
+    """One answer: status, content type, pieces of the body, and additional headers."""
 
     status: int
     kind: str
@@ -57,17 +58,17 @@ def json_answer(
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Listens on a port or a Unix socket, and answers any client with the token, one thread for
-    each connection.
+    """Listens on a port or a Unix socket, and answers any client that has the token, with one
+    thread for each connection.
 
     An answer is complete before its first byte is sent, so that a failure always has its HTTP
-    status. A connection stays open for further requests while at most half of the allowed
-    connections are open; so an idle one can't block others for long.
+    status. A connection stays open for further requests only while at most half of the allowed
+    connections are open, so that idle connections can't block others for long.
     """
 
     daemon_threads = True
     request_queue_size = 128
-    noun = "server"  #: name in messages
+    noun = "server"  #: name of the server in messages
 
     def __init__(
         self,
@@ -76,8 +77,8 @@ class LoopbackServer(ThreadingHTTPServer):
         limits: ServerLimits | None = None,
         where: tuple[str, int] | Path = (LOOPBACK, 0),
     ) -> None:
-        """Listen. `token`: given to only one program; `where`: host and port (0: a free one), or
-        the file of a Unix socket. Raises StoreError if listening is not possible.
+        """Start listening. `token`: secret given to only one program; `where`: host and port (0: a
+        free port), or the file of a Unix socket. Raises StoreError if listening is not possible.
         """
         self.limits = limits or ServerLimits()
         self._token = token.encode()
@@ -104,8 +105,8 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Address without a path, such as `http://127.0.0.1:8000`; for a Unix socket `unix:` and
-        its file.
+        """Address without a path, such as `http://127.0.0.1:8000`. For a Unix socket, `unix:`
+        followed by its file.
         """
         if self._unix_socket is not None:
             return f"unix:{self._unix_socket}"
@@ -117,8 +118,8 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @property
     def denied(self) -> int:
-        """Requests so far for an address that is not served, such as another host's, or without the
-        token.
+        """Number of requests so far without the token, or for an address that is not served, such
+        as one on another host.
         """
         with self._state:
             return self._denied
@@ -130,19 +131,19 @@ class LoopbackServer(ThreadingHTTPServer):
                 self._denied += 1
 
     def server_bind(self) -> None:
-        """Listen, without a look-up of this machine's host name."""
+        """Bind the socket, without looking up the name of this machine."""
         socketserver.TCPServer.server_bind(self)
         self._is_bound = True
 
     def server_close(self) -> None:
         """Stop listening, refuse new answers, close idle connections, and wait for answers in
-        progress. After that, the model is not asked.
+        progress. The model is not called after that.
         """
         super().server_close()
         with self._state:
             self._is_closed = True
             for connection in self._idle:
-                with suppress(OSError):  # the other side has closed it
+                with suppress(OSError):  # the other side has already closed it
                     connection.shutdown(socket.SHUT_RD)
             self._state.wait_for(lambda: self._answering == 0)
         if self._unix_socket is not None and self._is_bound:
@@ -150,7 +151,9 @@ class LoopbackServer(ThreadingHTTPServer):
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Count an answer that closing waits for. Raises WireError if the server was closed."""
+        """Count an answer as in progress, so that closing the server waits for it. Raises WireError
+        if the server was closed.
+        """
         with self._state:
             if self._is_closed:
                 raise WireError("failed", f"the step is over; the {self.noun} no longer answers")
@@ -164,7 +167,9 @@ class LoopbackServer(ThreadingHTTPServer):
                 self._state.notify_all()
 
     def is_token(self, text: str) -> bool:
-        """Return whether a text is the token, in constant time for texts of equal length."""
+        """Return whether a string is the token. Strings of equal length are compared in constant
+        time.
+        """
         return hmac.compare_digest(text.encode("latin-1", "replace"), self._token)
 
     # --- connections
@@ -175,8 +180,8 @@ class LoopbackServer(ThreadingHTTPServer):
             return not self._is_closed and 2 * self._open <= self.limits.connections
 
     def waits(self, connection: socket.socket, wait: Callable[[], bool]) -> bool:
-        """Wait for a connection's next request, and return whether one comes; closing the server
-        ends the wait.
+        """Wait for the next request on a connection, and return whether one comes. Closing the
+        server ends the wait.
         """
         with self._state:
             if self._is_closed:
@@ -190,7 +195,7 @@ class LoopbackServer(ThreadingHTTPServer):
                 self._idle.discard(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer on a separate thread; close a connection beyond the limit."""
+        """Answer on a separate thread. If there are too many connections, close the new one."""
         with self._state:
             is_room = self._open < self.limits.connections
             if is_room:
@@ -217,14 +222,14 @@ class LoopbackServer(ThreadingHTTPServer):
             self._open -= 1
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a program that disconnected before its answer."""
+        """Ignore a program that disconnected before it got its answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
 @contextmanager
 def serving(server: Server) -> Iterator[Server]:
-    """Serve until the end of the block; after that no answer is in progress."""
+    """Serve until the end of the block. After that no answer is in progress."""
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
     )
@@ -244,13 +249,14 @@ class LoopbackHandler(BaseHTTPRequestHandler):
     server_version = "ktdeval"
     sys_version = ""
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # head and body leave together, not one after the other's receipt
+    # sent together, so that the body does not wait until the receipt of the head is acknowledged
+    wbufsize = -1
 
-    once: tuple[str, ...] = ()  #: further headers that a request may have at most once
+    once: tuple[str, ...] = ()  #: additional headers that a request may have at most once
 
     def check_request(self) -> None:
-        """Check a request before its body is read. Raises WireError if it lacks the token, for
-        example.
+        """Check a request before its body is read. Raises WireError if, for example, it lacks the
+        token.
         """
         raise NotImplementedError
 
@@ -259,7 +265,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         raise NotImplementedError
 
     def setup(self) -> None:
-        """Set how long the connection may be silent, and send answers at once."""
+        """Limit how long the connection may be silent, and send answers without delay."""
         super().setup()
         self.connection.settimeout(self.server.limits.silence_s)
         if self.connection.family != socket.AF_UNIX:
@@ -284,7 +290,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         return goes_on
 
     def respond(self, make: Callable[[], LoopbackAnswer]) -> None:
-        """Send the answer of `make`, or the refusal if it fails."""
+        """Send the answer that `make` returns. If it raises an error, send a refusal."""
         self._unread = -1  # unread bytes of the body; -1 if unknown
         try:
             self._unread = self._body_length()
@@ -308,7 +314,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
 
     def check_bearer_or(self, *headers: str) -> None:
         """Raise WireError unless the request has the token as `Authorization: Bearer`, or in one of
-        these headers.
+        the given headers.
         """
         given = [self.headers.get(name, "") for name in headers]
         scheme, _, credentials = self.headers.get("Authorization", "").partition(" ")
@@ -327,11 +333,11 @@ class LoopbackHandler(BaseHTTPRequestHandler):
             )
 
     def _body_length(self) -> int:
-        """Return the length of the body. Raises WireError if it can't be determined, or the body is
-        encoded.
+        """Return the length of the body. Raises WireError if the length can't be determined, or if
+        the body is encoded.
         """
-        # For the parser, a line that is not a header ends the headers: the rest could hide a
-        # length.
+        # For the parser, a line that is not a header ends the headers, so a length could be hidden
+        # in the lines after it.
         if self.headers.defects or self.headers.get_payload():
             raise WireError("bad_request", "the request has a malformed header line")
         problem = ambiguity(self.headers.items(), self.once)
@@ -351,15 +357,15 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         return int(text)
 
     def body(self) -> bytes:
-        """Return the body. Raises WireError if it is too large, or does not arrive in time."""
+        """Return the body. Raises WireError if the body is too large, or does not arrive in time."""
         most = self.server.limits.body_bytes
         if self._unread > most:
             raise WireError("too_large", f"the body has over {most:,} bytes")
         return b"".join(self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
-        """Yield the rest of the body. Raises WireError if it ends early, or does not arrive in
-        time.
+        """Yield the rest of the body. Raises WireError if the body ends early, or does not arrive
+        in time.
         """
         deadline = time.monotonic() + self.server.limits.body_s
         while self._unread > 0:
@@ -376,14 +382,14 @@ class LoopbackHandler(BaseHTTPRequestHandler):
                 raise self._late()
 
     def _late(self) -> WireError:
-        self._unread = -1  # the rest is not awaited before the answer, either
+        self._unread = -1  # the answer does not wait for the rest, either
         return WireError("bad_request", "the body did not arrive in time")
 
     # --- answers
 
     def _discard(self) -> None:
-        """Read the rest of an unused body, within limits: a program that is still sending could not
-        read its answer.
+        """Read the rest of an unused body, within limits, because a program that is still sending
+        could not read its answer.
         """
         if not 0 < self._unread <= 4 * self.server.limits.body_bytes:
             return
@@ -392,8 +398,8 @@ class LoopbackHandler(BaseHTTPRequestHandler):
                 pass
 
     def _send(self, answer: LoopbackAnswer) -> None:
-        """Send an answer. The connection stays open only if the whole request was read: the rest
-        would be taken for the next request.
+        """Send an answer. The connection stays open only if the whole request was read, since
+        unread bytes would be taken for the next request.
         """
         self._discard()
         is_old = self.request_version != "HTTP/1.1"
@@ -404,7 +410,8 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         if answer.kind:
             self.send_header("Content-Type", answer.kind)
-        if answer.status != HTTPStatus.NO_CONTENT:  # it has no body and no length (RFC 9110, 8.6)
+        # such an answer has no body and no length (RFC 9110, 8.6)
+        if answer.status != HTTPStatus.NO_CONTENT:
             self.send_header("Content-Length", str(length))
         self.send_header("Cache-Control", "no-store")
         for name, value in answer.headers.items():
@@ -418,7 +425,7 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer a request that is not HTTP, or has an unknown method."""
+        """Answer a request that is not HTTP, or that has an unknown method."""
         del explain
         self._unread = -1
         text = message or HTTPStatus(code).phrase

@@ -1,8 +1,8 @@
 """Messages of the Model Context Protocol, limited to what a server with only tools needs.
 
-Source: the specification's revisions 2024-11-05 to 2025-11-25
-(https://modelcontextprotocol.io/specification). Later revisions have no handshake; their clients
-fall back to it if a server refuses their version.
+Source: revisions 2024-11-05 to 2025-11-25 of the specification
+(https://modelcontextprotocol.io/specification). Later revisions have no handshake, but their
+clients fall back to the handshake if a server refuses their version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ktdeval_command.wire.refusals import WireError, one_line
 from ktdeval_command.wire.request_fields import MAX_NAME_CHARS, read_json
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  #: newest first
-_WITH_BATCHES = (None, "2025-03-26", "2024-11-05")  # a request without a version is of 2025-03-26
+# a request without a version is treated as 2025-03-26
+_WITH_BATCHES = (None, "2025-03-26", "2024-11-05")
 _MAX_IN_BATCH = 100
 
 PARSE_ERROR = -32700
@@ -38,7 +39,7 @@ class _RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class McpAnswer:
-    """Answer to a body: its value (None without an answer) and the status over HTTP."""
+    """Answer to a body: its JSON value (None if there is no answer) and the HTTP status."""
 
     value: JsonValue
     status: int = HTTPStatus.OK
@@ -46,7 +47,7 @@ class McpAnswer:
 
 
 class McpMessages:
-    """Answers messages with tools."""
+    """Answers messages by means of tools."""
 
     def __init__(
         self,
@@ -54,8 +55,8 @@ class McpMessages:
         call: Callable[[ToolCall], ToolResult],
         instructions: str,
     ) -> None:
-        """Take the tools and the function that calls one. `instructions`: for the client's model;
-        may be empty.
+        """`tools` returns the current tools, and `call` calls one of them. `instructions` are for
+        the client's model and may be empty.
         """
         self.tools = tools  #: returns the current tools
         self._call = call
@@ -63,7 +64,7 @@ class McpMessages:
         self._numbers = itertools.count(1)
 
     def answer(self, body: bytes, protocol_version: str | None) -> McpAnswer:
-        """Answer a message, or a list of them. `protocol_version`: value of the request's header."""
+        """Answer a message, or a list of messages. `protocol_version`: value of the request header."""
         try:
             value = read_json(body)
         except WireError as error:
@@ -89,7 +90,7 @@ class McpMessages:
         return McpAnswer(said, status, begins and "result" in said)
 
     def call(self, name: str, arguments: str) -> ToolResult:
-        """Call a tool under a new id. Raises KtdevalError as the tool's caller does."""
+        """Call a tool under a new id. Raises KtdevalError if `call` does."""
         return self._call(ToolCall(f"call_{next(self._numbers)}", name, arguments))
 
     def _answer_batch(
@@ -115,7 +116,7 @@ class McpMessages:
         return McpAnswer(answers) if answers else McpAnswer(None, HTTPStatus.ACCEPTED)
 
     def _answer_one(self, message: JsonValue) -> JsonObject | None:
-        """Return the answer to one message; None if it is a notification, or itself an answer."""
+        """Return the answer to one message; None if the message is a notification or an answer."""
         try:
             request = _request_of(message)
             if request is None:
@@ -162,7 +163,7 @@ class McpMessages:
 
         listed: list[JsonValue] = []
         for tool in self.tools():
-            # The protocol requires the type "object" in each schema.
+            # The protocol requires every schema to have the type "object".
             schema = {"type": "object", **tool.parameters}
             listed.append(
                 {"name": tool.name, "description": tool.description, "inputSchema": schema}
@@ -183,7 +184,7 @@ class McpMessages:
         elif arguments is not None:
             text = dumps_compact(arguments)
 
-        # Models see results; their programs hide protocol errors from them.
+        # Models see tool results, but client programs hide protocol errors from them.
         try:
             result = self.call(name, text)
         except KtdevalError as error:
@@ -192,7 +193,7 @@ class McpMessages:
 
 
 def refusal_message(code: int, text: str) -> JsonObject:
-    """Return the answer to something that is not a message, or can't be parsed."""
+    """Return the answer to something that is not a message or can't be parsed."""
     return _error(None, _RpcError(code, text))
 
 
@@ -210,7 +211,7 @@ def _error(request_id: JsonValue, error: _RpcError) -> JsonObject:
 
 
 def _id_of(message: JsonValue) -> JsonValue:
-    """Return the id of a request; None if it has no id that can be repeated."""
+    """Return the id of a request; None if it has no id that an answer can repeat."""
     found = message.get("id") if isinstance(message, dict) else None
     if isinstance(found, str) and len(found) <= MAX_NAME_CHARS:
         return found
@@ -218,8 +219,8 @@ def _id_of(message: JsonValue) -> JsonValue:
 
 
 def _request_of(message: JsonValue) -> tuple[str, JsonObject] | None:
-    """Return method and params of a request; None for a message without an answer. Raises
-    _RpcError: it is not a message.
+    """Return the method and params of a request; None for a message that needs no answer. Raises
+    _RpcError if it is not a message.
     """
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise _RpcError(INVALID_REQUEST, "expected a message of JSON-RPC 2.0")

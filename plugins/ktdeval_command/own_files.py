@@ -1,7 +1,8 @@
-"""User files that a command line names: they are copied into the program's folder.
+"""User files that a command line names. They are copied into the program's folder.
 
-In a sandbox a program sees only its own folder and the system's. `run='python3 agent.py'` still
-works, since `agent.py` is copied there before each step, under its own name.
+In a sandbox a program sees only its own folder and the system folders. `run='python3 agent.py'`
+still works, because `agent.py` is copied into the program's folder before each step, under its own
+name.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _MAX_BYTES = 16 << 20
 class OwnFiles:
     """A command line with the files that it names."""
 
-    words: tuple[str, ...]  #: arguments, with the files' names in the program's folder
-    files: Mapping[str, bytes]  #: by these names
+    words: tuple[str, ...]  #: arguments, with files named as in the program's folder
+    files: Mapping[str, bytes]  #: contents, keyed by these names
     sources: tuple[Path, ...]  #: original paths
 
     @property
     def content(self) -> str | None:
-        """Hash of all files; None without files."""
+        """Hash of all files; None if there are no files."""
         if not self.files:
             return None
         return content_hash({name: sha256_hex(data) for name, data in self.files.items()})
@@ -34,8 +35,8 @@ class OwnFiles:
 
 def own_files(words: Sequence[str]) -> OwnFiles:
     """Read the files that arguments name by relative paths, below the folder in which ktdeval was
-    started. An absolute path is unchanged; the program must be able to read it. Raises ConfigError
-    if a file is too large, or two have one name.
+    started. Absolute paths are unchanged, and the program must be able to read them. Raises
+    ConfigError if a file is too large, or if two files have the same name.
     """
     kept = list(words[:1])
     files: dict[str, bytes] = {}

@@ -1,7 +1,7 @@
 """Placeholders such as `{bridge}` in the texts of a profile, and their values in a step.
 
-A text is filled in one pass: values are never parsed again, neither by a shell nor by a template
-language.
+A text is filled in one pass. The values are never parsed again, neither by a shell nor by a
+template language.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ SECRETS = frozenset({"bridge_token", "tools_token"})
 
 @dataclass(frozen=True)
 class StepValues:
-    """Values of the placeholders, by name."""
+    """Values of the placeholders, keyed by name."""
 
     bridge: str  #: address of the model bridge, without a path
     bridge_token: str  #: API key of the bridge, for this step
-    tools_url: str  #: address of the tool server, MCP over Streamable HTTP
+    tools_url: str  #: address of the tool server, for MCP over Streamable HTTP
     tools_token: str  #: bearer token of the tool server, for this step
     tools_stdio: tuple[
         str, ...
     ]  #: argv of the tool server over stdio; as a list item, it expands to several items
-    prompt: str  #: the step in words, as built-in agents get it
+    prompt: str  #: the step as text, as built-in agents receive it
     model: str  #: name of the run's model
-    task_file: str = "task.md"  #: file with the prompt, from the program's folder
-    folder: str = "."  #: the program's folder, which also is its working and its home folder
-    temporary: str = "../tmp"  #: a folder that is empty in each step, from the program's folder
+    task_file: str = "task.md"  #: file with the prompt, relative to the program's folder
+    folder: str = "."  #: the program's folder, which is also its working directory and its home
+    #: a folder that is empty at the start of each step, relative to the program's folder
+    temporary: str = "../tmp"
 
 
 NAMES = tuple(field.name for field in fields(StepValues))
 
 
 def check_placeholders(value: JsonValue, where: str) -> None:
-    """Raise ConfigError, starting with `where`: a text (or one in JSON) has an unknown placeholder,
-    or that of a list without being a list item; or JSON has a number that it can't represent.
+    """Check a text, or all texts in a JSON value. Raise ConfigError, with a message that starts
+    with `where`, in three cases: a text has an unknown placeholder; a text has the placeholder that
+    expands to a list, but is not a list item by itself; a number can't be represented in JSON.
     """
     if isinstance(value, str):
         _check_text(value, where)

@@ -1,4 +1,4 @@
-"""Planned step of an external agent: nothing external is started or waited for."""
+"""Planned step of an external agent, in which nothing external is started or waited for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FILLER = "These words stand for what a program itself sends with each of its ca
 
 @dataclass(frozen=True)
 class Measured:
-    """What a program sends of its own, as it was measured with a scripted model."""
+    """What a program itself sends in addition, measured with a scripted model."""
 
     version: str = option(help="version of the program that was measured")
     date: str = option(help="day on which it was measured")
@@ -40,7 +40,7 @@ class Measured:
     )
 
     def words(self, program: str) -> str:
-        """Return a note on it for a plan."""
+        """Return a note on the measurement for a plan."""
         return (
             f"{self.tokens_a_call:,} extra tokens per call, as measured with {program} "
             f"{self.version} on {self.date}"
@@ -48,7 +48,7 @@ class Measured:
 
 
 class _AtBridge:
-    """A session whose model calls come through the bridge, with a program's own prompt."""
+    """A session whose model calls come through the bridge and include the program's own prompt."""
 
     def __init__(self, session: StepSession, own: str) -> None:
         self._session = session
@@ -58,7 +58,7 @@ class _AtBridge:
         return getattr(self._session, name)
 
     def ask(self, request: ModelRequest) -> Reply:
-        """Ask the model in the bridge's role."""
+        """Call the model under the bridge's role."""
         messages = request.messages
         if self._own:
             messages = (Message("system", self._own), *messages)
@@ -72,9 +72,9 @@ def plan_decision(
     memory: JsonValue,
     measured: Measured | None = None,
 ) -> Decision:
-    """Decide a step as a built-in agent would, since the requests of a program or a client are
-    unknown. `opening`: rules and day as shown to the agent; `measured`: what the program sends in
-    addition.
+    """Decide a step as a built-in agent would, since the requests that a program or client will
+    make are unknown. `opening`: rules and day as shown to the agent; `measured`: what the program
+    sends in addition.
     """
     system, user = opening
     messages = [Message("system", system), Message("user", user)]
@@ -84,7 +84,8 @@ def plan_decision(
 
     further = 0 if measured is None else measured.calls_a_step
     if measured is not None and session.tools and not session.may_submit_early:
-        # The words that end the research are the call for the program's final text.
+        # The text that ends the research is the program's closing message, so that call is already
+        # counted.
         further -= 1
     for _ in range(further):
         bridged.ask(ModelRequest(tuple(messages), tools=offered_tools(session)))

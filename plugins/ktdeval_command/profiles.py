@@ -1,8 +1,8 @@
-"""Profiles: how one kind of program is started for a step.
+"""Profiles: how a certain kind of program is started for a step.
 
 A profile is a YAML file. Its texts have placeholders, listed in `StepValues`; `prepare_start` fills
-them and is pure. Profiles of known programs ship with the suite and are chosen by the program's
-name; `profile=FILE` names a user's own.
+them and is pure. Profiles for known programs ship with the suite and are chosen by the program's
+name; `profile=FILE` selects a user's own profile.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MAX_ARGUMENT_BYTES = (128 << 10) - 1  # MAX_ARG_STRLEN of Linux, without the fi
 
 @dataclass(frozen=True)
 class Profile:
-    """How a program is started for a step; texts have placeholders."""
+    """How a program is started for a step. The texts have placeholders."""
 
     programs: tuple[str, ...] = option((), help="names of programs to which the profile applies")
     subcommand: str = option(
@@ -85,18 +85,18 @@ class PreparedProgram:
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    files: Mapping[str, bytes]  #: by path in the program's folder
+    files: Mapping[str, bytes]  #: keyed by path in the program's folder
     stdin: bytes
 
 
-# ---- choice of a profile
+# ---- choosing a profile
 
 
 def run_words(run: str) -> tuple[str, ...]:
-    """Return the words of a command line, split as a shell does, without its expansions. Braces
-    belong to the program and are not placeholders. A path of a program becomes absolute, since the
-    program is started in another folder. Raises ConfigError if the program is missing, or a
-    quotation mark is not closed.
+    """Return the words of a command line, split as by a shell but without expansions. Braces belong
+    to the program and are not placeholders. If the program is given by a path, the path becomes
+    absolute, since the program is started in another folder. Raises ConfigError if the program is
+    missing, or if a quotation mark is not closed.
     """
     try:
         words = tuple(shlex.split(run))
@@ -111,9 +111,11 @@ def run_words(run: str) -> tuple[str, ...]:
 
 
 def profile_of(run: str, profile: str = "") -> tuple[Profile, Installation]:
-    """Return the profile of a command line, and the location of its program on this machine.
-    `profile`: a file, or the name of a shipped one; empty: the one for the program's name,
-    otherwise `default`. Raises ConfigError if the file is not a profile; see also `run_words`.
+    """Return the profile for a command line, and the location of its program on this machine.
+
+    `profile` is a file or the name of a shipped profile. If it is empty, the profile for the
+    program's name is used, otherwise `default`. Raises ConfigError if the file is not a profile,
+    and the errors of `run_words`.
     """
     program = run_words(run)[0]
     found = chosen_profile(Path(program).name, profile)
@@ -124,7 +126,7 @@ def profile_of(run: str, profile: str = "") -> tuple[Profile, Installation]:
 
 
 def chosen_profile(program: str, profile: str) -> Profile:
-    """Return the profile for a program's name, as `profile_of` does, without the installation."""
+    """Return the profile for a program's name, chosen as in `profile_of`, without the installation."""
     shipped = shipped_profiles()
     if not profile:
         for path in shipped.values():
@@ -146,13 +148,13 @@ def chosen_profile(program: str, profile: str) -> Profile:
 
 
 def shipped_profiles() -> dict[str, Path]:
-    """Return the files of all shipped profiles, by name."""
+    """Return the files of all shipped profiles, keyed by name."""
     return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"))}
 
 
 def profile_hash(profile: Profile) -> str:
-    """Return the SHA-256 of the settings with which a profile starts a program; the program's
-    measured size is excluded.
+    """Return the SHA-256 of the settings with which a profile starts a program. The measured size
+    of the program's prompt is excluded.
     """
     counted = ("subcommand", "arguments", "stdin", "environment", "files", "readable")
     parts = {name: to_plain(getattr(profile, name)) for name in counted}
@@ -174,7 +176,7 @@ def _read(content: Mapping[str, Any], where: str) -> Profile:
 
 
 def _check(profile: Profile, where: str) -> None:
-    """Raise ConfigError for a text that can't be filled, or is not allowed in its field."""
+    """Raise ConfigError if a text can't be filled, or is not allowed in its field."""
     if names_in(profile.subcommand):
         raise ConfigError(f"{where}: subcommand: expected a word without a placeholder")
 
@@ -197,7 +199,7 @@ def _check(profile: Profile, where: str) -> None:
 
 
 def _check_arguments(words: tuple[str, ...], where: str) -> None:
-    """Raise ConfigError: a word can't be filled, or would show a token to every user of the
+    """Raise ConfigError if an argument can't be filled, or would show a token to every user of the
     machine.
     """
     check_placeholders(words, where)
@@ -225,7 +227,7 @@ def _check_no_end(text: str, where: str) -> None:
 
 
 def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
-    """Yield the problems of file paths in the program's folder."""
+    """Yield the problems with file paths in the program's folder."""
     for path in paths:
         parts = path.split("/")
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -244,8 +246,8 @@ def _file_problems(paths: Mapping[str, object]) -> Iterator[str]:
 def prepare_start(
     profile: Profile, run_argv: tuple[str, ...], values: StepValues
 ) -> PreparedProgram:
-    """Return the program to start for a step. Raises ConfigError if a value gives an argument or
-    variable that the system can't pass on.
+    """Return the program to start for a step. Raises ConfigError if a value would give an argument
+    or variable that the system can't pass on.
     """
     program, *rest = run_argv
     if profile.subcommand and profile.subcommand not in rest:
@@ -274,7 +276,7 @@ def prepare_start(
 
 
 def _check_passable(text: str, where: str) -> None:
-    """Raise ConfigError unless a text can be one argument, or the value of one variable."""
+    """Raise ConfigError unless a text can be an argument or the value of a variable."""
     _check_no_end(text, f"profile: {where}")
     try:
         size = len(os.fsencode(text))

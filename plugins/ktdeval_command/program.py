@@ -1,4 +1,4 @@
-"""Run of a program in a sandbox: its input, limits, captured output, outcome and folder."""
+"""Run a program in a sandbox: its input, limits, captured output, outcome and folder."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class ProgramOutcome(Value):
     """How a program ended."""
 
     kind: Kind
-    code: int | None = None  #: exit status of `exited`, signal of `killed`
+    code: int | None = None  #: exit status if the kind is `exited`, signal if it is `killed`
     detail: str = ""
 
     def __str__(self) -> str:
-        """Words for people, such as `exited 3`."""
+        """Human-readable text, such as `exited 3`."""
         if self.kind == "exited":
             return f"exited {self.code}"
         if self.kind == "killed":
@@ -67,11 +67,11 @@ def _signal_name(number: int | None) -> str:
 @dataclass(frozen=True)
 class ProgramLimits:
     """Limits of a program. Memory is the total of all its processes; CPU time, open files and file
-    size are limits of each process.
+    size are limited for each process.
     """
 
     wall_s: float = 600.0  #: seconds for a step
-    cpu_s: int = 600  #: seconds of CPU time of a process
+    cpu_s: int = 600  #: seconds of CPU time of each process
     memory_bytes: int = 4 << 30  #: maximum memory of all processes
     #: maximum number of processes, including threads; enforced only in a sandbox, otherwise the
     #: user's limit applies
@@ -81,8 +81,9 @@ class ProgramLimits:
 
 @dataclass(frozen=True)
 class Start:
-    """Program to start. `environment`: its variables; no others of this process reach it. `ports`:
-    loopback ports of this machine that it may connect to, on 127.0.0.1 under the same numbers.
+    """Program to start. `environment`: its variables; no other variables of this process reach the
+    program. `ports`: loopback ports of this machine to which the program may connect, on 127.0.0.1
+    and under the same numbers.
     """
 
     argv: tuple[str, ...]
@@ -94,8 +95,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Captured:
-    """Output of a program: its first and last bytes, and the number of bytes dropped between
-    them.
+    """Output of a program: its first and last bytes, and the number of bytes dropped between the
+    two.
     """
 
     head: bytes
@@ -110,8 +111,8 @@ class Captured:
 
 @dataclass(frozen=True)
 class FinishedProgram:
-    """A program that ended. `folder`: its archived folder; None with a reason in `folder_problem`,
-    in which case the previous folder stays valid.
+    """A program that ended. `folder` is its archived folder. If it is None, `folder_problem` has
+    the reason, and the previous folder stays valid.
     """
 
     outcome: ProgramOutcome
@@ -123,7 +124,7 @@ class FinishedProgram:
 
 
 class _Capture:
-    """Reads a pipe to its end in a thread, in bounded memory."""
+    """Reads a pipe to its end, in a thread and in bounded memory."""
 
     def __init__(self, pipe: BinaryIO) -> None:
         self._pipe = pipe
@@ -156,8 +157,8 @@ class _Capture:
             self._dropped += gone
 
     def wait_for_output(self) -> Captured:
-        """Return the captured output at the pipe's end, or after a short wait if a process outside
-        the sandbox holds it open.
+        """Return the captured output once the pipe ends. If a process outside the sandbox holds the
+        pipe open, return it after a short wait.
         """
         self._thread.join(_LAST_OUTPUT_S)
         with self._lock:
@@ -167,7 +168,7 @@ class _Capture:
 
 
 class RunningProgram:
-    """A program that was started or failed to start; see `wait`."""
+    """A program that was started, or that failed to start; see `wait`."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], channel: socket.socket, start: Start
@@ -190,7 +191,7 @@ class RunningProgram:
     def give_order(
         self, order: Mapping[str, object], workspaces: ProgramWorkspaces, listing: str | None
     ) -> None:
-        """Send the order and the folder's content. Raises SandboxError if the sandbox ended."""
+        """Send the order and the contents of the folder. Raises SandboxError if the sandbox ended."""
         self._channel.settimeout(_START_S)
         try:
             with self._channel.makefile("wb") as stream:
@@ -200,7 +201,7 @@ class RunningProgram:
             raise self._broken() from error
 
     def listeners(self) -> dict[int, socket.socket]:
-        """Receive the listening sockets of the ports. Raises SandboxError if the sandbox ended."""
+        """Receive the listening sockets for the ports. Raises SandboxError if the sandbox ended."""
         ports = self._start.ports
         try:
             data, descriptors, _, _ = socket.recv_fds(self._channel, 1, len(ports))
@@ -214,16 +215,16 @@ class RunningProgram:
 
     @property
     def process_group(self) -> int:
-        """Number of the process group of the sandbox."""
+        """Process group id of the sandbox."""
         return self._process.pid
 
     def stop(self) -> None:
-        """End the program, from any thread; its folder is still archived."""
+        """End the program; may be called from any thread. Its folder is still archived."""
         with suppress(OSError):
             self._channel.send(b"S")
 
     def wait(self, workspaces: ProgramWorkspaces) -> FinishedProgram:
-        """Wait until the program and all processes that it left have ended."""
+        """Wait until the program and all processes that it left behind have ended."""
         self._channel.settimeout(self._start.limits.wall_s + _GRACE_S)
         try:
             outcome = self._read_outcome()
@@ -266,7 +267,7 @@ class RunningProgram:
     def end(self) -> None:
         """End all of the program's processes, whatever state they are in."""
         with suppress(OSError):
-            self._channel.shutdown(socket.SHUT_RDWR)  # the supervisor ends them, and itself
+            self._channel.shutdown(socket.SHUT_RDWR)  # the supervisor ends them, and then itself
         try:
             self._process.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
@@ -286,8 +287,8 @@ class RunningProgram:
 
 
 def read_outcome(line: bytes) -> ProgramOutcome:
-    """Return an outcome from the supervisor's line. Raises WorkspaceError if the line is not an
-    outcome.
+    """Return the outcome in a line that the supervisor sent. Raises WorkspaceError if the line is
+    not an outcome.
     """
     return decode_json(line, ProgramOutcome, "sandbox", WorkspaceError)
 
@@ -301,11 +302,11 @@ def _feed(pipe: BinaryIO, data: bytes) -> None:
 def start_program(
     start: Start, sandbox: Sandbox, workspaces: ProgramWorkspaces, listing: str | None
 ) -> Iterator[RunningProgram]:
-    """Start a program in a folder with the content of a listing (None: empty), and end it with all
-    its descendants when the block ends.
+    """Start a program in a folder with the contents of a listing (None: empty). When the block
+    ends, end the program with all its descendants.
 
-    The calling thread must live as long as the program: the kernel ends a sandbox with the thread
-    that created it. Raises SandboxError if the sandbox can't be created.
+    The calling thread must live as long as the program, because the kernel ends a sandbox together
+    with the thread that created it. Raises SandboxError if the sandbox can't be created.
     """
     limits = start.limits
     argv = [sandbox.program_path(start.argv[0]), *start.argv[1:]]
@@ -342,7 +343,7 @@ def start_program(
 def run_program(
     start: Start, sandbox: Sandbox, workspaces: ProgramWorkspaces, listing: str | None = None
 ) -> FinishedProgram:
-    """Run a program to its end. Arguments and errors are those of `start_program`."""
+    """Run a program to its end. Arguments and errors are as in `start_program`."""
     with start_program(start, sandbox, workspaces, listing) as program:
         return program.wait(workspaces)
 

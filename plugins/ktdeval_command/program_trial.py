@@ -1,4 +1,6 @@
-"""Trial of a program in its sandbox, before a run asks a model: check that it can be started."""
+"""Trial of a program in its sandbox, before the run calls a model: checks that the program can be
+started.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 _SECONDS = 60.0
 _DISK_BYTES = 64 << 20
 
-# Runs inside the sandbox and prints the problem. A script needs its interpreter, which may be a
-# script that needs its own.
+# Runs inside the sandbox and prints the problem, if any. A script needs its interpreter, which may
+# itself be a script with an interpreter.
 _LOOK = """\
 import os, shutil, sys
 path = sys.argv[1]
@@ -42,8 +44,8 @@ for _ in range(8):
 
 
 def try_program(words: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> None:
-    """Raise SandboxError: a program does not exist inside or is not executable, or it can't print
-    its version although its profile has arguments for that.
+    """Raise SandboxError if a program does not exist in the sandbox or is not executable. Also
+    raise it if the profile has arguments for printing the version and the program can't print it.
     """
     program = sandbox.program_path(words[0])
     with wrap_os_error(
@@ -72,7 +74,7 @@ def try_program(words: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> N
 
 
 def _run(argv: tuple[str, ...], profile: Profile, sandbox: Sandbox) -> FinishedProgram:
-    """Run a command as the program is run, in an empty folder, without servers."""
+    """Run a command in the same way as the program, in an empty folder and without servers."""
     nowhere = StepValues(
         bridge="http://127.0.0.1:9",
         bridge_token="none",  # noqa: S106 - of no server

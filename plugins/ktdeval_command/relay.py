@@ -1,4 +1,4 @@
-"""Relay between listening sockets of a program's network namespace and loopback ports of the host."""
+"""Relay between listening sockets in a program's network namespace and loopback ports of the host."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PIECE_BYTES = 1 << 16
 
 
 class Relay(Closing):
-    """Accepts connections on sockets and forwards each to its port of 127.0.0.1, until it is
-    closed.
+    """Accepts connections on sockets and forwards each connection to its port on 127.0.0.1, until
+    the relay is closed.
 
-    It runs in its own thread. A program has at most 256 connections at once; further ones are
-    closed.
+    It runs in its own thread. A program has at most 256 connections at once; any further
+    connections are closed.
     """
 
     def __init__(self, listeners: Mapping[int, socket.socket]) -> None:
@@ -31,7 +31,7 @@ class Relay(Closing):
 
     def close(self) -> None:
         """Close all connections and sockets."""
-        with suppress(RuntimeError):  # it is closed already
+        with suppress(RuntimeError):  # already closed
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

@@ -1,8 +1,8 @@
-"""Agent `remote`: clients that ktdeval cannot start decide the episodes of a run.
+"""Agent `remote`: clients that ktdeval can't start decide the episodes of a run.
 
-The run waits for them at a port. A client begins an episode, receives its rules and its first day,
+The run waits for them at a port. A client begins an episode, receives the rules and the first day,
 and continues day by day, over the Model Context Protocol or plain HTTP. All episodes of a process
-share the port; each belongs to one client.
+share the port; each episode belongs to one client at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktdeval_command.planned_step import plan_decision
 from ktdeval_command.remote_host import HOSTS, OpenEpisode
 from ktdeval_command.remote_params import RemoteAgentParams
 
-TIMED_OUT = "remote_timed_out"  #: failure name of a day without a submission in time
+TIMED_OUT = "remote_timed_out"  #: failure kind of a day without a submission in time
 NOT_ASKED = (
     "remote/… is not a model: clients or programs decide instead; use --agent remote, or --agent"
     " command"
@@ -35,10 +35,10 @@ NOT_ASKED = (
 
 
 class RemoteReport(Value):
-    """What was seen of clients in a step."""
+    """What was observed of clients in a step."""
 
     is_late: bool  #: whether time ran out before a submission
-    clients: int  #: number of clients that had the day, one after another
+    clients: int  #: number of clients that held the episode during the day, one after another
 
 
 class RemoteAgent:
@@ -50,8 +50,8 @@ class RemoteAgent:
         self.traits = AgentTraits(acts_outside=True, close=self._close)
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step by a client; hold if it submits nothing in time. Raises ModelError if it
-        submitted nothing, and its last model call failed.
+        """Decide one step through a client; hold if the client submits nothing in time. Raises
+        ModelError if the client submitted nothing and its last model call failed.
         """
         check = session.outside.check
         procedure = one_submission(observation, session, NEXT_STEP)
@@ -79,15 +79,15 @@ class RemoteAgent:
 
 
 class RemoteClients:
-    """Placeholder model of a run whose clients or programs use their own models: it can't be
-    asked.
+    """Placeholder model for runs whose clients or programs use their own models. It can't be
+    called.
     """
 
     def __init__(self, _name: str, _params: None = None) -> None:
         self.traits = ModelTraits(is_free=True, request_problem=_problem)
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - the contract's name
-        """Raise ModelError: this run has no model."""
+        """Raise ModelError, because this run has no model."""
         raise ModelError("no_model", "this run has no model: clients and programs bring their own")
 
 

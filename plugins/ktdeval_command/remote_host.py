@@ -1,8 +1,9 @@
-"""Host of clients: one listener at which they begin episodes of a run, and decide them day by day.
+"""Host of clients: one listener at which clients begin the episodes of a run and decide them day by
+day.
 
 A client that begins an episode holds it, under an id that only this client receives. It holds the
-episode until the episode is over, its time for a day is up, or it leaves; then the next client gets
-the episode, at its current day.
+episode until the episode is over, until its time for a day is up, or until it leaves. Then the next
+client gets the episode, at its current day.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from ktdeval_command.remote_server import (
     RemoteServer,
 )
 
-#: maximum wait of a client for an episode or a day before it must ask again
+#: maximum time that a client waits for an episode or a day before it must ask again
 LONGEST_ANSWER_S = 20.0
 LINGER_S = 30.0  #: seconds for which a listener without an episode stays open
-MODEL_NAME = "ktdeval"  #: name of the run's model for clients
+MODEL_NAME = "ktdeval"  #: name by which clients call the run's model
 SLICE_S = 0.5  #: seconds between two checks whether the run should end
-_MAX_HOLDERS = 100_000  # most ids of holders that are remembered
+_MAX_HOLDERS = 100_000  # maximum number of remembered holder ids
 _SHORTEST_TOKEN = 16
 
 EPISODE_OVER = "The episode is over. Call begin_episode for another one, or end."
@@ -51,13 +52,13 @@ LOST = (
 
 
 class Clients:
-    """State that the episodes of a listener share: their lock, and the time since the last
-    client.
+    """State that the episodes of a listener share: the lock, and the time since a client was last
+    present.
     """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.holding = 0  #: clients that hold an episode
+        self.holding = 0  #: number of clients that hold an episode
         self._seen_s = time.monotonic()
 
     def note_client(self) -> None:
@@ -66,39 +67,39 @@ class Clients:
 
     @property
     def absent_s(self) -> float:
-        """Seconds without a client; 0 while one holds an episode."""
+        """Seconds without a client; 0 while a client holds an episode."""
         return 0.0 if self.holding else time.monotonic() - self._seen_s
 
 
 class RemoteEpisode:
-    """An episode that clients decide, one at a time. The run decides its steps in sequence by
-    `decide`.
+    """An episode that clients decide, one at a time. The run calls `decide` for each of its steps
+    in turn.
     """
 
     def __init__(self, clients: Clients, seconds: float, wait_s: float) -> None:
-        """`clients`: those of the listener; `seconds`: limit for a day; `wait_s`: limit without any
-        client.
+        """`clients`: the shared state of the listener; `seconds`: limit for a day; `wait_s`: limit
+        for the time without any client.
         """
         self._all = clients
         self._changed = clients.changed
         self.seconds = seconds  #: limit for a day
         self._wait_s = wait_s
         self._opening = ""
-        self._clients = 0  # number of clients that had the current day
+        self._clients = 0  # number of clients that held the episode during the current day
         self._is_open = False
         self._deadline = 0.0
         self.desk = AgentDesk({}, True, LONGEST_ANSWER_S, EPISODE_OVER)
         self.bridge = BridgeAnswers(self.desk.answer, MODEL_NAME)
-        self.holder = ""  #: id of the client that holds it; empty if it is free
+        self.holder = ""  #: id of the client that holds the episode; empty if the episode is free
 
     # --- called by the run
 
     def decide(
         self, acting: ExternalSession, opening: str, day: str, check: Callable[[], None]
     ) -> tuple[bool, int]:
-        """Let clients decide a step. Returns whether the time ran out, and how many clients had the
-        day. `opening`: rules that a client receives once; `check`: raises if the run should end.
-        Raises ProviderError if no client came.
+        """Let clients decide a step. Return whether the time ran out, and how many clients held the
+        episode. `opening`: rules that a client receives once; `check`: raises if the run should
+        end. Raises ProviderError if no client came.
         """
         with self._changed:
             self._opening = opening
@@ -123,7 +124,7 @@ class RemoteEpisode:
             self._drop()
 
     def _wait(self, acting: ExternalSession, check: Callable[[], None]) -> bool:
-        """Wait until the step is over; return whether the time ran out first."""
+        """Wait until the step is over. Return whether the time ran out before that."""
         with self._changed:
             while not acting.is_over:
                 check()
@@ -169,8 +170,8 @@ class RemoteEpisode:
                 self._drop()
 
     def describe_episode(self) -> str | None:
-        """Return rules and day for a client that begins; None if the episode is over, or its next
-        day is not ready.
+        """Return the rules and the day for a client that begins; None if the episode is over, or if
+        its next day is not ready.
         """
         day = self.desk.take_day()
         return None if day is None else join_parts(self._opening, day)
@@ -180,8 +181,8 @@ class RemoteHost:
     """A listener and its open episodes."""
 
     def __init__(self, host: str, port: int, token_file: str) -> None:
-        """Listen. Raises ProviderError if listening is not possible; ConfigError if the file has no
-        token.
+        """Start listening. Raises ProviderError if listening is not possible. Raises ConfigError if
+        the file has no token.
         """
         token = secrets.token_urlsafe(32)
         if token_file:
@@ -234,7 +235,9 @@ class RemoteHost:
     # --- called by clients
 
     def begin(self, caller: RemoteCaller) -> BegunEpisode:
-        """Assign an episode to a client: its own again, or the first that waits."""
+        """Assign an episode to a client: the episode that it already holds, or the first that
+        waits.
+        """
         holder = self._holder(caller)
         episode = self._held.get(holder)
         self._clients.note_client()
@@ -254,7 +257,7 @@ class RemoteHost:
         return BegunEpisode(ToolResult(join_parts(f"Episode {holder} has begun.", told)), holder)
 
     def call(self, caller: RemoteCaller, call: ToolCall) -> ToolResult:
-        """Answer a call of a tool."""
+        """Answer a tool call."""
         if call.name == BEGIN.name:
             return self.begin(caller).result
 
@@ -269,7 +272,9 @@ class RemoteHost:
         return episode.desk.call(call)
 
     def tools(self, caller: RemoteCaller) -> Sequence[ToolSpec]:
-        """Return the tools of a client's episode; without one, the tools of all open episodes."""
+        """Return the tools of a client's episode. If the client has none, return the tools of all
+        open episodes.
+        """
         episode = self._held.get(self._holder(caller))
         with self._changed:
             if episode is None:
@@ -282,14 +287,16 @@ class RemoteHost:
         return list(named.values())
 
     def bridge(self, holder: str) -> BridgeAnswers | None:
-        """Return the model bridge of a client's episode; None if the client does not hold it."""
+        """Return the model bridge of the episode that a client holds; None if the client does not
+        hold it.
+        """
         episode = self._held.get(holder)
         if episode is None or episode.holder != holder:
             return None
         return episode.bridge
 
     def leave(self, session: str) -> None:
-        """End a protocol session; its episode waits for another client."""
+        """End a protocol session. Its episode then waits for another client."""
         with self._changed:
             holder = self._of_session.pop(session, "")
         episode = self._held.get(holder)
@@ -299,7 +306,7 @@ class RemoteHost:
                 self._changed.notify_all()
 
     def _holder(self, caller: RemoteCaller) -> str:
-        """Return the episode id under which a client acts; empty before it has one."""
+        """Return the episode id under which a client acts; empty if it has none yet."""
         if caller.episode is not None:
             return caller.episode
         return self._of_session.get(caller.session or "", "")
@@ -337,7 +344,7 @@ class OpenEpisode:
 
 
 class Hosts:
-    """Listeners of this process, shared by all its episodes. A listener without an episode is
+    """Listeners of this process, which all its episodes share. A listener without an episode is
     closed after some time.
     """
 
@@ -346,7 +353,7 @@ class Hosts:
         self._hosts: dict[tuple[str, int], RemoteHost] = {}
 
     def open(self, params: RemoteAgentParams) -> OpenEpisode:
-        """Return a new episode at the listener of its host and port. Errors are those of
+        """Return a new episode at the listener for the host and port. Raises the errors of
         `RemoteHost`.
         """
         place = (params.host, params.port)
@@ -366,7 +373,7 @@ class Hosts:
             return OpenEpisode(host, host.open(params.seconds, params.wait_s))
 
     def close(self, opened: OpenEpisode) -> None:
-        """End an episode. A listener without episodes is closed after some time."""
+        """Close an episode. A listener without episodes is closed after some time."""
         opened.host.end(opened.episode)
         timer = threading.Timer(LINGER_S, self.close_idle)
         timer.daemon = True
@@ -385,8 +392,9 @@ HOSTS = Hosts()  #: listeners of this process
 
 
 def kept_token(path: Path, made: str) -> str:
-    """Return the token of a file. If the file does not exist, write the new token to it, readable
-    only by its user. Raises ConfigError if the file has no token, or can't be read or written.
+    """Return the token in a file. If the file does not exist, write the new token `made` to it,
+    readable only by its user. Raises ConfigError if the file has no token, or can't be read or
+    written.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -9,7 +9,7 @@ from ktdeval.values import Address, LocalPath, option
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteAgentParams:
-    """Where clients connect, and how long they are waited for."""
+    """Where clients connect, and how long the run waits for them."""
 
     host: Address = option(
         "127.0.0.1",

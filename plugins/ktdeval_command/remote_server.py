@@ -1,7 +1,7 @@
-"""Server of the agent `remote`: tools of many episodes, and their model bridges, at one port.
+"""Server of the agent `remote`: the tools and the model bridges of many episodes, at one port.
 
 A client names its episode in the header `Ktdeval-Episode`. Clients of the Model Context Protocol
-need not, since their session remembers the episode that it began.
+need not do this, since their session remembers the episode that it began.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _MAX_CONNECTIONS = 4096
 
 @dataclass(frozen=True, slots=True)
 class RemoteCaller:
-    """Caller of a request: its open protocol session, and the episode that it names; None if
-    absent.
+    """Who makes a request: the open protocol session, and the episode that the request names. Each
+    is None if absent.
     """
 
     session: str | None = None
@@ -50,11 +50,11 @@ class BegunEpisode:
     """Answer to a client that begins an episode."""
 
     result: ToolResult
-    episode: str = ""  #: id under which the client acts; empty without an episode
+    episode: str = ""  #: id under which the client acts; empty if no episode was begun
 
 
 class RemoteDesk(Protocol):
-    """Interface that answers clients."""
+    """Interface of the object that answers clients."""
 
     def begin(self, caller: RemoteCaller) -> BegunEpisode:
         """Assign an episode to a client."""
@@ -66,7 +66,7 @@ class RemoteDesk(Protocol):
         """Answer a call."""
 
     def bridge(self, holder: str) -> BridgeAnswers | None:
-        """Return the model bridge of an episode; None if the client does not hold it."""
+        """Return the model bridge of an episode; None if the client does not hold the episode."""
 
     def leave(self, session: str) -> None:
         """End a protocol session."""
@@ -74,13 +74,13 @@ class RemoteDesk(Protocol):
 
 class RemoteServer(ToolServer):
     """Answers clients of many episodes. The bridge of an episode is at `/bridge/ID`, followed by
-    the provider's path, and takes the server's token as its key.
+    the provider's path. It accepts the server's token as its key.
     """
 
     noun = "tool server"
 
     def __init__(self, desk: RemoteDesk, token: str, where: tuple[str, int]) -> None:
-        """Listen. Raises StoreError if listening is not possible."""
+        """Start listening. Raises StoreError if listening is not possible."""
         self.desk = desk
         super().__init__(
             lambda: desk.tools(RemoteCaller()),
@@ -96,14 +96,14 @@ class RemoteServer(ToolServer):
         return _Handler
 
     def caller(self, headers: Message) -> RemoteCaller:
-        """Return the caller of a request, by its headers."""
+        """Return the caller of a request, read from its headers."""
         session = headers.get(SESSION)
         if session is not None and not self.has_session(session):
             session = None
         return RemoteCaller(session, headers.get(EPISODE))
 
     def messages_of(self, headers: Message) -> McpMessages:
-        """Return the messages object for the client of these headers."""
+        """Return the messages object for the client that sent these headers."""
         caller = self.caller(headers)
 
         def tools() -> Sequence[ToolSpec]:
@@ -117,7 +117,7 @@ class RemoteServer(ToolServer):
         return McpMessages(tools, call, INSTRUCTIONS)
 
     def begin(self, headers: Message) -> BegunEpisode:
-        """Assign an episode to the client of these headers."""
+        """Assign an episode to the client that sent these headers."""
         with self.answering():
             return self.desk.begin(self.caller(headers))
 
@@ -132,7 +132,7 @@ class _Handler(ToolHandler):
     once = (*ToolHandler.once, *KEYS, EPISODE.lower())
 
     def answer_request(self) -> LoopbackAnswer:
-        """Return the answer of an episode's bridge, or of the tools."""
+        """Return the answer from the bridge of an episode, or from the tools."""
         if not self._is_bridge() or self.command == "DELETE":
             return super().answer_request()
         if self.command == "GET":
@@ -143,7 +143,7 @@ class _Handler(ToolHandler):
             return answers.post(path, self.body)
 
     def call_tool(self, name: str) -> LoopbackAnswer:
-        """Call a tool; `begin_episode` also returns the id of its episode."""
+        """Call a tool. `begin_episode` also returns the id of the episode."""
         if name != BEGIN.name:
             return super().call_tool(name)
 
@@ -153,7 +153,7 @@ class _Handler(ToolHandler):
         return json_answer({**answer, "episode": begun.episode or None})
 
     def check_request(self) -> None:
-        """Raise WireError: the request comes from a page of another site, or lacks the token."""
+        """Raise WireError if the request comes from a page on another site, or lacks the token."""
         self.check_origin()
         self.check_bearer_or(*(KEYS if self._is_bridge() else ()))
 
@@ -176,7 +176,7 @@ class _Handler(ToolHandler):
         return dialect_of(f"/{path}", {name.lower() for name in getattr(self, "headers", ())})
 
     def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
-        """Return a refusal in the form of the requested service."""
+        """Return a refusal in the format of the requested service."""
         if self._is_bridge():
             return refusal_in(self._dialect(), refusal)
         return super().refusal_answer(refusal)

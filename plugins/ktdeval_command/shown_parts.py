@@ -1,14 +1,14 @@
-"""Parts of this machine that a sandbox shows in addition to the system: an allow-list, searched
-before use.
+"""Parts of this machine that a sandbox shows in addition to the system: an allow-list that is
+searched before use.
 
 A part is one file, or a folder with everything below it. It is refused if it contains the run's
-market, a run, a cache or a key under any name: recognised by its path, by the inode (a hard link, a
-bind mount), by the content of a copy, or by files that only such a folder has. Sockets are refused,
-too, since a read-only mount does not block them. Links are not followed: their targets are shown
-only if they are parts themselves.
+market, a run, a cache or a key, under any name. These are recognised by path, by inode (a hard
+link, a bind mount), by the contents of a copy, or by files that only such a folder has. Sockets are
+refused, too, since a read-only mount does not block them. Links are not followed: their targets are
+shown only if they are parts themselves.
 
-Folders of installed packages have keys for their tests, and files of any name. There, only content
-that is certainly a market, a run or a cache is refused.
+Folders of installed packages contain keys for tests, and files of any name. There, only contents
+that are certainly a market, a run or a cache are refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ktdeval.values import content_hash, csv_rows, file_sha256
 _NAMES = Path(__file__).with_name("shown_files.csv")
 _MANIFEST = "manifest.json"
 _MAX_FILES = 2_000_000
-_MAX_READ_BYTES = 4 << 20  # maximum size of a file that is read: a registration is small
+_MAX_READ_BYTES = 4 << 20  # maximum size of a file that is read; registrations are smaller
 _MAX_KEY_BYTES = 256 << 10  # maximum size of a file that may be a key; larger files are programs
 _MAX_MANIFEST_BYTES = 64 << 20
 _PACKAGES = ("/site-packages", "/dist-packages", "/node_modules")
@@ -76,24 +76,25 @@ class ShownError(KtdevalError):
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Something to show: a file, a folder, or a link, which shows nothing by itself."""
+    """Something to show: a file, a folder, or a link. A link shows nothing by itself."""
 
-    path: Path  #: absolute; no folder above it is a link
+    path: Path  #: absolute path; no folder above it is a link
     kind: ShownKind
 
 
 @dataclass(frozen=True)
 class PrivateFiles:
-    """Private content: paths, and files of the market by inode and by size."""
+    """What is private: paths, and files of the market, known by inode and by size and hash."""
 
     places: tuple[Path, ...]  #: resolved
     inodes: frozenset[tuple[int, int]] = frozenset()  #: device and inode of each file
-    hashes: dict[int, frozenset[str]] = field(default_factory=dict, hash=False)  #: by size
+    #: hashes, keyed by file size
+    hashes: dict[int, frozenset[str]] = field(default_factory=dict, hash=False)
 
 
-@lru_cache(maxsize=8)  # each episode has its own agent
+@lru_cache(maxsize=8)  # each episode has a separate agent
 def private_files(places: tuple[Path, ...]) -> PrivateFiles:
-    """Return the private files at some paths. Runs and caches are recognised by path and name."""
+    """Return the private files at the given paths. Runs and caches are recognised by path and name."""
     inodes = set()
     hashes: dict[int, frozenset[str]] = {}
     for path in _market_files(places):
@@ -107,7 +108,7 @@ def private_files(places: tuple[Path, ...]) -> PrivateFiles:
 
 
 def _market_files(places: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield the files of the markets among some paths, and the paths that are files."""
+    """Yield the files of the markets among the given paths, and each path that is itself a file."""
     for place in places:
         if place.is_file():
             yield place
@@ -119,16 +120,16 @@ def _market_files(places: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def environment_parts(root: Path) -> list[SourcePart]:
-    """Return the parts of a virtual environment; never the folder that contains it, which may be a
-    project's.
+    """Return the parts of a virtual environment. The folder that contains it is never a part, since
+    it may be a project folder.
     """
     names = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
     return [SourcePart(root / name, "environment") for name in names if (root / name).exists()]
 
 
 def named_parts(path: Path) -> list[SourcePart]:
-    """Return the parts of a folder that the user named. Raises ShownError if it is a project's
-    root, a home folder, or above one.
+    """Return the parts of a folder that the user named. Raises ShownError if the folder is the root
+    of a project or a home folder, or is above one.
     """
     if (path / "pyvenv.cfg").is_file():
         return environment_parts(path)
@@ -156,10 +157,10 @@ class Searched:
     """A part that may be shown, and the folders below it that are hidden."""
 
     shown: ShownPart
-    hidden: tuple[Path, ...]  #: packages of ktdeval, which can make the embedded market
+    hidden: tuple[Path, ...]  #: packages of ktdeval, which can generate the embedded market
 
 
-@lru_cache(maxsize=256)  # as above
+@lru_cache(maxsize=256)  # each episode has a separate agent
 def search_part(part: SourcePart, private: PrivateFiles) -> Searched:
     """Search a part. Raises ShownError if it contains something that no program may see."""
     path = part.path
@@ -184,7 +185,7 @@ def search_part(part: SourcePart, private: PrivateFiles) -> Searched:
 
 
 def by_kind(parts: Iterable[ShownPart]) -> tuple[ShownPart, ...]:
-    """Return one record for all parts of a kind, ordered by the first part of each kind."""
+    """Return one record for all parts of a kind. Kinds are ordered by their first parts."""
     joined: dict[ShownKind, list[ShownPart]] = {}
     for part in parts:
         joined.setdefault(part.kind, []).append(part)
@@ -198,11 +199,11 @@ def by_kind(parts: Iterable[ShownPart]) -> tuple[ShownPart, ...]:
     return tuple(records)
 
 
-@lru_cache(maxsize=8)  # as above
+@lru_cache(maxsize=8)  # each episode has a separate agent
 def searched_system(private: PrivateFiles) -> tuple[Path, ...]:
-    """Search the system folders that people write to, and return the packages of ktdeval in any
-    system folder, which are hidden. Raises ShownError if a folder contains something that no
-    program may see.
+    """Search the system folders to which people write. Return the packages of ktdeval in any system
+    folder, which are to be hidden. Raises ShownError if a folder contains something that no program
+    may see.
     """
     hidden: list[Path] = []
     for folder in SYSTEM:
@@ -222,7 +223,7 @@ def searched_system(private: PrivateFiles) -> tuple[Path, ...]:
 
 
 def check_copied(path: Path, private: PrivateFiles) -> None:
-    """Raise ShownError if no program may get a copy of this user file."""
+    """Raise ShownError if this user file must not be copied for a program."""
     search = _Search(SourcePart(path, "folder"), private)
     search.advice = "leave it out of run="
     search.file(path)
@@ -263,7 +264,7 @@ class _Search:
                     waiting.append((entry.path, f"{prefix}{entry.name}/", is_installed))
 
     def _entry(self, entry: os.DirEntry[str], prefix: str, is_package: bool) -> None:
-        """Search a file or a link of a folder; `prefix`: the folder's path in the part."""
+        """Search a file or a link in a folder. `prefix` is the folder's path within the part."""
         if self.files >= _MAX_FILES:
             raise self.refusal(f"more than {_MAX_FILES:,} files, too many to search", entry.path)
 
@@ -284,7 +285,7 @@ class _Search:
         self._check_content(str(path), found, is_package=False)
 
     def _check_content(self, path: str, found: os.stat_result, is_package: bool) -> None:
-        """Raise ShownError if a file's content is private."""
+        """Raise ShownError if the contents of a file are private."""
         if (found.st_dev, found.st_ino) in self._private.inodes:
             raise self.refusal("a link to a file of the run's market", path)
 
@@ -319,8 +320,8 @@ class _Search:
 
 @cache
 def _names() -> Mapping[str, tuple[str, bool]]:
-    """Return by name what a private file or folder contains, and whether the rule also applies
-    among installed packages.
+    """Return what a private file or folder contains, keyed by its name, and whether the rule also
+    applies among installed packages.
     """
     return {row["name"]: (row["holds"], row["where"] == "any") for row in csv_rows(_NAMES)}
 
@@ -330,7 +331,7 @@ def _name_of(entry: os.DirEntry[str]) -> str:
 
 
 def _is_package(path: str | Path) -> bool:
-    """Return whether a folder contains installed code: packages, or the library of a Python."""
+    """Return whether a folder contains installed code: packages, or the Python standard library."""
     return str(path).endswith(_PACKAGES) or os.path.isfile(f"{path}/os.py")  # noqa: PTH113 - many
 
 
@@ -340,7 +341,9 @@ def _is_ktdeval(folder: str, name: str) -> bool:
 
 
 def _manifest_of(path: Path) -> str:
-    """Return what a manifest.json of ktdeval describes; empty for one of another program."""
+    """Return what ktdeval's manifest.json in a folder describes; empty if the file is from another
+    program.
+    """
     try:
         head = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -357,7 +360,7 @@ def _manifest_of(path: Path) -> str:
 
 
 def _small_content(path: Path) -> str:
-    """Return a description of the private content of a small file; empty if none is found."""
+    """Return a description of the private contents of a small file; empty if there are none."""
     try:
         data = path.read_bytes()
     except OSError:

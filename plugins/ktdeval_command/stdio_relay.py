@@ -1,7 +1,8 @@
-"""Relay from stdin and stdout to the tool server, for clients that start their servers themselves.
+"""Relay between stdin and stdout and the tool server, for clients that start their servers
+themselves.
 
-It runs within a program's walls, where ktdeval is not: the source of this module is the whole
-script, with the standard library alone.
+It runs inside a program's sandbox, where ktdeval is not available. The source of this module is the
+whole script and uses only the standard library.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ _SESSION = "Mcp-Session-Id"
 
 
 def stdio_command(python: str) -> list[str]:
-    """Return the command that relays, for clients of the Model Context Protocol over stdio. `python`:
-    the interpreter that runs it.
+    """Return the command that starts the relay, for clients of the Model Context Protocol over
+    stdio. `python` is the interpreter that runs it.
     """
     return [python, "-I", "-S", "-c", Path(__file__).read_text(encoding="utf-8")]
 
 
 class ToolConnection:
-    """One connection to the tool server, opened anew where the server has closed it."""
+    """One connection to the tool server. It is opened again if the server has closed it."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Take where to connect. Raises ValueError if the address is not an HTTP address."""
+        """`url` and `token`: where and how to connect. Raises ValueError if the address is not an
+        HTTP address.
+        """
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError("expected http://HOST:PORT")
@@ -48,13 +51,14 @@ class ToolConnection:
         self._connection = http.client.HTTPConnection(parts.hostname, parts.port)
 
     def post(self, body: bytes) -> tuple[int, bytes]:
-        """Send a message, in the session that the server has begun; return status and body of the
-        answer. Raises OSError, HTTPException if no answer arrives. The message is not sent again,
-        since its tool may have been called.
+        """Send a message in the session that the server has begun. Return the status and the body
+        of the answer. Raises OSError or HTTPException if no answer arrives; the message is not sent
+        again, since its tool may have been called.
         """
         sock = self._connection.sock
         if sock is not None and select.select([sock], [], [], 0)[0]:
-            self._connection.close()  # nothing was asked: what comes is its end
+            # nothing was requested, so the only event can be the end of the connection
+            self._connection.close()
 
         try:
             self._connection.request("POST", self._path, body, self._headers)
@@ -68,8 +72,8 @@ class ToolConnection:
             raise
 
     def end(self) -> None:
-        """End the session, so that its episode waits for another client; a server that has gone has
-        none.
+        """End the session, so that its episode waits for another client. If the server has gone,
+        there is no session to end.
         """
         if not self.session:
             return
@@ -82,7 +86,7 @@ class ToolConnection:
 
 
 def answer_to(connection: ToolConnection, line: bytes) -> bytes:
-    """Return the line that answers a line; empty where nothing is to be said."""
+    """Return the answer to a line, as a line; empty if no answer is needed."""
     try:
         status, body = connection.post(line)
     except (OSError, http.client.HTTPException) as error:
@@ -93,7 +97,7 @@ def answer_to(connection: ToolConnection, line: bytes) -> bytes:
     if status == http.client.ACCEPTED:
         return b""
 
-    # A refusal over HTTP need not name the request, which stood alone there.
+    # A refusal over HTTP need not name the request, which was the only one in its body.
     answer = _object(body)
     if answer is None:
         answer = _failure(f"the tool server returned status {status}")
@@ -105,7 +109,7 @@ def _failure(message: str) -> dict[str, Any]:
 
 
 def _with_id(line: bytes, answer: dict[str, Any]) -> bytes:
-    """Return an answer with the id of its request; empty of a notification."""
+    """Return an answer with the id of its request; empty if the line was a notification."""
     message = _object(line)
     if answer.get("id") is None and message is not None and "method" in message:
         if "id" not in message:
@@ -134,7 +138,7 @@ def _give_up(why: str) -> int:
 
 
 def main() -> int:
-    """Relay until stdin ends. Returns the exit status."""
+    """Relay until stdin ends. Return the exit status."""
     url = os.environ.get(URL, "")
     token = os.environ.get(TOKEN, "")
     if not url or not token:

@@ -1,4 +1,4 @@
-"""First process of a sandbox; it starts the program and ends all processes that the program left.
+"""First process in a sandbox. It starts the program and ends all processes that the program left.
 
 Its source is passed to the sandbox's Python with `-c`, so it imports only the standard library and
 runs on Python 3.8. In a PID namespace it is process 1; otherwise it is a subreaper (prctl(2),
@@ -61,8 +61,8 @@ def pack_folder(
     root: str | os.PathLike[str], max_bytes: int, max_files: int
 ) -> Iterator[tuple[dict[str, Any], bytes | None]]:
     """Yield a pair of header and path (None if it is not a file) for everything below a folder,
-    ordered by path. Entries that are neither plain files nor folders have the kind `refused` and
-    the reason as `why`. Raises OverflowError if there are more bytes or entries than allowed.
+    ordered by path. Entries that are neither plain files nor folders have the kind `refused` and a
+    reason in `why`. Raises OverflowError if there are more bytes or entries than allowed.
     """
     total = 0
     for count, (name, path, found) in enumerate(_walk_folder(os.fsencode(root)), 1):
@@ -77,7 +77,9 @@ def pack_folder(
 
 
 def _walk_folder(root: bytes) -> Iterator[tuple[bytes, bytes, os.stat_result]]:
-    """Yield names relative to the root, paths and stat results; a folder comes before its content."""
+    """Yield names relative to the root, paths, and stat results. A folder comes before its
+    contents.
+    """
     waiting = [(b"", root)]
     while waiting:
         name, path = waiting.pop()
@@ -120,7 +122,7 @@ def _header(name: bytes, path: bytes, found: os.stat_result) -> dict[str, Any]:
 def send_frames(
     stream: BinaryIO, root: str | os.PathLike[str], max_bytes: int, max_files: int
 ) -> None:
-    """Write the frames of a folder; if it is too large, a line with the reason."""
+    """Write the frames of a folder. If the folder is too large, write a line with the reason."""
     end: dict[str, Any] = {"end": True}
     try:
         for header, path in pack_folder(root, max_bytes, max_files):
@@ -146,7 +148,7 @@ def _copy(path: bytes, size: int, stream: BinaryIO) -> None:
 
 
 def unpack_frames(stream: BinaryIO, root: str) -> None:
-    """Write the folder that frames describe; ktdeval has checked them."""
+    """Write the folder that the frames describe. ktdeval has already checked the frames."""
     while True:
         header = json.loads(stream.readline())
         if header["end"] is not None:
@@ -173,7 +175,9 @@ def unpack_frames(stream: BinaryIO, root: str) -> None:
 
 
 def _pids(everyone: bool) -> list[int]:
-    """Return the ids of the program's processes: all others in a PID namespace, or the descendants."""
+    """Return the ids of the program's processes. In a PID namespace these are all other processes,
+    otherwise the descendants of this process.
+    """
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     own = os.getpid()
     if everyone:
@@ -212,7 +216,9 @@ def _memory_bytes(pids: list[int]) -> int:
 
 
 def _shared_memory_bytes(pids: list[int]) -> int:
-    """Return the memory of processes, with shared pages divided among the sharers (Pss of proc(5))."""
+    """Return the memory of processes, with shared pages divided among the processes that share them
+    (Pss in proc(5)).
+    """
     total = 0
     for pid in pids:
         try:
@@ -227,7 +233,7 @@ def _shared_memory_bytes(pids: list[int]) -> int:
 
 
 def _folder_excess(order: dict[str, Any]) -> str:
-    """Return which limit the program's folders exceed; empty if none."""
+    """Return which limit the program's folders exceed; empty if they exceed none."""
     limits = order["limits"]
     if order["mount"]:
         found = os.statvfs(order["mount"])
@@ -328,7 +334,7 @@ def _set_limits(limits: dict[str, Any]) -> None:
 
 
 def _watch(child: int, channel: socket.socket, order: dict[str, Any]) -> dict[str, Any] | None:
-    """Wait until the program ends or must be stopped; return the outcome, None if ktdeval died."""
+    """Wait until the program ends or must be stopped. Return the outcome; None if ktdeval died."""
     end_at = time.monotonic() + order["limits"]["wall_s"]
     poll = select.poll()
     poll.register(channel, select.POLLIN)
@@ -413,7 +419,7 @@ def _protect(everyone: bool) -> None:
 
 
 def _set_dumpable(value: bool) -> None:
-    """Allow (or forbid) other processes of this user to inspect this one through /proc."""
+    """Allow or forbid other processes of this user to inspect this process through /proc."""
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(value), 0, 0, 0)
 
 

@@ -1,8 +1,8 @@
-"""Filter of system calls for a sandbox, as a BPF program (seccomp(2)).
+"""System-call filter for a sandbox, as a BPF program (seccomp(2)).
 
-Namespaces do not isolate everything: AF_VSOCK and AF_ALG sockets, key rings, the kernel's log and
+Namespaces do not isolate everything. AF_VSOCK and AF_ALG sockets, key rings, the kernel log and
 perf events belong to the whole machine, and new namespaces give a program rights that exploits of
-kernel bugs need. Numbers are those of Linux' arch/x86/entry/syscalls/syscall_64.tbl and
+kernel bugs need. The numbers are from Linux' arch/x86/entry/syscalls/syscall_64.tbl and
 include/uapi/asm-generic/unistd.h (aarch64); a test compares them with this machine's headers.
 """
 
@@ -15,12 +15,13 @@ from pathlib import Path
 from ktdeval.errors import UsageError
 from ktdeval.values import csv_rows
 
-#: AUDIT_ARCH_… of include/uapi/linux/audit.h
+#: AUDIT_ARCH_… in include/uapi/linux/audit.h
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# Calls by name, with their number on each machine. `refused`: not permitted; `absent`: reported as
-# missing, since libraries work without it (memory of the first three would not be counted; flags of
-# clone3 are in memory, which a filter can't read); `checked`: decided by its arguments.
+# Calls by name, with their number on each machine. `refused`: not permitted. `absent`: reported as
+# missing, since libraries work without the call (memory from the first three would not be counted;
+# the flags of clone3 are in memory, which a filter can't read). `checked`: decided by the
+# arguments.
 _CALLS = csv_rows(Path(__file__).with_name("syscalls.csv"))
 _ANSWERS = {"refused": errno.EPERM, "absent": errno.ENOSYS}
 
@@ -42,8 +43,8 @@ def _answer(error: int) -> bytes:
 
 
 def filter_program(machine: str) -> bytes:
-    """Return the BPF program for a machine (`uname -m`). Raises UsageError if its numbers are
-    unknown.
+    """Return the BPF program for a machine (`uname -m`). Raises UsageError if the system-call
+    numbers of the machine are unknown.
     """
     if machine not in _ARCHITECTURES:
         known = " and ".join(_ARCHITECTURES)
@@ -75,12 +76,12 @@ def filter_program(machine: str) -> bytes:
 
 
 def syscall_numbers(machine: str) -> dict[str, int]:
-    """Return the numbers of all calls that the filter knows, by name, on a machine."""
+    """Return the numbers of all calls that the filter knows on a machine, keyed by name."""
     return {call["name"]: int(call[machine]) for call in _CALLS}
 
 
 def _when(number: int, block: list[bytes]) -> list[bytes]:
-    """Return a block for one call; it returns in any case."""
+    """Return a block that applies to one call. The block always ends with a return."""
     return [_statement(_EQUAL, number, 0, len(block)), *block]
 
 

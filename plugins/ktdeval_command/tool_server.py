@@ -1,4 +1,6 @@
-"""The tool server: tools of a step for a program, over the Model Context Protocol or plain HTTP."""
+"""The tool server offers the tools of a step to a program, over the Model Context Protocol or plain
+HTTP.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ FORMS = ("POST /mcp", "GET /tools", "POST /tools/NAME")
 
 _MCP = "/mcp"
 _TOOLS = "/tools"
-SESSION = "Mcp-Session-Id"  #: header with the session of the protocol
+SESSION = "Mcp-Session-Id"  #: header with the id of the protocol session
 _MAX_SESSIONS = 1000
 _NOTHING: list[bytes] = []
 
@@ -51,10 +53,11 @@ _STATUS: Mapping[RefusalKind, HTTPStatus] = {
 
 
 class ToolServer(LoopbackServer):
-    """Lists tools and calls them, as `/mcp` (Streamable HTTP, answers in JSON) and as `/tools`.
+    """Lists tools and calls them, at `/mcp` (Streamable HTTP, with answers in JSON) and at
+    `/tools`.
 
-    A protocol session holds no state: requests without a session are answered, too. The list of
-    tools is read at each request; no notification reports changes.
+    A protocol session has no state: requests without a session are answered, too. The list of tools
+    is read for each request; changes are not notified.
     """
 
     noun = "tool server"
@@ -68,10 +71,11 @@ class ToolServer(LoopbackServer):
         limits: ServerLimits | None = None,
         where: tuple[str, int] = (LOOPBACK, 0),
     ) -> None:
-        """Listen. `tools`: returns the current tools; `call`: calls one on the thread of its
-        connection, several at once, and gets any name and text that a program sends; `token`: given
-        to only one program; `instructions`: for the program's model; `where`: host and port to
-        listen on (0: a free one). Raises StoreError if listening is not possible.
+        """Start listening. `tools` returns the current tools. `call` calls one of them on the
+        thread of its connection; several calls may run at once, and the name and the arguments may
+        be any text that a program sends. `token` is given to only one program. `instructions` are
+        for the program's model. `where` is the host and port to listen on (0: a free port). Raises
+        StoreError if listening is not possible.
         """
         self._tools = tools
         self._call = call
@@ -91,12 +95,12 @@ class ToolServer(LoopbackServer):
 
     @property
     def mcp_url(self) -> str:
-        """Address for clients of the protocol."""
+        """Address for clients of the Model Context Protocol."""
         return self.address + _MCP
 
     @property
     def tools_url(self) -> str:
-        """Address of the plain HTTP form."""
+        """Address for plain HTTP."""
         return self.address + _TOOLS
 
     def tools(self) -> Sequence[ToolSpec]:
@@ -111,7 +115,9 @@ class ToolServer(LoopbackServer):
     # --- protocol sessions
 
     def begin_session(self) -> str:
-        """Return the id of a new session; beyond a thousand, the oldest one ends."""
+        """Return the id of a new session. If there are more than a thousand sessions, the oldest
+        one ends.
+        """
         made = secrets.token_hex(16)
         with self._sessions_lock:
             self._sessions[made] = None
@@ -137,7 +143,7 @@ class ToolHandler(LoopbackHandler):
     once: tuple[str, ...] = (SESSION.lower(), "mcp-protocol-version")
 
     def do_POST(self) -> None:
-        """Answer by address and method."""
+        """Answer according to address and method."""
         self.respond(self.answer_request)
 
     do_GET = do_DELETE = do_POST
@@ -146,7 +152,7 @@ class ToolHandler(LoopbackHandler):
         """Return the answer. Raises KtdevalError if the request is refused."""
         path = self._path()
         methods: Mapping[str, Callable[[], LoopbackAnswer]]
-        if path == _MCP:  # a GET would wait for messages that the server never sends unasked
+        if path == _MCP:  # a GET would wait for messages that the server never sends on its own
             methods = {"POST": self._messages, "DELETE": self._end_session}
         elif path == _TOOLS:
             methods = {"GET": self._list_tools}
@@ -195,19 +201,19 @@ class ToolHandler(LoopbackHandler):
         except UnicodeDecodeError:
             raise WireError("bad_request", "the body is not UTF-8") from None
 
-        # Text that is not JSON is passed on: the task answers it as it answers a model.
+        # Text that is not JSON is passed on, so that the task answers it as it answers a model.
         result = self.server.messages_of(self.headers).call(name, arguments or "{}")
         return json_answer({"text": result.text, "failure": result.failure})
 
     # --- requirements of a request
 
     def check_request(self) -> None:
-        """Raise WireError: the request comes from a page of another site, or lacks the token."""
+        """Raise WireError if the request comes from a page on another site, or lacks the token."""
         self.check_origin()
         self.check_bearer_or()
 
     def check_origin(self) -> None:
-        """Raise WireError: the request comes from a page of another site."""
+        """Raise WireError if the request comes from a page on another site."""
         origin = self.headers.get("Origin")
         if origin is not None and not self._is_own(origin):
             raise WireError("forbidden", "Origin: pages of other sites can't use this tool server")
@@ -220,13 +226,13 @@ class ToolHandler(LoopbackHandler):
         return host in self.server.origin_hosts
 
     def _check_session(self) -> None:
-        """Raise WireError: the request names a session that is not open."""
+        """Raise WireError if the request names a session that is not open."""
         session = self.headers.get(SESSION)
         if session is not None and not self.server.has_session(session):
             raise WireError("not_found", f"{SESSION}: the session has ended; initialize again")
 
     def _path(self) -> str:
-        """Return the address without its query. Raises WireError if it names a host."""
+        """Return the address without its query. Raises WireError if the address contains a host."""
         if not self.path.startswith("/") or self.path.startswith("//"):
             raise self._unknown()
         return self.path.partition("?")[0]
@@ -255,7 +261,7 @@ class ToolHandler(LoopbackHandler):
         )
 
     def refusal_answer(self, refusal: WireRefusal) -> LoopbackAnswer:
-        """Return a refusal, as a message of the protocol or in the plain HTTP form."""
+        """Return a refusal, as a message of the protocol or in the format for plain HTTP."""
         status = _STATUS.get(refusal.kind, HTTPStatus.INTERNAL_SERVER_ERROR)
         headers = {}
         if refusal.kind == "unauthorized":

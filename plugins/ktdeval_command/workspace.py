@@ -1,9 +1,10 @@
-"""Folder of a program through an episode: its memory, stored by the hash of its content.
+"""Folder of a program through an episode: its memory, stored by the hash of its contents.
 
-After each step the plain files and folders are archived: each file once under its SHA-256, and the
-listing (paths, sizes, hashes, execute bits, ordered by path) under its own. The next step, and a
-resumed run, restore exactly the content of a listing, so both see the same bytes. Links, devices,
-pipes and sockets are refused by name and not restored; times and owners are not stored.
+After each step the plain files and folders are archived. Each file is stored once, under its
+SHA-256, and so is the listing (paths, sizes, hashes, execute bits, ordered by path). The next step,
+or a resumed run, restores exactly the contents of a listing, so both see the same bytes. Links,
+devices, pipes and sockets are refused and not restored; their names are reported. Times and owners
+are not stored.
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ _MAX_HEADER_BYTES = 16 * MAX_PATH_BYTES
 
 
 class WorkspaceError(KtdevalError):
-    """A program's folder can't be archived or restored: too large, or its archive is damaged."""
+    """A program's folder can't be archived or restored, because it is too large or its archive is
+    damaged.
+    """
 
 
 @dataclass(frozen=True)
 class FolderLimits:
-    """Size limits of a program's folder."""
+    """Size limits for a program's folder."""
 
     disk_bytes: int = 64 << 20  #: maximum bytes in all files
-    disk_files: int = 10_000  #: files and folders
+    disk_files: int = 10_000  #: maximum number of files and folders
 
 
 class WorkspaceEntry(Value):
     """A file or a folder."""
 
-    path: str  #: relative to the folder, parts separated by `/`
+    path: str  #: relative to the folder, with parts separated by `/`
     kind: Literal["file", "folder"]
     size: int = 0  #: bytes
     executable: bool = False
@@ -54,14 +57,14 @@ class UnarchivedEntry(Value):
 class Archived(Value):
     """An archived folder."""
 
-    listing: str  #: SHA-256 of its listing, under which it is restored
-    size: int  #: bytes in files
-    files: int  #: files and folders
+    listing: str  #: SHA-256 of the listing, by which the folder is restored
+    size: int  #: number of bytes in files
+    files: int  #: number of files and folders
     refused: tuple[UnarchivedEntry, ...] = ()
 
 
 class _Frame(Value):
-    """Header of a frame, as `ktdeval_command.supervisor` writes it, or the end of all."""
+    """Header of a frame, as written by `ktdeval_command.supervisor`, or the end of all frames."""
 
     path: str = ""
     kind: Literal["file", "folder", "refused", ""] = ""
@@ -72,7 +75,7 @@ class _Frame(Value):
 
 
 class ProgramWorkspaces:
-    """Archived folders in a store, below a prefix of its keys."""
+    """Archived folders in a store, under a prefix of its keys."""
 
     def __init__(self, store: KeptFiles, prefix: str, limits: FolderLimits) -> None:
         self.store = store
@@ -80,8 +83,9 @@ class ProgramWorkspaces:
         self.limits = limits
 
     def from_files(self, files: Mapping[str, bytes], listing: str | None = None) -> str:
-        """Archive files by their paths, replacing those of a listing; return the new listing.
-        Raises WorkspaceError if a path leaves the folder, or the limits are exceeded.
+        """Archive files, keyed by path, replacing files of the same path in a listing. Return the
+        new listing. Raises WorkspaceError if a path leaves the folder, or if the limits are
+        exceeded.
         """
         entries: dict[str, WorkspaceEntry] = {}
         if listing is not None:
@@ -94,8 +98,8 @@ class ProgramWorkspaces:
         return self._keep_listing(entries.values()).listing
 
     def from_folder(self, folder: Path) -> Archived:
-        """Archive a folder of this machine. Raises WorkspaceError if the limits are exceeded;
-        OSError if the folder can't be read.
+        """Archive a folder on this machine. Raises WorkspaceError if the limits are exceeded.
+        Raises OSError if the folder can't be read.
         """
         stream = BytesIO()
         send_frames(stream, folder, self.limits.disk_bytes, self.limits.disk_files)
@@ -103,8 +107,8 @@ class ProgramWorkspaces:
         return self.receive(stream)
 
     def receive(self, stream: BinaryIO) -> Archived:
-        """Archive the folder that frames describe. Raises WorkspaceError if a frame is malformed,
-        or the limits are exceeded.
+        """Archive the folder that the frames in a stream describe. Raises WorkspaceError if a frame
+        is malformed, or if the limits are exceeded.
         """
         entries: list[WorkspaceEntry] = []
         refused: list[UnarchivedEntry] = []
@@ -131,7 +135,7 @@ class ProgramWorkspaces:
         return self._keep_listing(entries, tuple(refused))
 
     def send(self, stream: BinaryIO, listing: str | None) -> None:
-        """Write the frames of a listing (None: an empty folder). Errors are those of `contents`."""
+        """Write the frames of a listing (None: an empty folder). Raises the errors of `contents`."""
         for entry, data in self.contents(listing) if listing else ():
             header = _Frame(
                 path=entry.path, kind=entry.kind, size=entry.size, executable=entry.executable
@@ -142,8 +146,8 @@ class ProgramWorkspaces:
         stream.flush()
 
     def restore(self, listing: str, folder: Path) -> None:
-        """Write a listing's folder, which must be absent or empty. Errors are those of `contents`;
-        OSError if it can't be written.
+        """Write the folder of a listing; `folder` must be absent or empty. Raises the errors of
+        `contents`, and OSError if the folder can't be written.
         """
         folder.mkdir(parents=True, exist_ok=True)
         for entry, data in self.contents(listing):
@@ -158,7 +162,7 @@ class ProgramWorkspaces:
 
     def contents(self, listing: str) -> Iterator[tuple[WorkspaceEntry, bytes]]:
         """Yield the entries of a listing with their bytes. Raises WorkspaceError if the archive
-        lacks an entry, or its bytes do not match its hash.
+        lacks an entry, or if its bytes do not match its hash.
         """
         for entry in self.entries(listing):
             data = b""
@@ -169,7 +173,7 @@ class ProgramWorkspaces:
             yield entry, data
 
     def entries(self, listing: str) -> list[WorkspaceEntry]:
-        """Return the entries of a listing, ordered by path. Errors are those of `contents`."""
+        """Return the entries of a listing, ordered by path. Raises the errors of `contents`."""
         if len(listing) != 64 or not set(listing) <= set("0123456789abcdef"):
             raise WorkspaceError(f"workspace {listing[:80]!r}: not a SHA-256; use a listing's hash")
 
@@ -251,8 +255,8 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def _check(entries: list[WorkspaceEntry]) -> None:
-    """Raise WorkspaceError unless entries describe a folder: each path once, below a folder of the
-    listing, in order.
+    """Raise WorkspaceError unless the entries describe a folder: they are in order, and each path
+    occurs once and is below a folder of the listing.
     """
     folders = {""}
     before: list[str] = []

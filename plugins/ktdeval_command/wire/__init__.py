@@ -1,8 +1,9 @@
-"""Wire formats of the model bridge: bytes of a program's request in, typed values out, and back.
+"""Wire formats of the model bridge. They turn the bytes of a program's request into typed values,
+and typed values back into bytes.
 
 Each format is a module with `read` (body to `BridgeRequest`), `write` (`Reply` to body) and
-`stream` (`Reply` to events). All are pure. The declarations of a format, such as its errors, the
-fields that it refuses and the templates of its answers, are a file of `forms`.
+`stream` (`Reply` to events). All of these are pure functions. The declarations of a format, such as
+its errors, the fields that it refuses and the templates of its answers, are in a file in `forms`.
 
 * **Read**: the model's name, turns, calls with their ids and results, tools and which must be
   called, the reply's schema, limits, stop texts, whether to stream.

@@ -44,7 +44,7 @@ def read_count(body: bytes) -> BridgeRequest:
 
 
 def write_count(tokens: int) -> JsonObject:
-    """Return the body that answers a count."""
+    """Return the body that answers a request for a token count."""
     return {"input_tokens": tokens}
 
 
@@ -117,7 +117,7 @@ def _turn(turn: Fields) -> list[Message]:
 
 
 def _blocks(turn: Fields) -> list[Fields]:
-    """Return the blocks of a turn; plain text becomes one block."""
+    """Return the blocks of a turn. Plain text becomes a single block."""
     value = turn.take("content")
     if value is None:
         turn.wrong("content", "a text or a list of blocks, is missing")
@@ -149,7 +149,7 @@ def _user(turn: Fields) -> list[Message]:
 def _result(block: Fields) -> Message:
     call_id = block.needed_name("tool_use_id")
     content = block.content("content", ("text",))
-    # The text says so, too; the run's models have no such mark.
+    # The text also says that it is an error; the run's models have no such flag.
     if block.take("is_error"):
         block.ignore("is_error", "=true")
     return Message("tool", content, tool_call_id=call_id)
@@ -178,8 +178,8 @@ def _assistant(turn: Fields) -> Message:
 
 
 def _tool(fields: Fields) -> ToolSpec:
-    # Every other type is a tool of the provider: it runs there, or only the provider's models know
-    # it.
+    # Tools of any other type belong to the provider: they run there, or only the provider's models
+    # know them.
     fields.kind(("custom",), "custom", SWITCH_OFF)
     name = fields.needed_name("name")
     description = fields.text("description") or ""
@@ -206,7 +206,9 @@ def _choice(fields: Fields, tools: Sequence[ToolSpec]) -> str | None:
 
 
 def _schema(fields: Fields, output: Fields | None) -> JsonObject | None:
-    """Return the schema of `output_config.format`, or of `output_format`, its name in the beta."""
+    """Return the schema in `output_config.format`, or in `output_format`, which is the field's name
+    in the beta.
+    """
     form = fields.child("output_format")
     if output is not None:
         form = output.child("format") or form
@@ -218,7 +220,7 @@ def _schema(fields: Fields, output: Fields | None) -> JsonObject | None:
 
 
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
-    """Return the body of an answer. `number`: number of the answer, from which its id is made."""
+    """Return the body of an answer. Its id is made from the answer's `number`."""
     reply, stop = cut_at_stop(reply, request.stop)
     content = [block["whole"] for block in _answer_blocks(reply)]
     reason = _stop_reason(reply, stop)
@@ -258,7 +260,7 @@ def _answer(reply: Reply, request: BridgeRequest, number: int, **values: Any) ->
 
 
 def _answer_blocks(reply: Reply) -> list[dict[str, Any]]:
-    """Return the blocks of an answer: each complete, and as streamed."""
+    """Return the blocks of an answer, each in its complete form and in its streamed form."""
     blocks = []
     if mark_of(reply):
         thinking = _FORM.fill("thinking", text=reply.reasoning, mark=mark_of(reply))

@@ -1,4 +1,4 @@
-"""Request of a program to the bridge as one typed value, for all wire formats."""
+"""Request of a program to the bridge, as one typed value for all wire formats."""
 
 from __future__ import annotations
 
@@ -19,54 +19,56 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 MAX_MESSAGES = 10_000
 MAX_TOOLS = 1_000
 
-_BYTES_PER_TOKEN = 3  #: fewer than in English text, so that the estimate is on the high side
+_BYTES_PER_TOKEN = 3  #: fewer bytes than in English text, so that the estimate is on the high side
 
 
 @dataclass(frozen=True, slots=True)
 class WireTool:
-    """The program's form of a tool whose name or arguments the bridge rewrites."""
+    """The form in which the program knows a tool whose name or arguments the bridge rewrites."""
 
     name: str
-    #: namespace of the Responses API, such as that of a tool server; empty without one
+    #: namespace in the Responses API, for example the namespace of a tool server; empty if there is
+    #: none
     namespace: str = ""
-    is_free_text: bool = False  #: the tool takes one text instead of JSON arguments
+    is_free_text: bool = False  #: whether the tool takes a single text instead of JSON arguments
 
 
 @dataclass(frozen=True, slots=True)
 class BridgeRequest:
     """One request of a program.
 
-    Results follow the calls that they answer, in the program's order. Leading system texts are one
-    message.
+    Tool results follow the calls that they answer, in the program's order. System texts at the
+    start are joined to one message.
     """
 
-    asked_model: str  #: name of the requested model, whichever model answers
+    asked_model: str  #: name of the model that the program requested, whichever model answers
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
-    #: as in `ModelRequest`: None lets the model choose, a name forces that tool, `NO_TOOL` forbids
-    #: calls
+    #: as in `ModelRequest`: None lets the model choose, a name forces the tool of that name,
+    #: `NO_TOOL` forbids calls
     tool_choice: str | None = None
     response_schema: JsonObject | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
     own: OwnSettings | None = None  #: settings that are passed to the model
-    stop: tuple[str, ...] = ()  #: texts before which the reply is cut
+    stop: tuple[str, ...] = ()  #: the reply is cut before the first of these texts
     streams: bool = False
-    streams_usage: bool = False  #: Chat Completions: the stream ends with a count of tokens
-    #: paths of fields that were accepted but have no effect, without indices, in the body's order
+    streams_usage: bool = False  #: Chat Completions: whether the stream ends with token counts
+    #: paths of fields that were accepted but have no effect, without indices, in the order of the
+    #: body
     ignored: tuple[str, ...] = ()
-    #: by the name in `tools`, if the program's name or arguments differ
+    #: tools whose name or arguments differ for the program, keyed by the name in `tools`
     wire_tools: Mapping[str, WireTool] = field(default_factory=dict)
 
     def wire_tool(self, name: str) -> WireTool:
-        """Return the program's form of a tool."""
+        """Return the form in which the program knows a tool."""
         return self.wire_tools.get(name, WireTool(name))
 
 
 def check_request(request: BridgeRequest, fields: Fields) -> BridgeRequest:
-    """Return a request with its leading system texts joined; unread fields are named as ignored.
-    Raises WireError if it has no user message, a result without its call, a call without its
-    result, a tool twice, or too many messages or tools.
+    """Return a request in which the system texts at the start are joined, and unread fields are
+    named as ignored. Raises WireError if the request has no user message, a result without its
+    call, a call without its result, a tool twice, or too many messages or tools.
     """
     fields.ignore_rest()
     messages = _joined_system(request.messages)
@@ -95,7 +97,7 @@ def _joined_system(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _check_results(messages: Sequence[Message]) -> None:
-    """Raise WireError if calls and results do not match; each API refuses such a conversation."""
+    """Raise WireError if calls and results do not match. Every API refuses such a conversation."""
     open_ids: dict[str, None] = {}
     for message in messages:
         if message.role == "tool":
@@ -137,8 +139,8 @@ def _check_tools(request: BridgeRequest) -> None:
 
 def required_choice(fields: Fields, name: str, word: str, tools: Sequence[ToolSpec]) -> str | None:
     """Return the tool choice for a request that requires a call of any tool. `word`: the API's name
-    for this choice. The run's models can be forced only to one tool or to none, so with several
-    tools the model chooses, and the field is reported as ignored.
+    for this choice. The run's models can be forced only to one tool or to none. So if there are
+    several tools, the model chooses, and the field is reported as ignored.
     """
     if len(tools) == 1:
         return tools[0].name
@@ -150,8 +152,8 @@ def required_choice(fields: Fields, name: str, word: str, tools: Sequence[ToolSp
 def allowed_only(
     fields: Fields, name: str, tools: Sequence[ToolSpec], allowed: Sequence[str]
 ) -> tuple[ToolSpec, ...]:
-    """Return the tools that a request allows. Raises WireError if it allows a tool that it does not
-    have.
+    """Return the tools that a request allows. Raises WireError if the request allows a tool that it
+    does not have.
     """
     known = {tool.name for tool in tools}
     for each in allowed:
@@ -161,7 +163,7 @@ def allowed_only(
 
 
 def arguments_object(call: ToolCall) -> JsonObject:
-    """Return the arguments of a call for a format that takes objects only."""
+    """Return the arguments of a call, for a format that accepts only objects."""
     try:
         value = loads_untrusted(call.arguments or "{}", MAX_LEVELS)
     except ValueError:
@@ -172,8 +174,8 @@ def arguments_object(call: ToolCall) -> JsonObject:
 
 
 def arguments_text(value: JsonObject) -> str:
-    """Return the text of arguments given as an object; the model's original text if
-    `arguments_object` had to wrap it.
+    """Return the JSON text of arguments given as an object. If `arguments_object` had to wrap the
+    model's text, return that text.
     """
     if list(value) == [INVALID_JSON]:
         text = value[INVALID_JSON]
@@ -183,9 +185,9 @@ def arguments_text(value: JsonObject) -> str:
 
 
 def cut_at_stop(reply: Reply, stop: Sequence[str]) -> tuple[Reply, str | None]:
-    """Return a reply cut before the first of the program's stop texts, and that text (None if none
-    occurs). The run's models take no stop texts. Calls come after the text, so a cut reply has
-    none.
+    """Return a reply cut before the first of the program's stop texts, and that stop text (None if
+    no stop text occurs). The run's models take no stop texts. Calls come after the text, so a reply
+    that was cut has none.
     """
     first = len(reply.content)
     found = None
@@ -201,8 +203,8 @@ def cut_at_stop(reply: Reply, stop: Sequence[str]) -> tuple[Reply, str | None]:
 
 
 def estimated_tokens(request: BridgeRequest) -> int:
-    """Return an estimate of a request's tokens from its bytes, on the high side: the tokenizer of
-    the run's model is unknown.
+    """Return an estimate of a request's tokens from its number of bytes. The estimate is on the
+    high side, because the tokenizer of the run's model is unknown.
     """
     texts: list[str] = []
     for message in request.messages:

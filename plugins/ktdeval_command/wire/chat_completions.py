@@ -25,7 +25,7 @@ DONE = b"data: [DONE]\n\n"
 _FORM = declared_form("chat_completions")
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _LIMIT = "max_output_tokens"
-_FINISHES = {"refusal": "stop"}  # `finish_reason` of a refusal, which has its own field
+_FINISHES = {"refusal": "stop"}  # `finish_reason` for a refusal, which has a separate field
 
 
 def read(body: bytes) -> BridgeRequest:
@@ -86,7 +86,7 @@ def _message(turn: Fields) -> Message:
     turn.ignore_rest()  # such as the `name` of a participant
     if role == "user":
         return Message("user", content)
-    # Type of the developer's message: with newer models it replaces the system message.
+    # With newer models, the developer message replaces the system message (see its type).
     return Message("system", content)
 
 
@@ -133,7 +133,7 @@ def _choice(fields: Fields, tools: tuple[ToolSpec, ...]) -> tuple[tuple[ToolSpec
 
 
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
-    """Return the body of an answer. `number`: number of the answer, from which its id is made."""
+    """Return the body of an answer. Its id is made from the answer's `number`."""
     reply, _ = cut_at_stop(reply, request.stop)
     is_refusal = reply.finish_reason == "refusal"
     message: dict[str, Any] = {
@@ -141,7 +141,7 @@ def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
         "content": None if is_refusal else reply.content or None,
         "refusal": reply.content if is_refusal else None,
     }
-    if reply.reasoning:  # field name that vendors with this API use
+    if reply.reasoning:  # name of this field at vendors that use this API
         message["reasoning_content"] = reply.reasoning
     if reply.tool_calls:
         message["tool_calls"] = [_FORM.fill("call", call=call) for call in reply.tool_calls]
@@ -159,8 +159,9 @@ def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
 
 
 def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
-    """Return the events of a streamed answer: role, text, calls, finish reason, tokens if requested
-    (`stream_options.include_usage`: a last chunk without choices), `[DONE]`.
+    """Return the events of a streamed answer: role, text, calls, finish reason, token counts if
+    requested, and `[DONE]`. Requested token counts (`stream_options.include_usage`) are in a last
+    chunk without choices.
     """
     reply, _ = cut_at_stop(reply, request.stop)
     text_field = "refusal" if reply.finish_reason == "refusal" else "content"

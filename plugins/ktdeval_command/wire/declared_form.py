@@ -1,5 +1,5 @@
-"""Declarations of a wire format in a file of `forms`: refused fields, settings passed to the model,
-statuses of errors, and templates of answers, in which `$name` is replaced by a value.
+"""Declarations of a wire format in a file in `forms`: refused fields, settings that are passed to
+the model, statuses of errors, and templates of answers, in which `$name` is replaced by a value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class DeclaredForm:
     """Declarations of one format."""
 
     def __init__(self, name: str) -> None:
-        """Read the form with a name, such as `gemini`."""
+        """Read the form `name`, such as `gemini`."""
         self.parts: Mapping[str, Any] = load_yaml(_FORMS / f"{name}.yaml")
 
     def fill(self, part: str, /, **values: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ class DeclaredForm:
         return filled
 
     def usage(self, usage: Usage) -> dict[str, Any]:
-        """Return token counts under the format's names."""
+        """Return token counts under the names that the format uses."""
         cached = usage.cache_read_tokens + usage.cache_write_tokens
         return self.fill(
             "usage",
@@ -54,8 +54,8 @@ class DeclaredForm:
 
 
 def fill_template(template: Any, values: Mapping[str, Any]) -> Any:
-    """Return a template with its names replaced by values. A text that consists of one name becomes
-    the value itself.
+    """Return a template with its names replaced by values. A string that consists of a single name
+    becomes the value itself.
     """
     if isinstance(template, Mapping):
         return {name: fill_template(inner, values) for name, inner in template.items()}

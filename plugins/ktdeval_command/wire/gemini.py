@@ -1,7 +1,7 @@
 """Gemini: `POST /v1beta/models/MODEL:generateContent`, `:streamGenerateContent?alt=sse` and
 `:countTokens`. Sources: `forms/gemini.yaml`.
 
-As in every JSON form of a protocol buffer, a field may be spelled `camelCase` or `snake_case`
+As in the JSON form of any protocol buffer, field names may be in `camelCase` or `snake_case`
 (protobuf.dev, "ProtoJSON Format").
 """
 
@@ -35,7 +35,7 @@ _FORM = declared_form("gemini")
 _BESIDE_PART = ("thought", "thoughtSignature", "partMetadata")
 _SNAKE = re.compile(r"_([a-z0-9])")
 
-# Keywords of `Schema` whose numbers are 64-bit integers, which ProtoJSON writes as texts.
+# Keywords of `Schema` whose values are 64-bit integers, which ProtoJSON writes as strings.
 _COUNTS = frozenset({
     "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties",
 })  # fmt: skip
@@ -43,7 +43,7 @@ _NOT_OF_SCHEMA = frozenset({"nullable", "propertyOrdering", "example"})
 
 
 def read(body: bytes, model: str, streams: bool) -> BridgeRequest:
-    """Return the request in a body. `model`, `streams`: values from the address. Raises
+    """Return the request in a body. `model` and `streams` are taken from the address. Raises
     WireError.
     """
     return _read(_camel(request_fields(body)), model, streams)
@@ -60,12 +60,12 @@ def read_count(body: bytes, model: str) -> BridgeRequest:
 
 
 def write_count(tokens: int) -> JsonObject:
-    """Return the body that answers a count."""
+    """Return the body that answers a request for a token count."""
     return {"totalTokens": tokens}
 
 
 def _camel(fields: Fields) -> Fields:
-    """Return fields by their names in camel case. Raises WireError if a field is given in both
+    """Return fields under their names in camel case. Raises WireError if a field is given in both
     spellings.
     """
     members: dict[str, Any] = {}
@@ -146,8 +146,8 @@ def _system(fields: Fields) -> list[Message]:
 
 
 class _ContentReader:
-    """Reads turns in order. Ids of calls are optional in this API: calls without an id are
-    numbered, and their results are matched by name and order.
+    """Reads turns in order. Call ids are optional in this API: calls without an id are numbered,
+    and their results are matched by name and order.
     """
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class _ContentReader:
 
     def read(self, content: Fields) -> list[Message]:
         """Return the messages of one turn."""
-        # Without a role the turn is the user's; older clients send results with the role
+        # Without a role, the turn is the user's. Older clients send results with the role
         # `function`.
         role = content.word("role", ("user", "model", "function"))
         parts = _objects(content, "parts")
@@ -223,8 +223,8 @@ class _ContentReader:
 
 
 def _check_part(part: Fields, kinds: Sequence[str]) -> str | None:
-    """Return the kind of a part; None if it has only marks. Raises WireError if the kind is not in
-    `kinds`, such as `inlineData`.
+    """Return the kind of a part; None if the part has only marks. Raises WireError if the kind is
+    not in `kinds`, for example `inlineData`.
     """
     names = [name for name in part.names() if name not in _BESIDE_PART]
     for name in names:
@@ -236,8 +236,8 @@ def _check_part(part: Fields, kinds: Sequence[str]) -> str | None:
 
 
 def _result_text(result: JsonObject) -> str:
-    """Return the text of a result (`FunctionResponse.response`: the field `output`; without
-    `output` and `error` the whole object).
+    """Return the text of a result (`FunctionResponse.response`). It is the field `output`, or the
+    whole object if it has neither `output` nor `error`.
     """
     if list(result) == ["output"]:
         output = result["output"]
@@ -297,8 +297,8 @@ def _response_schema(config: Fields) -> JsonObject | None:
 
 
 def json_schema(schema: Any) -> Any:
-    """Return the JSON Schema of an API `Schema`, which is a subset of OpenAPI 3.0 with types in
-    capitals (ai.google.dev/api/caching#Schema).
+    """Return the JSON Schema for an API `Schema`. The latter is a subset of OpenAPI 3.0 with types
+    in capitals (ai.google.dev/api/caching#Schema).
     """
     if not isinstance(schema, Mapping):
         return schema
@@ -338,14 +338,14 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
-    """Return the body of an answer. `number`: number of the answer, from which its id is made."""
+    """Return the body of an answer. Its id is made from the answer's `number`."""
     reply, _ = cut_at_stop(reply, request.stop)
     return _answer(reply, request, number, _parts(reply), is_last=True)
 
 
 def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
-    """Return the events of a streamed answer: one for each part; the last one also has the finish
-    reason and the tokens.
+    """Return the events of a streamed answer, one for each part. The last event also has the finish
+    reason and the token counts.
     """
     reply, _ = cut_at_stop(reply, request.stop)
     parts = _parts(reply)
@@ -366,7 +366,8 @@ def _parts(reply: Reply) -> list[JsonObject]:
         parts.append(_FORM.fill("call", call=call, arguments=arguments_object(call)))
 
     mark = mark_of(reply)
-    if mark:  # page on thought signatures: on the first call, without calls on the last part
+    # page on thought signatures: the mark is on the first call or, without calls, on the last part
+    if mark:
         place = first_call if reply.tool_calls else -1
         parts[place] = {**parts[place], "thoughtSignature": mark}
     return parts

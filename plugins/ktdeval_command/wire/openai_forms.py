@@ -1,7 +1,4 @@
-"""Parts of requests that Chat Completions and Responses share: tools, the form of the reply.
-
-Sources: the types of the `openai` package (`openai.types.chat`, `openai.types.responses`).
-"""
+"""Parts of requests that Chat Completions and Responses share: tools, and the format of the reply."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from ktdeval_command.wire.request_fields import Fields
 
 
 def read_function(fields: Fields) -> ToolSpec:
-    """Return a tool from its name, description and parameters; without `parameters` it takes none
-    (see `FunctionDefinition.parameters`).
+    """Return a tool from its name, description and parameters. Without `parameters` the tool takes
+    none (see `FunctionDefinition.parameters`).
     """
     name = fields.needed_name("name")
     description = fields.text("description") or ""
@@ -28,7 +25,7 @@ def read_function(fields: Fields) -> ToolSpec:
 
 
 def plain_choice(fields: Fields, choice: object, tools: Sequence[ToolSpec]) -> str | None:
-    """Return the choice for `none`, `auto` or `required`."""
+    """Return the tool choice for `none`, `auto` or `required`."""
     if choice in (None, "auto"):
         return None
     if choice == "none":
@@ -39,8 +36,8 @@ def plain_choice(fields: Fields, choice: object, tools: Sequence[ToolSpec]) -> s
 
 
 def read_format(fields: Fields | None, schema_of: str) -> JsonObject | None:
-    """Return the schema that a reply must follow; None if its form is free. `schema_of`: field that
-    holds name and schema; empty if they are fields of `fields`.
+    """Return the schema that a reply must follow; None if the reply's format is free. `schema_of`:
+    field that contains name and schema; empty if both are fields of `fields`.
     """
     if fields is None:
         return None

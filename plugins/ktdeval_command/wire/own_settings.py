@@ -1,4 +1,4 @@
-"""Settings of a program's request that are passed to its model, and those that every API has."""
+"""Settings in a program's request that are passed to its model, and settings that every API has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ktdeval_command.wire.declared_form import DeclaredForm
 from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import Fields
 
-MAX_CHARS = 4_000  #: maximum characters of all settings of a request, as JSON
+MAX_CHARS = 4_000  #: maximum characters of all settings in a request, as JSON
 _EFFORTS: Mapping[str, str] = {
     "none": "none",
     "minimal": "minimal",
@@ -25,7 +25,7 @@ _EFFORTS: Mapping[str, str] = {
 
 
 class SettingsReader:
-    """Collects the settings of one request of an API."""
+    """Collects the settings in one request to an API."""
 
     def __init__(self, api: str) -> None:
         self._api = api
@@ -35,8 +35,9 @@ class SettingsReader:
         self._paths: dict[str, str] = {}
 
     def take(self, fields: Fields, form: DeclaredForm) -> None:
-        """Take the fields that a form declares: `own` settings unchanged, and `withheld` ones,
-        which no model gets, since the run sets them or they change the cost of a call.
+        """Take the fields that a form declares. `own` settings are passed on unchanged. `withheld`
+        settings reach no model, because the run sets them or because they change the cost of a
+        call.
         """
         for part, taken in (("own", self._fields), ("withheld", self._withheld)):
             for name in form.parts[part]:
@@ -49,7 +50,7 @@ class SettingsReader:
             self._fields[path] = value
 
     def add(self, path: str, value: Any, param: str) -> None:
-        """Add a setting that every API has, named `param` in `CallParams`; None is skipped."""
+        """Add a setting that every API has and that `CallParams` names `param`; None is skipped."""
         if value is not None:
             self.put(path, value)
             self._params[param] = value
@@ -59,14 +60,14 @@ class SettingsReader:
         """Add the reasoning effort at `path`, if the word is known."""
         effort = _EFFORTS.get(word.lower()) if isinstance(word, str) else None
         if effort is not None:
-            # Another API takes effort or a budget, not both.
+            # Another API takes either an effort or a budget, not both.
             self._params |= {"reasoning_effort": effort, "reasoning_tokens": None}
             self._paths["reasoning_effort"] = path
             self._paths.pop("reasoning_tokens", None)
 
     def add_budget(self, path: str, tokens: JsonValue) -> None:
-        """Add the reasoning budget at `path`. An effort takes precedence; a budget of 0 means no
-        reasoning.
+        """Add the reasoning budget at `path`. An effort takes precedence over the budget; a budget
+        of 0 means no reasoning.
         """
         is_count = isinstance(tokens, int) and not isinstance(tokens, bool)
         if not is_count or "reasoning_effort" in self._paths:
@@ -78,7 +79,7 @@ class SettingsReader:
             self._paths["reasoning_tokens"] = path
 
     def settings(self) -> OwnSettings | None:
-        """Return the settings; None without settings. Raises WireError if they are too long."""
+        """Return the settings; None if there are none. Raises WireError if they are too long."""
         if not (self._fields or self._withheld):
             return None
         fields: JsonObject = dict(sorted(self._fields.items()))

@@ -1,4 +1,4 @@
-"""Reasons for which the bridge refuses a request, independent of the provider's form of errors."""
+"""Reasons for which the bridge refuses a request, independent of the providers' error formats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RefusalKind = Literal[
 failed for any other reason.
 """
 
-MAX_SHOWN = 400  #: characters of a message
+MAX_SHOWN = 400  #: maximum characters of a message
 
 _OF_MODEL_ERROR: dict[str, RefusalKind] = {
     "timeout": "timeout",
@@ -46,7 +46,7 @@ _OF_MODEL_ERROR: dict[str, RefusalKind] = {
 @dataclass(frozen=True, slots=True)
 class WireRefusal:
     """One refusal: its kind, the reason in one line, and the field at fault, such as
-    `messages[0].content`; empty if no field is.
+    `messages[0].content`; empty if no field is at fault.
     """
 
     kind: RefusalKind
@@ -55,7 +55,7 @@ class WireRefusal:
 
 
 class WireError(KtdevalError):
-    """A program's request can't be carried by the bridge."""
+    """The bridge can't carry a program's request."""
 
     def __init__(self, kind: RefusalKind, message: str, field: str = "") -> None:
         message = one_line(message)
@@ -70,7 +70,7 @@ def one_line(text: str) -> str:
 
 
 def refusal_of(error: KtdevalError) -> WireRefusal:
-    """Return the refusal for an error of the bridge or of the run's model call."""
+    """Return the refusal for an error of the bridge, or of the run's model call."""
     if isinstance(error, WireError):
         return error.refusal
 

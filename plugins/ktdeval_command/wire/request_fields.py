@@ -1,5 +1,5 @@
-"""Fields of a request, read strictly: a wrong type is refused with the field's path, and ignored
-fields are named.
+"""Fields of a request, read strictly. A value of the wrong type is refused with the field's path,
+and ignored fields are named.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, NoReturn, TypeVar
 from ktdeval.values import JsonObject, JsonValue, loads_untrusted
 from ktdeval_command.wire.refusals import WireError, one_line
 
-MAX_LEVELS = 150  #: maximum depth of a request's JSON, including the schema of a tool inside it
-MAX_NAME_CHARS = 200  #: maximum characters of the name of a model or a tool, or of an id
+MAX_LEVELS = 150  #: maximum depth of a request's JSON, including tool schemas in it
+MAX_NAME_CHARS = 200  #: maximum characters in the name of a model or tool, or in an id
 MAX_IGNORED = 200  #: maximum number of ignored fields that are listed
 
 SWITCH_OFF = "; switch other tools off in the program's settings"
@@ -26,15 +26,16 @@ _NOUNS: Mapping[type, str] = {
     list: "a list",
     dict: "an object",
 }
-_GIVEN_MARKS = ("annotations", "logprobs")  # fields of a text that are empty if the bridge wrote it
+# fields of a text part that are empty if the bridge wrote the part
+_GIVEN_MARKS = ("annotations", "logprobs")
 _INDEX = re.compile(r"\[\d+\]")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE = re.compile("[\ud800-\udfff]")
 
 
 class Fields:
-    """Fields of one object of a request. A null field is treated as absent, as in the providers'
-    own APIs.
+    """Fields of one object in a request. A null field counts as absent, as in the providers' own
+    APIs.
     """
 
     def __init__(self, value: JsonValue, where: str, ignored: dict[str, None]) -> None:
@@ -60,7 +61,7 @@ class Fields:
         return f"{self.where}.{name}" if self.where else name
 
     def wrong(self, name: str, expected: str) -> NoReturn:
-        """Raise WireError for a field that is not as expected."""
+        """Raise WireError for a field whose value is not as expected."""
         path = self.path(name)
         raise WireError("bad_request", f"{path}: expected {expected}", path)
 
@@ -72,7 +73,9 @@ class Fields:
         )
 
     def kind(self, supported: Collection[str], default: str | None = None, advice: str = "") -> str:
-        """Take the field `type`. Raises WireError, with advice: it is absent, or not supported."""
+        """Take the field `type`. Raises WireError if it is absent or not supported; `advice` is
+        added to the message.
+        """
         kind = self.text("type")
         if kind is None:
             kind = self._need_value("type", default, f"one of {', '.join(supported)}")
@@ -86,9 +89,9 @@ class Fields:
         return kind
 
     def content(self, name: str, kinds: Collection[str], between: str = "\n\n") -> str:
-        """Take a text, or a list of parts with texts, which are joined; empty if absent. A part of
-        type `refusal` has its text in the field of that name. Raises WireError if the type of a
-        part is not in `kinds`, such as an image.
+        """Take a text, or a list of parts whose texts are joined; empty if absent. A part of type
+        `refusal` has its text in the field `refusal`. Raises WireError if the type of a part is not
+        in `kinds`, for example an image.
         """
         if isinstance(self._left.get(name), str):
             return self.needed_text(name)
@@ -103,7 +106,7 @@ class Fields:
         return between.join(texts)
 
     def needed_content(self, name: str, kinds: Collection[str]) -> str:
-        """Take a required text, or list of parts with texts."""
+        """Take a required text, or a required list of parts with texts."""
         if not self.has(name):
             self.wrong(name, "a text or a list of parts, is missing")
         return self.content(name, kinds)
@@ -125,7 +128,7 @@ class Fields:
         return self._left.pop(name, None)
 
     def _take_typed(self, name: str, kind: type[T], expected: str) -> T | None:
-        """Take a value of a type; None if absent."""
+        """Take a value of the given type; None if absent."""
         value = self.take(name)
         if value is not None and not isinstance(value, kind):
             self.wrong(name, f"{expected}, was {_noun(value)}")
@@ -138,15 +141,15 @@ class Fields:
         return value
 
     def text(self, name: str) -> str | None:
-        """Take a text; None if absent."""
+        """Take a string; None if absent."""
         return self._take_typed(name, str, "a text")
 
     def needed_text(self, name: str) -> str:
-        """Take a required text."""
+        """Take a required string."""
         return self._need_value(name, self.text(name), "a text")
 
     def needed_name(self, name: str) -> str:
-        """Take a name or an id: a short text that is not empty."""
+        """Take a required name or id: a short string that is not empty."""
         value = self.needed_text(name)
         if not 0 < len(value) <= MAX_NAME_CHARS:
             self.wrong(name, f"1 to {MAX_NAME_CHARS} characters, has {len(value)}")
@@ -195,13 +198,13 @@ class Fields:
         return found
 
     def child(self, name: str) -> Fields | None:
-        """Take an object to read; None if absent."""
+        """Take an object and return its fields; None if absent."""
         if not self.has(name):
             return None
         return Fields(self.take(name), self.path(name), self.ignored)
 
     def needed_child(self, name: str) -> Fields:
-        """Take a required object."""
+        """Take a required object and return its fields."""
         return self._need_value(name, self.child(name), "an object")
 
     def mapping(self, name: str) -> JsonObject | None:
@@ -213,7 +216,7 @@ class Fields:
         return self._need_value(name, self.mapping(name), "a JSON Schema")
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Take a text or a list of texts; empty if absent."""
+        """Take a string or a list of strings; empty if absent."""
         value = self.take(name)
         if value is None:
             return ()
@@ -224,20 +227,20 @@ class Fields:
         return tuple(value)
 
     def ignore(self, name: str, as_what: str = "") -> None:
-        """Record that a field, or a use of it (`as_what`), is accepted but has no effect."""
+        """Record that a field, or a certain use of it (`as_what`), is accepted but has no effect."""
         if as_what or self.has(name):
             self.take(name)
             if len(self.ignored) < MAX_IGNORED:
                 self.ignored[one_line(_INDEX.sub("", self.path(name)) + as_what)] = None
 
     def ignore_rest(self) -> None:
-        """Ignore all fields that were not taken, and name them."""
+        """Ignore all fields that were not taken, and record their names."""
         for name in self.names():
             self.ignore(name)
 
     def refuse(self, uncarried: Mapping[str, str]) -> None:
-        """Raise WireError if a field is present that the bridge can't carry; `uncarried`: what is
-        supported, by field. Empty values, false and 0 are accepted.
+        """Raise WireError if a field is present that the bridge can't carry. `uncarried` says for
+        each such field what is supported instead. Empty values, false and 0 are accepted.
         """
         for name, supported in uncarried.items():
             if self.take(name):
@@ -245,7 +248,7 @@ class Fields:
 
 
 def request_fields(body: bytes) -> Fields:
-    """Return the fields of a request's body. Raises WireError if the body is not one object of
+    """Return the fields in a request's body. Raises WireError unless the body is one object of
     strict JSON in UTF-8.
     """
     return Fields(read_json(body), "", {})
@@ -261,7 +264,7 @@ def read_json(body: bytes) -> JsonValue:
     except ValueError as error:
         raise WireError("bad_request", f"the body is not strict JSON: {error}") from None
 
-    # JSON may contain half of a surrogate pair, as programs that cut texts write it.
+    # JSON may contain half of a surrogate pair, because programs that cut texts produce this.
     if _SURROGATE.search(body):
         value = _encodable(value)
     return value

@@ -35,20 +35,20 @@ _ITEMS = (
 _ROLES = ("user", "assistant", "system", "developer")
 _TOOLS = ("function", "custom", "namespace")
 _TEXTS = ("input_text", "output_text", "text", "refusal")
-# reason of an incomplete answer, by the reply's finish reason
+# reason why an answer is incomplete, keyed by the reply's finish reason
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _INPUT = "input"  # the only parameter of a tool that takes free text
 
 
 @dataclass(frozen=True)
 class _Tools:
-    """Tools of a request so far."""
+    """Tools of a request that were read so far."""
 
     specs: list[ToolSpec] = field(default_factory=list)
     wire_tools: dict[str, WireTool] = field(default_factory=dict)
 
     def add(self, spec: ToolSpec, wire: WireTool) -> None:
-        """Add a tool under a name that a model can call."""
+        """Add a tool under a name by which a model can call it."""
         name = _flat_name(wire.name, wire.namespace)
         self.specs.append(replace(spec, name=name))
         if wire != WireTool(name):
@@ -109,7 +109,7 @@ def _own_settings(
     if text is not None:
         own.put("text.verbosity", text.take("verbosity"))
     own.take(fields, _FORM)
-    for name in ("include", "store"):  # these concern the run's model, which stores nothing
+    for name in ("include", "store"):  # these fields concern the run's model, which stores nothing
         fields.take(name)
     return own.settings()
 
@@ -130,8 +130,8 @@ def _read_tool(tool: Fields, tools: _Tools, namespace: str = "") -> None:
 
 
 def _free_text_tool(tool: Fields, name: str) -> ToolSpec:
-    """Return a free-text tool as a tool with one parameter. Its grammar, if any, is added to the
-    description; the API itself would enforce it.
+    """Return a free-text tool as a tool with one parameter. If it has a grammar, the grammar is
+    added to the description; the API itself would enforce it.
     """
     description = tool.text("description") or ""
     form = tool.child("format")
@@ -151,7 +151,7 @@ def _free_text_tool(tool: Fields, name: str) -> ToolSpec:
 
 
 def _flat_name(name: str, namespace: str) -> str:
-    """Return the name by which a model calls a tool; it includes the namespace, if any."""
+    """Return the name by which a model calls a tool. It includes the namespace, if there is one."""
     if not namespace:
         return name
     return f"{namespace.rstrip('_')}__{name}"
@@ -164,9 +164,9 @@ def _read_input(fields: Fields, tools: _Tools) -> list[Message]:
 
     messages: list[Message] = []
     for item in Fields({"input": value}, "", fields.ignored).objects("input"):
-        # `EasyInputMessageParam`: a message may come without its type.
+        # `EasyInputMessageParam`: the type of a message may be omitted.
         kind = item.kind(_ITEMS, "message" if item.has("role") else None)
-        for name in ("id", "status"):  # the bridge itself gave these
+        for name in ("id", "status"):  # the bridge itself assigned these
             item.take(name)
         if kind == "additional_tools":
             for tool in item.objects("tools"):
@@ -188,7 +188,7 @@ def _read_input(fields: Fields, tools: _Tools) -> list[Message]:
 
 
 def _add_thoughts(messages: list[Message], item: Fields) -> None:
-    """Start a turn with the mark of its thoughts, if the item has one."""
+    """If an item has the mark of its thoughts, start a turn with the mark."""
     thoughts = parse_mark(item.text("encrypted_content"))
     for name in ("summary", "content"):
         item.take(name)
@@ -197,12 +197,12 @@ def _add_thoughts(messages: list[Message], item: Fields) -> None:
 
 
 def _is_thought_alone(message: Message) -> bool:
-    """Return whether a turn has thoughts but neither text nor calls; no API accepts that."""
+    """Return whether a turn has thoughts but neither text nor calls. No API accepts such a turn."""
     return message.opaque is not None and not message.content and not message.tool_calls
 
 
 def _add(messages: list[Message], message: Message) -> None:
-    """Add a turn; consecutive items of the model are joined to one turn."""
+    """Add a turn. Consecutive items from the model are joined to one turn."""
     if message.role == "assistant" and messages and messages[-1].role == "assistant":
         last = messages.pop()
         message = Message(
@@ -253,16 +253,14 @@ def _chosen_name(choice: Fields) -> str:
 
 
 def write(reply: Reply, request: BridgeRequest, number: int) -> JsonObject:
-    """Return the body of an answer. `number`: number of the answer, from which the ids of its items
-    are made.
-    """
+    """Return the body of an answer. The ids of its items are made from the answer's `number`."""
     reply, _ = cut_at_stop(reply, request.stop)
     return _whole(reply, request, number, _items(reply, request, number))
 
 
 def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
-    """Return the events of a streamed answer, numbered from 0: those of the whole answer enclose
-    those of its items. Each item starts empty.
+    """Return the events of a streamed answer, numbered from 0. The events of the whole answer
+    enclose the events of its items. Each item starts empty.
     """
     begun = _FORM.fill(
         "answer",
@@ -290,8 +288,8 @@ def stream(reply: Reply, request: BridgeRequest, number: int) -> list[bytes]:
 
 
 def _item_events(item: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the events of an item. Those between its start and end are of its parts, or of the
-    item itself if it has no parts.
+    """Return the events of an item. The events between its start and its end concern its parts, or
+    the item itself if it has no parts.
     """
     begun = {**item, **_FORM.parts["begun"][item["type"]]}
     events = [{"type": "response.output_item.added", "item": begun}]
@@ -335,8 +333,8 @@ def _call_item(call: ToolCall, wire: WireTool, number: str) -> dict[str, Any]:
 
 
 def _free_text(arguments: str) -> str:
-    """Return the text in a call of a free-text tool; the raw arguments if the text is not in the
-    one parameter.
+    """Return the text in a call of a free-text tool. If the text is not in the tool's one
+    parameter, return the raw arguments.
     """
     try:
         value = loads_untrusted(arguments)

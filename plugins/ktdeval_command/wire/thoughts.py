@@ -1,6 +1,6 @@
 """Thoughts of the run's model in a program's conversation. A program gets the text of a thought
-with a mark instead of its provider's signature, and sends both back; the bridge keeps the signature
-by the mark.
+with a mark in place of the provider's signature, and sends both back. The bridge keeps the
+signature under that mark.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ MARKED = "bridge"
 """Provider of opaque data that are a mark: the bridge puts what it stands for in their place."""
 
 _HEAD = b"ktdeval"
-_DIGEST_BYTES = 23  # 30 bytes with the head: base64 without padding
+_DIGEST_BYTES = 23  # 30 bytes including the head, so that base64 needs no padding
 
 
 def mark_of(reply: Reply) -> str:
-    """Return the mark of a reply's thoughts, as base64; empty without thoughts."""
+    """Return the mark of a reply's thoughts, as base64; empty if there are no thoughts."""
     if reply.opaque is not None:
         return _mark(f"{reply.opaque.provider}\n{reply.opaque.data}")
     return mark_of_words(reply.reasoning)
 
 
 def mark_of_words(words: str) -> str:
-    """Return the mark of thoughts in a format without a field for it; empty for an empty text."""
+    """Return the mark of thoughts in a format that has no field for it; empty if the text is empty."""
     return _mark(words) if words else ""
 
 
 def parse_mark(mark: str | None) -> Opaque | None:
-    """Return a mark as opaque data of a turn; None without a mark."""
+    """Return a mark as the opaque data of a turn; None if there is no mark."""
     return Opaque(MARKED, mark) if mark else None
 
 

@@ -1,4 +1,4 @@
-"""Commands for authors of plugins, `plugin new` and `plugin check`, and `doctor`."""
+"""Commands for plugin authors (`plugin new` and `plugin check`), and `doctor`."""
 
 from __future__ import annotations
 

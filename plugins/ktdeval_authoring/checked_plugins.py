@@ -1,4 +1,4 @@
-"""Plugins that `ktdeval plugin check` checks: installed ones, files, folders, projects."""
+"""Plugins that `ktdeval plugin check` checks: installed plugins, files, folders and projects."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ktdeval.values import near_matches
 
 
 def plugins_of(target: str | None) -> list[str]:
-    """Return the plugin references of a target, as `check_parts` takes them. The target is None
-    (all installed third-party plugins), the path of a file, a package folder or a project, or the
-    name of an installed plugin's module, entry point or distribution. Raises UsageError if no
+    """Return the plugin references for a target, in the form that `check_parts` takes. The target
+    is None (all installed third-party plugins), the path of a file, package folder or project, or
+    the name of an installed plugin's module, entry point or distribution. Raises UsageError if no
     plugin is found.
     """
     entries = [entry for entry in find_entry_points() if entry.distribution != "ktdeval"]
@@ -64,7 +64,7 @@ def _of_path(path: Path) -> list[str]:
 
 
 def _of_project(folder: Path, project: Path) -> list[str]:
-    """Return the modules that a project advertises, and add its folders to `sys.path`."""
+    """Return the modules that a project advertises, and add the project's folders to `sys.path`."""
     try:
         content: dict[str, Any] = tomllib.loads(project.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

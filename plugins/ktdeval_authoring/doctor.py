@@ -1,5 +1,5 @@
-"""State of an installation: what is present, absent or broken. Names of keys are checked, their
-values are never read out.
+"""State of an installation: what is present, absent or broken. The names of keys are checked, but
+their values are never shown.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Check(Value):
     """State of one part of an installation."""
 
     name: str
-    state: State  #: `absent`: optional, and not there
+    state: State  #: `absent`: optional, and not installed or set
     detail: str
-    fix: str = ""  #: what to do where it is broken or wanted
+    fix: str = ""  #: what to do if the part is broken or wanted
 
 
 def checks(environment: Mapping[str, str], day: date) -> list[Check]:
-    """Return the state of each part, in the order shown. `environment`: variables by name; `day`:
-    today.
+    """Return the state of each part, in the order shown. `environment`: environment variables,
+    keyed by name; `day`: today.
     """
     return [
         _python(),
@@ -76,7 +76,7 @@ def _python() -> Check:
 
 
 def _extras() -> Iterator[Check]:
-    """Yield each extra: ok if all packages that only this extra adds are installed."""
+    """Yield the state of each extra: ok if all packages that only this extra adds are installed."""
     packages: dict[str, list[str]] = {}
     for line in importlib.metadata.requires("ktdeval") or ():
         extra = _EXTRA.search(line)
@@ -109,7 +109,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _keys(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Yield the key variables that models of the installed plugins name, with their state."""
+    """Yield the state of each key variable that models of the installed plugins name."""
     for name in sorted(_key_names()):
         if environment.get(name):
             yield Check(name=f"key {name}", state="ok", detail="seen")
@@ -131,7 +131,9 @@ def _key_names() -> set[str]:
 
 
 def _price_checks(day: date) -> Iterator[Check]:
-    """Yield the ages of the prices that cost is computed from, for models of the installed plugins."""
+    """Yield the age of the prices from which costs are computed, for models of the installed
+    plugins.
+    """
     for path in sorted(_price_tables()):
         table = read_price_table(path)
         if table.package is not None:
@@ -143,7 +145,7 @@ def _price_checks(day: date) -> Iterator[Check]:
 
 
 def _packaged_prices(package: Package, day: date) -> Check:
-    """Return the age of the package's prices, if its version is known."""
+    """Return the age of the prices in the price package, if the date of its version is known."""
     version = installed_version()
     install = f"pip install {PRICE_PACKAGE}"
     if version is None:
@@ -173,7 +175,7 @@ def _price_tables() -> set[Path]:
 
         try:
             table = getattr(plugins.make_model(f"{name}/any"), "price_table", None)
-        except KtdevalError:  # it needs an address or a name of its own
+        except KtdevalError:  # the model needs an address or a specific name
             continue
         if isinstance(table, Path):
             tables.add(table)
@@ -191,8 +193,8 @@ def _cutoffs(day: date) -> Check:
 
 
 def _ages(days: Sequence[str], day: date) -> str:
-    """Return when something was looked up, and how many days before `day`; `days` are sorted,
-    earliest first.
+    """Return when something was looked up, and how many days before `day` that was. `days` are
+    sorted, earliest first.
     """
     first, last = days[0], days[-1]
     if first == last:
@@ -246,7 +248,7 @@ def _terminal() -> Check:
 
 
 def _plugins() -> Iterator[Check]:
-    """Yield how many plugins load, and each plugin that fails to load."""
+    """Yield the number of plugins that load, and each plugin that fails to load."""
     try:
         plugins = load_plugins()
         for kind in KINDS:
@@ -276,5 +278,5 @@ def _browser() -> Check:
 
 
 def is_broken(found: Sequence[Check]) -> bool:
-    """Return whether a part is broken; absent parts are not."""
+    """Return whether any part is broken. Absent parts don't count."""
     return any(check.state == "broken" for check in found)

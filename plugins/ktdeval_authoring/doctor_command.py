@@ -1,4 +1,4 @@
-"""`ktdeval doctor`: state of an installation."""
+"""`ktdeval doctor`: report the state of an installation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def doctor(options: DoctorOptions) -> None:
 
 
 def _is_optional(check: Check) -> bool:
-    """Return whether a check is of an extra or a key that is absent, which nothing else needs."""
+    """Return whether a check concerns an absent extra or key that nothing else needs."""
     return check.state == "absent" and check.name.startswith(("extra ", "key "))
 
 

@@ -33,15 +33,15 @@ _COMMON = {
 class PartTemplate(Value):
     """One kind of part that a new plugin may have."""
 
-    files: dict[str, str]  #: file of the package -> what it holds, in words
-    types: tuple[str, ...]  #: imports of the manifest for its annotations
-    command: str  #: how the part is tried, for the README
-    has_params: bool = False  #: whether its Spec declares parameters
+    files: dict[str, str]  #: mapping from each file in the package to a description of its contents
+    types: tuple[str, ...]  #: imports that the manifest needs for its annotations
+    command: str  #: command with which the README tells the author to try the part
+    has_params: bool = False  #: whether the Spec of the part declares parameters
 
 
 @cache
 def parts() -> Mapping[str, PartTemplate]:
-    """Return the parts by name, in the order of a manifest."""
+    """Return the parts, keyed by name, in the order of a manifest."""
     path = _HERE / "parts.yaml"
     table: dict[str, Any] = load_yaml(path)
     return {name: from_plain(row, PartTemplate, f"{path}: {name}") for name, row in table.items()}
@@ -49,7 +49,7 @@ def parts() -> Mapping[str, PartTemplate]:
 
 def chosen_parts(text: str) -> tuple[str, ...]:
     """Return the parts that `--with` names, in the order of a manifest. Raises UsageError if no
-    part is named, or one has no template.
+    part is named, or if a part has no template.
     """
     named = [name.strip() for name in text.split(",") if name.strip()]
     for name in named:
@@ -66,8 +66,8 @@ def chosen_parts(text: str) -> tuple[str, ...]:
 
 
 def check_name(project: str) -> str:
-    """Return the name of the package for a project. Raises UsageError if the name is not valid for
-    a package, or is taken.
+    """Return the package name for a project. Raises UsageError if the name is not valid for a
+    package, or is taken.
     """
     if len(project) > _MAX_CHARACTERS or not _PROJECT.fullmatch(project):
         raise UsageError(
@@ -85,8 +85,8 @@ def check_name(project: str) -> str:
 
 
 def render_package(project: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the files of a new package by path. `project` has passed `check_name`; `names` are
-    parts.
+    """Return the files of a new package, keyed by path. `project` must have passed `check_name`;
+    `names` are the names of the parts.
     """
     chosen = [parts()[name] for name in names]
     words: dict[str, str] = {
@@ -125,7 +125,7 @@ def render_package(project: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def _files_of(name: str, source: str) -> Iterator[tuple[str, str]]:
-    """Yield target and template of the files of a part."""
+    """Yield the target and the template of each file of a part."""
     for file in parts()[name].files:
         yield f"{source}/{file}", f"parts/{name}/{file}.j2"
 
@@ -133,7 +133,7 @@ def _files_of(name: str, source: str) -> Iterator[tuple[str, str]]:
 
 
 def _imports(chosen: Sequence[PartTemplate]) -> str:
-    """Return the imports of a manifest, groups separated by a blank line."""
+    """Return the imports of a manifest, in groups separated by a blank line."""
     has_params = any(part.has_params for part in chosen)
     types = _sorted_imports(chosen)
     standard = []
@@ -154,7 +154,7 @@ def _imports(chosen: Sequence[PartTemplate]) -> str:
 
 
 def _sorted_imports(chosen: Sequence[PartTemplate]) -> list[str]:
-    """Return the imports of types, one line for each module, in the order of linters."""
+    """Return the imports of types, one line for each module, in the order that linters require."""
     names: dict[str, set[str]] = {}
     for part in chosen:
         for line in part.types:

@@ -1,4 +1,4 @@
-"""Parts that every run needs: the local runner, the ReAct agent, the metric panel and the
+"""Parts that every run needs: the local runner, the ReAct agent, the metric panel, and the
 attribution of the total return.
 """
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class ThreadRunner:
-    """Runs up to `concurrency` episodes at once on threads, since model calls wait for the network;
-    a concurrency of 1 uses no threads.
+    """Runs up to `concurrency` episodes at once on threads, since model calls mostly wait for the
+    network. With a concurrency of 1 it uses no threads.
     """
 
     def run(
@@ -37,20 +37,20 @@ class ThreadRunner:
 
         with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="episode") as pool:
             futures = [pool.submit(execute, spec) for spec in specs]
-            # After an interrupt or an episode's defect, no further episode starts; running ones
-            # stop between steps.
+            # After an interrupt, or a defect in an episode, no further episode starts. Episodes in
+            # progress stop between steps.
             with undone_on_error(lambda _: [future.cancel() for future in futures]):
                 return [future.result() for future in futures]
 
     def start_workers(self, job: WorkerJob) -> RunningWorkers:
-        """Start workers as processes of this machine; see `ktdeval.task_api.WorkersRunner`."""
+        """Start workers as processes on this machine; see `ktdeval.task_api.WorkersRunner`."""
         workers: RunningWorkers = maker("ktdeval_builtin.worker_processes:WorkerProcesses")(job)
         return workers
 
 
 @hookimpl
 def ktdeval_runners() -> Sequence[Spec]:
-    """Return the backend of this machine."""
+    """Return the runner for this machine."""
     return [Spec("local", ThreadRunner, "Episodes in parallel threads on this machine")]
 
 
@@ -64,7 +64,7 @@ def ktdeval_agents() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Return the metric panel and its diagnostics, in the order in which a card shows them, and the
-    parts of the total return.
+    attribution parts of the total return.
     """
     rows = csv_rows(Path(__file__).with_name("metrics.csv"))
     makers = {

@@ -1,9 +1,9 @@
-"""Performance attribution as metrics: contributions of the market, industries, styles, selection
-and trading to the total return.
+"""Performance attribution as metrics: how the market, industries, styles, selection and trading
+contribute to the total return.
 
-Both rule sets are computed for every card. `strict` includes industries; its five parts add to the
-total return. `paper` (KTD-Fin eq. 1) has no industries; its three parts and the same
-`trading_effect` add to the total return.
+Two rule sets are computed for every card. `strict` includes industries, and its five parts add up
+to the total return. `paper` (KTD-Fin eq. 1) has no industries; its three parts and the same
+`trading_effect` add up to the total return.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _Lines = Callable[[LedgerAttribution], tuple[str, ...]]
 _Detail = Callable[["AttributedLedger"], Mapping[str, JsonValue]]
 
 
-# Pure functions of their arguments. Cached because all metrics need the same attribution, and all
-# ledgers of a window the same fit. The sizes fit the windows of a card, and the metrics of one
-# ledger in sequence.
+# Pure functions of their arguments. They are cached because all metrics need the same attribution,
+# and all ledgers of a window need the same fit. The cache sizes suffice for the fits of all windows
+# on a card, and for the metrics of one ledger after another.
 @lru_cache(maxsize=48)
 def _factor_fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Scheme) -> Fit:
-    # Exposures do not depend on the scheme: the paper's fit reuses those of the strict fit.
+    # Exposures do not depend on the scheme, so the paper's fit reuses those from the strict fit.
     exposures = None
     if scheme != "strict":
         exposures = _factor_fit(market, first_row, last_row, "strict").exposures
@@ -72,8 +72,8 @@ def _attribution(
 
 @lru_cache(maxsize=16)
 def _variance_inflation(market: Same[MarketSnapshot], first_row: int) -> dict[str, JsonValue]:
-    """Return factor -> variance inflation factor over the `_CALIBRATION` days before the episode;
-    empty if there are too few days or assets.
+    """Return a mapping from factor to variance inflation factor over the `_CALIBRATION` days before
+    the episode; empty if there are too few days or assets.
     """
     if has_few_assets(market.value):
         return {}
@@ -87,21 +87,21 @@ def _variance_inflation(market: Same[MarketSnapshot], first_row: int) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class AttributedLedger:
-    """A ledger on its market, attributed by any scheme."""
+    """A ledger with its market, which can be attributed under any scheme."""
 
     ledger: Ledger
     market: MarketSnapshot
 
     def by(self, scheme: Scheme) -> LedgerAttribution:
-        """Return the attribution with the industries of a scheme."""
+        """Return the attribution under a scheme."""
         return _attribution(Same(self.ledger), Same(self.market), scheme)
 
 
 def _attribution_part(
     lines: _Lines, detail: _Detail, scheme: Scheme, ledger: Ledger, market: MarketSnapshot
 ) -> MetricValue | str:
-    """Return the linked sum of some lines of one episode's attribution, or why it is undefined. The
-    reason is the same under both rule sets.
+    """Return the linked sum of some lines in one episode's attribution, or the reason why it is
+    undefined. The reason is the same under both rule sets.
     """
     problem = attribution_problem(ledger, market)
     if problem:
@@ -125,8 +125,8 @@ def _attribution_part(
 def _unknown_part(
     names: tuple[str, ...], attribution: LedgerAttribution, market: MarketSnapshot
 ) -> str | None:
-    """Return why a part is unknown (its sum would wrongly be 0); None if at least one line is
-    known.
+    """Return why a part is unknown, in which case its sum would wrongly be 0; None if at least one
+    of its lines is known.
     """
     if names and set(names) & set(_known_lines(attribution)):
         return None
@@ -138,8 +138,8 @@ def _unknown_part(
 
 
 def _known_lines(attribution: LedgerAttribution) -> tuple[str, ...]:
-    """Return the known lines: without industries if none was fitted, and without styles that were
-    fitted on no day.
+    """Return the known lines. Industries are left out if none was fitted, and so are styles that
+    were not fitted on any day.
     """
     unknown = set(attribution.factor_names) - set(attribution.fitted_styles)
     if not attribution.has_industries:
@@ -174,15 +174,15 @@ def _selection_detail(attributed: AttributedLedger) -> dict[str, JsonValue]:
 
 
 def _line_intervals(attribution: LedgerAttribution) -> dict[str, JsonValue]:
-    """Return a block bootstrap interval over days for each known line."""
+    """Return a confidence interval for each known line, from a block bootstrap over days."""
     columns = dict(zip(attribution.line_names, attribution.linked_lines.T, strict=True))
     lines = Bootstrap(attribution.returns).of_columns(columns)
     return {name: lines[name].sum().to_json() for name in _known_lines(attribution)}
 
 
 def _attribution_notes(attribution: LedgerAttribution) -> list[JsonValue]:
-    """Return the notes without their explanations, which are in the docs: a card repeats notes for
-    every episode.
+    """Return the notes without their explanations. The explanations are in the docs, because a card
+    repeats its notes for every episode.
     """
     return [
         {"kind": note.kind, "subject": note.subject, "count": note.count, "days": note.days}
@@ -191,7 +191,7 @@ def _attribution_notes(attribution: LedgerAttribution) -> list[JsonValue]:
 
 
 def _daily(attribution: LedgerAttribution) -> dict[str, JsonValue]:
-    """Return mean daily selection with its Newey-West standard error and t statistic."""
+    """Return the mean daily selection, with its Newey-West standard error and t statistic."""
     if len(attribution.selection) < 2:
         return {"mean": None, "se": None, "t": None, "reason": "fewer than two days"}
 
@@ -203,8 +203,8 @@ def _daily(attribution: LedgerAttribution) -> dict[str, JsonValue]:
 
 
 def _schemes(attributed: AttributedLedger) -> dict[str, JsonValue]:
-    """Return scheme -> its selection and fit; null without a cross-section to fit, or if the
-    scheme has no industry and so equals the paper's.
+    """Return a mapping from scheme to its selection and fit. The value is null if there is no
+    cross-section to fit, or if the scheme has no industry and so equals the paper's scheme.
     """
     if has_few_assets(attributed.market):
         return dict.fromkeys(get_args(Scheme))
@@ -226,7 +226,9 @@ def _scheme(attribution: LedgerAttribution) -> dict[str, JsonValue]:
 
 
 def _mean_exposures(attribution: LedgerAttribution) -> dict[str, JsonValue]:
-    """Return factor -> mean exposure of the NAV over `exposure_days`; null without such days."""
+    """Return a mapping from factor to the mean exposure of the NAV over `exposure_days`; null if
+    there are no such days.
+    """
     exposures = attribution.mean_exposures().tolist()
     means: dict[str, JsonValue] = {}
     for name, value in zip(attribution.factor_names, exposures, strict=True):
@@ -238,12 +240,14 @@ def _mean_exposures(attribution: LedgerAttribution) -> dict[str, JsonValue]:
 
 
 def _exposure_days(attribution: LedgerAttribution) -> dict[str, JsonValue]:
-    """Return factor -> number of days on which at least one holding had a value of it."""
+    """Return a mapping from factor to the number of days on which at least one holding had a value
+    for the factor.
+    """
     return dict(zip(attribution.factor_names, attribution.exposure_days().tolist(), strict=True))
 
 
 def _lines_of(scheme: Scheme, names: _Lines) -> _Detail:
-    """Return the function that gives each line of a part that is a sum of lines."""
+    """Return a function that returns each line of a part that is a sum of several lines."""
 
     def detail(attributed: AttributedLedger) -> Mapping[str, JsonValue]:
         attribution = attributed.by(scheme)

@@ -1,4 +1,4 @@
-"""Reference scaffold: a ReAct loop of two strict phases, research and submission (KTD-Fin §3.4)."""
+"""Reference scaffold: a ReAct loop with two strict phases, research and submission (KTD-Fin §3.4)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ class ReactAgent:
     feedback on errors.
 
     Research phase: the model chooses freely among the research tools. The phase ends with a reply
-    without a tool call, with a call of the submit tool, or with a spent budget. If the task takes a
-    submission at any time, a valid call is the decision; otherwise it submits nothing. Modes
-    without tools skip it.
+    without a tool call, with a call of the submit tool, or when the budget is spent. If the task
+    accepts a submission at any time, a valid call of the submit tool in this phase is the decision;
+    otherwise such a call submits nothing. Modes without tools skip the research phase.
 
-    Submission phase: the same tools are on offer, and the submit tool is forced. If calls of it in
-    one reply differ, all are invalid. A reply without a valid submission is answered with its
-    errors until the attempts are used up; then the step is a hold with provenance `fallback`.
+    Submission phase: the same tools are on offer, and the submit tool is forced. If one reply has
+    several submit calls that differ, all of them are invalid. A reply without a valid submission is
+    answered with its errors until the attempts are used up; then the step is a hold with provenance
+    `fallback`.
 
     The agent has no memory between steps. Source: KTD-Fin §3.4; Yao et al. 2023 (ReAct).
     """

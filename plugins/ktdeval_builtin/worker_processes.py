@@ -1,9 +1,10 @@
-"""Workers as processes of this machine. They are forks of this process if it may fork, and share
-what it has loaded; otherwise each is a new Python, since a fork of a process with threads could
-hang.
+"""Workers as processes on this machine. If this process may fork, the workers are forks that share
+what it has loaded. Otherwise each worker is a new Python process, since a fork of a process with
+threads could hang.
 
 The standard input of all workers is one pipe from this process, so that they stop when this process
-ends for any reason. Each has its own session, so that Ctrl-C reaches it once, through `stop`.
+ends for any reason. Each worker has its own session, so that Ctrl-C reaches it only once, through
+`stop`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _WorkerProcess:
 
 
 class WorkerProcesses:
-    """Processes of a job; see `ktdeval.task_api.RunningWorkers`."""
+    """The worker processes of a job; see `ktdeval.task_api.RunningWorkers`."""
 
     def __init__(self, job: WorkerJob) -> None:
         """Start all workers."""
@@ -45,7 +46,7 @@ class WorkerProcesses:
         if job.logs is not None:
             make_folder(Path(job.logs))
 
-        # Nothing is ever written to the pipe: a worker reads its end when this process ends.
+        # Nothing is ever written to the pipe: workers reach its end only when this process ends.
         self._alive_read, self._alive = os.pipe()
         self._is_closed = False
         self._workers = [
@@ -53,8 +54,9 @@ class WorkerProcesses:
         ]
 
     def exit_codes(self) -> Sequence[int | None]:
-        """Return the exit code of each worker, None if it runs. A worker that was killed by a
-        signal, such as for memory, is restarted here up to `RESTARTS` times.
+        """Return the exit code of each worker; None if the worker is running. A worker that was
+        killed by a signal, for example for lack of memory, is restarted here up to `RESTARTS`
+        times.
         """
         for worker in self._workers:
             code = worker.process.poll()
@@ -88,7 +90,7 @@ class WorkerProcesses:
             worker.process.wait()
 
     def close(self) -> None:
-        """End workers that still run: ask them first, then kill them."""
+        """End the workers that are still running: first ask them to end, then kill them."""
         self.stop()
         if not self._is_closed:
             self._is_closed = True
@@ -106,7 +108,8 @@ class WorkerProcesses:
         environment = {**job.environment, WITH_PARENT: "1"}
         with self._log(number) as log:
             if job.may_fork and can_fork():
-                # A fork that kept the writing end would never see this process end.
+                # A fork that kept the writing end open would never notice that this process has
+                # ended.
                 streams = CommandStreams(
                     self._alive_read, log.fileno(), log.fileno(), closed=(self._alive,)
                 )
@@ -123,7 +126,7 @@ class WorkerProcesses:
             )
 
     def _log(self, number: int) -> IO[bytes]:
-        """Open the file that a worker prints to."""
+        """Open the file to which a worker prints."""
         if self._job.logs is None:
             return open(os.devnull, "ab")
         return (Path(self._job.logs) / f"worker-{number + 1}.log").open("ab")

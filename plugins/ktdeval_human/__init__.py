@@ -2,7 +2,7 @@
 
 A person answers the requests that a model would get, in a terminal or on a local web page, and sees
 the contents of these requests and nothing else. So masks, tools, rules, records and cards are the
-same for a person as for any model.
+same for a person as for a model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TerminalParams:
-    """Parameters of a person at a terminal."""
+    """Parameters for a person at a terminal."""
 
     who: str = option(
         "",
@@ -32,14 +32,14 @@ class TerminalParams:
 
 @dataclass(frozen=True)
 class PageParams(TerminalParams):
-    """Parameters of a person at a page."""
+    """Parameters for a person at a page."""
 
     port: int = option(0, help="port of the page; 0: any free port", minimum=0, maximum=65_535)
 
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    """Return both forms of a person."""
+    """Return the two models of a person: at a terminal and at a page."""
     return [
         Spec(
             "human/terminal",

@@ -1,7 +1,9 @@
-"""Forms that a person fills, from the JSON Schema of a tool: fields of text, and lists of rows.
+"""Forms that a person fills in, derived from the JSON Schema of a tool: text fields, and lists of
+rows.
 
-Terminal and page send the same texts. They are read here, and checked against the schema before
-anything is sent, so that a typing error costs neither a research call nor an attempt to submit.
+Terminal and page both send strings. The strings are parsed here and checked against the schema
+before anything is sent, so that a typing error costs neither a research call nor an attempt to
+submit.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ _NUMBERS = ("number", "integer")
 
 
 class FormError(ValueError):
-    """An entry that is not a value of its field, as one line for the person. `place`: the field's
-    name, after that of its list and the number of the row from 1; empty if the whole form is meant.
+    """An entry that is not a valid value of its field, as one line for the person. `place`: the
+    name of the field, preceded by its list and the row number (from 1) if it is in a list; empty if
+    the whole form is meant.
     """
 
     def __init__(self, problem: str, place: tuple[str | int, ...] = ()) -> None:
@@ -51,7 +54,7 @@ class FormField:
 
     @property
     def choices(self) -> list[str]:
-        """Allowed words; empty if the field takes any."""
+        """Allowed words; empty if the field accepts any."""
         return [str(word) for word in self.schema.get("enum") or ()]
 
     @property
@@ -72,7 +75,7 @@ class FormField:
         return "; ".join(parts)
 
     def read(self, text: str) -> JsonValue:
-        """Return the value of a text. Raises FormError."""
+        """Return the value that a text stands for. Raises FormError."""
         value = _read(text.strip(), self.schema, self.name)
         problem = problem_of(value, self.schema)
         if problem is not None:
@@ -85,15 +88,15 @@ class Rows:
     """Field that is a list of objects, such as the orders of a ticket."""
 
     name: str
-    fields: tuple[FormField, ...]  #: of all forms that a row can have
-    #: names that a row of each form has; one form must fit
+    fields: tuple[FormField, ...]  #: fields of all forms that a row can have
+    #: for each form, the names of its fields; a row must fit one form
     forms: tuple[frozenset[str], ...]
     about: str
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Names of which a row has one: `target_weight`, or `shares`. A name that only accompanies
-        one of them, such as a limit, is not included.
+        """Names of which a row must have one: `target_weight` or `shares`. A name that only
+        accompanies one of these, such as a limit, is not included.
         """
         if len(self.forms) < 2:
             return ()
@@ -104,7 +107,7 @@ class Rows:
         return tuple(field.name for field in self.fields if field.name in names)
 
     def read(self, texts: Texts) -> dict[str, JsonValue]:
-        """Return one row; empty texts are left out. Raises FormError."""
+        """Return one row; empty strings are omitted. Raises FormError."""
         given = {name: text for name, text in texts.items() if text.strip()}
         known = {field.name: field for field in self.fields}
         for name in given:
@@ -123,7 +126,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Form:
-    """Form of one tool's arguments."""
+    """Form for the arguments of one tool."""
 
     schema: Mapping[str, Any]
     fields: tuple[FormField, ...]
@@ -170,7 +173,7 @@ class Form:
 
 
 def form_of(schema: Mapping[str, Any]) -> Form:
-    """Return the form of a JSON Schema of an object."""
+    """Return the form for a JSON Schema of an object."""
     required = set(schema.get("required") or ())
     fields = []
     rows = []
@@ -209,7 +212,7 @@ def text_problem(text: str, schema: Mapping[str, Any]) -> str | None:
 
 
 def _row_schemas(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schemas that an item of a list may follow, if they all describe objects; otherwise
+    """Return the schemas that an item in a list may follow, if they all describe objects; otherwise
     an empty list.
     """
     if schema.get("type") != "array":
@@ -277,8 +280,8 @@ def _read(text: str, schema: Mapping[str, Any], name: str) -> JsonValue:
 
 
 def _read_choice(text: str, words: Sequence[Any]) -> JsonValue:
-    """Return the word of a list that was typed, in any case; otherwise the text, which is refused
-    with the list.
+    """Return the allowed word that was typed, in any case. If there is none, return the text, which
+    is then refused with a list of the allowed words.
     """
     for word in words:
         if str(word).lower() == text.lower():
@@ -324,5 +327,5 @@ def _read_json(text: str, schema: Mapping[str, Any], name: str) -> JsonValue:
 
 
 def arguments_text(value: Mapping[str, JsonValue]) -> str:
-    """Return arguments as a model writes them."""
+    """Return arguments in the form in which a model writes them."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)

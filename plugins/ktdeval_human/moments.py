@@ -1,5 +1,5 @@
-"""State that a person's page shows and the actions that it sends: shared by the run, which waits
-for a decision, and the threads of the server that answers the browser.
+"""The state that a person's page shows, and the actions that it sends. Both are shared by the run,
+which waits for a decision, and the server threads that answer the browser.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from ktdeval_human.forms import FormError, FormField, Rows, arguments_text, form
 from ktdeval_human.person import Act, Called, PersonWords
 from ktdeval_human.shown import ShownRequest
 
-_SLICE_S = 0.5  #: between checks for an interrupted run
+_SLICE_S = 0.5  #: seconds between two checks for an interrupted run
 
 
 class RefusedInput(Exception):
-    """A message of the page that is refused. `is_stale`: its moment is over. `place`: of the field,
-    as in `FormError`; the page shows only its `problem` next to the field.
+    """A message from the page that is refused. `is_stale`: whether the moment that it answers is
+    over. `place`: the field at fault, as in `FormError`; next to the field, the page shows only
+    `problem`.
     """
 
     def __init__(
@@ -36,8 +37,8 @@ class RefusedInput(Exception):
 
 
 class Moments:
-    """Current state of the page and its last action: shared by the run, which waits, and the
-    threads of the server.
+    """Current state of the page and its last action. Both are shared by the run, which waits, and
+    the server threads.
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,9 @@ class Moments:
             return self._act
 
     def _follow(self, moment: ShownRequest) -> None:
-        """Keep the value of the account at consecutive steps of an episode."""
+        """Store the value of the account at this step. If the step does not follow the latest one,
+        drop the earlier values, since another episode has begun.
+        """
         if moment.step is None or not moment.worth:
             return
 
@@ -81,7 +84,7 @@ class Moments:
         self._worth[moment.step] = dict(moment.worth)
 
     def current(self, seen: int, wait_s: float) -> JsonObject:
-        """Return the state as soon as it is newer than version `seen`, or after `wait_s`."""
+        """Return the state once it is newer than version `seen`, or after `wait_s` at the latest."""
         with self._state:
             self._state.wait_for(lambda: self._version != seen, wait_s)
             shown_now: JsonValue = None
@@ -93,7 +96,7 @@ class Moments:
             return {"version": self._version, "moment": shown_now, "left": self._has_left}
 
     def take(self, sent: JsonObject) -> None:
-        """Accept a message from the page. Raises RefusedInput if it is stale or invalid."""
+        """Accept a message from the page. Raises RefusedInput if the message is stale or invalid."""
         with self._state:
             if (
                 self._moment is None
@@ -110,9 +113,9 @@ class Moments:
 
 
 def read_message(data: bytes) -> JsonObject:
-    """Return a message of the page.
+    """Return the JSON object in a message from the page.
 
-    Raises RefusedInput: if it is not a JSON object.
+    Raises RefusedInput if the message is not a JSON object.
     """
     try:
         value = loads_strict(data)
@@ -124,9 +127,9 @@ def read_message(data: bytes) -> JsonObject:
 
 
 def act_of(sent: JsonObject, moment: ShownRequest) -> Act:
-    """Return the action in a page's message at a moment.
+    """Return the action in the page's message for a moment.
 
-    Raises RefusedInput: if it is not offered, or its form is not filled correctly.
+    Raises RefusedInput if the action is not offered, or if its form is not filled in correctly.
     """
     words = sent.get("text")
     if isinstance(words, str):
@@ -195,7 +198,7 @@ def moment_json(moment: ShownRequest) -> JsonObject:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with lists for tuples."""
+    """Return a value with tuples replaced by lists."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

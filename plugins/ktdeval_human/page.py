@@ -1,4 +1,4 @@
-"""A person at a local web page: the desk behind a server that answers one browser."""
+"""A person at a local web page: the desk, with a server that answers one browser."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PageDesk:
         tell(f"human/page: open {self.address} in a browser of this machine (once)")
 
     def ask(self, moment: ShownRequest) -> Act:
-        """Show a moment, and wait for the person's action; see `Desk`."""
+        """Show a moment and wait for the person's action; see `Desk`."""
         return self.moments.ask(moment)
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ def at_page(_name: str, params: PageParams) -> Person:
 
 
 def open_page(port: int) -> PageDesk:
-    """Return the desk at a page; its address is written to stderr."""
+    """Return the desk at a page, and write its address to stderr."""
     return PageDesk(port, _tell)
 
 

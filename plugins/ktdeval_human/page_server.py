@@ -1,5 +1,5 @@
-"""Server of a person's page: on the loopback address of this machine, for the one browser that had
-the token, and not for pages of other origins.
+"""Server for a person's page. It listens on this machine's loopback address, and answers only the
+browser that used the token, and no pages of other origins.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ktdeval_pages.page_templates import make_environment
 
 LOOPBACK = "127.0.0.1"
 COOKIE = "ktdeval_person"
-_POLL_S = 20.0  #: longest wait of a page for an update
-_MAX_BYTES = 1 << 20  #: of a message from the page
+_POLL_S = 20.0  #: maximum time in seconds that a page waits for an update
+_MAX_BYTES = 1 << 20  #: maximum size of a message from the page
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -49,14 +49,14 @@ class PageServer(ThreadingHTTPServer):
     """Serves the page and its state, and receives the person's actions.
 
     `/open/TOKEN` works once: it gives the browser a cookie, and requests without the cookie are
-    refused. So the address may remain in a terminal or a history.
+    refused. So it does no harm if the address remains in a terminal or a history.
     """
 
     daemon_threads = True
     allow_reuse_address = True
 
     def __init__(self, port: int, token: str, moments: Moments) -> None:
-        """Listen on a port of this machine; 0 for a free one.
+        """Listen on a port of this machine; 0 selects a free port.
 
         Raises OSError if the port is not available.
         """
@@ -68,7 +68,7 @@ class PageServer(ThreadingHTTPServer):
         self.assets = _assets()
 
     def server_bind(self) -> None:
-        """Listen, without a look-up of this machine's name."""
+        """Bind the socket, without looking up the name of this machine."""
         socketserver.TCPServer.server_bind(self)
 
     @property
@@ -77,8 +77,8 @@ class PageServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_address[1]}"
 
     def exchange(self, token: str) -> str | None:
-        """Return the cookie's value for the token, the first time; None for a wrong token, or
-        later.
+        """Exchange the token for the cookie's value. This works only once; return None for a wrong
+        token, or if the token was already used.
         """
         with self._lock:
             if self._token is None or not _is_same(token, self._token):
@@ -87,11 +87,11 @@ class PageServer(ThreadingHTTPServer):
             return self._session
 
     def is_session(self, value: str) -> bool:
-        """Return whether a value is the cookie's."""
+        """Return whether a value is the value of the cookie."""
         return _is_same(value, self._session)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that disconnected before its answer."""
+        """Ignore a browser that disconnected before it got its answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -101,7 +101,7 @@ def _is_same(given: str, known: str) -> bool:
 
 
 def _assets() -> dict[str, bytes]:
-    """Return the files of the page by name."""
+    """Return the files of the page, keyed by name."""
     own = files("ktdeval_human").joinpath("assets")
     page = make_environment("ktdeval_human").get_template("page.html").render(policy=_POLICY)
     libraries = {
@@ -150,12 +150,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._problem(HTTPStatus.NOT_FOUND, "there is no such page")
 
     def do_POST(self) -> None:
-        """Take the person's action."""
-        # an unread body of a refused request must not be read as another request
+        """Receive the person's action."""
+        # the unread body of a refused request must not be read as another request
         self.close_connection = True
         if not self._is_addressed() or not self._is_known():
             return
-        # A form of another site can't send this type without a preflight request.
+        # A form on another site can't send this type without a preflight request.
         if self.headers.get("Content-Type") != "application/json":
             self._problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
             return
@@ -179,8 +179,8 @@ class _Handler(BaseHTTPRequestHandler):
     # --- requirements of a request
 
     def _is_addressed(self) -> bool:
-        """Return whether a request names this server by its numeric address and is unambiguous.
-        Otherwise answer it with an error: a host name that resolves to this server may be DNS
+        """Return whether a request is unambiguous and names this server by its numeric address.
+        Otherwise answer with an error: a host name that resolves to this server may be DNS
         rebinding.
         """
         problem = ambiguity(self.headers.items(), ("cookie",))
@@ -198,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _is_known(self) -> bool:
-        """Return whether a request comes from the browser that had the token. Otherwise answer it
+        """Return whether a request comes from the browser that used the token. Otherwise answer
         with an error.
         """
         try:
@@ -222,12 +222,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Exchange the token for a cookie, and redirect to the page."""
         session = self.server.exchange(token)
         if session is None:
-            if self._is_known():  # the same browser, again
+            if self._is_known():  # the same browser has opened the address again
                 self._redirect(None)
             return
 
-        # lax: a strict cookie is not sent along the redirect of an address that was clicked
-        # elsewhere
+        # Lax, because a strict cookie is not sent with a redirect if the address was clicked
+        # elsewhere.
         self._redirect(f"{COOKIE}={session}; HttpOnly; SameSite=Lax; Path=/")
 
     def _body(self) -> bytes | None:

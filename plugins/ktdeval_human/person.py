@@ -1,4 +1,4 @@
-"""A person as a model: each request is shown, and the person's action becomes the reply."""
+"""A person as a model: the person is shown each request, and the person's action becomes the reply."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHO = re.compile(r"[A-Za-z0-9_-]{0,40}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A tool that a person calls, with checked arguments as JSON; it may be the submitting tool."""
+    """A tool that a person calls, with checked arguments as JSON. It may be the submit tool."""
 
     tool: str
     arguments: str
@@ -26,7 +26,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class PersonWords:
-    """Text of a person, if no tool is offered, or to end the research."""
+    """Text from a person, either because no tool is offered, or to end the research."""
 
     text: str
 
@@ -38,19 +38,21 @@ class Desk(Protocol):
     """Interface to a person: a terminal or a page."""
 
     def ask(self, moment: ShownRequest) -> Act:
-        """Show a moment, and wait for the person's action.
+        """Show a moment and wait for the person's action.
 
-        Raises KeyboardInterrupt if the person leaves; ProviderError if no person can be asked here.
+        Raises KeyboardInterrupt if the person leaves. Raises ProviderError if no person can be
+        asked here.
         """
 
 
 class Person:
-    """Model whose replies a person gives, one at a time.
+    """Model whose replies come from a person, one at a time.
 
     A submission in the research phase of an agent ends that phase. When the agent then asks for the
-    submission, the same one is sent, without asking the person twice. The seconds that a reply took
-    are in its `reasoning`, which is recorded but never sent. Leaving raises KeyboardInterrupt: no
-    call failed, the step is not recorded, and the same command asks for it again.
+    submission, the same submission is sent, without asking the person twice. The number of seconds
+    that a reply took is in its `reasoning`, which is recorded but never sent. If the person leaves,
+    KeyboardInterrupt is raised: no call has failed, the step is not recorded, and the same command
+    continues with this step.
     """
 
     traits = ModelTraits(is_free=True, is_person=True)
@@ -58,8 +60,8 @@ class Person:
     def __init__(
         self, open_desk: Callable[[], Desk], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Ask the person at a desk that is opened for the first request. `clock`: seconds,
-        monotonic.
+        """Ask the person at a desk, which is opened at the first request. `clock` returns monotonic
+        seconds.
         """
         self._open_desk = open_desk
         self._clock = clock
@@ -70,7 +72,7 @@ class Person:
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request.
 
-        Raises ProviderError if no person can be asked, or the person is already being asked.
+        Raises ProviderError if no person can be asked, or if the person is already being asked.
         """
         if not self._is_asked.acquire(blocking=False):
             raise ProviderError(
@@ -117,6 +119,6 @@ def _reply_of(act: Act, request: ModelRequest, seconds: float) -> Reply:
 
 
 def check_name(who: str) -> None:
-    """Raise ConfigError if a person's name is not valid in the name of a folder."""
+    """Raise ConfigError if a person's name can't be part of a folder name."""
     if not _WHO.match(who):
         raise ConfigError(f"who: {who[:60]!r} is not a name of at most 40 letters, digits, - and _")

@@ -1,8 +1,8 @@
-"""Content of a request for a person: the texts and figures that a model would get, as facts, tables
-and lines.
+"""Contents of a request for a person: the texts and figures that a model would get, as facts,
+tables and lines.
 
 Everything here is read from the request, which has passed the leak guard. Nothing else is looked
-up, so a person sees no more than a model does: no name, no date, no later day.
+up, so a person sees no more than a model does: no names, no dates, no later days.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolSpec, told_at_a_
 from ktdeval.observation import ObservedState, first_number
 from ktdeval.values import JsonValue, loads_strict
 
-_MAX_LINES = 12  #: lines of one table that are drawn
-_MIN_POINTS = 3  #: a line needs at least this number
+_MAX_LINES = 12  #: maximum number of lines drawn for one table
+_MIN_POINTS = 3  #: minimum number of points in a line
 _RETURNS = ("portfolio_return_pct", "benchmark_return_pct")
 _JSON_BLOCK = "```json\n{}\n```"  #: format of the state in a prompt
 _BLANK_LINES = re.compile(r"\n{3,}")
-_STEP_FROM_0 = " (step {})"  #: format of a step's number in prompts; people count from 1
+#: format of the step number in prompts; people are shown numbers from 1
+_STEP_FROM_0 = " (step {})"
 #: columns that identify a row
 _LABELS = ("stock_id", "asset_id", "symbol", "index", "sector")
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnLine:
-    """Figures in the order of days, drawn without dates."""
+    """Figures in day order, drawn without dates."""
 
     title: str
     values: tuple[float, ...]
@@ -38,17 +39,17 @@ class DrawnLine:
 
 @dataclass(frozen=True, slots=True)
 class ShownTable:
-    """Table as shown. Cells are texts."""
+    """A table as shown. Cells are strings."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    lines: tuple[DrawnLine, ...] = ()  #: of prices, if the rows are days
+    lines: tuple[DrawnLine, ...] = ()  #: lines of prices, if the rows are days
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSection:
-    """Part of a state, or of a tool's result."""
+    """Part of a state or of a tool's result."""
 
     title: str
     facts: tuple[tuple[str, str], ...] = ()
@@ -57,7 +58,7 @@ class ShownSection:
 
 @dataclass(frozen=True, slots=True)
 class ResearchAnswer:
-    """Answer to a research call of this step."""
+    """Answer to a research call in this step."""
 
     tool: str
     arguments: str
@@ -66,30 +67,30 @@ class ResearchAnswer:
 
 @dataclass(frozen=True)
 class ShownRequest:
-    """One request, for a person."""
+    """One request, as shown to a person."""
 
-    step: int | None  #: from 0; people see it counted from 1
-    steps: int | None  #: of the episode
+    step: int | None  #: counted from 0; people see it counted from 1
+    steps: int | None  #: number of steps in the episode
     day: str  #: label of the day; empty if a task shows none
-    role: str  #: role of the asked member of a team; empty for a single agent
-    rules: str  #: rules for every day
+    role: str  #: role of the team member that is asked; empty for a single agent
+    rules: str  #: rules that apply every day
     task: str  #: the task, without the figures in `sections`
     sections: tuple[ShownSection, ...]  #: state of the day
-    results: tuple[ResearchAnswer, ...]  #: of the research in this step
-    notes: tuple[str, ...]  #: messages after the question, such as why a submission is refused
-    tools: tuple[ToolSpec, ...]  #: that may be called now, without the submitting one
-    submit: ToolSpec | None  #: the submitting tool; None if it is not offered
+    results: tuple[ResearchAnswer, ...]  #: answers to the research in this step
+    notes: tuple[str, ...]  #: messages after the question, such as why a submission was refused
+    tools: tuple[ToolSpec, ...]  #: tools that may be called now, except the submit tool
+    submit: ToolSpec | None  #: the submit tool; None if it is not offered
     is_final: bool  #: whether only the submission, or the forced tool, is accepted
-    #: True if text is requested: no tool is offered
+    #: True if text is requested, since no tool is offered
     wants_text: bool
-    #: that the text must follow
+    #: schema that the text must follow
     response_schema: Mapping[str, JsonValue] | None = field(default=None)
-    #: figures of the account at this step, by name; empty if not shown
+    #: figures of the account at this step, keyed by name; empty if not shown
     worth: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        """One line that names the moment."""
+        """Title of the moment, in one line."""
         parts = []
         if self.step is not None:
             number = f"Step {self.step + 1}"
@@ -103,7 +104,7 @@ class ShownRequest:
 
 
 def show_request(request: ModelRequest) -> ShownRequest:
-    """Return the content of a request."""
+    """Return the contents of a request."""
     rules = [message.content for message in request.messages if message.role == "system"]
     rest = [message for message in request.messages if message.role != "system"]
     question = _question_index(request, rest)
@@ -147,8 +148,8 @@ def show_request(request: ModelRequest) -> ShownRequest:
 
 
 def _worth(state: ObservedState) -> dict[str, float]:
-    """Return the returns since the start, of account and benchmark, in per cent; otherwise the net
-    asset value, if it is shown.
+    """Return the returns of the account and the benchmark since the start, in percent. If they are
+    not shown, return the net asset value, if it is shown.
     """
     shown = state.values.get("performance")
     cells = shown if isinstance(shown, Mapping) else {}
@@ -161,7 +162,9 @@ def _worth(state: ObservedState) -> dict[str, float]:
 
 
 def _question_index(request: ModelRequest, messages: Sequence[Message]) -> int:
-    """Return the index of the message that shows the day; if no message does, that of the first."""
+    """Return the index of the message that shows the day. If no message does, return the index of
+    the first message.
+    """
     state = request.state
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
@@ -177,7 +180,7 @@ def _without_state(text: str, state: str) -> str:
 
 
 def _results(messages: Sequence[Message], submit_tool: str) -> Iterator[ResearchAnswer]:
-    """Yield the answers to research calls, in their order."""
+    """Yield the answers to research calls, in order."""
     calls = {}
     for message in messages:
         calls.update({call.id: call for call in message.tool_calls})
@@ -189,7 +192,7 @@ def _results(messages: Sequence[Message], submit_tool: str) -> Iterator[Research
 
 
 def _notes(messages: Sequence[Message], submit_tool: str) -> Iterator[str]:
-    """Yield the messages to the person, other than results of tools, in order."""
+    """Yield the messages to the person that are not results of research calls, in order."""
     names = {}
     for message in messages:
         names.update({call.id: call.name for call in message.tool_calls})
@@ -199,7 +202,7 @@ def _notes(messages: Sequence[Message], submit_tool: str) -> Iterator[str]:
 
 
 def in_lines(text: str) -> str:
-    """Return a text unchanged, and JSON (such as the answer to a refused submission) as lines."""
+    """Return a text unchanged. Return JSON, such as the answer to a refused submission, as lines."""
     lines = []
     for section in sections_of_text(text.strip()):
         lines += [f"{name}: {value}" if name else value for name, value in section.facts]
@@ -224,7 +227,9 @@ def sections_of_text(text: str) -> Iterator[ShownSection]:
 
 
 def _sections(title: str, value: JsonValue) -> Iterator[ShownSection]:
-    """Yield a value as sections: its plain fields first, then one for each nested one."""
+    """Yield a value as sections: first its plain fields, then one or more sections for each nested
+    value.
+    """
     if is_table(value):
         yield ShownSection(title, tables=(make_table(title, value),))
         return
@@ -247,7 +252,7 @@ def _sections(title: str, value: JsonValue) -> Iterator[ShownSection]:
 
 
 def _is_rows(value: JsonValue) -> bool:
-    """Return whether a value is a list of objects, which is shown as a table."""
+    """Return whether a value is a list of objects. Such a list is shown as a table."""
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
@@ -264,7 +269,7 @@ def is_table(value: Any) -> bool:
 
 
 def make_table(title: str, value: Any) -> ShownTable:
-    """Return a value for which `is_table` holds."""
+    """Return the table for a value for which `is_table` is True."""
     if isinstance(value, list):
         names = dict.fromkeys(chain.from_iterable(value))
         columns = tuple(map(str, names))
@@ -284,7 +289,7 @@ def make_table(title: str, value: Any) -> ShownTable:
 
 
 def _lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[DrawnLine]:
-    """Yield the closes of a table whose rows are days, one line for each name."""
+    """If the rows of a table are days, yield one line of closes for each name."""
     prices = [place for place, name in enumerate(columns) if name.startswith("close")]
     if "day" not in columns or not prices:
         return

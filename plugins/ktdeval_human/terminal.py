@@ -1,4 +1,4 @@
-"""A person at a terminal: the day as tables, commands for each tool, an order ticket, and a review
+"""A person at a terminal: the day as tables, a command for each tool, an order ticket, and a review
 before anything is submitted.
 """
 
@@ -28,7 +28,7 @@ from ktdeval_human.person import Act, Called, Person, PersonWords, check_name
 from ktdeval_human.shown import DrawnLine, ResearchAnswer, ShownRequest, ShownSection, ShownTable
 
 _BARS = "▁▂▃▄▅▆▇█"
-_MAX_POINTS = 60  #: of a line; the latest ones
+_MAX_POINTS = 60  #: maximum number of points of a line; the latest ones are drawn
 _PROMPT = "> "
 _COMMANDS = (
     ("show", "show the day again"),
@@ -76,8 +76,8 @@ class Terminal:
     """Desk of a person who types. A ticket is kept until its step ends."""
 
     def __init__(self, source: TextIO, out: TextIO, width: int | None = None) -> None:
-        """Read lines from `source`, and write to `out`; `width`: columns of its lines (None: the
-        width of the terminal).
+        """Read lines from `source`, and write to `out`. `width`: number of columns of a line (None:
+        the width of the terminal).
         """
         self._source = source
         self._out = out
@@ -85,10 +85,10 @@ class Terminal:
         self._step: int | None = None
         self._rules = ""
         self._rows: dict[str, list[Texts]] = {}
-        self._results = 0  # of this step, shown so far
+        self._results = 0  # number of results of this step that were already shown
 
     def ask(self, moment: ShownRequest) -> Act:
-        """Show a moment, and take commands until there is a reply; see `Desk`."""
+        """Show a moment and take commands until there is a reply; see `Desk`."""
         self._begin(moment)
         if moment.wants_text:
             return self._text(moment)
@@ -108,7 +108,9 @@ class Terminal:
     # --- output
 
     def _begin(self, moment: ShownRequest) -> None:
-        """Show the new parts: everything of a new step, otherwise the latest results and notes."""
+        """Show what is new. For a new step, show everything; otherwise show the latest results and
+        notes.
+        """
         is_new = moment.step != self._step or moment.step is None
         if is_new:
             self._step = moment.step
@@ -151,7 +153,7 @@ class Terminal:
     # --- commands
 
     def _command(self, moment: ShownRequest, line: str) -> Act | None:
-        """Execute a typed line; return the reply if it gives one."""
+        """Execute a typed line. Return the reply if the command gives one."""
         word, _, rest = line.strip().partition(" ")
         if not word:
             return None
@@ -220,7 +222,9 @@ class Terminal:
         return Called(tool.name, arguments_text(value))
 
     def _submit(self, tool: ToolSpec, form: Form) -> Act | None:
-        """Review the ticket, ask for the form's other fields, and submit after a yes."""
+        """Review the ticket, ask for the other fields of the form, and submit if the person
+        confirms.
+        """
         self._write_ticket(form)
         texts = self._fill(form)
         value = form.value(texts, self._rows)
@@ -246,7 +250,7 @@ class Terminal:
     # --- forms
 
     def _fill(self, form: Form) -> dict[str, str]:
-        """Ask for each field; ask again if a value is wrong."""
+        """Ask for each field, and ask again if a value is wrong."""
         return {field.name: self._field(field) for field in form.fields}
 
     def _list(self, rows: Rows) -> list[Texts]:
@@ -257,7 +261,7 @@ class Terminal:
         return listed
 
     def _row(self, rows: Rows) -> Texts:
-        """Ask for one row. Of fields that exclude each other, ask until one is given."""
+        """Ask for one row. If fields exclude each other, ask until one of them is given."""
         texts: dict[str, str] = {}
         is_chosen = False
         for field in rows.fields:
@@ -341,7 +345,7 @@ class Terminal:
     def _line(self, prompt: str) -> str:
         """Return a typed line.
 
-        Raises KeyboardInterrupt: at the end of the input.
+        Raises KeyboardInterrupt at the end of the input.
         """
         self._out.write(prompt)
         self._out.flush()
@@ -360,7 +364,7 @@ class Terminal:
 
 
 def _tool_named(moment: ShownRequest, word: str) -> ToolSpec | None:
-    """Return the tool with a number or a name; None if it is unknown."""
+    """Return the tool with the given number or name; None if there is no such tool."""
     if word.isdecimal() and 1 <= int(word) <= len(moment.tools):
         return moment.tools[int(word) - 1]
     return next((tool for tool in moment.tools if tool.name == word), None)
@@ -394,7 +398,7 @@ def _is_figure(text: str) -> bool:
 
 
 def spark(line: DrawnLine) -> str:
-    """Return a line as a row of bars, with its first and last value."""
+    """Return a line as a row of bars, with its first and its last value."""
     values = line.values[-_MAX_POINTS:]
     low, high = min(values), max(values)
     spread = high - low

@@ -1,4 +1,4 @@
-"""Manifest of the command that serves ktdeval's commands to assistants: `mcp`."""
+"""Manifest for the command `mcp`, which serves ktdeval's commands to assistants."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Answers of tools: run a command in its own process; redact secrets in its output and bound its
-size. The process has no stdin, and its stdout is captured, so nothing that it prints can reach the
-stream of the protocol.
+"""Answers of tools. A command is run in a separate process; secrets in its output are redacted, and
+the size of the output is limited. The process has no stdin, and its stdout is captured, so nothing
+that it prints can reach the stream of the protocol.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ktdeval.secrets import hide_secrets, secrets_of
 from ktdeval.values import JsonValue
 
 MAX_SECONDS = 600
-MAX_CHARS = 40_000  #: characters of the printed text and of the JSON, each
-_LIST_SIZES = (1000, 300, 100, 30, 10, 3, 1)  #: list lengths tried until the JSON fits
+MAX_CHARS = 40_000  #: maximum number of characters, both of the printed text and of the JSON
+_LIST_SIZES = (1000, 300, 100, 30, 10, 3, 1)  #: list lengths that are tried until the JSON fits
 _ERROR = "ktdeval: error: "
 
 
@@ -36,7 +36,7 @@ class CommandOutput:
 
     exit_code: int
     printed: str
-    messages: str  #: on stderr
+    messages: str  #: text on stderr
 
 
 async def run_command(words: list[str]) -> CommandOutput:
@@ -57,7 +57,7 @@ async def run_command(words: list[str]) -> CommandOutput:
     output = CommandOutput(
         done.returncode, _decode_output(done.stdout), _decode_output(done.stderr)
     )
-    # exit code 1 with output is a negative verdict; without output it is a failure
+    # Exit code 1 with output is a negative verdict; without output it is a failure.
     if output.exit_code not in (0, 1) or not output.printed:
         raise ToolError(_reason(output))
 
@@ -84,8 +84,9 @@ def bound_text(text: str) -> str:
 
 
 def bound_json(text: str) -> tuple[JsonValue, str]:
-    """Return the value of a JSON text, shortened to `MAX_CHARS`, and a note on how it was shortened
-    (empty: it is complete). Raises UsageError if the text is not JSON.
+    """Return the value of a JSON text, shortened to `MAX_CHARS`, and a note on how it was
+    shortened. The note is empty if the value is complete. Raises UsageError if the text is not
+    JSON.
     """
     try:
         value: JsonValue = json.loads(text)
@@ -112,7 +113,9 @@ def _shorten_lists(value: JsonValue, size: int) -> JsonValue:
 
 
 def as_content(words: list[str], exit_code: int, printed: str, as_json: str) -> dict[str, Any]:
-    """Return the structured content of an answer. `as_json`: what the command prints with `--json`."""
+    """Return the structured content of an answer. `as_json`: the output of the command with
+    `--json`.
+    """
     value, shortened = bound_json(as_json)
     return {
         "command": shlex.join(["ktdeval", *words]),

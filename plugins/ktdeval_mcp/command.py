@@ -11,7 +11,7 @@ _EXTRAS = dict.fromkeys(("anyio", "mcp", "mcp_types", "pydantic"), "mcp")
 
 
 class _McpGroup(LazyGroup):
-    """Group that serves if no command is named, as clients expect of a server."""
+    """Group that runs `serve` if no command is named, as clients expect of a server."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `serve` if no arguments are given."""

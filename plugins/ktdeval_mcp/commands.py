@@ -1,4 +1,6 @@
-"""Commands of `ktdeval mcp`: `serve`, and the texts that connect a client, `config` and `skill`."""
+"""Commands in `ktdeval mcp`: `serve`, and `config` and `skill`, which print the texts with which a
+client is connected.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def config(client: str) -> None:
 
     CLIENT is an assistant with tools: Claude Code, Codex, Gemini CLI or VS Code.
     """
-    # -P: files in the folder where the client starts the server cannot shadow modules
+    # -P: files in the folder where the client starts the server can't shadow modules
     words = ["-P", "-m", "ktdeval", "mcp", "serve"]
     form = CLIENTS[client]
     text = Template(form["text"]).substitute(

@@ -1,4 +1,4 @@
-"""Search in the documentation by section, ranked by BM25 (Robertson and Zaragoza 2009)."""
+"""Search the documentation by section, ranked by BM25 (Robertson and Zaragoza 2009)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_HIT_CHARS = 1500
 _WORD = re.compile(r"[a-z0-9_]+|[\u4e00-\u9fff]")
 _HEADING = re.compile(r"^#{1,4} +(.+)$", re.MULTILINE)
 _SKIPPED = "packages/changelog.md"
-_SATURATION = 1.2  #: k1: how fast further occurrences of a word stop counting
-_LENGTH_WEIGHT = 0.75  #: b: how much a long section is discounted
-_TITLE_WEIGHT = 4  #: weight of a word in a title, as occurrences in the text
+_SATURATION = 1.2  #: k1: how fast further occurrences of a word cease to count
+_LENGTH_WEIGHT = 0.75  #: b: how strongly long sections are discounted
+_TITLE_WEIGHT = 4  #: number of occurrences in the text for which a word in the title counts
 
 
 @dataclass(frozen=True)
 class DocsSection:
-    """Section of a page below one heading."""
+    """A part of a page, under one heading."""
 
     page: str
     title: str
@@ -39,7 +39,7 @@ class DocsSection:
 
 
 def search_docs(query: str) -> list[DocsSection]:
-    """Return the sections that match a query best, best first, at most `MAX_HITS`. Raises
+    """Return the sections that match a query best, at most `MAX_HITS`, best first. Raises
     UsageError if the documentation is not installed.
     """
     sections = docs_sections()
@@ -67,7 +67,7 @@ def search_docs(query: str) -> list[DocsSection]:
 def docs_sections() -> tuple[DocsSection, ...]:
     """Return all sections, by page. Raises UsageError if the documentation is not installed."""
     package = Path(ktdeval.__file__).parent
-    # in a wheel the pages are inside the package, in a checkout next to it
+    # in a wheel the pages are inside the package, in a checkout they are next to it
     folder = next(
         (path for path in (package / "docs", package.parent / "docs") if path.is_dir()), None
     )
@@ -84,7 +84,7 @@ def docs_sections() -> tuple[DocsSection, ...]:
 
 
 def _sections_of(page: str, text: str) -> list[DocsSection]:
-    """Return the sections of a page; each title starts with the page's title."""
+    """Return the sections of a page. The title of each section starts with the title of the page."""
     _, *parts = _HEADING.split(text)
     titles, bodies = parts[::2], parts[1::2]
     sections = []

@@ -35,12 +35,14 @@ _SEARCH_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 _HTML = "text/html"
-#: Line of `ktdeval judge` that names the folder of the judgement
+#: Line in the output of `ktdeval judge` that names the folder of the judgement
 _RUN_LINE = re.compile(r"^folder +(\S.*)$", re.MULTILINE)
 
 
 async def serve_stdio(root: click.Command) -> None:
-    """Serve one client over stdin and stdout until it closes one of them. `root`: `ktdeval`."""
+    """Serve one client over stdin and stdout until it closes one of them. `root` is the command
+    `ktdeval`.
+    """
     server = McpTools(command_tools(root)).server()
     try:
         async with stdio_server() as (read, write):
@@ -50,8 +52,8 @@ async def serve_stdio(root: click.Command) -> None:
 
 
 class McpTools:
-    """Tools and resources for one client. It remembers the judged runs and offers their tear sheets
-    as resources.
+    """Tools and resources for one client. The object remembers judged runs and offers their tear
+    sheets as resources.
     """
 
     def __init__(self, tools: dict[str, CommandTool]) -> None:
@@ -59,7 +61,7 @@ class McpTools:
         self._judged: dict[str, Path] = {}
 
     def server(self) -> Server:
-        """Return a server of the tools."""
+        """Return a server that offers the tools and resources."""
         return Server(
             "ktdeval",
             version=ktdeval.__version__,
@@ -106,8 +108,8 @@ class McpTools:
             return types.CallToolResult(content=[_text(error.line)], is_error=True)
 
     async def _call_command(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        """Call a command for its text, then for its JSON. The JSON of `judge` is computed from the
-        run's folder.
+        """Call a command for its text, then for its JSON. For `judge`, the JSON is computed from
+        the folder of the run.
         """
         if name not in self._tools:
             names = [*self._tools, SEARCH]

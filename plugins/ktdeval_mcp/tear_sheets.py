@@ -1,4 +1,4 @@
-"""Tear sheets of runs as resources: their addresses, and the pages."""
+"""Tear sheets of runs as resources: their addresses and their pages."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ktdeval.errors import UsageError, wrap_os_error
 from ktdeval_mcp.answers import run_command
 
 PREFIX = "ktdeval://tear-sheet/"
-_OF_VALUES = "tear-sheet.html"  #: page of a judged account value, which has no run
+_OF_VALUES = "tear-sheet.html"  #: page for a judged account value, which has no run
 
 
 def address_of(run: Path) -> str:
-    """Return the address of a run's tear sheet: its path, percent-encoded."""
+    """Return the address of a run's tear sheet, which contains the percent-encoded path of the run."""
     return PREFIX + quote(str(run), safe="")
 
 
 async def read_sheets(address: str) -> list[str]:
     """Return the tear sheets of a run as HTML pages, one for each trading task. Raises UsageError
-    if the address is not that of a tear sheet, or the run lacks one; ToolError if the run does not
-    exist or can't be read.
+    if the address is not that of a tear sheet, or if the run has none. Raises ToolError if the run
+    does not exist or can't be read.
     """
     if not address.startswith(PREFIX):
         raise UsageError(f"no resource {address}: tear sheets are {PREFIX} and a path, encoded")

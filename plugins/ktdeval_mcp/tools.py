@@ -16,24 +16,26 @@ from ktdeval.cli import load_command
 from ktdeval.errors import UsageError
 from ktdeval.values import load_yaml
 
-#: Options of every command that are not arguments of a tool: output options, and `--plugin`, which
-#: runs a file
+#: Options that no tool offers, although every command has them: output options, and `--plugin`,
+#: which runs a file
 _NEVER_OFFERED = frozenset({"as_json", "plugin", "_click_default_help"})
 
 
 class ToolDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Entry of tools.yaml."""
+    """An entry in tools.yaml."""
 
-    command: str  #: words of the command
-    when: str  #: when an assistant should use it
+    command: str  #: words of the command line
+    when: str  #: when an assistant should use the tool
     only: tuple[str, ...] = ()  #: parameters that are offered; empty: all
     without: tuple[str, ...] = ()  #: parameters that are not offered
-    prints_text: bool = True  #: whether it is run a second time for its text
+    prints_text: bool = True  #: whether the command is also run without `--json`, for its text
 
 
 @dataclass(frozen=True)
 class CommandTool:
-    """A command as a tool: its declaration, its parameters by argument, and its description."""
+    """A command as a tool: its declaration, its parameters keyed by argument name, and its
+    description.
+    """
 
     name: str
     declaration: ToolDeclaration
@@ -53,8 +55,8 @@ class CommandTool:
         }
 
     def words(self, arguments: Mapping[str, Any], *flags: str) -> list[str]:
-        """Return the command line of a call, with further flags. Raises UsageError if an argument
-        is unknown, missing or of the wrong type.
+        """Return the command line for a call, with additional flags. Raises UsageError if an
+        argument is unknown, missing or of the wrong type.
         """
         check_arguments(self.name, self.schema, arguments)
 
@@ -67,7 +69,7 @@ class CommandTool:
             else:
                 positional.extend(_texts_of(value))
 
-        # after `--` a file name that starts with a dash is not read as an option
+        # after `--`, a file name that starts with a dash is not read as an option
         return [*words, "--", *positional] if positional else words
 
 
@@ -80,8 +82,8 @@ def check_arguments(tool: str, schema: Mapping[str, Any], arguments: Mapping[str
 
 
 def command_tools(root: click.Command) -> dict[str, CommandTool]:
-    """Return the tools by name; commands that are not installed are skipped. `root`: the command
-    `ktdeval`.
+    """Return the tools, keyed by name. Commands that are not installed are skipped. `root` is the
+    command `ktdeval`.
     """
     declared: dict[str, Any] = load_yaml(Path(__file__).with_name("tools.yaml"))
     tools = {}
@@ -111,8 +113,8 @@ def _find_command(root: click.Command, words: str) -> click.Command | None:
 def _offered_parameters(
     command: click.Command, declaration: ToolDeclaration
 ) -> Iterator[tuple[str, click.Parameter]]:
-    """Yield each parameter that a tool takes, with its argument's name: an option's name without
-    dashes.
+    """Yield each parameter that a tool takes, with the name of its argument. The argument has the
+    name of the option without dashes.
     """
     for parameter in command.get_params(click.Context(command)):
         name = parameter.opts[0].removeprefix("--").replace("-", "_")
@@ -123,7 +125,7 @@ def _offered_parameters(
 
 
 def _schema_of(parameter: click.Parameter) -> dict[str, Any]:
-    """Return the JSON Schema of an argument, with the help of its option."""
+    """Return the JSON Schema of an argument, including the help text of its option."""
     schema = _type_of(parameter)
     if getattr(parameter, "multiple", False) or parameter.nargs == -1:
         schema = {"type": "array", "items": schema}
@@ -153,7 +155,7 @@ def _option_words(option: str, value: Any) -> list[str]:
 
 
 def _texts_of(value: Any) -> list[str]:
-    """Return the values of an argument as command-line words; empty if it is not given."""
+    """Return the values of an argument as command-line words; empty if the argument is not given."""
     if value is None:
         return []
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Workers of a grid on the nodes of a Ray cluster: `ktdeval grid PLAN.yaml --runner ray`."""
+"""Runs the workers of a grid on the nodes of a Ray cluster: `ktdeval grid PLAN.yaml --runner ray`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from ktdeval.values import maker
 
 @hookimpl
 def ktdeval_runners() -> list[Spec]:
-    """Return the backend of a Ray cluster."""
+    """Return the runner for Ray clusters."""
     summary = "Workers of a grid on the nodes of a Ray cluster; needs the extra ray"
     return [Spec("ray", maker("ktdeval_ray.runner:RayRunner"), summary)]

@@ -1,4 +1,4 @@
-"""Process on a node of a Ray cluster: starts and watches one worker."""
+"""Runs on a node of a Ray cluster, where it starts and watches one worker."""
 
 from __future__ import annotations
 
@@ -15,31 +15,35 @@ from typing import IO
 
 from ktdeval.task_api import WITH_PARENT
 
-_TAIL_BYTES = 65_536  #: of what a worker printed, kept for its log
-_PATIENCE_S = 180.0  #: for the step under way, which may wait for a reply that is paid
+_TAIL_BYTES = 65_536  #: number of final bytes of a worker's output that are kept for its log
+#: seconds to wait for the current step, which may be waiting for a reply that is paid for
+_PATIENCE_S = 180.0
 
 
 @dataclass(frozen=True)
 class NodeCommand:
     """A worker's command, as it is sent to a node."""
 
-    arguments: tuple[str, ...]  #: of `ktdeval`
+    arguments: tuple[str, ...]  #: arguments of `ktdeval`
     environment: Mapping[str, str]  #: variables to set
-    #: variables of the launching process, such as API keys: those of the node come first
+    #: variables of the launching process, such as API keys; the node's own variables take
+    #: precedence
     inherited: Mapping[str, str] = field(repr=False)
-    folder: str  #: working folder of the launching process; left out where the node lacks it
+    folder: str  #: working folder of the launching process; ignored if the node does not have it
 
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """Exit of a worker."""
+    """How a worker ended."""
 
     code: int
-    printed: str  #: the last that it printed
+    printed: str  #: end of the worker's output
 
 
 def run_on_node(command: NodeCommand) -> WorkerEnd:
-    """Run a worker to its end. An interrupt, by which Ray cancels a task, is passed on to it."""
+    """Run a worker to its end. If Ray cancels the task by an interrupt, the interrupt is passed on
+    to the worker.
+    """
     with tempfile.TemporaryFile() as log:
         process = _start(command, log)
         try:
@@ -57,8 +61,8 @@ def run_on_node(command: NodeCommand) -> WorkerEnd:
 def _start(command: NodeCommand, log: IO[bytes]) -> subprocess.Popen[bytes]:
     environment = {**command.inherited, **os.environ, **command.environment, WITH_PARENT: "1"}
     folder = command.folder if Path(command.folder).is_dir() else None
-    # The pipe ends with this process: if Ray's process dies, the worker stops, and does not continue
-    # next to the one that is started in its place.
+    # The pipe ends with this process. So if Ray's process dies, the worker stops, and does not
+    # continue beside the worker that replaces it.
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "ktdeval", *command.arguments],
         env=environment,
@@ -71,7 +75,7 @@ def _start(command: NodeCommand, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
 
 def _interrupt_worker(process: subprocess.Popen[bytes]) -> int:
-    """Ask a worker to end after the step under way, and return its exit code."""
+    """Ask a worker to end after the current step, and return its exit code."""
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(_PATIENCE_S)

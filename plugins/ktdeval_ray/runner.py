@@ -1,7 +1,8 @@
-"""Backend that starts the workers of a grid on a Ray cluster.
+"""Runner that starts the workers of a grid on a Ray cluster.
 
-Ray only starts the command `ktdeval grid worker` on its nodes, and restarts it if a node is lost. Open
-and finished work is recorded only in the grid's store: a grid resumes from there, never from Ray.
+Ray only starts the command `ktdeval grid worker` on its nodes, and restarts it if a node is lost.
+Open and finished work is recorded only in the grid's store: a grid resumes from that store, never
+from Ray.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from ktdeval.task_api import EpisodeOutcome, EpisodeSpec, RunningWorkers, Worker
 from ktdeval.values import install_command, make_folder
 from ktdeval_ray.node import NodeCommand, WorkerEnd, run_on_node
 
-ADDRESS = "RAY_ADDRESS"  #: variable with the address of the cluster, as of Ray's own tools
-RESTARTS = 20  #: how often a worker is started again whose node was lost
+#: variable with the address of the cluster, which Ray's own tools use as well
+ADDRESS = "RAY_ADDRESS"
+RESTARTS = 20  #: how often a worker is restarted if its node is lost
 _LOST = 1  #: exit code of a worker that Ray could not run to its end
 
 
 class RayRunner:
-    """Starts workers on the cluster of `$RAY_ADDRESS`, or on this machine where none is named."""
+    """Starts workers on the cluster at `$RAY_ADDRESS`, or on this machine if the variable is not
+    set.
+    """
 
     def run(
         self,
@@ -31,7 +35,7 @@ class RayRunner:
         execute: Callable[[EpisodeSpec], EpisodeOutcome],  # noqa: ARG002
         concurrency: int,  # noqa: ARG002
     ) -> NoReturn:
-        """Raise UsageError: a single run has one folder, which one process holds."""
+        """Raise UsageError, because a single run has one folder, which only one process may hold."""
         raise UsageError(
             "--runner ray: runs only grids, whose workers share a store; run `ktdeval grid "
             "PLAN.yaml --runner ray`, or leave --runner out"
@@ -39,7 +43,7 @@ class RayRunner:
 
     def start_workers(self, job: WorkerJob) -> RunningWorkers:
         """Start the workers of a job; see `ktdeval.task_api.WorkersRunner`. Raises UsageError if
-        Ray is not installed, or its cluster does not answer.
+        Ray is not installed, or if its cluster does not answer.
         """
         return RayWorkers(_ray(), job)
 
@@ -48,15 +52,15 @@ class RayWorkers:
     """Workers of a job on a cluster; see `ktdeval.task_api.RunningWorkers`."""
 
     def __init__(self, ray: ModuleType, job: WorkerJob) -> None:
-        """Connect to the cluster, and start one task a worker, spread over the nodes."""
+        """Connect to the cluster, and start one task per worker, spread over the nodes."""
         self._ray = ray
         self._job = job
         self._is_own_connection = not ray.is_initialized()
         if self._is_own_connection:
             _connect(ray)
 
-        # One worker keeps one processor busy. Only a lost node or process is retried: a
-        # worker that fails by itself returns its exit code.
+        # One worker keeps one processor busy. Tasks are retried only if a node or process is lost;
+        # a worker that fails on its own returns its exit code.
         start = ray.remote(
             num_cpus=1, max_retries=RESTARTS, scheduling_strategy="SPREAD", max_calls=1
         )(run_on_node)
@@ -70,7 +74,7 @@ class RayWorkers:
         self._ends: dict[int, WorkerEnd] = {}
 
     def exit_codes(self) -> Sequence[int | None]:
-        """Return how each worker ended: its exit code, None while it runs."""
+        """Return the exit code of each worker; None while the worker is running."""
         waiting = [task for number, task in enumerate(self._tasks) if number not in self._ends]
         if waiting:
             ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
@@ -81,7 +85,7 @@ class RayWorkers:
         return [self._code(number) for number in range(len(self._tasks))]
 
     def stop(self) -> None:
-        """Ask all workers to end after the steps that are under way."""
+        """Ask all workers to end after their current steps."""
         for task in self._running():
             self._ray.cancel(task, force=False)
 
@@ -91,7 +95,9 @@ class RayWorkers:
             self._ray.cancel(task, force=True)
 
     def close(self) -> None:
-        """End workers that still run, and leave the cluster if it was entered here."""
+        """End the workers that are still running, and disconnect from the cluster if this object
+        connected to it.
+        """
         self.kill()
         if self._is_own_connection:
             self._ray.shutdown()
@@ -104,7 +110,7 @@ class RayWorkers:
         return None if end is None else end.code
 
     def _end_of(self, number: int, task: Any) -> WorkerEnd:
-        """Return how a finished task ended, and keep what its worker printed."""
+        """Return how a finished task ended, and store what its worker printed."""
         try:
             end: WorkerEnd = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
@@ -134,12 +140,14 @@ def _ray() -> ModuleType:
 
 
 def _connect(ray: ModuleType) -> None:
-    """Connect to the cluster of `$RAY_ADDRESS`, or begin one of this machine. Raises UsageError."""
+    """Connect to the cluster at `$RAY_ADDRESS`, or start a cluster on this machine. Raises
+    UsageError.
+    """
     address = os.environ.get(ADDRESS)
     try:
         ray.init(
             address=address,
-            log_to_driver=False,  # what workers print would tear the table of the grid
+            log_to_driver=False,  # the output of workers would break up the table of the grid
             include_dashboard=False if address is None else None,
             configure_logging=False,
         )
@@ -152,5 +160,5 @@ def _connect(ray: ModuleType) -> None:
 
 
 def _present(names: Sequence[str]) -> dict[str, str]:
-    """Return the variables of this process that workers need too, where they are set."""
+    """Return those variables that workers also need and that are set in this process."""
     return {name: os.environ[name] for name in names if name in os.environ}

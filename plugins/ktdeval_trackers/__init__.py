@@ -1,5 +1,5 @@
-"""Observers that hand a run to MLflow, Weights & Biases or OpenTelemetry.
+"""Observers that report a run to MLflow, Weights & Biases or OpenTelemetry.
 
-None is on unless it is named: `ktdeval run … --plugin ktdeval_trackers.mlflow` (or `.wandb`,
-`.otel`). Each is configured by the variables of its own tool.
+No observer is active unless it is named: `ktdeval run … --plugin ktdeval_trackers.mlflow` (or
+`.wandb`, `.otel`). Each is configured by the environment variables of its own tool.
 """

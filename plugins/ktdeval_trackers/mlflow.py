@@ -1,9 +1,9 @@
 """Runs in MLflow: `ktdeval run … --plugin ktdeval_trackers.mlflow`.
 
-A run of ktdeval is a run of MLflow with its parameters, the figures of its cards, and the cards as
-artefacts; each episode is a child run with its NAV by step and its metrics. A resumed run continues
-the same runs. Server and experiment are those of `MLFLOW_TRACKING_URI` and
-`MLFLOW_EXPERIMENT_NAME`.
+A ktdeval run becomes an MLflow run with its parameters, the figures on its cards, and the cards as
+artefacts. Each episode becomes a child run with its NAV by step and its metrics. A resumed run
+continues the same MLflow runs. `MLFLOW_TRACKING_URI` and `MLFLOW_EXPERIMENT_NAME` set the server
+and the experiment.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ try:
 except ImportError as error:
     raise missing("MLflow", "mlflow") from error
 
-EXPERIMENT = "ktdeval"  #: where `MLFLOW_EXPERIMENT_NAME` is not set
+EXPERIMENT = "ktdeval"  #: experiment if `MLFLOW_EXPERIMENT_NAME` is not set
 RUN_TAG = "ktdeval.run"
 EPISODE_TAG = "ktdeval.episode"
 _PARENT_TAG = "mlflow.parentRunId"
-_BATCH = 200  #: metrics that are sent at once; MLflow takes up to 1,000
-_LONGEST_PARAMETER = 500  #: characters that every server takes
+_BATCH = 200  #: number of metrics sent at once; MLflow accepts up to 1,000
+_LONGEST_PARAMETER = 500  #: maximum number of characters that every server accepts
 _STATUS = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "interrupted": "KILLED"}
 
 
 @dataclass
 class _EpisodeRun:
-    """Child run of an episode that is under way."""
+    """Child run for an episode in progress."""
 
     id: str
     pending: list[Metric] = field(default_factory=list)
     calls: CallSums = field(default_factory=CallSums)
-    is_open: bool = True  #: False once it has its status
+    is_open: bool = True  #: False once the child run has its final status
 
 
 class MlflowTracker:
-    """Writes one run after the other to an MLflow server; events outside of a run are ignored."""
+    """Writes runs to an MLflow server, one after the other. Events outside a run are ignored."""
 
     def __init__(self, client: Any = None) -> None:
         self._client = client
@@ -70,7 +70,7 @@ class MlflowTracker:
         self._episodes: dict[str, _EpisodeRun] = {}
 
     def ktdeval_event(self, event: object) -> None:
-        """Write one event. Raises what MLflow raises: the caller then drops this observer."""
+        """Write one event. Raises whatever MLflow raises; the caller then drops this observer."""
         if isinstance(event, RunStarted):
             self._start(event)
         elif not self._run:
@@ -120,7 +120,7 @@ class MlflowTracker:
     def _start_episode(self, event: EpisodeStarted) -> None:
         is_known = bool(self._find_run(self._tags(event.spec.id)))
         self._child(event.spec)
-        if not is_known:  # steps of earlier sessions, which nobody tracked
+        if not is_known:  # steps from earlier sessions, which nobody tracked
             for step in event.recorded:
                 if isinstance(step, StepFinished):
                     self._step(step)
@@ -148,7 +148,7 @@ class MlflowTracker:
 
     def _finish(self, event: RunFinished) -> None:
         for episode, child in self._episodes.items():
-            if child.is_open:  # an interrupt left it so
+            if child.is_open:  # an interrupt left it open
                 self._end_episode(self._specs[episode], "KILLED")
 
         for card in cards_of(event.cards):
@@ -166,7 +166,7 @@ class MlflowTracker:
         self._run = ""
 
     def _child(self, spec: EpisodeSpec) -> _EpisodeRun:
-        """Return the child run of an episode; if an earlier session has made one, that run."""
+        """Return the child run for an episode. If an earlier session has created one, it is reused."""
         if spec.id not in self._episodes:
             tags = self._tags(spec.id)
             child = self._find_run(tags) or self._create_run(tags, spec.label)
@@ -183,7 +183,7 @@ class MlflowTracker:
         return run_id
 
     def _find_run(self, tags: dict[str, str]) -> str:
-        """Return the id of the run with these tags, or nothing."""
+        """Return the id of the MLflow run with these tags; empty if there is none."""
         wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
         runs = self._client.search_runs([self._experiment], wanted, max_results=1)
         return runs[0].info.run_id if runs else ""

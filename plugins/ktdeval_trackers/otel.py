@@ -1,10 +1,11 @@
-"""Runs as traces of OpenTelemetry: `ktdeval run … --plugin ktdeval_trackers.otel`.
+"""Runs as OpenTelemetry traces: `ktdeval run … --plugin ktdeval_trackers.otel`.
 
-One trace a run: run > episode (`invoke_agent`) > step > call (`chat`) and tool (`execute_tool`), with
-the names of the semantic conventions for generative AI, whose version `SCHEMA_URL` states; their
-metrics of tokens and durations; and a `gen_ai.evaluation.result` event for each figure of a card and
-of its episodes. They go to the providers that are set up already, or by OTLP to
-`OTEL_EXPORTER_OTLP_ENDPOINT`. Messages, and arguments and results of tools, leave only where
+Each run is one trace: run > episode (`invoke_agent`) > step > call (`chat`) and tool
+(`execute_tool`). Names follow the semantic conventions for generative AI, in the version given by
+`SCHEMA_URL`. The conventions' metrics for tokens and durations are recorded, too, and each figure
+on a card or in its episodes becomes a `gen_ai.evaluation.result` event. Everything goes to the
+providers that are already set up, or by OTLP to `OTEL_EXPORTER_OTLP_ENDPOINT`. Messages, and the
+arguments and results of tools, are sent only if
 `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`.
 """
 
@@ -59,10 +60,11 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 """Version of the conventions, as `model/manifest.yaml` of their repository states it."""
 _TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
-_TIMEOUT_S = 3.0  #: longest wait for a collector where `OTEL_EXPORTER_OTLP_TIMEOUT` is not set
-_SECOND_BUCKETS = tuple(0.01 * 2**power for power in range(14))  #: as the conventions say
+_TIMEOUT_S = 3.0  #: maximum wait for a collector if `OTEL_EXPORTER_OTLP_TIMEOUT` is not set
+#: histogram buckets, as in the conventions
+_SECOND_BUCKETS = tuple(0.01 * 2**power for power in range(14))
 
-#: Counts of `Usage` as the conventions name them
+#: Counts in `Usage`, under their names in the conventions
 _COUNTS = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -70,7 +72,7 @@ _COUNTS = {
     "cache_write_tokens": "cache_write.input_tokens",
     "reasoning_tokens": "reasoning.output_tokens",
 }
-#: Providers as the conventions name them, where ktdeval's name differs
+#: Names of providers in the conventions, if they differ from ktdeval's names
 _PROVIDERS = {
     "google": "gcp.gemini",
     "vertex": "gcp.vertex_ai",
@@ -86,13 +88,13 @@ class _EpisodeSpans:
 
     episode: Span
     step: Span | None = None  #: None after the last step
-    #: calls of tools without a result yet, with the time of their reply
+    #: tool calls that have no result yet, each with the time of the reply that made it
     tools: dict[str, tuple[ToolCall, int]] = field(default_factory=dict)
 
 
 class OtelTracker:
-    """Makes spans of events. `given`: tracer, meter and logger; looked up when a run starts,
-    unless given.
+    """Turns events into spans. `given`: tracer, meter and logger; if they are not given, they are
+    looked up when a run starts.
     """
 
     def __init__(
@@ -104,13 +106,14 @@ class OtelTracker:
         self._logger: Any = None
         self._tokens: dict[str, Any] = {}
         self._durations: Any = None
-        self._providers: list[Any] = []  # that were set up here
+        self._providers: list[Any] = []  # providers that were set up here
         self._run: Span | None = None
         self._episodes: dict[str, _EpisodeSpans] = {}
-        self._ended: dict[str, Span] = {}  #: spans of finished episodes, which figures are about
+        #: spans of finished episodes, to which figures are attached
+        self._ended: dict[str, Span] = {}
 
     def ktdeval_event(self, event: object) -> None:
-        """Make spans of one event; those outside of a run are ignored."""
+        """Make the spans for one event. Events outside a run are ignored."""
         if isinstance(event, RunStarted):
             self._start(event)
         elif self._run is None:
@@ -162,7 +165,9 @@ class OtelTracker:
         )
 
     def _own_tracer(self) -> Any:
-        """Return the tracer of the provider that is set up, or of one that exports by OTLP."""
+        """Return a tracer from the provider that is set up. If none is, return one from a provider
+        that exports by OTLP.
+        """
         provider: Any = trace.get_tracer_provider()
         if not isinstance(provider, TracerProvider):
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - not where a provider is set up
@@ -176,7 +181,9 @@ class OtelTracker:
         return provider.get_tracer("ktdeval", ktdeval.__version__, schema_url=SCHEMA_URL)
 
     def _own_meter(self) -> Any:
-        """Return the meter of the provider that is set up, or of one that exports by OTLP."""
+        """Return a meter from the provider that is set up. If none is, return one from a provider
+        that exports by OTLP.
+        """
         provider: Any = metrics.get_meter_provider()
         if not isinstance(provider, MeterProvider):
             from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415 - as above
@@ -190,7 +197,9 @@ class OtelTracker:
         return provider.get_meter("ktdeval", ktdeval.__version__, schema_url=SCHEMA_URL)
 
     def _own_logger(self) -> Any:
-        """Return the logger of the provider that is set up, or of one that exports by OTLP."""
+        """Return a logger from the provider that is set up. If none is, return one from a provider
+        that exports by OTLP.
+        """
         provider: Any = _logs.get_logger_provider()
         if not isinstance(provider, LoggerProvider):
             from opentelemetry.exporter.otlp.proto.http._log_exporter import (  # noqa: PLC0415 - as above
@@ -263,7 +272,7 @@ class OtelTracker:
             self._start_step(event.spec, event.step + 1)
 
     def _call(self, event: CallFinished) -> None:
-        """Make the span of an attempt, which began before its event."""
+        """Make the span for an attempt, which began before its event."""
         spans = self._episodes.get(event.spec.id)
         parent = self._run if spans is None else spans.step or spans.episode
         end = self._clock()
@@ -304,8 +313,8 @@ class OtelTracker:
             self._measure(event, names)
 
     def _end_tools(self, spans: _EpisodeSpans, end: int, messages: Sequence[Message] = ()) -> None:
-        """Make spans of the tools that the last reply called. A tool ran at some time between that
-        reply and the next request or the end of the step.
+        """Make spans for the tools that the last reply called. Each tool ran at some time between
+        that reply and the next request, or the end of the step.
         """
         results = {message.tool_call_id: message.content for message in messages}
         for call, start in spans.tools.values():
@@ -343,7 +352,7 @@ class OtelTracker:
                 self._tokens[count].add(tokens, attributes)
 
     def _evaluate(self, paths: Sequence[str]) -> None:
-        """Make an event of each figure of cards and of their episodes."""
+        """Make an event for each figure on the cards and in their episodes."""
         for card in cards_of(paths):
             self._log_figures(self._run, card_figures(card))
             for episode, figures in episode_figures(card):
@@ -362,7 +371,7 @@ class OtelTracker:
 
     def _end_episode(self, spec: EpisodeSpec, error: str) -> None:
         spans = self._episodes.pop(spec.id, None)
-        if spans is None:  # it was finished before this run
+        if spans is None:  # the episode was finished before this run
             return
 
         self._ended[spec.id] = spans.episode
@@ -375,7 +384,7 @@ class OtelTracker:
 
     def _finish(self, event: RunFinished) -> None:
         self._evaluate(event.cards)
-        for spans in self._episodes.values():  # an interrupt left them open
+        for spans in self._episodes.values():  # an interrupt left these open
             for span in (spans.step, spans.episode):
                 if span is not None:
                     span.end(self._clock())
@@ -396,25 +405,25 @@ class OtelTracker:
 
 
 def _captures() -> bool:
-    """Return whether texts may leave."""
+    """Return whether messages may be sent."""
     return os.environ.get(CAPTURE, "").lower() == "true"
 
 
 def _timeout_s() -> float | None:
-    """Return the longest wait for a collector: a short one, so that a run without a collector ends
-    soon. None leaves it to the exporter, which reads the variable.
+    """Return the maximum wait for a collector. It is short, so that a run without a collector ends
+    soon. If it is None, the exporter reads the variable itself.
     """
     return None if _TIMEOUT in os.environ else _TIMEOUT_S
 
 
 def _resource() -> Resource:
-    """Return what the spans are of: `OTEL_SERVICE_NAME`, or ktdeval."""
+    """Return the resource that the spans describe: `OTEL_SERVICE_NAME`, or ktdeval."""
     name = os.environ.get("OTEL_SERVICE_NAME", "ktdeval")
     return Resource.create({"service.name": name, "service.version": ktdeval.__version__})
 
 
 def _model_attributes(name: str) -> dict[str, str]:
-    """Return provider and model of a full name, PROVIDER/NAME."""
+    """Return provider and model from a full name, PROVIDER/NAME."""
     provider, _, model = name.partition("/")
     return {
         "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
@@ -440,7 +449,7 @@ def _reply_attributes(reply: Reply | None) -> dict[str, Any]:
 
 
 def _content(event: CallFinished) -> dict[str, str]:
-    """Return the messages of a call in the form of the conventions."""
+    """Return the messages in a call, in the format of the conventions."""
     sent = [_message(message) for message in event.request.messages]
     content = {"gen_ai.input.messages": json.dumps(sent, ensure_ascii=False)}
     if event.reply is not None:
@@ -478,5 +487,5 @@ _TRACKER = OtelTracker()
 
 @hookimpl
 def ktdeval_event(event: object) -> None:
-    """Make spans of the events of a run."""
+    """Make the spans for the events in a run."""
     _TRACKER.ktdeval_event(event)

@@ -1,4 +1,5 @@
-"""Facts of a run for trackers: parameters of its specs, figures of its cards, sums of its calls.
+"""Facts about a run for trackers: the parameters in its specs, the figures on its cards, and sums
+over its calls.
 
 They contain no prompts and no mask key.
 """
@@ -15,18 +16,21 @@ from ktdeval.cards import Card, ScoringCard, TradingCard, load_card
 from ktdeval.task_api import CallFinished, EpisodeSpec
 from ktdeval.values import install_command
 
-CACHED = "cached"  #: outcome of a call whose reply was kept
-_MAX_NAMES = 20  #: windows or tasks in a parameter, before they are counted
+CACHED = "cached"  #: outcome of a call whose reply came from the cache
+#: maximum number of windows or tasks in a parameter; if there are more, only their number is given
+_MAX_NAMES = 20
 _ODD = re.compile(r"[^A-Za-z0-9_.\-/ ]")
 
 
 def missing(package: str, extra: str) -> ModuleNotFoundError:
-    """Return the error of a tracker whose package is not installed."""
+    """Return the error for a tracker whose package is not installed."""
     return ModuleNotFoundError(f"needs {package}: {install_command(extra)}", name=extra)
 
 
 def parameters(specs: Sequence[EpisodeSpec]) -> dict[str, str]:
-    """Return what all episodes of a run share, or have between them, as texts by name."""
+    """Return the values that all episodes of a run share, and the lists of values that differ
+    between them, as strings keyed by name.
+    """
     first = specs[0]
     facts: dict[str, object] = {
         "ktdeval": ktdeval.__version__,
@@ -52,7 +56,7 @@ def parameters(specs: Sequence[EpisodeSpec]) -> dict[str, str]:
 
 
 def _list_names(names: Iterator[str]) -> str:
-    """Return the distinct names in their order, or how many there are."""
+    """Return the distinct names in order. If there are too many, return their number."""
     distinct = list(dict.fromkeys(name for name in names if name))
     if len(distinct) > _MAX_NAMES:
         return f"{len(distinct)} of them"
@@ -66,8 +70,8 @@ def cards_of(paths: Sequence[str]) -> list[TradingCard | ScoringCard]:
 
 
 def card_figures(card: TradingCard | ScoringCard) -> dict[str, float]:
-    """Return the figures of a card by name, `TASK/METRIC`; undefined ones are left out, since no
-    tracker holds a null. The card itself has their reasons.
+    """Return the figures on a card, keyed by `TASK/METRIC`. Undefined figures are omitted, since no
+    tracker accepts null; the card has the reasons.
     """
     lines = card.metrics if isinstance(card, TradingCard) else card.scores
     figures = {}
@@ -78,7 +82,7 @@ def card_figures(card: TradingCard | ScoringCard) -> dict[str, float]:
 
 
 def episode_figures(card: TradingCard | ScoringCard) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the id and the defined metrics of each episode of a card on a trading task."""
+    """Yield the id and the defined metrics of each episode on the card of a trading task."""
     if isinstance(card, TradingCard):
         for episode in card.episodes:
             yield (
@@ -88,7 +92,7 @@ def episode_figures(card: TradingCard | ScoringCard) -> Iterator[tuple[str, dict
 
 
 def keep_finite(figures: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the finite figures, under names that trackers take."""
+    """Return the finite figures, under names that trackers accept."""
     return {
         _ODD.sub("_", name): float(value)
         for name, value in figures.items()
@@ -98,9 +102,9 @@ def keep_finite(figures: Mapping[str, float | None]) -> dict[str, float]:
 
 @dataclass
 class CallSums:
-    """Sums of the model calls of one episode."""
+    """Sums over the model calls of one episode."""
 
-    calls: int = 0  #: attempts that were sent
+    calls: int = 0  #: number of attempts that were sent
     cached: int = 0
     failed: int = 0
     input_tokens: int = 0
@@ -109,7 +113,7 @@ class CallSums:
     is_priced: bool = True
 
     def add(self, event: CallFinished) -> None:
-        """Take in a call."""
+        """Add a call to the sums."""
         if event.outcome == CACHED:
             self.cached += 1
             return
@@ -125,7 +129,7 @@ class CallSums:
         self.cost_usd += event.cost_usd or 0.0
 
     def figures(self) -> dict[str, float]:
-        """Return the sums by name; without a cost where the price of a call is not known."""
+        """Return the sums, keyed by name. The cost is omitted if the price of a call is unknown."""
         if not self.calls and not self.cached:
             return {}
 

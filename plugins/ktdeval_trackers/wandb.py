@@ -1,9 +1,10 @@
 """Runs in Weights & Biases: `ktdeval run … --plugin ktdeval_trackers.wandb`.
 
-A run of ktdeval is a run of W&B: parameters as its config, the NAV of each episode by step, the
-figures of its cards as its summary, and the cards as an artefact. A resumed run continues the same
-run. Neither console nor code, packages, git or machine are recorded. Project and mode are those of
-`WANDB_PROJECT` and `WANDB_MODE` (`offline` writes to this machine only).
+A ktdeval run becomes a W&B run. It has the parameters as its config, the NAV of each episode by
+step, the figures on the cards as its summary, and the cards as an artefact. A resumed run continues
+the same W&B run. Console output, code, packages, git state and machine data are not recorded.
+`WANDB_PROJECT` and `WANDB_MODE` set the project and the mode (`offline` writes to this machine
+only).
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ try:
 except ImportError as error:
     raise missing("wandb", "wandb") from error
 
-PROJECT = "ktdeval"  #: where `WANDB_PROJECT` is not set
+PROJECT = "ktdeval"  #: project if `WANDB_PROJECT` is not set
 
 
 class WandbTracker:
-    """Writes one run after the other to W&B; events outside of a run are ignored."""
+    """Writes runs to W&B, one after the other. Events outside a run are ignored."""
 
     def __init__(self, begin: Callable[..., Any] = wandb.init) -> None:
         self._begin = begin
@@ -52,7 +53,7 @@ class WandbTracker:
         self._calls: dict[str, CallSums] = {}
 
     def ktdeval_event(self, event: object) -> None:
-        """Write one event. Raises what wandb raises: the caller then drops this observer."""
+        """Write one event. Raises whatever wandb raises; the caller then drops this observer."""
         if isinstance(event, RunStarted):
             self._start(event)
         elif self._run is None:
@@ -98,7 +99,7 @@ class WandbTracker:
         key = _key(event.spec)
         self._run.define_metric(f"{key}/step")
         self._run.define_metric(f"{key}/*", step_metric=f"{key}/step")
-        if not self._run.resumed:  # steps of earlier sessions, which nobody tracked
+        if not self._run.resumed:  # steps from earlier sessions, which nobody tracked
             for step in event.recorded:
                 if isinstance(step, StepFinished):
                     self._step(step)
@@ -140,7 +141,7 @@ class WandbTracker:
 
 
 def _key(spec: EpisodeSpec) -> str:
-    """Return the prefix of an episode's series: task, window and seed."""
+    """Return the prefix of the names of an episode's series: task, window and seed."""
     return "/".join(filter(None, (spec.task, spec.window_name, f"seed {spec.seed}")))
 
 

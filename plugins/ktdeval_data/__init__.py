@@ -1,5 +1,5 @@
-"""Market data: the embedded synthetic markets, tables in long format, Qlib's binary layout, markets
-fetched from vendors, and placebos for any of them.
+"""Market data: embedded synthetic markets, tables in long format, Qlib's binary layout, markets
+fetched from vendors, and placebos for any of these markets.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def ktdeval_venues() -> list[Spec]:
 def ktdeval_data() -> list[Spec]:
     """Return the built-in providers.
 
-    `extra` says what else they can do: `generated` marks a market that depends only on its
-    parameters and `version`, so that it can be cached; `make_with_files(params)` returns the
-    snapshot and files to store next to it; `read(params)` returns a source's tables before any
-    checks, so that they can be checked; `fetch` marks a fetched market, and lists the parameters
-    that its recipes omit; `pin(query)` returns the query that a recipe holds; `example` has the
-    arguments for the example on its help page.
+    A provider's `extra` describes its other abilities: `generated` marks a market that depends only
+    on its parameters and `version`, so that it can be cached; `make_with_files(params)` returns the
+    snapshot and the files to store next to it; `read(params)` returns a source's tables before any
+    checks, so that they can be checked separately; `fetch` marks a fetched market and lists the
+    parameters that its recipes omit; `pin(query)` returns the query to store in a recipe; `example`
+    has the arguments for the example on the provider's help page.
     """
     from ktdeval_data import params
 
@@ -107,8 +107,8 @@ def ktdeval_data() -> list[Spec]:
 
 
 def _make_assembler(reader: str, *first: str) -> Callable[..., Any]:
-    """Return a function that makes a snapshot from the tables that a function `module:name`
-    reads.
+    """Return a function that reads tables with the function named by `reader` (`module:name`) and
+    makes a snapshot from them.
     """
     read = maker(reader, *first)
     return lambda params: later("ktdeval.api:assemble")()(read(params), params.repair)

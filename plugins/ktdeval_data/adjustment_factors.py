@@ -16,10 +16,10 @@ from ktdeval_data.params import LongParams
 from ktdeval_tables.dated_events import read_events
 from ktdeval_tables.options import ReadingOptions
 
-_MAX_EX_DAYS = 0.1  # share of a code's days
+_MAX_EX_DAYS = 0.1  # maximum share of a code's days that are ex-days
 _NEAR = np.log(
     1.35,
-)  # a change of factor without an opposite move of the close belongs to another day
+)  # if the close does not move the opposite way, the factor change belongs to another day
 
 
 def factors_of_file(
@@ -29,9 +29,11 @@ def factors_of_file(
     codes: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> str:
-    """Fill missing factors in place from a file (date, code, factor), each value held until the
-    code's next one; return a note. A file that lists only the days on which factors change begins
-    with the first change: before it the factor is 1 if the closes move accordingly.
+    """Fill missing factors in place from a file (date, code, factor) and return a note. Each factor
+    holds until the code's next one.
+
+    If the file lists only the days on which factors change, its first row is the first change. The
+    factor before that row is 1, provided that the closes move accordingly.
 
     Raises UsageError if the bars already have a factor; DataError if a factor or day is invalid, is
     given twice, or is missing at the start.
@@ -62,8 +64,8 @@ def factors_of_file(
 
 
 def _with_starts(joined: pd.DataFrame, table: pd.DataFrame, path: str) -> list[str]:
-    """Fill the factor before a code's first one, in place, with 1 if the closes show that change;
-    return the codes concerned.
+    """Set factors before a code's first row to 1, in place, if the closes show that the first row
+    is a change; return the codes concerned.
     """
     first = table.groupby("code")[["date", "factor"]].first()
     days = dict(zip(first.index, first["date"], strict=True))
@@ -139,8 +141,8 @@ def factors_beside(
 def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) -> str:
     """Fill missing factors in place; return a note.
 
-    The factor is 1 over the column that divides prices, times the dividend factor if there is such
-    a column.
+    The factor is 1 divided by the column of price divisors, times the dividend factor if there is
+    such a column.
     """
     divisor = reading.columns_of["divisor"]
     if has_factor:
@@ -158,8 +160,10 @@ def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) 
 
 
 def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_factor: bool) -> str:
-    """Fill missing factors in place from reference prices; return a note. On an ex-day the exchange
-    lowers the last close to the reference price, and the factor rises by the same ratio.
+    """Fill missing factors in place from reference prices; return a note.
+
+    On an ex-day the exchange lowers the last close to the reference price, and the factor rises by
+    the same ratio.
     """
     if has_factor or params.prices != "unadjusted":
         return f"column {column!r} is not read: there is a factor or prices are adjusted"
@@ -178,7 +182,7 @@ def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_fact
     if not count:
         return f"column {column!r} is the last close on all days: no ex-day, and no factor from it"
 
-    # A column that is often off is a different price, such as one with another adjustment.
+    # If the column often differs, it holds some other price, such as one adjusted differently.
     steps = usable.groupby(code).sum()
     often = is_ex_day.groupby(code).sum() > np.maximum(_MAX_EX_DAYS * steps, 1)
     if often.any():
@@ -198,7 +202,7 @@ def _of_references(bars: pd.DataFrame, column: str, params: LongParams, has_fact
 
 
 def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:
-    """Fill missing factors in place with adjusted close over close, constant between changes;
+    """Fill missing factors in place with adjusted close / close, held constant between changes;
     return whether the column has any values.
     """
     adjusted = bars["adjusted_close"].to_numpy(dtype=np.float64)
@@ -212,7 +216,7 @@ def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:
     ratio = rows["adjusted"] / rows["close"]
     tolerance = _tolerance(rows["adjusted"], rows["close"])
 
-    # Days between two changes have the same factor, up to the rounding of both closes.
+    # All days between two changes have the same factor, up to the rounding of both closes.
     same_code = rows["code"].astype(str) == rows["code"].astype(str).shift()
     moved = (np.log(ratio) - np.log(ratio.shift())).abs() > tolerance
     spell = (moved | ~same_code).cumsum()
@@ -224,7 +228,7 @@ def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:
 
 
 def _tolerance(adjusted: pd.Series, close: pd.Series) -> pd.Series:
-    """Return how much rounding can move the ratio of two closes, given the number of decimals with
+    """Return how far rounding can move the ratio of two closes, given the number of decimals with
     which they are written.
     """
     decimals = max(_decimals(adjusted), _decimals(close))
@@ -236,7 +240,7 @@ def _tolerance(adjusted: pd.Series, close: pd.Series) -> pd.Series:
 
 
 def _decimals(values: pd.Series) -> int:
-    """Return the number of decimals of most values, at most 6."""
+    """Return the number of decimals that most values have, at most 6."""
     sample = values.iloc[:1000].to_numpy(dtype=np.float64)
     for decimals in range(7):
         if np.isclose(sample, sample.round(decimals), rtol=0, atol=1e-9).mean() > 0.9:
@@ -245,11 +249,10 @@ def _decimals(values: pd.Series) -> int:
 
 
 def factors_of_splits(bars: pd.DataFrame, where: str) -> str:
-    """Check a column of splits against the closes and, if the closes move with the splits, fill
-    missing factors in place; return a note. If no close moves, the prices are already
-    split-adjusted.
+    """Check a split column against the closes and fill missing factors in place if the closes move
+    with the splits; return a note. If no close moves, the prices are already split-adjusted.
 
-    Raises DataError if the closes move with only some of them.
+    Raises DataError if the closes move with some of the splits but not with others.
     """
     rows = bars[["code", "date", "close", "split"]].sort_values(["code", "date"], kind="stable")
     ratio = rows["split"].where(rows["split"] > 0, 1.0).fillna(1.0)

@@ -1,5 +1,5 @@
-"""Reading of bars and meaning of their columns: units in column names, currencies, rates labelled
-as amounts, lost zeros, other bar intervals.
+"""Read bars and interpret their columns: units in column names, currencies, rates labelled as
+amounts, lost leading zeros, intervals other than a day.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
 _DATABENTO = {"tsevent", "rtype", "publisherid", "instrumentid"}  # columns of Databento's records
 _FIXED = 1e9  # price units per currency unit
 _UNDEFINED_PRICE = 9.2e18  # the largest 64-bit integer marks a missing price
-_MIN_FIXED = 1e6  # minimum close in these units: a thousandth of a currency unit
-_RATE = (
-    5e-7  # turnover over volume times price: below it, the column is a turnover rate, not an amount
-)
-# median days between two bars, from which they are monthly
+_MIN_FIXED = 1e6  # minimum close in fixed-point units: a thousandth of a currency unit
+_RATE = 5e-7  # turnover / (volume * price) below this value is a turnover rate, not an amount
+# minimum median number of days between monthly bars
 _MONTH = 25
 _WEEK = 5
 _OTHER_LINES = re.compile(
     r"[周月季年]线|分钟线?|小时线?"
-)  # of terminals' titles; 日线 are daily bars
+)  # in titles that trading terminals write; 日线 are daily bars
 _MAX_NAMED = 8  # maximum number of columns in a note
-_FEW = 4  # too few days to determine the interval
+_FEW = 4  # no interval can be determined from this number of days or fewer
 _MOSTLY = 0.5  # share of a code's days with zero volume
-_EXCHANGED = 12  # number of days up to which dates only in January are accepted
+_EXCHANGED = 12  # with up to this number of days, all of them may be in January
 
 
 def reading_of(params: LongParams) -> ReadingOptions:
-    """Return how the files are read. Raises UsageError if a date format or a zone is invalid."""
+    """Return the options for reading the files. Raises UsageError if a date format or a time zone
+    is invalid.
+    """
     reading = ReadingOptions(
         columns=params.columns,
         code=params.code or "",
@@ -58,7 +58,7 @@ def reading_of(params: LongParams) -> ReadingOptions:
     DayForm(
         reading.date_format,
         reading.date_zone,
-    )  # refuses an invalid format or zone before any file is read
+    )  # Invalid formats and zones are refused before any file is read.
     return reading
 
 
@@ -92,9 +92,9 @@ def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: ReadingOp
 def refuse_other_currencies(
     bars: pd.DataFrame, currency_of: Callable[[str], str], reading: ReadingOptions, where: str
 ) -> None:
-    """Raise DataError if prices are labelled with another currency than their asset's: in a column
-    `currency`, which is removed, in column names, or by signs such as `€`. `currency_of` returns
-    the currency of a code.
+    """Raise DataError if prices are labelled with a currency other than their asset's. The label
+    may be in a `currency` column, which is removed, in column names, or in signs such as `€`.
+    `currency_of` returns the currency of a code.
     """
     columns = [reading.columns_of[field] for field in PRICES if field in reading.columns_of]
     named = [(column, word_in(column)) for column in columns]
@@ -136,11 +136,11 @@ def _refuse_other_currency(word: str, code: str, currency: str, place: str) -> N
 
 
 def forget_empty_volumes(bars: pd.DataFrame, reading: ReadingOptions) -> None:
-    """Set zero volumes to missing, in place, on days on which prices move: currencies and indices
-    have no volume, some vendors lack old volumes, and zero volume means a day without trading.
+    """Set zero volumes to missing, in place, on days on which prices move.
 
-    Flat bars are included if most of their code's bars without volume move; otherwise they are
-    halts.
+    Zero volume means a day without trading, but currencies and indices have no volume, and some
+    vendors lack old volumes. Flat bars are included if prices move on most of the code's bars
+    without volume; otherwise flat bars are halts.
     """
     is_zero = bars["volume"] == 0
     if "traded" in bars or not is_zero.any():
@@ -172,8 +172,8 @@ def forget_empty_volumes(bars: pd.DataFrame, reading: ReadingOptions) -> None:
 
 
 def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions) -> pd.DataFrame:
-    """Return the bars that were complete when written, according to a flag `complete`, which is
-    removed. A note lists the others.
+    """Return the bars that were complete when written, according to the `complete` flag column,
+    which is removed. A note lists the others.
 
     Raises DataError if the flag marks no bar as complete, or has values other than true and false.
     """
@@ -196,7 +196,8 @@ def leave_out_unfinished(bars: pd.DataFrame, where: str, reading: ReadingOptions
     days = zip(open_bars["code"].astype(str), open_bars["date"], strict=True)
     named = listed_codes([f"{code} {str(day)[:10]}" for code, day in days])
     reading.note(f"bars that were not over by column {column!r} are left out: {named}")
-    finished: pd.DataFrame = bars[is_over]  # without a new index: errors find a bar's line by it
+    # The index is kept, since errors use it to find a bar's line.
+    finished: pd.DataFrame = bars[is_over]
     return finished
 
 
@@ -213,9 +214,10 @@ def name_unread(reading: ReadingOptions) -> None:
 
 
 def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
-    """Refuse bars if some price columns are missing while an unknown column may hold one of them.
+    """Refuse bars that lack some price columns but have an unknown column that may hold one of
+    them.
 
-    A missing volume gives a note. Bars with closes only are complete.
+    A missing volume only gives a note. Bars that have only closes are complete.
     """
     read = set(reading.columns_of.values())
     unknown = [name for name in reading.header if name not in read and not is_known(name)]
@@ -224,7 +226,7 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
 
     close = reading.columns_of.get("close", "")
     if all(map(is_asset, [close, *unknown])):
-        return  # a table of closes, of which one is read
+        return  # a table of closes for several assets, of which one is read
 
     left = ", ".join(map(repr, unknown[:_MAX_NAMED]))
     prices = ("open", "high", "low")
@@ -243,7 +245,7 @@ def refuse_unnamed_prices(reading: ReadingOptions, where: str) -> None:
 
 
 def leave_out_rates(bars: pd.DataFrame, reading: ReadingOptions) -> None:
-    """Set an amount to missing, in place, if it is a turnover rate: some vendors call both
+    """Set amounts to missing, in place, if they are turnover rates: some vendors call both
     `turnover`.
     """
     column = reading.columns_of.get("amount", "")
@@ -275,10 +277,10 @@ def refuse_lost_zeros(codes: pd.Series, where: str) -> None:
 
 
 def refuse_lost_zeros_beside(bars: pd.DataFrame, codes: pd.Series, where: str) -> None:
-    """Raise DataError for codes that have lost their leading zeros, in a file next to bars of
-    A-shares.
+    """Raise DataError if codes in a file that accompanies A-share bars have lost their leading
+    zeros.
 
-    Their rows would match no asset.
+    Rows with such codes would match no asset.
     """
     exchanges = (".SH", ".SZ", ".BJ")
     if any(str(code).endswith(exchanges) for code in bars["code"].unique()):
@@ -298,7 +300,7 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
         found = f"{where}: most days are {middle:.0f} apart: bars of {interval}"
         raise DataError(f"{found}; bars must be daily, export daily ones")
 
-    # First days of months, read with day and month swapped, become days in January of each year.
+    # If day and month are swapped, the first days of each month become days in January.
     years = days.astype("M8[Y]")
     are_in_january = (days.astype("M8[M]") == years).all()
     if len(days) > _EXCHANGED and are_in_january and len(np.unique(years)) > 1:
@@ -307,10 +309,10 @@ def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
 
 
 def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
-    """Raise DataError if a column shows that bars under one code come from several venues or
+    """Raise DataError if a column shows that the bars of a code come from several venues or
     vendors.
 
-    Their order is arbitrary.
+    The order of such bars is arbitrary.
     """
     for column, values in reading.sources.items():
         shown = ", ".join(values[:_MAX_NAMED])
@@ -321,7 +323,9 @@ def refuse_several_sources(reading: ReadingOptions, where: str) -> None:
 
 
 def scale_fixed_prices(bars: pd.DataFrame, reading: ReadingOptions) -> None:
-    """Convert prices in whole 1e-9 units, as Databento stores them, to currency units, in place."""
+    """Convert prices from whole units of 1e-9, as Databento stores them, to currency units, in
+    place.
+    """
     if not {squeeze_name(name) for name in reading.header} >= _DATABENTO:
         return
 
@@ -335,7 +339,7 @@ def scale_fixed_prices(bars: pd.DataFrame, reading: ReadingOptions) -> None:
 
 
 def refuse_times(reading: ReadingOptions, where: str) -> None:
-    """Raise DataError for bars whose title gives another interval, or whose separate time column
+    """Raise DataError if the bars' title states another interval, or if their separate time column
     varies.
     """
     for title in reading.titles:

@@ -17,15 +17,15 @@ from ktdeval_data.params import LongParams
 from ktdeval_tables.dated_events import read_events
 
 MAX_AGE_DAYS = 10  #: maximum age of an exchange rate in days
-#: rounding a smaller price to its venue's tick could move it by more than 0.1 %
+#: below this number of ticks, rounding a price to its venue's tick could move it by more than 0.1 %
 MIN_TICKS = 500
-_SLACK = 1 + 1e-6  # prices may be in single precision; the same as in the check of bars
+_SLACK = 1 + 1e-6  # tolerance for prices in single precision; the same as in the check of bars
 _MAX_NAMED = 8
 
 
 def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> RawMarket:
-    """Return a market with prices and amounts in `params.currency`, and with the exchange rates as
-    indices.
+    """Return a market with prices and amounts in `params.currency`, with the exchange rates added
+    as indices.
 
     Raises UsageError if an option is missing or has no effect; DataError if a rate is missing or
     invalid, or if a venue's rules do not fit the converted prices.
@@ -88,8 +88,8 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
 def _other_currencies(raw: RawMarket, account: str, params: LongParams) -> dict[str, str]:
     """Return the currency of each code that is not quoted in the account's currency.
 
-    Raises UsageError if all codes are quoted in it, or if the benchmark or intraday bars would have
-    to be converted.
+    Raises UsageError if all codes are quoted in the account's currency, or if the benchmark or
+    intraday bars would have to be converted.
     """
     quoted = {}
     for code in raw.codes:
@@ -126,23 +126,23 @@ def _convert_bars(
 ) -> pd.DataFrame:
     """Return the bars in the account's currency.
 
-    A day's rate is known at its close, so an open uses the last rate before its day, and high and
-    low are widened to contain it.
+    A day's rate is known only at its close. The open is therefore converted at the last rate before
+    the day, and high and low are widened to contain the converted open.
     """
-    # The check of bars takes a flat bar for a halt. Once converted it need not be flat, so halts
-    # are marked explicitly.
+    # The check of bars takes a flat bar for a halt. A flat bar may no longer be flat after
+    # conversion, so halts are marked explicitly.
     halts = raw.table.in_source(raw.table.suspended)
     where = params.fx or ""
     bars = raw.bars.assign(traded=~halts, date=raw.bars["date"].astype("datetime64[ns]"))
     own = bars.assign(currency=bars["code"].astype(str).map(quoted)).dropna(subset="currency")
     now = _rates_at(own, rates, where)
     before = _rates_at(own[own["open"].notna()], rates, where, opens=True).reindex(own.index)
-    # A bar whose open lies outside its range uses a single rate: it stays wrong, and the check
-    # finds it.
+    # If the open lies outside the bar's range, the whole bar is converted at one rate: it stays
+    # wrong, and the check finds it.
     wrong = (own["open"] > own["high"] * _SLACK) | (own["open"] * _SLACK < own["low"])
     before = before.mask(wrong, now)
     contained = (own["open"].clip(own["low"], own["high"]) * before).mask(wrong)
-    # A day's last quotes date from its close.
+    # A day's last quotes are from its close.
     quotes = [name for name in QUOTE_COLUMNS if name in bars.columns]
     fields = ["open", "high", "low", "close", "amount", *quotes]
     converted = own[fields].mul(now, axis=0).assign(open=own["open"] * before)
@@ -170,10 +170,10 @@ def _convert_bars(
 def _rates_at(
     rows: pd.DataFrame, rates: pd.DataFrame, where: str, *, opens: bool = False
 ) -> pd.Series:
-    """Return the last rate for each row's currency up to its date, or, with `opens`, before its
-    date.
+    """Return, for each row, the last rate of its currency up to the row's date or, with `opens`,
+    before it.
 
-    Raises DataError if there is no rate, or it is too old.
+    Raises DataError if there is no rate, or if it is too old.
     """
     sorted_rows = rows[["date", "currency"]].sort_values("date", kind="stable")
     oldest = pd.Timedelta(days=MAX_AGE_DAYS)

@@ -1,4 +1,4 @@
-"""Read the words that reveal assets in documents, from a table as vendors write it."""
+"""Read the words that reveal assets in documents from tables as vendors write them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def read_entity_table(
     form: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> list[Entity]:
-    """Read entities from a file; `form` normalises codes.
+    """Read entities from a file. `form` normalises codes.
 
-    The file has JSON lines with our field names, or a table with a vendor's column names; other
+    The file has JSON lines with our field names, or a table with a vendor's column names. Other
     columns are ignored.
 
-    Raises DataError if the file can't be read, lacks a column, or a row is wrong; UsageError if a
-    mapping is given for JSON lines.
+    Raises DataError if the file can't be read or lacks a column, or if a row is wrong; UsageError
+    if a mapping is given for JSON lines.
     """
     if _has_objects(path):
         if mapping:
@@ -57,9 +57,7 @@ def read_entity_table(
 
 
 def _has_objects(path: Path) -> bool:
-    """Return whether a file has a JSON object on each line, judged by its name or its first
-    bytes.
-    """
+    """Return whether a file has a JSON object on each line, judging by its name or first bytes."""
     if path.name.lower().endswith(_LINES):
         return True
     return path.is_file() and first_bytes(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")

@@ -1,5 +1,5 @@
-"""Read the asset file, which gives each code's kind, currency and venue, before all other files:
-the venue determines how a code is written.
+"""Read the asset file, which gives each code's kind, currency and venue. It is read before all
+other files, since the venue determines how a code is written.
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ class Listing:
 
     assets: pd.DataFrame  #: code, name, industry
     own: Mapping[str, Instrument]  #: instruments of the codes in the file
-    default: Instrument  #: instrument of all other codes
+    default: Instrument  #: instrument for all other codes
     venues: Mapping[str, Venue]  #: venues by name
-    code_width: int = 0  #: width to which codes are padded, if their leading zeros were lost
-    #: ISO listing day by code, if the file has it
+    #: number of digits to which codes are padded if their leading zeros were lost
+    code_width: int = 0
+    #: ISO listing days by code, if the file has them
     listed: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, code: str) -> Instrument:
-        """Return the instrument of a normalised code, in this or another spelling of its class."""
+        """Return the instrument of a normalised code. The code may spell its share class in another
+        way.
+        """
         if code in self.own or not self.own:
             return self.own.get(code, self.default)
         return self.own.get(as_among([code], self.own).get(code, code), self.default)
 
     def among(self, known: Collection[str]) -> Listing:
-        """Return the same assets, spelled as in `known` if they are among these codes."""
+        """Return the same assets, with each code spelled as in `known` if `known` has it."""
         renamed = as_among(self.own, known)
         if not renamed:
             return self
@@ -57,8 +60,8 @@ class Listing:
         )
 
     def codes(self, series: pd.Series) -> pd.Series:
-        """Return codes in the form `600519.SH` if their venue has boards, else symbols in upper
-        case. Texts that are neither stay unchanged.
+        """Return codes in the form `600519.SH` if their venue has boards, otherwise symbols in
+        upper case. Text that is neither stays unchanged.
         """
 
         def normalise_code(cell: str) -> str:
@@ -70,26 +73,26 @@ class Listing:
 
     @property
     def rules(self) -> dict[str, Venue]:
-        """Venues of the assets, by name."""
+        """The assets' venues, by name."""
         names = {self.default.venue}
         names.update(instrument.venue for instrument in self.own.values())
         return {name: self.venues[name] for name in sorted(names)}
 
 
 def among(codes: pd.Series, known: Collection[str]) -> pd.Series:
-    """Return a column of codes, spelled as in `known`, such as the codes of the bars."""
+    """Return a column of codes, each spelled as in `known`, such as the codes of the bars."""
     renamed = as_among([str(code) for code in codes.unique()], known)
     return with_texts(codes, lambda code: renamed.get(code, code)) if renamed else codes
 
 
 def _code(text: str, venue: Venue) -> str:
-    """Return a code in its venue's form; the text itself if it is not a code of that venue."""
+    """Return a code in its venue's form, or the text itself if it is not a code of that venue."""
     if venue.has_boards:
         return parse_code(text) or text
 
     symbol = us_symbol(text)
     if venue.name == _COINS:
-        symbol = text.replace("/", "")  # BTC/USDT is BTCUSDT
+        symbol = text.replace("/", "")  # so that BTC/USDT becomes BTCUSDT
     return parse_symbol(symbol) or text
 
 
@@ -100,7 +103,8 @@ def read_listing(
     kind: str | None,
     reading: ReadingOptions | None = None,
 ) -> Listing:
-    """Read the asset file; `venue` and `kind` are the defaults for codes without their own.
+    """Read the asset file. `venue` and `kind` are the defaults for codes for which the file does
+    not give them.
 
     It has one row per code, with code and optionally name, industry, venue, kind, currency,
     list_date. Raises UsageError if `venue` is unknown; DataError if a venue, kind or currency in
@@ -124,7 +128,7 @@ def read_listing(
     codes = []
     columns = table[["code", "venue", "kind", "currency"]]
     for text, venue_name, kind_of, currency in columns.itertuples(index=False):
-        # The option --kind refers to --venue; at other venues a code has the usual kind there.
+        # The option --kind applies to --venue. At other venues a code has the venue's usual kind.
         usual = ""
         if venue_name in ("", venue):
             usual = default.kind
@@ -164,12 +168,12 @@ def _listing_days(rows: pd.DataFrame, path: str) -> dict[str, str]:
 
 
 def _field_words(row: pd.Series) -> list[str]:
-    """Return the name and value of each given field, such as `industry bank`."""
+    """Return the name and value of each field that has a value, such as `industry bank`."""
     return [f"{field} {row[field]}" for field in _ASSET_FIELDS if row[field]]
 
 
 def _instrument(venue: Venue, kind: str, currency: str, where: str) -> Instrument:
-    """Return an instrument; an empty field takes its venue's usual value."""
+    """Return an instrument. An empty field takes its venue's usual value."""
     if not kind:
         kind = "crypto" if venue.name == _COINS else "stock"
 

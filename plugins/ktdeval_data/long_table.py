@@ -1,6 +1,6 @@
 """Read market data in long format from any vendor's tables.
 
-A table has one row per day and code; membership, index levels and industries are in separate files.
+A table has one row per day and code. Membership, index levels and industries are in separate files.
 Columns, dates, codes and units are normalised.
 """
 
@@ -93,12 +93,12 @@ _OPTIONAL = ("high", "low", "amount", "factor", "traded", *LIMIT_COLUMNS, *QUOTE
 
 
 def read_long(params: LongParams) -> RawMarket:
-    """Read the tables that `params` names; nothing is checked or repaired.
+    """Read the tables that `params` names. Nothing is checked or repaired.
 
-    Codes are normalised, prices are unadjusted if there is a factor, volume is in shares or coins,
-    amount in units of currency. Raises DataError if a file is missing or unreadable, lacks a
+    Codes are normalised. Prices are unadjusted if there is a factor, volume is in shares or coins,
+    and amount is in currency units. Raises DataError if a file is missing or unreadable, lacks a
     column, or has cells that are not numbers or days; UsageError if the column mapping names an
-    unknown field, or an option an unknown venue.
+    unknown field, or an option names an unknown venue.
     """
     mappings = _split_mapping(params)
     _check_options(params)
@@ -111,7 +111,7 @@ def read_long(params: LongParams) -> RawMarket:
     bars = _read_bars(params, mappings["bars"], listing, reading)
 
     if params.factors:
-        # Clipped first, so that the factor file need not extend back to unused bars.
+        # The bars are clipped first, so that the factor file need not cover unused bars.
         bars = _clip(bars, params)
 
     late = _given_up(bars, names)
@@ -211,7 +211,7 @@ def _has_boards(bars: pd.DataFrame, listing: Listing) -> BoolArray:
 
 
 def _bars_of_members(bars: pd.DataFrame, members: pd.DataFrame, params: LongParams) -> pd.DataFrame:
-    # Without a new index: errors find a bar's line in its file by its row number.
+    # The index is kept, since errors use the row number to find a bar's line in its file.
     own: pd.DataFrame = bars[bars["code"].isin(set(members["code"]))]
     if own.empty:
         raise DataError(
@@ -221,7 +221,7 @@ def _bars_of_members(bars: pd.DataFrame, members: pd.DataFrame, params: LongPara
 
 
 def _files_named(params: LongParams) -> str:
-    """Return the names of the given files, without duplicates."""
+    """Return the names of the files that the user gives, without duplicates."""
     names: dict[str, None] = {}
     for file in _FILES:
         path = getattr(params, file)
@@ -237,7 +237,7 @@ def _factors(
     codes: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> tuple[str, ...]:
-    """Fill missing adjustment factors in place, from the file or column that has them; return
+    """Fill missing adjustment factors in place, from whichever file or column has them; return
     notes.
     """
     notes: tuple[str, ...] = ()
@@ -258,8 +258,8 @@ def _factors(
 
 
 def _of_bars(bars: pd.DataFrame, reading: ReadingOptions, file: str) -> ReadingOptions:
-    """Return how a file next to the bars is read; without a code column it belongs to the bars'
-    only asset.
+    """Return how a file next to the bars is read. Without a code column, the file belongs to the
+    only asset in the bars.
     """
     codes = bars["code"].unique()
     code = str(codes[0]) if len(codes) == 1 else ""
@@ -306,8 +306,8 @@ def _minutes(
     names: pd.DataFrame,
     bars: pd.DataFrame,
 ) -> tuple[MinuteBars, tuple[str, ...]]:
-    """Return intraday bars for the codes and date range of `bars`, and a note on other bars in the
-    file.
+    """Return intraday bars for the codes and date range of `bars`, and a note on the file's other
+    bars.
     """
     if params.minutes is None:
         return NO_MINUTES, ()
@@ -349,15 +349,16 @@ def _minutes(
 def _read_minutes(
     path: Path, mapping: Mapping[str, str], zone: str | None, reading: ReadingOptions
 ) -> pd.DataFrame:
-    """Read time, code, open, high, low, close, volume, and ends_at, the time in UTC.
+    """Read time, code, open, high, low, close, volume, and `ends_at`, the time in UTC.
 
     `zone` applies to times without a zone. Raises DataError if the file is unreadable or lacks a
-    column, if the zone is unknown, or if a time is invalid, has no zone or is ambiguous in it.
+    column, if the zone is unknown, or if a time is invalid, has no zone or is ambiguous in its
+    zone.
     """
     fields = ["time", "code", "open", "high", "low", "close", "volume"]
     table = read_table(path, fields, [], mapping, reading=reading)
 
-    # All codes share the same times, so each distinct text is parsed once.
+    # All codes share the same times, so each distinct string is parsed once.
     cells = table["time"].astype(str).where(table["time"].notna(), "").str.strip()
     time_codes, texts = pd.factorize(cells)
     matches = pd.Series(texts, dtype=str).str.extract(_TIME)
@@ -439,7 +440,7 @@ def _read_bars(
 def _bars_of_index(
     bars: pd.DataFrame, params: LongParams, present: Callable[[pd.Series], pd.Series]
 ) -> pd.DataFrame:
-    """Return the bars of the asset that serves as the index; all bars if the index is not an
+    """Return the bars of the asset that serves as the index, or all bars if the index is not an
     asset.
     """
     if not params.index_is_asset:
@@ -457,8 +458,8 @@ def _read_indices(
 ) -> pd.DataFrame:
     """Return the index levels: date, code, close.
 
-    If the index is an asset (such as a fund), `bars` are the asset's bars and its levels are
-    adjusted for splits and dividends, unless the mapping specifies a column of levels.
+    If the index is an asset (such as a fund), `bars` has its bars, and the levels are adjusted for
+    splits and dividends unless the mapping specifies a level column.
     """
     if not params.benchmark:
         return pd.DataFrame({"date": pd.to_datetime([]), "code": [], "close": np.empty(0)})
@@ -482,8 +483,8 @@ def _read_indices(
 
     if params.index_is_asset and not mapping:
         own = bars.sort_values("date", ignore_index=True)
-        # The factor is scaled to 1 on the first day. If a vendor scales it to the last day, its
-        # level would reveal how large later dividends are.
+        # The factor is scaled to 1 on the first day. A factor that a vendor scaled to 1 on the last
+        # day would reveal how large later dividends are.
         factor = own["factor"].ffill()
         first_factor = factor.dropna().head(1).sum()
         scaled = (factor / first_factor).fillna(1.0)
@@ -495,7 +496,9 @@ def _read_indices(
 
 
 def _given_up(bars: pd.DataFrame, names: pd.DataFrame) -> tuple[str, ...]:
-    """Return a note on former codes with bars after their last day, perhaps of another asset."""
+    """Return a note on former codes that still have bars after their last day, perhaps of another
+    asset.
+    """
     ends = names[names["code_then"] != names["code"]].groupby("code_then")["last"].max().to_dict()
     latest = bars[bars["code"].isin(ends)].groupby("code", observed=True)["date"].max()
     late = [str(code) for code, last in latest.items() if last > ends[str(code)]]
@@ -512,9 +515,11 @@ def documents_of(
     form: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
 ) -> Documents:
-    """Return the documents that `params` specifies, and the entities in them (arguments as in
-    `read_entity_table`); empty without a file. Raises DataError as `read_documents`; UsageError if
-    entities or a close are given without documents.
+    """Return the documents that `params` specifies and the entities in them; empty without a file.
+    The other arguments are as in `read_entity_table`.
+
+    Raises DataError as `read_documents`; UsageError if entities or a close are given without
+    documents.
     """
     if params.documents is None:
         if params.entities is not None or params.documents_close != DocumentParams.documents_close:

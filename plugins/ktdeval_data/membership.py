@@ -32,7 +32,9 @@ def known_days(
 
 
 def last_days(table: pd.DataFrame, path: Path | str, reading: ReadingOptions) -> pd.Series:
-    """Return the days in the column `out_date`, `OPEN_END` if a cell or the column is missing."""
+    """Return the days in the column `out_date`, or `OPEN_END` where a cell or the whole column is
+    missing.
+    """
     if "out_date" not in table:
         return pd.Series(pd.NaT, index=table.index).fillna(OPEN_END)
     return parse_days(table["out_date"], f"{path}: out_date", reading.days).fillna(OPEN_END)
@@ -45,7 +47,7 @@ def read_members(
     listing: Listing,
     reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
-    """Read membership intervals from a file of intervals or of dated lists."""
+    """Read membership intervals from a file with intervals or dated lists."""
     how = (reading or ReadingOptions()).beside("members")
     optional = ["date", "out_date", "index_code"]
     table = _each_code(read_table(path, ["code", "in_date|date"], optional, mapping, reading=how))
@@ -74,23 +76,23 @@ def read_members(
 
 
 def _each_code(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with one row per code, if a cell holds a list of codes."""
+    """Return a table with one row per code, where a cell of the original may list several codes."""
     lists = table["code"].map(lambda cell: listed_in(cell) if isinstance(cell, str) else [cell])
     if not (lists.map(len) > 1).any():
         return table
 
-    # Rows keep their number: errors find a row's line in its file by it.
+    # Rows keep their numbers, which errors use to find a row's line in its file.
     return table.assign(code=lists.map(lambda codes: codes or [np.nan])).explode("code")
 
 
 def index_codes(column: pd.Series, reading: ReadingOptions) -> list[str]:
-    """Return the normalised codes in a column of indices."""
+    """Return the normalised codes in an index column."""
     return [index_code(plain_code(str(text), reading.code_width)) for text in column]
 
 
 def intervals(codes: pd.Series, dates: pd.Series) -> pd.DataFrame:
     """Return intervals from dated lists. A list is valid from its day to the day before the next
-    list, the last list without end.
+    list. The last list is valid without end.
     """
     starts = np.sort(dates.unique())
     ends = np.append(starts[1:] - np.timedelta64(1, "D"), OPEN_END).astype("datetime64[ns]")
@@ -120,8 +122,8 @@ def read_names(
     codes: Callable[[pd.Series], pd.Series] = normalise_codes,
     reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
-    """Read dated names: code, first, last, name, code_then, one row per date range. Empty without a
-    file.
+    """Read dated names: code, first, last, name and code_then, with one row per date range. Empty
+    without a file.
     """
     if path is None or not path:
         return pd.DataFrame(columns=["code", "first", "last", "name", "code_then"])
@@ -149,9 +151,7 @@ def read_names(
 
 
 def replace_former_codes(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the former codes of renumbered assets replaced by their current
-    codes.
-    """
+    """Return the table with former codes of renumbered assets replaced by their current codes."""
     renewed = {}
     for then, code in zip(names["code_then"], names["code"], strict=True):
         if then != code:

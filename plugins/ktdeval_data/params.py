@@ -1,4 +1,6 @@
-"""Parameters of the data providers. No heavy imports here: listings and `--help` read these."""
+"""Parameters of the data providers. This module has no heavy imports, since listings and `--help`
+read the parameters.
+"""
 
 from __future__ import annotations
 
@@ -212,7 +214,7 @@ class LongParams(DocumentParams):
 
     @property
     def index_is_asset(self) -> bool:
-        """True if the index is one of the codes in the bars' own file, however the two paths are
+        """True if the index is one of the codes in the bars file, however the two paths are
         written.
         """
         return (
@@ -299,7 +301,7 @@ class FetchIndexParams(FetchParams):
 
 @dataclass(frozen=True, kw_only=True)
 class FetchSymbolsParams(FetchParams):
-    """Request for assets that the user names."""
+    """Request for assets that the user specifies."""
 
     fx: str | None = option(None, help=_FX_HELP)
     currency: str | None = option(None, help="currency of the account, with --fx: USD")
@@ -368,7 +370,7 @@ FETCHED = (  #: markets that are fetched from vendors: name, summary, parameters
         "--from binance --symbols BTCUSDT --first 2024-01-01 --last 2025-10-31",
     ),
 )
-FETCH_LOCAL = ("answers", "endpoint", "per_minute")  #: parameters that recipes leave out
+FETCH_LOCAL = ("answers", "endpoint", "per_minute")  #: parameters that recipes omit
 
 
 GENERATOR_VERSION = 1
@@ -391,7 +393,7 @@ class SyntheticParams:
     last: str = option("2026-05-15", help="last day (ISO date)")
 
 
-TWINS = (  #: generated markets of other venues: name, summary
+TWINS = (  #: generated markets with other venues: name, summary
     (
         "us",
         (
@@ -435,12 +437,12 @@ TWINS = (  #: generated markets of other venues: name, summary
         ),
     ),
 )
-TWIN_VERSION = 3  #: as `GENERATOR_VERSION`
+TWIN_VERSION = 3  #: counterpart of `GENERATOR_VERSION`
 
 
 @dataclass(frozen=True)
 class TwinParams:
-    """Everything that a synthetic market of other venues depends on."""
+    """Everything that a synthetic market with other venues depends on."""
 
     seed: int = option(7, help="seed of the generator; each seed is another market", minimum=0)
     first: str = option("2022-06-01", help="first day (ISO date)")
@@ -458,7 +460,7 @@ class TwinParams:
 
 @dataclass(frozen=True)
 class ViewParams(TwinParams):
-    """Those of `synthetic_views`."""
+    """Parameters of `synthetic_views`."""
 
     same_view: bool = option(
         False, help="whether all desks see the same as the first one, including errors"
@@ -480,7 +482,7 @@ DEFAULT_BLOCK_DAYS: dict[Kind, int | None] = {
 
 @dataclass(frozen=True)
 class PlaceboParams:
-    """Everything that a placebo market depends on, next to the market that it is like."""
+    """Everything that a placebo market depends on, in addition to the market that it imitates."""
 
     of: str = option(
         "synthetic",

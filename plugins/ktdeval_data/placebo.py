@@ -1,9 +1,9 @@
-"""Generate placebo markets: the same as a source market in everything that attribution explains,
-and unpredictable in the rest.
+"""Generate placebo markets, which equal a source market in everything that attribution explains and
+are unpredictable in the rest.
 
-Each day's returns are split into a common part, a style part and a residual. On each day the
-placebo has the same common and style returns, which act on exposures from the placebo's own
-history, and residuals with random signs. See docs/synthetic-market.md.
+Each day's returns are split into a common part, a style part and a residual. The placebo has the
+same common and style returns on each day, but they act on exposures computed from the placebo's own
+history, and the residuals have random signs. See docs/synthetic-market.md.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from ktdeval_data.synthetic import GrowingMarket, make_synthetic
 IndexArray = npt.NDArray[np.intp]
 
 SYNTHETIC = "synthetic"
-#: Days of mean turnover for a name's weight in the daily regression, as in the attribution
+#: days over which mean turnover gives a name's weight in the daily regression, as in attribution
 AMOUNT_DAYS = 20
 _PRICES = ("open", "high", "low", "close")
 _REBUILT = (*_PRICES, "amount")
-#: CNY: prices that were supplied adjusted are not in whole fen, and trade in ticks of this size
+#: tick in CNY for prices that were supplied adjusted and so are not in whole fen
 _TICK_WITHOUT_FACTOR = 0.0001
 FEN = 0.01
 CLOSE, OPEN = 0, 1
@@ -57,9 +57,9 @@ CLOSE, OPEN = 0, 1
 def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
     """Return a placebo, without an id, and `placebo.json` to store next to it.
 
-    The file states the source, how the placebo was drawn, and `alpha: 0` if no selection can earn
-    anything by construction. Raises DataError if the source is not a stored snapshot, or too short;
-    ConfigError if a block length is given for a kind without blocks.
+    The file states the source and how the placebo was drawn. It states `alpha: 0` if, by
+    construction, no selection can earn anything. Raises DataError if the source is not a stored
+    snapshot or is too short; ConfigError if a block length is given for a kind without blocks.
     """
     default = DEFAULT_BLOCK_DAYS[params.kind]
     if default is None and params.block_days is not None:
@@ -86,8 +86,8 @@ def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str,
 
 
 def open_source(of: str) -> MarketSnapshot:
-    """Return the source market, with its id. Raises DataError if `of` is neither the embedded market
-    nor a stored snapshot.
+    """Return the source market, with its id. Raises DataError if `of` is neither the embedded
+    market nor a stored snapshot.
     """
     if of == SYNTHETIC:
         return with_id(make_synthetic(SyntheticParams()))
@@ -106,9 +106,9 @@ def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
     """Return the placebo of a market, without an id.
 
     Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and
-    index levels are the source's; prices and amounts are generated. Bars without a previous close
-    (the first day, new listings) are the source's. Raises DataError if the market has fewer than
-    two days.
+    index levels are copied from the source; prices and amounts are generated. Bars without a
+    previous close (on the first day, or of a new listing) are also copied. Raises DataError if the
+    market has fewer than two days.
     """
     if len(source.days) < 2:
         raise DataError(
@@ -117,7 +117,8 @@ def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
         )
 
     parts = take_apart(source)
-    # First day on which every style has a value for some asset; the number of days without such a day.
+    # The first day on which every style has a value for some asset, or the number of days if no
+    # day has one.
     is_styled = (parts.fit.exposures.design[:, 1:] != 0.0).any(axis=2).all(axis=1)
     styled = len(is_styled)
     if is_styled.any():
@@ -141,11 +142,12 @@ def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
     )
     rebuilt: dict[str, Any] = {name: grids[name] for name in _REBUILT}
 
-    # Quotes are as far from the close as in the source, so that spreads match it, as volumes do.
+    # Quotes are as far from the close as in the source, so that spreads are the same, as volumes
+    # are.
     moved = rebuilt["close"] / source.close
     quotes = {name: grid * moved for name, grid in source.quotes.arrays.items()}
 
-    # The source's documents and minutes contradict the placebo's prices.
+    # The source's documents and intraday bars contradict the placebo's prices.
     return dataclasses.replace(
         source,
         meta=meta,
@@ -158,7 +160,7 @@ def placebo_of(source: MarketSnapshot, recipe: PlaceboRecipe) -> MarketSnapshot:
 
 
 class _Rebuilder:
-    """Day loop: exposures of the placebo's own history, returns, bars."""
+    """Day loop that computes exposures from the placebo's own history, then returns, then bars."""
 
     def __init__(self, source: MarketSnapshot, parts: BarParts, draws: ResidualDraws) -> None:
         self.source = source
@@ -167,7 +169,7 @@ class _Rebuilder:
         drawn = (draws.day, draws.asset)
         self.residuals = np.stack([series[drawn] * draws.sign for series in parts.residuals])
 
-        # A reversed sign turns a bar upside down: its reach above becomes its reach below.
+        # A reversed sign turns a bar upside down: its upward reach becomes its downward reach.
         upright = draws.sign > 0
         up = parts.reach_up[drawn]
         down = parts.reach_down[drawn]
@@ -209,26 +211,26 @@ class _Rebuilder:
         self.market.day = row
 
     def _bars(self, row: int) -> dict[str, FloatArray]:
-        """Return open, high, low, close and amount of a day; meaningful only for assets with a
-        return in the source.
+        """Return open, high, low, close and amount on one day. They are meaningful only for assets
+        with a return in the source.
         """
         day = row - 1
         design = self._design(row)
         expected = self.parts.coefficients[:, day] @ design
 
         # Residuals are projected off the columns, so that the day's regression reproduces the
-        # source's factor returns; the residuals' mean is still zero, since the columns are known
+        # source's factor returns. The residuals' mean is still zero, since the columns are known
         # the day before.
         residuals = self.residuals[:, day]
         explained = regress(design, self._weights(row, design), residuals) @ design
         residuals = residuals - explained
 
-        # Clipped symmetrically: clipping the whole return at the limit would give the residual a
-        # non-zero mean.
+        # The residual is clipped symmetrically. If the whole return were clipped at the limit, the
+        # residual would have a non-zero mean.
         room = np.maximum(self.parts.bound[day] - np.abs(expected), 0.0)
         returns = expected + np.clip(residuals, -room, room)
 
-        # Prices in ticks, within the day's limits.
+        # Prices are in ticks, and within the day's limits.
         reference = self.last / self.source.factor[row] / self.tick
         lowest = np.maximum(np.ceil(reference * (1.0 - self.parts.bound[day]) - 1e-6), 1.0)
         highest = np.maximum(np.floor(reference * (1.0 + self.parts.bound[day]) + 1e-6), lowest)
@@ -255,8 +257,8 @@ class _Rebuilder:
         return np.vstack([np.ones(exposures.shape[1]), defined])
 
     def _weights(self, row: int, design: FloatArray) -> FloatArray:
-        """Return regression weights, [N]: the square root of the mean amount on earlier days, 0 for
-        names that are not in the regression.
+        """Return regression weights, [N]: the square root of the mean amount on earlier days, and 0
+        for names that are not in the regression.
 
         A name without amounts gets the members' median weight.
         """
@@ -280,9 +282,9 @@ class _Rebuilder:
         return np.where(takes_part, weights, 0.0)
 
     def _amounts(self, row: int, bars: Mapping[str, FloatArray]) -> FloatArray:
-        """Return the source's amounts scaled by the bars' mean prices, [N] CNY.
+        """Return the source's amounts scaled by the ratio of the bars' mean prices, [N] CNY.
 
-        If the source's mean price (amount / volume) lies inside its bar, so does the placebo's.
+        If the source's mean price (amount / volume) lies inside its bar, the placebo's does, too.
         """
         source = self.source
         volume = self.source.volume[row]
@@ -299,8 +301,7 @@ class _Rebuilder:
         return rounded
 
 
-# ---- decomposition of a market, day by day, into the part of its bars that attribution explains
-# and the rest
+# ---- daily decomposition of a market's bars into the part that attribution explains and the rest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,26 +309,27 @@ class BarParts:
     """Explained and unexplained parts of a market's bars.
 
     There are D = T - 1 days of N assets (day d is row d + 1 of the snapshot) and P = 1 + 9
-    explaining columns. `reach_up, reach_down`: [D, N] how far high and low lie beyond open and
+    explanatory columns. `reach_up, reach_down`: [D, N] how far high and low lie beyond open and
     close, as fractions of open and close.
     """
 
-    fit: Fit  # the regressions of close-to-close returns on an intercept and nine styles
+    fit: Fit  # regressions of close-to-close returns on an intercept and nine styles
     # [2, D, P] common and style returns per unit of exposure, to the close and to the open
     coefficients: FloatArray
-    residuals: FloatArray  # [2, D, N] residual of each asset's two returns; 0 if undefined
+    residuals: FloatArray  # [2, D, N] residuals of each asset's two returns; 0 if undefined
     reach_up: FloatArray
     reach_down: FloatArray
-    #: [D, N] greatest distance of a price from its reference, as a fraction: the board's limit, or
-    #: that of the source's own bar on a day without limit (such as a new listing's first)
+    #: [D, N] maximum distance of a price from its reference, as a fraction: the board's limit or,
+    #: on a day without one (such as a new listing's first), the maximum distance in the source's
+    #: bar
     bound: FloatArray
 
 
 def take_apart(snapshot: MarketSnapshot) -> BarParts:
     """Explain every day's returns, to the close and to the open, by the market and the nine styles.
 
-    No later data are used: each day has its own regression, on exposures known the day before.
-    `snapshot` has at least two days.
+    Each day has its own regression, on exposures known the day before, so that no later data are
+    used. `snapshot` has at least two days.
     """
     fit = fit_factors(snapshot, 1, len(snapshot.days) - 1, "paper")
     before = pd.DataFrame(snapshot.adjusted_close).ffill().to_numpy()[:-1]
@@ -354,8 +356,8 @@ def take_apart(snapshot: MarketSnapshot) -> BarParts:
 
 
 def _coefficients(fit: Fit, values: FloatArray) -> FloatArray:
-    """Return the weighted least squares coefficients of values [D, N] on a fit's columns and
-    weights, [D, P], with the fit's rule for days with few names.
+    """Return the coefficients of a weighted least squares regression of values [D, N] on a fit's
+    columns with its weights, [D, P]. Days with few names are treated as in the fit.
     """
     design = fit.exposures.design
     weights = fit.weights
@@ -368,10 +370,10 @@ def _coefficients(fit: Fit, values: FloatArray) -> FloatArray:
 
 
 def regress(design: FloatArray, weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the coefficients of one day's weighted least squares, [S, P].
+    """Return the coefficients of one day's weighted least squares regression, [S, P].
 
     `design`: [P, N] columns, the first an intercept. `weights`: [N], 0 for assets that are not in
-    the regression. `values`: [S, N] series, explained separately. If assets do not outnumber
+    the regression. `values`: [S, N] series, explained separately. If there are no more assets than
     columns, only the intercept is estimated; without assets all coefficients are 0.
     """
     used = np.flatnonzero(weights)
@@ -412,8 +414,8 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class ResidualDraws:
-    """Source of the residual of each of D days and N assets. `day, asset`: [D, N] bar from which it
-    is taken, if possible from an asset on the same board.
+    """Choice of the residual for each of D days and N assets. `day, asset`: [D, N] bar whose
+    residual is used, from an asset on the same board if possible.
     """
 
     day: IndexArray
@@ -423,11 +425,11 @@ class ResidualDraws:
 
 @dataclass(frozen=True, slots=True)
 class PlaceboRecipe:
-    """Parameters of the draws."""
+    """Parameters of the random draws."""
 
     kind: Kind  # as in `PlaceboParams`
     seed: int  # seed of all streams
-    block_days: int  # as in `PlaceboParams`, filled in; 1 for a kind without blocks
+    block_days: int  # as in `PlaceboParams`, with defaults resolved; 1 for a kind without blocks
 
     def stream(self, purpose: str) -> np.random.Generator:
         """Return the random stream for one purpose."""
@@ -437,15 +439,15 @@ class PlaceboRecipe:
 def draw(
     recipe: PlaceboRecipe, has_return: BoolArray, boards: tuple[Board, ...], styled: int
 ) -> ResidualDraws:
-    """Draw the residuals of a placebo of [D, N] bars.
+    """Draw the residuals of a placebo with [D, N] bars.
 
-    For every kind, a residual is multiplied by a fair random sign, independent of everything else.
-    So its mean is zero, given the whole source market and the placebo's whole past. The kinds
-    differ in which properties of the residuals they preserve.
+    For every kind, a residual is multiplied by a fair random sign that is independent of everything
+    else. Its mean is therefore zero, given the whole source market and the placebo's whole past.
+    The kinds differ in which properties of the residuals they preserve.
 
-    Days before `styled`, the first day on which all styles are defined, are resampled among
-    themselves, since their residuals contain what styles would explain. Draws with `sign_flip` and
-    `shuffle` for a day don't depend on the number of days that follow.
+    `styled` is the first day on which all styles are defined. Earlier days are resampled among
+    themselves, since their residuals contain what styles would explain. With `sign_flip` and
+    `shuffle`, the draws for a day do not depend on the number of days that follow.
     """
     days, assets = has_return.shape
     own_day = np.broadcast_to(np.arange(days)[:, None], has_return.shape)
@@ -481,7 +483,7 @@ def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
 def _shuffle_assets(
     rng: np.random.Generator, has_return: BoolArray, members: list[IndexArray]
 ) -> IndexArray:
-    """Permute the assets with a bar within each day and board, [D, N]."""
+    """Permute the assets that have a bar, within each day and board, [D, N]."""
     keys = rng.random(has_return.shape)
     asset = np.tile(np.arange(has_return.shape[1]), (len(has_return), 1))
     for day, present in enumerate(has_return):
@@ -493,8 +495,8 @@ def _shuffle_assets(
 
 
 def _stationary_days(recipe: PlaceboRecipe, days: int, styled: int) -> IndexArray:
-    """Draw the days of a stationary bootstrap (Politis and Romano 1994), [D], separately before and
-    from `styled`.
+    """Draw the days of a stationary bootstrap (Politis and Romano 1994), [D]. Days before `styled`
+    and days from `styled` on are drawn separately.
     """
     rng = recipe.stream("days")
     starts = rng.random(days)
@@ -522,8 +524,8 @@ def _choose_substitutes(
 ) -> IndexArray:
     """Return the asset whose residual each asset gets, [D, N].
 
-    Normally this is the asset itself. If it has no residual on the drawn day, a random asset of its
-    board that has one is used, otherwise one of any board.
+    Normally this is the asset itself. If it has no residual on the drawn day, a random asset with a
+    residual is used, from the same board if there is one, otherwise from any board.
     """
     asset = np.tile(np.arange(has_return.shape[1]), (len(has_return), 1))
     for day in np.flatnonzero((has_return & ~has_residual).any(axis=1)):

@@ -1,8 +1,8 @@
 """Market data in Qlib's binary layout.
 
-`calendars/day.txt` holds one day per line, `instruments/<universe>.txt` lines of code, first and
-last day of membership, and `features/<code>/<field>.day.bin` little-endian float32 numbers: the
-calendar index of the first day, then one value per day.
+`calendars/day.txt` holds one day per line. Each line of `instruments/<universe>.txt` holds a code
+and its first and last day of membership. `features/<code>/<field>.day.bin` holds little-endian
+float32 numbers: the calendar index of the first day, then one value per day.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 
 def read_qlib(params: QlibParams) -> RawMarket:
-    """Read the universe's members, their bars and the benchmark from a folder; nothing is checked
+    """Read the universe's members, their bars and the benchmark from a folder. Nothing is checked
     or repaired.
 
-    Codes are normalised, prices in CNY unadjusted if the data have a factor, volume in shares and
-    amount in CNY. A member without a folder in `features` has no bars. Raises DataError if a file
-    is missing, unreadable, or reaches outside the calendar.
+    Codes are normalised. Prices are in CNY, unadjusted if the data have a factor; volume is in
+    shares and amount in CNY. A member without a folder in `features` has no bars. Raises DataError
+    if a file is missing or unreadable, or extends beyond the calendar.
     """
     folder = Path(params.folder)
     calendar = _read_calendar(folder / "calendars" / "day.txt")
@@ -68,7 +68,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
 
 
 def _entries(folder: Path) -> dict[str, Path]:
-    """Return a folder's entries by lower-case name; if names differ only in case, the lower-case
+    """Return a folder's entries by lower-case name. If names differ only in case, the lower-case
     one is used.
     """
     return {path.name.lower(): path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
@@ -78,7 +78,8 @@ def _read_lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error  # strerror does not repeat the path
+        # the path would appear twice with str(error)
+        reason = getattr(error, "strerror", None) or error
         raise DataError(
             f"{path}: can't read: {reason}; expected Qlib's calendars/, instruments/ and features/"
         ) from error
@@ -97,7 +98,7 @@ def _read_calendar(path: Path) -> DayArray:
 
 
 def _read_instruments(path: Path) -> pd.DataFrame:
-    """Return the columns folder (the name in features/), code, first, last."""
+    """Return columns for the folder (the name in features/), code, first and last day."""
     rows = [line.split() for line in _read_lines(path)]
     if not rows:
         raise DataError(f"{path}: no instruments")
@@ -136,9 +137,11 @@ def _clip(calendar: DayArray, params: QlibParams) -> slice:
 
 
 def read_bin(path: Path | None, n_days: int) -> FloatArray:
-    """Read one field of one instrument over the calendar. `path`: a `.day.bin` file; None gives NaN
-    throughout. Returns [T] float64, NaN outside the days in the file. Raises DataError if the file
-    is malformed, or reaches past the calendar.
+    """Read one field of one instrument over the calendar. `path`: a `.day.bin` file, or None for a
+    field that is NaN throughout.
+
+    Returns [T] float64, NaN outside the days in the file. Raises DataError if the file is
+    malformed, or extends beyond the calendar.
     """
     values = np.full(n_days, np.nan)
     if path is None:
@@ -196,7 +199,8 @@ def _read_bars(
 def _read_index(features: Mapping[str, Path], calendar: DayArray, code: str) -> pd.DataFrame:
     """Read the benchmark's levels, divided by its first factor if it has one.
 
-    Stored levels are adjusted, so that a fund's split is not a fall of its index.
+    The stored levels are adjusted, so that a split of a benchmark fund does not look like a fall of
+    the index.
     """
     name = f"{code[7:]}{code[:6]}".lower()
     files = _entries(features[name]) if name in features else {}

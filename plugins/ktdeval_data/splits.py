@@ -1,4 +1,4 @@
-"""Read a file of splits, and derive the factor for prices without one."""
+"""Read a file of splits, and derive adjustment factors for prices without them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def apply_splits(
 ) -> str:
     """Fill missing adjustment factors in place from a file of splits; return a note.
 
-    The file has code, date (the first day priced after the split) and ratio (`15` or `15:1`, `0.1`
-    or `1:10` for a one-for-ten reverse split), or the numbers of shares before and after,
-    split_from and split_to. `codes` converts its codes to those of the bars. Splits before a code's
-    first bar or after its last have no effect. Raises UsageError if the bars already have a factor;
-    DataError if a ratio or day is invalid, or a split is given twice.
+    The file has code, date (the first day priced after the split), and either a ratio (`15` or
+    `15:1`, or `0.1` or `1:10` for a one-for-ten reverse split) or the numbers of shares before and
+    after the split, split_from and split_to. `codes` converts the file's codes to the form used in
+    the bars. Splits before a code's first bar or after its last have no effect. Raises UsageError
+    if the bars already have a factor; DataError if a ratio or day is invalid, or if a split is
+    given twice.
     """
     if bars["factor"].notna().any():
         raise UsageError("--splits: the bars have a factor already; leave out one of the two")
@@ -42,7 +43,7 @@ def apply_splits(
     inside = inside.assign(factor=inside.groupby("code")["ratio"].cumprod())
     inside = inside.astype({"code": bars["code"].dtype})
 
-    # A bar's factor is that of the last split up to its day, and 1 before the first split.
+    # A bar has the factor of the last split up to its day, and 1 before the first split.
     rows = bars[["code", "date"]].astype({"date": "datetime64[ns]"}).sort_values("date")
     matched = pd.merge_asof(rows, inside[["code", "date", "factor"]], on="date", by="code")
     bars["factor"] = matched["factor"].set_axis(rows.index).fillna(1.0)
@@ -73,7 +74,7 @@ def _read_splits(
 
     table = table.assign(ratio=ratios.to_numpy(dtype=np.float64))
 
-    # Tables with a row per day or per dividend have 0 or nothing on days without a split.
+    # Tables with a row per day or per dividend have 0 or an empty cell on days without a split.
     is_empty = table["ratio"].isna() | (table["ratio"] == 0)
     is_one_of_several = table.groupby("code")["code"].transform("size") > 1
     left_out = is_empty & is_one_of_several

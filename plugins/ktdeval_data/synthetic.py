@@ -5,8 +5,8 @@ Beyond styles and industries, returns are noise, so true selection skill is zero
 See docs/synthetic-market.md.
 
 The day loop uses only the previous day's exposures. Every quantity that the next day depends on is
-quantised (prices in fen, volume in lots, factor and index level rounded), so that one machine's
-rounding noise can't grow from day to day and the same seed gives the same bytes.
+quantised: prices in fen, volume in lots, factors and index levels by rounding. The rounding errors
+of a machine therefore can't grow from day to day, and the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LARGE_NAMES = 50
 
 @dataclass(frozen=True)
 class Truth:
-    """Planted returns, day by day; daily close-to-close returns as fractions."""
+    """Planted daily close-to-close returns, as fractions."""
 
     days: DayArray  # [T] trading days of the snapshot
     market: FloatArray  # [T] return common to all assets
@@ -67,7 +67,7 @@ class Truth:
     facts: Mapping[str, JsonValue]
 
     def frame(self) -> pd.DataFrame:
-        """One row per day: `date`, `market`, `factor:NAME`…, `industry:NAME`…."""
+        """Return a table with one row per day: `date`, `market`, `factor:NAME`…, `industry:NAME`…."""
         columns: dict[str, FloatArray | DayArray] = {
             "date": self.days.astype("datetime64[s]"),
             "market": self.market,
@@ -78,7 +78,7 @@ class Truth:
         return pd.DataFrame(columns)
 
     def files(self) -> dict[str, bytes]:
-        """File name -> content of `truth.parquet` (the frame) and `truth.json` (the facts)."""
+        """File name -> content, for `truth.parquet` (the frame) and `truth.json` (the facts)."""
         buffer = io.BytesIO()
         self.frame().to_parquet(buffer, index=False)
         return {
@@ -99,11 +99,11 @@ def make_with_files(params: SyntheticParams) -> tuple[MarketSnapshot, Mapping[st
 
 
 def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
-    """Generate the market and its planted returns; equal parameters give equal bytes.
+    """Generate the market and its planted returns. Equal parameters give equal bytes.
 
-    The snapshot, without an id, has [T] sessions of XSHG × 330 assets, 300 of them members on every
-    day. Raises DataError if the date range is empty or lies outside the exchange calendar, or a
-    date is not an ISO date.
+    The snapshot, without an id, has [T] sessions of XSHG × 330 assets, of which 300 are members on
+    any day. Raises DataError if the date range is empty or lies outside the exchange calendar, or
+    if a date is not an ISO date.
     """
     days = sessions(params.first, params.last)
     if len(days) < 2:
@@ -152,8 +152,8 @@ def _market_snapshot(
 
 
 def _indices(market: GrowingMarket, lots: FloatArray) -> dict[str, FloatArray]:
-    """Return the benchmark, its 50 largest members by value, and its members equally weighted; all
-    three with dividends reinvested.
+    """Return three indices, all with dividends reinvested: the benchmark, its 50 largest members by
+    value, and its members equally weighted.
     """
     close = pd.DataFrame(market.grids["adjusted_close"]).ffill().to_numpy()
     returns = np.zeros_like(close)
@@ -206,17 +206,18 @@ def _truth(
 
 MEMBERS = 300
 REVIEW_MONTHS = (6, 12)
-REVIEW_CHANGES = (5, 10)  #: names replaced at an index review: at least, fewer than
-AMOUNT_DAYS = 120  #: trading days of mean turnover by which a review ranks names
+#: number of names replaced at an index review: lower bound, and exclusive upper bound
+REVIEW_CHANGES = (5, 10)
+AMOUNT_DAYS = 120  #: days over which mean turnover ranks names at a review
 LOT = 100
 SOLVER_STEPS = 8
-#: share of the days closing at their limit on which all trades are at that price
+#: of the days that close at their limit, share on which all trades are at the limit price
 LOCK_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class AssetFacts:
-    """Static facts of the assets, [N] each. `industry`: as in `Listings`."""
+    """Static facts about the assets, [N] each. `industry`: as in `Listings`."""
 
     industry: np.ndarray[tuple[int], np.dtype[np.intp]]
     limit: FloatArray  # daily price limit as a fraction
@@ -225,8 +226,8 @@ class AssetFacts:
     # in CNY
     lots: FloatArray
     turnover: FloatArray  # normal daily turnover as a share of market value
-    overnight_share: FloatArray  # share of a day's return that is already in its open
-    # how much log turnover rises with a day's signed return in standard deviations
+    overnight_share: FloatArray  # share of a day's return that is already in the open
+    # increase in log turnover per standard deviation of the day's signed return
     volume_slope: FloatArray
     volatility: FloatArray  # normal daily standard deviation of total returns
 
@@ -234,7 +235,7 @@ class AssetFacts:
 def make_assets(
     rng: np.random.Generator, listings: Listings, base_volatility: FloatArray
 ) -> AssetFacts:
-    """Draw the static facts: sizes span two orders of magnitude, prices one order."""
+    """Draw the static facts. Sizes span two orders of magnitude, prices one."""
     n = len(listings.codes)
     price_fen = np.clip(
         np.rint(100.0 * np.exp(np.log(25.0) + 0.5 * rng.standard_normal(n))), 1_000.0, 15_000.0
@@ -285,7 +286,7 @@ class GrowingMarket:
         self.market_return = np.full(len(self.days), np.nan)
 
     def history(self) -> PriceHistory:
-        """Return the days so far."""
+        """Return the days generated so far."""
         return PriceHistory(
             self.day, *(self.grids[name][: self.day + 1] for name in PriceHistory._fields[1:])
         )
@@ -300,7 +301,7 @@ class DayBounds:
     high: FloatArray
 
 
-# a tuple: its fields are those of a table
+# a tuple, since its fields are those of a table
 class DayBars(NamedTuple):
     """Prices on one day in fen, [N] each."""
 
@@ -326,7 +327,7 @@ def simulate(
     market = GrowingMarket(days, len(assets.price_fen))
     price = assets.price_fen.copy()
     factor = np.ones(market.n_assets)
-    member = np.zeros(market.n_assets, dtype=bool)  # at first the largest listed names
+    member = np.zeros(market.n_assets, dtype=bool)  # the largest listed names are the first members
     member[
         np.argsort(-np.where(events.listed[0], assets.lots * price, -1.0), kind="stable")[:MEMBERS]
     ] = True
@@ -343,7 +344,7 @@ def simulate(
             if row
             else np.zeros(market.n_assets, dtype=bool)
         )
-        # doubled on the first day after a suspension
+        # limits are doubled on the first day after a suspension
         residual = shocks.idiosyncratic[row] * np.where(resumed, 2.0, 1.0)
         own = styles + shocks.industry[row][assets.industry] + residual
         value = assets.lots * price * factor
@@ -373,8 +374,8 @@ def simulate(
 
 
 def review_rows(days: DayArray) -> frozenset[int]:
-    """Rows on which an index review takes effect: the first trading day after the second Friday of
-    June and December.
+    """Return the rows on which an index review takes effect: the first trading day after the second
+    Friday of June and December.
     """
     months = np.arange(
         days[0].astype("datetime64[M]"), days[-1].astype("datetime64[M]") + np.timedelta64(1, "M")
@@ -403,7 +404,7 @@ def _review(
 
 
 def _exposures(market: GrowingMarket) -> FloatArray:
-    """[K, N] standardised exposures at the last close, 0 where undefined."""
+    """Return the standardised exposures at the last close, [K, N], 0 where undefined."""
     if market.day < 0:
         return np.zeros((1, market.n_assets))
     exposures = factor_values(market.history()).standardise_over(market.member[market.day])
@@ -413,8 +414,8 @@ def _exposures(market: GrowingMarket) -> FloatArray:
 def _ex_day(
     assets: AssetFacts, events: AssetEvents, row: int, price: FloatArray, factor: FloatArray
 ) -> tuple[DayBounds, FloatArray]:
-    """Return reference prices, limits and factors on one day: dividends in whole fen and bonus
-    shares lower the reference.
+    """Return reference prices, limits and factors on one day. Dividends in whole fen and bonus
+    shares lower the reference price.
     """
     dividend = np.where(
         events.dividend_yield[row] > 0,
@@ -429,8 +430,8 @@ def _ex_day(
         factor,
     )
     reference = price * factor / after
-    # Rounded inwards to the fen, so that no price is beyond the limit; the small term keeps 10.00 *
-    # 1.1 at 11.00.
+    # Limits are rounded inwards to the fen, so that no price is beyond the limit. The small term
+    # keeps 10.00 * 1.1 at 11.00.
     low = np.maximum(np.ceil(reference * (1.0 - assets.limit) - 1e-6), 1.0)
     high = np.maximum(np.floor(reference * (1.0 + assets.limit) + 1e-6), low)
 
@@ -440,8 +441,8 @@ def _ex_day(
 def _solve(
     bounds: DayBounds, own: FloatArray, weights: FloatArray, target: float
 ) -> tuple[float, float, FloatArray]:
-    """Return the common return at which the index return meets `target`, the index return reached,
-    and the closes in fen.
+    """Return the common return at which the index return is closest to `target`, the index return
+    reached, and the closes in fen.
     """
     common = target - float((weights * own).sum())
     for step in range(SOLVER_STEPS):
@@ -456,8 +457,8 @@ def _solve(
 def _bars(
     assets: AssetFacts, shocks: Shocks, row: int, bounds: DayBounds, close: FloatArray
 ) -> DayBars:
-    """Return open, high and low around the closes; on some days at the limit all trades are at one
-    price.
+    """Return open, high and low for the given closes. On some of the days that close at the limit,
+    all trades are at the limit price.
     """
     day_return = close / bounds.reference - 1.0
     overnight = assets.overnight_share * day_return + shocks.overnight[row]
@@ -483,8 +484,8 @@ def _bars(
 def _turnover(
     assets: AssetFacts, shocks: Shocks, row: int, value: FloatArray, day_return: FloatArray
 ) -> FloatArray:
-    """Return the turnover in CNY, [N], from size, activity, the size of the move and, differently
-    by asset, its sign.
+    """Return the turnover in CNY, [N], from size, activity, the size of the price move and its
+    sign, whose effect differs by asset.
     """
     moved = np.clip(day_return / assets.volatility, -4.0, 4.0)
     log_ratio = (
@@ -510,7 +511,7 @@ def _record(
     Without trading, prices are missing and volume is 0; before listing, volume is NaN.
     """
     trading, listed = states
-    # The mean price in ticks of 1/10000 CNY is a whole number, so amount = volume * price is exact.
+    # The mean price is a whole number of 1/10000 CNY ticks, so amount = volume * price is exact.
     mean_ticks = 25.0 * (bars.open + bars.high + bars.low + bars.close)
     volume = np.maximum(np.rint(turnover / (mean_ticks / 10_000.0) / LOT), 1.0) * LOT
 

@@ -1,12 +1,13 @@
 """Inputs of a synthetic market before its first day: listings, the path that its index follows, and
 all random draws.
 
-Its tables are next to this module: `synthetic_names.yaml`; `synthetic_windows.csv`, the evaluation
-windows of KTD-Fin (Table 2) with the index's regime in each; `synthetic_index.csv`, control points
-that give each window its regime. The windows overlap (W1 with W2, W3 with W4, W4 with W5, W5 with
-W6), so one path must suit both windows of a pair: each has a point at the close before its first
-day and one at its last. W3 ends 12 trading days into W4, so the index falls first and is brought
-back to flat by the first days of the rally, as the real index was.
+The tables are next to this module. `synthetic_names.yaml` has the names. `synthetic_windows.csv`
+has the evaluation windows of KTD-Fin (Table 2) with the index regime in each. `synthetic_index.csv`
+has the control points that give each window its regime. Some windows overlap (W1 with W2, W3 with
+W4, W4 with W5, W5 with W6), so one path must suit both windows of a pair: each window has a point
+at the close before its first day and another on its last day. W3 ends 12 trading days into W4, so
+the index falls first and is brought back to flat by the first days of the rally, as the real index
+was.
 
 Each purpose has its own random stream, so that changing one does not affect the others.
 """
@@ -38,7 +39,7 @@ class ControlPoint:
 
 @dataclass(frozen=True, slots=True)
 class SyntheticRegime:
-    """One evaluation window and its index regime; both dates inclusive."""
+    """An evaluation window and its index regime. Both dates are inclusive."""
 
     window: str
     first: str
@@ -56,7 +57,7 @@ _NAMES = yaml.safe_load(_FOLDER.joinpath("synthetic_names.yaml").read_text(encod
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """Assets of a synthetic market, by ascending code. `codes, names, boards`: one each."""
+    """Assets of a synthetic market, by ascending code. `codes, names, boards`: one per asset."""
 
     codes: tuple[str, ...]
     names: tuple[str, ...]
@@ -68,7 +69,7 @@ class Listings:
 def make_listings(rng: np.random.Generator) -> Listings:
     """Draw codes, names and industries.
 
-    No invented word is used twice, so a word of a name belongs to one asset or industry only.
+    No invented word is used twice, so each word in a name belongs to only one asset or industry.
     """
     codes = []
     for listing in _NAMES["listings"]:
@@ -101,8 +102,8 @@ def make_listings(rng: np.random.Generator) -> Listings:
 
 
 def control_level(day: np.datetime64) -> float:
-    """Return the control level on a calendar day: linear in log level between points, constant
-    beyond the first and the last.
+    """Return the control level on a calendar day. It is linear in log level between control points,
+    and constant beyond the first and the last.
     """
     days = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]").astype(np.int64)
     logs = np.log([point.level for point in CONTROL_POINTS])
@@ -119,9 +120,11 @@ def daily_noise(days: DayArray) -> FloatArray:
 
 
 def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
-    """Return the target index levels, [T]: through every control point, with a bridge of `shocks`
-    between them. `days`: [T] trading days. `shocks`: [T] daily log-return noise; its sum between
-    two control points is removed evenly.
+    """Return the target index levels, [T], which pass through every control point with a bridge of
+    `shocks` in between.
+
+    `days`: [T] trading days. `shocks`: [T] daily log-return noise, whose sum between two control
+    points is removed evenly.
     """
     last = len(days) - 1
     anchors = {0: control_level(days[0]), last: control_level(days[-1])}
@@ -156,7 +159,7 @@ index's target return.
 """
 INDUSTRY_VOLATILITY = 0.0045
 IDIOSYNCRATIC_VOLATILITY = 0.0118
-TAIL_DEGREES = 5.0  #: degrees of freedom of Student's t in every shock
+TAIL_DEGREES = 5.0  #: degrees of freedom of Student's t distribution, for all shocks
 GARCH_SHOCK, GARCH_MEMORY = 0.07, 0.90
 """GARCH(1,1) weights of yesterday's squared shock and variance."""
 BOARD_VOLATILITY = {Board.MAIN: 1.0, Board.CHINEXT: 1.25, Board.STAR: 1.3, Board.BSE: 1.4}
@@ -174,9 +177,9 @@ class Shocks:
     idiosyncratic: FloatArray  # [T, N] residual returns
     base_volatility: FloatArray  # [N] long-run daily standard deviation of the residual
     overnight: FloatArray  # [T, N] noise of the opening price
-    range_up: FloatArray  # [T, N] how far the high reaches beyond open and close, as a fraction
-    range_down: FloatArray  # [T, N] the same for the low
-    activity: FloatArray  # [T, N] log of turnover relative to an asset's normal turnover
+    range_up: FloatArray  # [T, N] how far the high extends above open and close, as a fraction
+    range_down: FloatArray  # [T, N] how far the low extends below open and close, as a fraction
+    activity: FloatArray  # [T, N] log of turnover relative to the asset's normal turnover
     # [T, N] uniform draws that decide whether a day at the limit trades at one price
     lock: FloatArray
 
@@ -239,7 +242,7 @@ def _student(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _volatility(rng: np.random.Generator, noise: FloatArray) -> FloatArray:
-    """Return the common volatility, [T]: a persistent log process on top of the regime's own noise
+    """Return the common volatility, [T]: a persistent log process on top of the regime's noise
     level.
     """
     steps = rng.standard_normal(len(noise)) * 0.07
@@ -260,8 +263,9 @@ def _factor_returns(seed: int, target: FloatArray, volatility: FloatArray) -> Fl
     )
     index_return = np.append(0.0, target[1:] / target[:-1] - 1.0)
     returns[:, names.index("RV_60")] += RV_MARKET_SLOPE * index_return
-    # Centred, so that the planted premia hold in this sample and not only on average over seeds:
-    # by chance, four years would move a premium by about three points a year.
+    # The process is centred, so that the planted premia hold in this sample and not only on average
+    # over seeds: in four years, chance would move a premium by about three percentage points a
+    # year.
     returns += premia - returns.mean(axis=0)
 
     return returns
@@ -290,8 +294,8 @@ def _draw_clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatAr
 
 
 def _overnight(rng: np.random.Generator, base: FloatArray, volatility: FloatArray) -> FloatArray:
-    """Draw opening noise, [T, N], around a persistent tilt per asset, so that overnight and
-    intraday styles exist.
+    """Draw opening noise, [T, N], around a persistent tilt per asset, so that there are overnight
+    and intraday styles.
     """
     tilt = 0.0008 * rng.standard_normal(len(base))
     noise: FloatArray = (
@@ -303,8 +307,8 @@ def _overnight(rng: np.random.Generator, base: FloatArray, volatility: FloatArra
 def _activity(
     rng: np.random.Generator, shape: tuple[int, int], volatility: FloatArray
 ) -> FloatArray:
-    """Draw log turnover relative to normal, [T, N]: persistent, more erratic for some assets,
-    higher in volatile markets.
+    """Draw log turnover relative to normal, [T, N]. It is persistent, more erratic for some assets,
+    and higher in volatile markets.
     """
     erratic = rng.uniform(0.12, 0.40, shape[1])
     steps = rng.standard_normal(shape) * erratic
@@ -338,7 +342,7 @@ def _listed_grid(rng: np.random.Generator, days: DayArray, n_assets: int) -> Boo
 
 
 def _draw_suspensions(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
-    """Draw about one suspension per asset in ten years, four days long on average, rarely a
+    """Draw suspensions: about one per asset in ten years, four days long on average, rarely a
     month.
     """
     starts = np.argwhere(rng.random(listed.shape) < 0.0004)
@@ -346,7 +350,8 @@ def _draw_suspensions(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
     suspended = np.zeros_like(listed)
 
     for (row, column), length in zip(starts, lengths, strict=True):
-        # Not within an asset's first bars: it needs a close at which it is valued while suspended.
+        # No suspension falls within an asset's first bars: a suspended asset is valued at an
+        # earlier close.
         if row >= 5 and listed[row - 5, column]:
             suspended[row : row + length, column] = True
 
@@ -356,8 +361,8 @@ def _draw_suspensions(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
 def _distributions(
     rng: np.random.Generator, days: DayArray, trading: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Draw one ex-day per asset and year between May and July for most assets; a few also issue
-    bonus shares.
+    """Draw one ex-day per year between May and July for most assets. A few assets also issue bonus
+    shares.
     """
     shape = trading.shape
     dividend_yield = np.zeros(shape)
@@ -378,7 +383,7 @@ def _distributions(
         ) + offsets.astype("timedelta64[D]")
 
         for column in np.flatnonzero(pays & (ex_days > days[0])):
-            # An ex-day in a suspension takes effect when trading resumes.
+            # An ex-day during a suspension takes effect when trading resumes.
             row = int(np.searchsorted(days, ex_days[column]))
             row += int(trading[row:, column].argmax()) if row < len(days) else 0
             if first_bar[column] < row < len(days) and trading[row, column]:

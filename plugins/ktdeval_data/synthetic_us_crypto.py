@@ -1,7 +1,7 @@
 """Generate synthetic markets of US stocks, of crypto assets, and of both, with news that carries a
 known signal.
 
-`twins.yaml` holds a market's parameters, `twin_news.yaml` the words of its news. Assets are
+`twins.yaml` holds a market's parameters, `twin_news.yaml` the text of its news. Assets are
 generated on their own venue's sessions, then aligned to the days of all venues. A price is the
 exponential of a sum of unrounded shocks, rounded once, so that rounding errors do not add up.
 """
@@ -55,18 +55,19 @@ def _group(fields: Mapping[str, Any]) -> Group:
 _TWINS = _load("twins.yaml")
 _SYLLABLES = _load("synthetic_names.yaml")
 NEWS = _load("twin_news.yaml")
-#: An item of news becomes known at most this long before its session's close: 23 hours less 10
-#: minutes is after the previous close even where a change of the clock makes a day an hour shorter.
+#: maximum time between a news item's becoming known and its session's close: 23 hours less 10
+#: minutes is after the previous close even when a clock change makes a day an hour shorter
 DAY_MINUTES = 23 * 60 - 10
-MIN_SESSIONS = 40  #: minimum for each venue: room for listings, halts and splits
+#: minimum number of sessions per venue, to leave room for listings, halts and splits
+MIN_SESSIONS = 40
 GROUPS = {name: _group(fields) for name, fields in _TWINS["groups"].items()}
 
 Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
 
 
-# a tuple: sorted
+# a tuple, since names are sorted
 class InventedNames(NamedTuple):
-    """Invented words for an asset: no two assets share any, except the name of their sector."""
+    """Invented words for an asset. No two assets share a word, except their sector's name."""
 
     code: str
     name: str
@@ -87,8 +88,8 @@ def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapp
     """Generate a market, and tables of its planted effects (docs/synthetic-market.md).
 
     Equal parameters give equal bytes. The snapshot, without an id, has [T] days of all its venues ×
-    N assets. Raises DataError if a date is not an ISO date, or if the range lies outside a venue's
-    calendar or has fewer than `MIN_SESSIONS` of its sessions.
+    N assets. Raises DataError if a date is not an ISO date, if the date range lies outside a
+    venue's calendar, or if it has fewer than `MIN_SESSIONS` of a venue's sessions.
     """
     plan = _TWINS["twins"][twin]
     draw = partial(_stream, params.seed, twin)
@@ -153,7 +154,7 @@ def _recipe(params: TwinParams) -> str:
 
 
 def _truth_files(parts: Sequence[GroupPart]) -> dict[str, bytes]:
-    """Return all groups' tables of planted effects, as Parquet files by name."""
+    """Return the planted effects of all groups as Parquet files, keyed by name."""
     truth = {}
     for name in ("assets", "news"):
         tables = [part.truth[name] for part in parts]
@@ -171,7 +172,7 @@ def _stream(*parts: str | int) -> np.random.Generator:
 
 def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[InventedNames]:
     """Draw the names of a group's assets, and return them by ascending code. Sectors are assigned
-    in turn; codes are those that the group lists, or are made from the names.
+    in turn. Codes are taken from the group's list or made from the names.
     """
     sectors = [f"{next(words)} {trade}" for trade in group.sectors]
     named = []
@@ -199,14 +200,16 @@ class GroupPart:
     named: Sequence[InventedNames]
     bars: Mapping[str, pd.DataFrame]  # name -> [S, n], by day and code
     truth: Mapping[str, pd.DataFrame]  # as in `make_with_files`, markets by day
-    items: Sequence[Document]  # the news as texts
-    minutes: pd.DataFrame  # of the last days, as in `MinuteBars.of`
+    items: Sequence[Document]  # the news as documents
+    minutes: pd.DataFrame  # one-minute bars of the last days, as in `MinuteBars.of`
 
 
 def _make_part(
     draw: Draw, group: Group, named: Sequence[InventedNames], common: pd.Series
 ) -> GroupPart:
-    """Generate a group. `common`: shocks shared by all groups, by day of its sessions."""
+    """Generate a group's assets. `common`: shocks shared by all groups, by day of the group's
+    sessions.
+    """
     days = common.index
     shape = (len(common), len(named))
     codes = [asset.code for asset in named]
@@ -214,7 +217,7 @@ def _make_part(
     own = draw("own volatility").uniform(group.own_volatility[0], group.own_volatility[1], shape[1])
     beta = draw("beta").uniform(group.beta[0], group.beta[1], shape[1])
 
-    # The market's shocks have variance 1, and correlation `group.common` with the common shocks.
+    # The market's shocks have variance 1 and correlation `group.common` with the common shocks.
     alone = draw("market").standard_normal(shape[0])
     shocks = group.common * common.to_numpy() + np.sqrt(1.0 - group.common**2) * alone
     common_volatility = clustered_volatility(
@@ -253,9 +256,7 @@ def _make_part(
 def _listings(
     rng: np.random.Generator, group: Group, shape: tuple[int, int]
 ) -> tuple[BoolArray, BoolArray]:
-    """Draw the days from an asset's first bar to its last, and the days on which it trades, both
-    [S, n].
-    """
+    """Draw the days on which an asset is listed, and the days on which it trades, both [S, n]."""
     days, count = shape
     # Each event takes the next asset in a random order, so that no asset has two events.
     order = iter(rng.permutation(count).tolist())
@@ -279,11 +280,12 @@ def _listings(
 def clustered_volatility(
     rng: np.random.Generator, clusters: tuple[float, float], shape: tuple[int, int]
 ) -> FloatArray:
-    """Draw multipliers of volatility, [S, n], of mean square 1 in each column: their logarithm is
-    a first-order autoregression.
+    """Draw volatility multipliers, [S, n], whose mean square is 1 in each column. Their logarithm
+    is a first-order autoregression.
 
-    `clusters`: standard deviation of the logarithm, and its daily persistence (Taylor 1986).
-    Today's shocks do not enter: a multiplier has no information on the sign of a return.
+    `clusters`: standard deviation of the logarithm, and its daily persistence (Taylor 1986). The
+    multipliers do not depend on the day's shocks, so they have no information on the sign of a
+    return.
     """
     spread, memory = clusters
     steps = rng.standard_normal(shape)
@@ -292,7 +294,8 @@ def clustered_volatility(
     for row in range(1, shape[0]):
         level[row] = memory * level[row - 1] + np.sqrt(1.0 - memory**2) * steps[row]
 
-    # The planted volatility holds in the sample: by chance, four years would miss it by 15 %.
+    # The multipliers are scaled so that the planted volatility holds in the sample: in four years,
+    # chance would make it differ by 15 %.
     multipliers = np.exp(spread * level)
     return np.asarray(multipliers / np.sqrt(np.mean(multipliers**2, axis=0)))
 
@@ -304,9 +307,9 @@ def _noise(
     own: FloatArray,
     common_volatility: FloatArray,
 ) -> FloatArray:
-    """Draw the log returns of sectors plus those of individual assets, including jumps, [S, n].
-    `own`: annual volatility of the individual assets, [n]. `common_volatility`: multipliers for the
-    shocks of the market and the sectors, [S, 1].
+    """Draw the sum of sector and asset log returns, including jumps, [S, n]. `own`: annual
+    volatility of the individual assets, [n]. `common_volatility`: multipliers for the shocks of the
+    market and the sectors, [S, 1].
     """
     shape = (len(common_volatility), len(own))
     # The factor scales Student's t, whose variance is d / (d - 2), to unit variance.
@@ -342,7 +345,7 @@ def _bars(
     low = np.minimum(opened, close) * np.exp(-width * np.abs(rng.standard_normal(shape)))
     factor = _split_factors(draw("splits"), group, traded)
 
-    # Prices are rounded to ticks, and volumes to units; neither may be rounded to 0.
+    # Prices are rounded to ticks and volumes to whole units. Neither may be rounded to 0.
     tick = 10.0**-group.price_decimals
     bars = {}
     for name, values in (("open", opened), ("high", high), ("low", low), ("close", close)):
@@ -368,7 +371,8 @@ def _split_factors(rng: np.random.Generator, group: Group, traded: BoolArray) ->
     options = np.array(group.split_ratios)
 
     for asset in rng.permutation(traded.shape[1])[: group.split].tolist():
-        # The ratio is drawn before the day, since equal seeds would otherwise give other markets.
+        # The ratio is drawn before the day, since another order would change the market of a given
+        # seed.
         ratio = rng.choice(options)
         day = rng.choice(np.flatnonzero(traded[:, asset])[1:])
         ratios[day, asset] = ratio
@@ -383,7 +387,7 @@ def _minutes(
     days: npt.NDArray[np.datetime64],
     codes: npt.NDArray[np.object_],
 ) -> pd.DataFrame:
-    """Draw one-minute bars for the last sessions from a random bridge. Together they add up to the
+    """Draw one-minute bars for the last sessions from a random bridge. Together they make up the
     daily bars.
     """
     is_last = np.arange(len(days)) >= len(days) - group.minute_days
@@ -396,8 +400,8 @@ def _minutes(
     span = np.maximum(high - low, 1e-12)
     gone = np.arange(1, count + 1) / count
     walk = np.cumsum(rng.standard_normal((len(rows), count)), axis=1)
-    # A Brownian bridge from open to close, scaled to the day's range; a path that leaves the range
-    # is reflected at low and high.
+    # A Brownian bridge from open to close is scaled to the day's range. A path that leaves the
+    # range is reflected at low and high.
     bridge = walk - gone * walk[:, -1:]
     path = np.log(last / first) * gone + np.log(high / low) / np.sqrt(count) * bridge
     reflected = high - np.abs((first * np.exp(path) - low) % (2.0 * span) - span)
@@ -410,7 +414,8 @@ def _minutes(
     highs[rows, highs.argmax(axis=1)] = high[:, 0]
     lows[rows, lows.argmin(axis=1)] = low[:, 0]
 
-    # Differences of a rounded cumulative volume, so that the minutes' sum is the day's volume.
+    # Differences of a rounded cumulative volume are used, so that the minutes sum to the day's
+    # volume.
     sold_so_far = np.round(volume * gone, group.volume_decimals)
     traded = np.round(np.diff(sold_so_far, axis=1, prepend=0.0), group.volume_decimals)
 
@@ -484,7 +489,7 @@ def _join(meta: SnapshotMeta, parts: Sequence[GroupPart]) -> MarketSnapshot:
 
 
 def entities(named: Iterable[InventedNames]) -> Iterator[Entity]:
-    """Yield the words that identify an asset, in addition to its code, name and sector."""
+    """Yield the words that identify an asset, other than its code, name and sector."""
     for asset in named:
         yield Entity(asset.code, "name", asset.short)
         yield Entity(asset.code, "product", asset.product)
@@ -496,9 +501,9 @@ def draw_news(
 ) -> tuple[pd.DataFrame, FloatArray]:
     """Draw a group's news items, and the log returns [S, n] that follow them.
 
-    The table has one row per item: session and asset (row and column of `traded`, [S, n]), class,
-    direction, effect, days. The effect is spread evenly over `days` sessions, from the session
-    after the one at whose close the item is first known.
+    The table has one row per item, with session and asset (row and column of `traded`, [S, n]),
+    class, direction, effect and days. The effect is spread evenly over `days` sessions. They begin
+    with the session after the one at whose close the item is first known.
     """
     daily_rate = group.news_a_year / group.days_a_year
     session, asset = np.nonzero(traded & (rng.random(traded.shape) < daily_rate))
@@ -507,7 +512,7 @@ def draw_news(
     shares = [NEWS["classes"][name]["share"] for name in names]
     drawn = rng.choice(len(names), len(session), p=shares)
 
-    # A class without a wording for good news (direction 1) is noise: it moves no price.
+    # A class without text for good news (direction 1) is noise: it moves no price.
     two_sided = np.array(["1" in NEWS["wordings"][group.kind][name] for name in names])
     direction = np.where(two_sided[drawn], rng.choice([-1, 1], len(session)), 0)
     class_effects = np.array([NEWS["classes"][name]["effect"] for name in names])
@@ -530,11 +535,11 @@ def draw_news(
 
 
 def spread_views(draw: Draw, news: pd.DataFrame, group: Group) -> pd.DataFrame:
-    """Return the news as each desk of a group reports it; unchanged if the group has no desks.
+    """Return the news as reported by each of a group's desks; unchanged if the group has no desks.
 
     Each item becomes one item per desk, with the desk as `source` and the `direction` that the desk
-    believes. A desk is right with probability `desk_accuracy`, independently of other desks; with
-    `same_view` all desks believe what the first one does.
+    believes. A desk is right with probability `desk_accuracy`, independently of the others; with
+    `same_view`, all desks believe what the first one does.
     """
     desks = vars(group).get("desks")
     if not desks:
@@ -552,8 +557,8 @@ def spread_views(draw: Draw, news: pd.DataFrame, group: Group) -> pd.DataFrame:
 def write_news(
     rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[InventedNames]
 ) -> Iterator[Document]:
-    """Yield the news items as documents. `news`: the table from `draw_news` with the columns
-    `date`, the day of the session, and, if desks report, `source`.
+    """Yield the news items as documents. `news`: the table from `draw_news`, with the added columns
+    `date` (the day of the session) and, if desks report, `source`.
     """
     zone = ZoneInfo(group.zone)
     shortest, longest = NEWS["latency_minutes"]

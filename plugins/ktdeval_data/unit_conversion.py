@@ -22,10 +22,10 @@ from ktdeval.market import (
 from ktdeval_data.params import LongParams, QlibParams
 
 _FEN_NOISE = 0.02  # deviation in fen due to single precision
-_IN_FEN = 0.95  # share of the closes, and of the bars within their limit prices
-_JUMP = 0.03  # jump of the factor, larger than a dividend
+_IN_FEN = 0.95  # minimum share of closes in whole fen, and of bars within their limit prices
+_JUMP = 0.03  # minimum log change of the factor that is larger than a dividend's
 _MOSTLY = 0.5
-_SLACK = 1.005  # adjusted limit prices are rounded, by up to half a fen
+_SLACK = 1.005  # tolerance for adjusted limit prices, which are rounded by up to half a fen
 VolumeKind = Literal["raw", "divided"]
 
 
@@ -34,12 +34,12 @@ def to_our_units(
     params: LongParams | QlibParams,
     in_fen: npt.NDArray[np.bool_] | bool = True,
 ) -> tuple[Conventions, tuple[str, ...]]:
-    """Convert bars in place to shares, units of currency and unadjusted prices; return how they
-    were read, and notes on it. Prices of A-shares (`in_fen`) are rounded to fen, their volumes to
+    """Convert bars in place to shares, currency units and unadjusted prices; return how the bars
+    were read, with notes. Prices of A-shares (`in_fen`) are rounded to fen, their volumes to whole
     shares.
 
-    Prices without a factor become missing if others have one. Raises DataError if volumes don't
-    reveal how they are stored; UsageError if a unit is unknown.
+    If some prices have a factor, those without one become missing. Raises DataError if volumes
+    don't reveal how they are stored; UsageError if a unit is unknown.
     """
     volume_unit = Unit.parse(params.volume_unit, VOLUME_UNITS, "--volume-unit")
     amount_unit = Unit.parse(params.amount_unit, AMOUNT_UNITS, "--amount-unit")
@@ -84,8 +84,8 @@ def to_our_units(
 
 
 def _are_continuous(bars: pd.DataFrame, factor: pd.Series) -> bool:
-    """Return whether, on most days with a jump of the factor, the close does not jump, as in
-    adjusted closes.
+    """Return whether, on most days on which the factor jumps, the close does not, as in adjusted
+    closes.
     """
     rows = bars[["code", "date", "close"]].assign(factor=factor)
     rows = rows.sort_values(["code", "date"], kind="stable")
@@ -97,7 +97,7 @@ def _are_continuous(bars: pd.DataFrame, factor: pd.Series) -> bool:
 
 
 def _bound_prices(bars: pd.DataFrame) -> bool:
-    """Return whether limit prices bound the stored bars, so that both are adjusted."""
+    """Return whether most stored bars lie within their limit prices, so that both are adjusted."""
     if not {"limit_up", "limit_down"} <= {*bars.columns}:
         return False
 
@@ -108,7 +108,7 @@ def _bound_prices(bars: pd.DataFrame) -> bool:
 
 
 def _scales(bars: pd.DataFrame, unit: Unit) -> FloatArray | float:
-    """Return the scale of a column's unit, [rows], or the single scale of all rows."""
+    """Return the scale of a column's unit, [rows], or a single scale for all rows."""
     if not unit.scopes:
         return unit.scale
 
@@ -118,7 +118,7 @@ def _scales(bars: pd.DataFrame, unit: Unit) -> FloatArray | float:
 
 
 def in_shares(bars: pd.DataFrame, unit: Unit) -> pd.Series:
-    """Return volumes in shares; traded values are divided by the day's typical price."""
+    """Return volumes in shares. Traded values are divided by the day's typical price."""
     scales = _scales(bars, unit)
     shares = bars["volume"] * scales
     is_value = np.equal(scales, VALUE)
@@ -131,7 +131,7 @@ def in_shares(bars: pd.DataFrame, unit: Unit) -> pd.Series:
 
 
 def _notes_on_values(unit: Unit) -> tuple[str, ...]:
-    """Return a note that volumes are not counts, if a unit says so."""
+    """Return a note if a unit says that volumes are traded values, not counts."""
     values = [str(scope) for scope, scale in unit.scopes if scale == VALUE]
     if unit.scale == VALUE:
         return (
@@ -151,7 +151,7 @@ def _undo_volume(
     params: LongParams | QlibParams,
     in_fen: npt.NDArray[np.bool_] | bool,
 ) -> tuple[VolumeKind, tuple[str, ...]]:
-    """Multiply volumes by the factor if they were divided by it; return whether they were, and a
+    """Multiply volumes by the factor if they were divided by it; return whether they were, with a
     note.
     """
     kind = params.volume

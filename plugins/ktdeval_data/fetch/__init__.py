@@ -1,3 +1,3 @@
-"""Markets fetched from vendors: a table of a vendor's calls gives a plan of requests, answers are
-kept on disk, and the result is one RawMarket.
+"""Markets fetched from vendors. A table that describes a vendor's calls gives a plan of requests,
+the responses are kept on disk, and the result is one RawMarket.
 """

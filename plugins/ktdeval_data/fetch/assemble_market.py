@@ -1,4 +1,4 @@
-"""Build markets from a vendor's answers: first the codes, then each table, in the same form as an
+"""Build markets from a vendor's responses: first the codes, then each table, in the same form as an
 import.
 """
 
@@ -49,7 +49,7 @@ _FIRST_LEVEL = 2  # digits of a first-level SWS code
 class _FetchedMarket:
     """Market to fetch: the members of an index, or assets specified by the user."""
 
-    hours: int  #: UTC offset of its clock in hours
+    hours: int  #: UTC offset of the market's clock, in hours
     index: str  #: code of the index; empty without an index
     instrument: Instrument
 
@@ -62,12 +62,12 @@ _MARKETS = {
 
 
 def read_fetched(market: str, params: FetchParams) -> RawMarket:
-    """Request a market from a vendor and turn the answers into tables; nothing is checked or
+    """Request a market from a vendor and turn the responses into tables. Nothing is checked or
     repaired.
 
-    Raises UsageError if a parameter is missing or wrong, a library or key is missing; DataError if
-    the vendor refuses or does not answer, or an answer lacks a column; StoreError if answers can't
-    be kept.
+    Raises UsageError if a parameter is missing or wrong, or if a library or key is missing;
+    DataError if the vendor refuses or does not respond, or if a response lacks a column; StoreError
+    if responses can't be kept.
     """
     vendor = vendors()[params.vendor]
     kind = _MARKETS[market]
@@ -137,9 +137,11 @@ def _index_market(tables: VendorTables, index: str) -> dict[str, Any]:
 
 
 def _index_gaps(tables: VendorTables, bars: pd.DataFrame, members: pd.DataFrame) -> list[str]:
-    """Return notes on what the vendor has not sent: member lists, and member days before a code's
-    first bar or after its last. Days between are halts, which `data check` counts. Raises DataError
-    if more is missing at the end than a halt explains.
+    """Return notes on what the vendor has not sent: member lists, and bars for member days before a
+    code's first bar or after its last.
+
+    Member days without bars in between are halts, which `data check` counts. Raises DataError if
+    more days are missing at the end than a halt explains.
     """
     problems = _missing_lists(tables)
     halts: list[str] = []
@@ -168,7 +170,9 @@ def _index_gaps(tables: VendorTables, bars: pd.DataFrame, members: pd.DataFrame)
 
 
 def _member_days(spells: pd.DataFrame, days: DayArray) -> DayArray:
-    """Return the days on which a code is a member. `spells`: its intervals, both ends inclusive."""
+    """Return the days on which a code is a member. `spells`: the code's membership intervals, both
+    ends inclusive.
+    """
     is_member = np.zeros(len(days), np.bool_)
     for first, last in zip(spells["first"], spells["last"], strict=True):
         is_member |= (days >= np.datetime64(first, "D")) & (days <= np.datetime64(last, "D"))
@@ -176,7 +180,7 @@ def _member_days(spells: pd.DataFrame, days: DayArray) -> DayArray:
 
 
 def _missing_lists(tables: VendorTables) -> list[str]:
-    """Return a text for each request for member lists that was answered without rows.
+    """Return a message for each request for member lists that returned no rows.
 
     A month that has not ended has no list yet.
     """
@@ -190,7 +194,7 @@ def _missing_lists(tables: VendorTables) -> list[str]:
 
 
 def _settle(tables: VendorTables, problems: Sequence[str]) -> list[str]:
-    """Return a note on missing days. Raises DataError if they are not accepted."""
+    """Return a note on missing days. Raises DataError if the user does not accept gaps."""
     params = tables.params
     asked = f"{tables.name}, asked from {tables.days[0]} to {tables.days[1]}"
     return coverage.settle(problems, params.accept_gaps, asked, str(params.answers))
@@ -252,8 +256,8 @@ def _symbol_market(tables: VendorTables, instrument: Instrument) -> dict[str, An
 
 
 def _days_of_listing(bars: pd.DataFrame) -> dict[str, str]:
-    """Return code -> ISO listing day according to the vendor, without codes for which it gives
-    none.
+    """Return code -> ISO listing day according to the vendor, without codes for which the vendor
+    has none.
     """
     if "listed" not in bars:
         return {}
@@ -268,9 +272,11 @@ def _symbol_gaps(
     listed: Mapping[str, str],
     foreign: Collection[str],
 ) -> list[str]:
-    """Return notes on the sessions that the vendor has not sent. `foreign`: codes on other
-    exchanges, whose sessions are unknown, so that only a week without bars is reported. Raises
-    DataError if sessions are missing that no listing explains, and gaps are not accepted.
+    """Return notes on sessions that the vendor has not sent.
+
+    `foreign`: codes on other exchanges, whose sessions are unknown, so that only weeks without bars
+    are reported. Raises DataError if missing sessions are not explained by a listing day and gaps
+    are not accepted.
     """
     expected = coverage.expected_days(tables.calendar, *tables.days)
     all_missing = []
@@ -291,8 +297,8 @@ def _symbol_gaps(
 
 
 def _from_actions(actions: pd.DataFrame, bars: pd.DataFrame) -> pd.DataFrame:
-    """Return factors on ex-dates: a split multiplies by new / old, a dividend by close / (close -
-    rate), with the previous close.
+    """Return factors on ex-dates. A split multiplies the factor by new / old, a dividend by close /
+    (close - rate), where close is the previous close.
     """
     events = (
         actions.dropna(subset=["date"])
@@ -324,8 +330,8 @@ def _from_actions(actions: pd.DataFrame, bars: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_traded(bars: pd.DataFrame, last: date) -> pd.DataFrame:
-    """Return bars until `last` as traded, from prices divided by all later splits; the factor is
-    defined as in `_from_actions`.
+    """Return bars up to `last` with prices as traded, from prices that were divided by all later
+    splits. The factor is defined as in `_from_actions`.
     """
     bars = bars.sort_values(["code", "date"], kind="stable").reset_index(drop=True)
     splits = bars["split"].where(bars["split"] > 0, 1.0)
@@ -396,8 +402,8 @@ def _index_members(tables: VendorTables, index: str) -> pd.DataFrame:
 
 
 def _with_factor(bars: pd.DataFrame, factors: pd.DataFrame, sparse: bool) -> pd.DataFrame:
-    """Return bars with their factor: the day's or, if the vendor gives only changes, the last one
-    before it; 1 before the first.
+    """Return bars with their factors. If the vendor gives only changes, each bar has the last
+    factor up to its day, and 1 before the first change.
     """
     factors = factors.dropna(subset=["date"])
     again = factors.duplicated(["date", "code"], keep=False)
@@ -438,8 +444,8 @@ def _asset_table(tables: VendorTables, index: str) -> pd.DataFrame:
 
 
 def _dated_names(tables: VendorTables, codes: Sequence[str]) -> pd.DataFrame:
-    """Return dated names; each holds until the day before the next one begins, whatever end the
-    vendor gives.
+    """Return dated names. Each name holds until the day before the next one begins, whatever end
+    the vendor states.
 
     Empty if the vendor has no names.
     """

@@ -1,8 +1,8 @@
-"""Days of bars from vendors' timestamps, after a check of each timestamp's time of day.
+"""Convert vendors' timestamps to the days of bars, after a check of each timestamp's time of day.
 
-A bar belongs to the day on which it ends: only then is its close known. Most crypto exchanges begin
-their bars at 00:00 UTC; some begin at midnight in UTC+8, 16:00 UTC, so that a bar ends on the day
-after it began.
+A bar belongs to the day on which it ends, since its close is known only then. Most crypto exchanges
+begin their bars at 00:00 UTC. Some begin at midnight in UTC+8, which is 16:00 UTC, so that a bar
+ends on the UTC day after the one on which it began.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from ktdeval_tables.numbers import to_numbers
 
 _DAY = pd.Timedelta(days=1)
 _INSTANT = pd.Timedelta(nanoseconds=1)
-# 2000 to 2100: timestamps in seconds or microseconds lie outside.
+# from 2000 to 2100; timestamps in seconds or microseconds lie outside this range
 _EARLIEST_MS = 946_684_800_000
 _LATEST_MS = 4_102_444_800_000
 
 
 def days_of_ends(stamps: pd.Series, where: str) -> pd.DataFrame:
-    """Return `date`, the UTC day on which each bar ends, and `begins`, the UTC time at which it
-    begins, as text. `stamps`: starts of daily bars, in milliseconds since 1970. Raises DataError if
-    a timestamp is in another unit.
+    """Return `date`, the UTC day on which each bar ends, and `begins`, its UTC start time as text.
+    `stamps`: starts of daily bars, in milliseconds since 1970.
+
+    Raises DataError if a timestamp is in another unit.
     """
     numbers = to_numbers(stamps, where)
     wrong = ~((numbers >= _EARLIEST_MS) & (numbers <= _LATEST_MS))
@@ -57,8 +58,10 @@ def days_of_midnights(stamps: pd.Series, zone: str, where: str) -> pd.Series:
 
 
 def one_beginning(bars: pd.DataFrame, where: str) -> list[str]:
-    """Return a note on the codes whose bars do not begin at 00:00 UTC. Raises DataError if a code's
-    bars begin at different times of day, so that they overlap or omit hours.
+    """Return a note on the codes whose bars do not begin at 00:00 UTC.
+
+    Raises DataError if the bars of one code begin at different times of day, since such bars
+    overlap or omit hours.
     """
     codes_of: dict[str, list[str]] = {}
     for code, column in bars.groupby("code", observed=True)["begins"]:

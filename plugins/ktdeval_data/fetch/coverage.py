@@ -1,8 +1,8 @@
 """Compare the days requested from a vendor with the days received, code by code.
 
-A vendor may truncate a page, keep few days, or return nothing under load, without an error. Missing
-days are requested again; what is still missing is an error or, with `--accept-gaps`, a note in the
-snapshot.
+A vendor may truncate a page, keep only a few days, or return nothing under load, all without an
+error. Missing days are requested again. Days that are still missing cause an error or, with
+`--accept-gaps`, a note in the snapshot.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class MissingSessions:
 
 
 def expected_days(calendar: str, first: date, last: date) -> DayArray:
-    """Return an exchange's sessions from `first` to `last`; all days if it never closes. Empty if
-    the calendar does not extend that far.
+    """Return an exchange's sessions from `first` to `last`, or all days if it never closes. Empty
+    if the calendar does not extend that far.
     """
     if calendar == "24/7":
         return np.arange(np.datetime64(first), np.datetime64(last) + 1)
@@ -51,13 +51,13 @@ def expected_days(calendar: str, first: date, last: date) -> DayArray:
 
 
 def days_in(table: pd.DataFrame) -> DayArray:
-    """Return the days in a table, ascending, without duplicates."""
+    """Return a table's days, ascending, without duplicates."""
     return np.unique(table["date"].dropna().to_numpy().astype("datetime64[D]"))
 
 
 def missing_of(code: str, got: DayArray, expected: DayArray) -> MissingSessions:
-    """Return the sessions in `expected` that a code lacks. `got`: its days, ascending, at least
-    one.
+    """Return the sessions in `expected` that a code lacks. `got`: the code's days, ascending, at
+    least one.
     """
     absent = expected[~np.isin(expected, got)]
     before = absent[absent < got[0]]
@@ -68,7 +68,9 @@ def missing_of(code: str, got: DayArray, expected: DayArray) -> MissingSessions:
 
 
 def far_from(got: DayArray, expected: DayArray) -> DayArray:
-    """Return the days in `expected` without any day of `got` (ascending) within a week."""
+    """Return the days in `expected` that are more than a week from every day in `got`, which is
+    ascending.
+    """
     after = got[np.searchsorted(got, expected).clip(max=len(got) - 1)]
     before = got[(np.searchsorted(got, expected, side="right") - 1).clip(min=0)]
     distance = np.minimum(np.abs(after - expected), np.abs(expected - before))
@@ -77,10 +79,10 @@ def far_from(got: DayArray, expected: DayArray) -> DayArray:
 
 
 def problems_of(missing: MissingSessions, listed: str) -> list[str]:
-    """Return a text for each unexplained gap.
+    """Return a message for each unexplained gap.
 
-    A late first day is explained by the listing day; if that is unknown, there is only a note
-    (`late_starts`).
+    A late first day is explained by the code's listing day. If the listing day is unknown, there is
+    only a note (`late_starts`).
     """
     problems = []
     if listed:

@@ -47,7 +47,7 @@ _KLINE = (
 
 
 class _OwnHost(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but drops the keys if they lead to another host."""
+    """Follows redirects, but drops the API keys if a redirect leads to another host."""
 
     def redirect_request(
         self, req: urllib.request.Request, *arguments: Any
@@ -66,10 +66,10 @@ _OPENER = urllib.request.build_opener(_OwnHost)
 
 
 class WebVendor:
-    """A vendor at an address."""
+    """A vendor with an HTTP address."""
 
-    variables: tuple[str, ...] = ()  #: environment variables that hold its keys
-    site = ""  #: website that issues keys
+    variables: tuple[str, ...] = ()  #: environment variables that hold the vendor's keys
+    site = ""  #: website that issues the keys
     takes_endpoint = True
 
     def __init__(self, name: str, endpoint: str) -> None:
@@ -103,7 +103,7 @@ class WebVendor:
         return {}
 
     def _fetch(self, url: str, body: bytes | None, where: str) -> Any:
-        """Return the JSON in a server's answer."""
+        """Return the JSON in a server's response."""
         content = self._content(url, body, where)
         try:
             return loads_data(content)
@@ -113,7 +113,7 @@ class WebVendor:
     def _content(
         self, url: str, body: bytes | None, where: str, max_bytes: int = _MAX_BYTES
     ) -> bytes:
-        """Return the bytes of a server's answer."""
+        """Return the body of a server's response."""
         headers = {"Content-Type": "application/json", "User-Agent": "ktdeval", **self._headers()}
         message = urllib.request.Request(url, body, headers)  # noqa: S310 - http(s), checked above
         try:
@@ -135,13 +135,13 @@ class WebVendor:
         return content
 
     def _explain_malformed(self, where: str, problem: str, reply: JsonValue) -> ModelError:
-        """Return the error for an answer with an unexpected form, which the error quotes."""
+        """Return the error for a response with an unexpected form, quoting the response."""
         return ModelError(
             "bad_response", f"{where}: {problem}{quote_server_text(str(reply), self.secrets)}"
         )
 
     def _http_error(self, error: urllib.error.HTTPError, where: str) -> ModelError | DataError:
-        """Return the error for a status: a ModelError if the request may be repeated."""
+        """Return the error for an HTTP status: a ModelError if the request may be repeated."""
         reply = error.read(500).decode("utf-8", "replace")
         message = one_line(f"{error.reason} {reply}", self.secrets)
         words = f"{where}: HTTP {error.code} {message}"
@@ -151,7 +151,7 @@ class WebVendor:
 
 
 class Tushare(WebVendor):
-    """Tushare Pro: a POST for each call."""
+    """Tushare Pro, with one POST request per call."""
 
     variables = ("TUSHARE_TOKEN",)
     site = "https://tushare.pro"
@@ -171,7 +171,7 @@ class Tushare(WebVendor):
             raise self._explain_malformed(where, "the answer has no code", reply)
 
         message = one_line(str(reply.get("msg") or ""), self.secrets)
-        if code != 0 and "每分钟" in message:  # a limit by the minute
+        if code != 0 and "每分钟" in message:  # a limit per minute
             raise ModelError("rate_limited", f"{where}: {message}", _A_MINUTE_S)
         if code != 0:
             raise DataError(f"{where}: refused with code {code}: {message}{_advice(message)}")
@@ -185,10 +185,10 @@ class Tushare(WebVendor):
 
 
 def _advice(message: str) -> str:
-    """Return advice on a refusal by Tushare; empty if its wording is unknown."""
+    """Return advice on a refusal by Tushare; empty if the refusal's wording is unknown."""
     if "每天" in message or "每小时" in message:  # a daily or hourly limit
         return "; the limit of this hour or day is reached; run the same command later"
-    if "权限" in message or "积分" in message:  # rights, or the points that give them
+    if "权限" in message or "积分" in message:  # permissions, or the points that grant them
         return "; the account needs more points for this call"
     if "token" in message:
         return "; check TUSHARE_TOKEN"
@@ -215,7 +215,7 @@ def _is_kline(row: JsonValue) -> bool:
 
 
 class Alpaca(WebVendor):
-    """Alpaca's market data: bars of one symbol, or its corporate actions with their `kind`."""
+    """Alpaca's market data: bars of one symbol, or corporate actions with their kind in `kind`."""
 
     variables = ("APCA_API_KEY_ID", "APCA_API_SECRET_KEY")
     site = "https://alpaca.markets"
@@ -224,7 +224,7 @@ class Alpaca(WebVendor):
         return {"APCA-API-KEY-ID": self.secrets[0], "APCA-API-SECRET-KEY": self.secrets[1]}
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call, and another for each further page, as `Transport.call`."""
+        """Make a call, and one more for each further page, as `Transport.call`."""
         where = f"{self._name} {request.api}"
         rows: list[dict[str, JsonValue]] = []
         params = dict(request.params)
@@ -244,7 +244,8 @@ class Alpaca(WebVendor):
             tokens.add(token)
             params["page_token"] = str(token)
 
-        columns: dict[str, None] = {}  # in order of appearance, since not all rows have all fields
+        # columns in order of appearance, since not all rows have all fields
+        columns: dict[str, None] = {}
         for row in rows:
             columns |= dict.fromkeys(row)
 
@@ -252,7 +253,7 @@ class Alpaca(WebVendor):
         return VendorAnswer(list(columns), cells)
 
     def _rows(self, reply: Any, where: str) -> list[dict[str, JsonValue]]:
-        """Return the rows of a page, each with its symbol or kind of action as `kind`."""
+        """Return the rows of a page. Each row has its symbol or its kind of action in `kind`."""
         groups = None
         if isinstance(reply, dict):
             for field in ("bars", "corporate_actions"):
@@ -273,7 +274,7 @@ class Alpaca(WebVendor):
 
 
 def _check_whole(more: JsonValue, field: str, rows: int, where: str) -> None:
-    """Raise DataError if an answer says in `field` that there is more."""
+    """Raise DataError if `field` of a response says that there are more rows."""
     if more:
         raise DataError(
             f"{where}: the answer was cut ({field}) at {rows:,} rows; choose a shorter range of"

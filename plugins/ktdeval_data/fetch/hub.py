@@ -1,5 +1,5 @@
-"""Read the tables of a dataset on the Hugging Face Hub at a fixed commit, as `make long` does. No
-other files are read, and no dataset code is run.
+"""Read the tables of a dataset on the Hugging Face Hub at a fixed commit, in the same way as `make
+long` reads files. No other files are read, and no dataset code is run.
 
 Source: https://huggingface.co/docs/hub/api, and /docs/hub/datasets-manual-configuration for the
 configurations on a dataset card.
@@ -44,27 +44,30 @@ from ktdeval_data.params import FetchHubParams
 from ktdeval_tables.vendor_tables import SUFFIXES
 
 _MAX_BYTES = 2**31  #: maximum file size
-_ALL = ({"config_name": "default", "data_files": "**"},)  #: configuration if the card lists none
-_MALFORMED = (LookupError, TypeError, AttributeError)  #: errors from JSON with an unexpected form
+#: name of the configuration if the card lists none
+_ALL = ({"config_name": "default", "data_files": "**"},)
+#: errors caused by JSON with an unexpected form
+_MALFORMED = (LookupError, TypeError, AttributeError)
 
 
-# a tuple: a row of an answer, as of all vendors
+# a tuple, since rows of responses are tuples for all vendors
 class _FileListing(NamedTuple):
-    """Answer to a request for a dataset's list of files."""
+    """Response to a request for a dataset's file list."""
 
     commit: str
-    configs: JsonValue  #: configurations on the dataset card; checked where they are read
+    configs: JsonValue  #: configurations on the dataset card; checked where they are used
     paths: list[str]
-    licence: JsonValue = None  #: licence on the card, likewise; absent from answers without one
+    #: licence on the card; checked where it is used, and absent from responses without a licence
+    licence: JsonValue = None
 
 
 class Hub(WebVendor):
-    """Lists the files of a dataset, or downloads one of them into a folder. Private datasets need a
+    """Lists a dataset's files, or downloads one of them into a folder. Private datasets need a
     token in HF_TOKEN.
     """
 
     def __init__(self, endpoint: str, folder: Path) -> None:
-        """Read the token from the environment, if there is one. Raises UsageError if the address is
+        """Read the token from the environment, if it is set. Raises UsageError if the address is
         not a plain URL.
         """
         super().__init__("hf", endpoint)
@@ -101,7 +104,7 @@ class Hub(WebVendor):
         return VendorAnswer(_FileListing._fields, [row])
 
     def _download(self, params: Mapping[str, str]) -> VendorAnswer:
-        """Write a file into the folder; the answer contains its hash."""
+        """Write a file into the folder; the response contains the file's hash."""
         name = params["dataset"]
         path = params["path"]
         url = f"{self._endpoint}/datasets/{name}/resolve/{params['revision']}/{quote(path)}"
@@ -114,8 +117,8 @@ class Hub(WebVendor):
 
 
 def pin_query(query: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a query for a recipe, with its revision resolved to a commit and with the options from
-    our mapping. Raises as `make_hub`.
+    """Return the query to store in a recipe, with its revision resolved to a commit and with the
+    options from our mapping. Raises the same errors as `make_hub`.
     """
     params = with_mapping(build_params(FetchHubParams, query, "data provider hf"))
     listing = _list_files(_open_answers(params), params)
@@ -125,12 +128,12 @@ def pin_query(query: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def make_hub(params: FetchHubParams) -> MarketSnapshot:
-    """Return a snapshot from a dataset.
+    """Return a snapshot of a dataset.
 
     The licence is printed before any file is requested, and becomes a note in the snapshot. Raises
-    UsageError if the configuration or split is unknown, or the licence is missing; DataError if the
-    hub refuses or does not answer, if the tables are missing, or as in `read_long` and `assemble`;
-    StoreError if files can't be written.
+    UsageError if the configuration or split is unknown, or if the licence is missing; DataError if
+    the hub refuses or does not respond, or if the tables are missing; StoreError if files can't be
+    written; and the errors of `read_long` and `assemble`.
     """
     params = with_mapping(params)
     answers = _open_answers(params)
@@ -139,7 +142,7 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
     tables = _table_paths(params, listing.configs, listing.paths)
     click.echo(f"hf {params.bars} at {listing.commit[:12]}: {licence}", err=True)
     folder = content_hash([params.bars, listing.commit, params.config, params.split])[:20]
-    # Files keep their names: a single-asset table may have its code only in the file name.
+    # Files keep their names, since a single-asset table may state its code only in the file name.
     names = [re.sub(r"[^\w.-]", "_", path.rpartition("/")[2]) for path in tables]
 
     for number, (path, name) in enumerate(zip(tables, names, strict=True)):
@@ -171,7 +174,7 @@ def make_hub(params: FetchHubParams) -> MarketSnapshot:
 
 
 def _open_answers(params: FetchHubParams) -> AnswerFolder:
-    """Open the folder of the hub's answers."""
+    """Open the folder that keeps the hub's responses."""
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", params.bars) or params.answers is None:
         raise UsageError(
             "hf: expected ORG/NAME, with --answers DIR or --out DIR of `ktdeval data make`, was"
@@ -198,8 +201,8 @@ def _list_files(answers: AnswerFolder, params: FetchHubParams) -> _FileListing:
 
 
 def _table_paths(params: FetchHubParams, configs: JsonValue, paths: list[str]) -> list[str]:
-    """Return the paths of the tables in a configuration and split; all tables if the card lists no
-    files.
+    """Return the paths of the tables in a configuration and split, or of all tables if the card
+    lists no files.
     """
     try:
         patterns = [params.files] if params.files else _patterns(params, configs or _ALL)
@@ -221,9 +224,9 @@ def _table_paths(params: FetchHubParams, configs: JsonValue, paths: list[str]) -
 def _patterns(params: FetchHubParams, configs: Any) -> list[str]:
     """Return the file patterns that a card gives for the chosen configuration and split.
 
-    A configuration has `data_files` or a folder `data_dir`. `data_files` are patterns, which form
-    the split `train`, or objects with a split and its patterns. Raises one of `_MALFORMED` if the
-    card is malformed.
+    A configuration has `data_files`, or a folder `data_dir`. `data_files` holds either patterns,
+    which then form the split `train`, or objects with a split and its patterns. Raises one of
+    `_MALFORMED` if the card is malformed.
     """
     files = {}
     for config in configs:
@@ -241,7 +244,9 @@ def _patterns(params: FetchHubParams, configs: Any) -> list[str]:
 
 
 def _one_of(entries: Mapping[str, Any], what: str, params: FetchHubParams) -> Any:
-    """Return the entry chosen with the option `what`; by default the only one, or `default`."""
+    """Return the entry chosen with the option `what`; by default the only entry, or the one named
+    `default`.
+    """
     name = getattr(params, what)
     if not name:
         name = next(iter(entries)) if len(entries) == 1 else "default"
@@ -257,6 +262,6 @@ def _fits_any(path: str, patterns: list[str]) -> bool:
 
 
 def _is_path_match(path: str, pattern: str) -> bool:
-    """Return whether a path matches a pattern; only `**` matches across folders."""
+    """Return whether a path matches a pattern. Only `**` matches across folders."""
     level = "**" in pattern or path.count("/") == pattern.count("/")
     return level and (fnmatchcase(path, pattern) or fnmatchcase(path, pattern.replace("**/", "")))

@@ -1,4 +1,6 @@
-"""Hugging Face Hub datasets whose tables we know how to read, and licences from dataset cards."""
+"""Datasets on the Hugging Face Hub whose tables we know how to read, and licences from dataset
+cards.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ class KnownDataset:
     """A dataset for which we have a mapping."""
 
     summary: str
-    read_on: str  #: day on which its card was read
-    card_licence: str  #: licence as stated on the card at that time
-    options: Mapping[str, Any]  #: options of `data make hf`
+    read_on: str  #: day on which we read the dataset's card
+    card_licence: str  #: licence stated on the card on that day
+    options: Mapping[str, Any]  #: options for `data make hf`
     unstated: tuple[str, ...] = ()  #: facts that the card does not specify
 
     @property
@@ -31,7 +33,7 @@ class KnownDataset:
 
 @cache
 def known_datasets() -> Mapping[str, KnownDataset]:
-    """Return the datasets with a mapping, by ORG/NAME."""
+    """Return the datasets with a mapping, keyed by ORG/NAME."""
     path = Path(__file__).with_name("hub_datasets.yaml")
     known = {}
     for name, entry in load_yaml(path).items():
@@ -41,8 +43,8 @@ def known_datasets() -> Mapping[str, KnownDataset]:
 
 
 def with_mapping(params: FetchHubParams) -> FetchHubParams:
-    """Return the parameters, with values from our mapping for those that the user did not give; a
-    column that the user maps is read as the user says.
+    """Return the parameters, with values from our mapping for those that the user did not give.
+    Where the user maps a column, the user's mapping takes precedence.
     """
     known = known_datasets().get(params.bars)
     if known is None:
@@ -64,10 +66,10 @@ def with_mapping(params: FetchHubParams) -> FetchHubParams:
 
 
 def licence_of(params: FetchHubParams, stated: JsonValue) -> str:
-    """Return the licence under which a dataset is used: the card's, or the user's words if the card
-    has none.
+    """Return the licence under which a dataset is used: the one on the card, or the one stated by
+    the user if the card states no licence.
 
-    Raises UsageError if neither the card nor the user gives one, or if they differ.
+    Raises UsageError if neither the card nor the user states a licence, or if the two differ.
     """
     of_card = _in_words(stated)
     if not of_card and not params.licence:
@@ -87,7 +89,7 @@ def licence_of(params: FetchHubParams, stated: JsonValue) -> str:
 
 
 def _in_words(stated: JsonValue) -> str:
-    """Return a card's licence, a text or a list of texts, as a single text."""
+    """Return the licence on a card, which is a string or a list of strings, as one string."""
     if isinstance(stated, str):
         return stated.strip()
     if isinstance(stated, list):
@@ -96,7 +98,7 @@ def _in_words(stated: JsonValue) -> str:
 
 
 def advice_on(name: str) -> str:
-    """Return what to check if the hub does not return a dataset."""
+    """Return advice on what to check if the hub does not return a dataset."""
     known = ", ".join(known_datasets())
     return (
         f"; the hub answers so if there is no public dataset {name}. Check the name, or set "

@@ -1,5 +1,5 @@
-"""Fetch from vendors through their Python libraries. Each is an optional extra, imported at the
-first request.
+"""Fetch from vendors through their Python libraries. Each library is an optional extra, imported at
+the first request.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60.0
 _A_MINUTE_S = 60.0
-_NONE_OF_THESE_DAYS = "Data doesn't exist for startDate"  # Yahoo, for a stock that left it
+_NONE_OF_THESE_DAYS = "Data doesn't exist for startDate"  # Yahoo's message for a delisted stock
 _SUCCESS = "0"
 _NO_LOGIN = "10001001"
 _NETWORK = "10002"
-_PAGE = 2000  # rows per page in BaoStock
+_PAGE = 2000  # BaoStock's number of rows per page
 _PAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
 """Errors from a library whose page was not served (those of `requests` and `curl_cffi` are
 OSErrors) or has an unexpected form.
@@ -34,7 +34,7 @@ OSErrors) or has an unexpected form.
 
 
 class _VendorLibrary:
-    """A vendor's library, and the modules used from it."""
+    """A vendor's library, and the modules that we use from it."""
 
     package: str
     modules: tuple[str, ...] = ()
@@ -54,8 +54,8 @@ class _VendorLibrary:
 
 
 class _BaostockSocket:
-    """BaoStock's socket, except that reading fails once the server has closed it. BaoStock's own
-    socket would read empty texts forever.
+    """BaoStock's socket, except that reading fails once the server has closed the connection. The
+    library's own socket would return empty strings forever.
     """
 
     def __init__(self, socket: Any) -> None:
@@ -93,7 +93,8 @@ class Baostock(_VendorLibrary):
                 rows.append(list(result.get_row_data()))
 
         self._check(result, where)
-        # If the last page is full, the library reports the end when the next page does not arrive.
+        # A full last page means truncation: the library also reports the end if the next page does
+        # not arrive.
         if len(result.data) == _PAGE:
             self._logged_in = False
             raise ModelError("connection", f"{where}: the answer was cut after {len(rows)} rows")
@@ -120,14 +121,15 @@ class Baostock(_VendorLibrary):
 
 
 class Akshare(_VendorLibrary):
-    """AKShare, which reads public pages. Source: akshare 1.12 to 1.19."""
+    """AKShare, which scrapes public web pages. Source: akshare 1.12 to 1.19."""
 
     package = "akshare"
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call, like `Transport.call`.
+        """Make a call, as `Transport.call`.
 
-        Library errors are treated as temporary: most come from pages that were not served.
+        The library's errors are treated as temporary, since most of them come from pages that were
+        not served.
         """
         where = f"akshare {request.api}"
         call = getattr(self._library, request.api, None)
@@ -147,8 +149,8 @@ class Akshare(_VendorLibrary):
 
 
 class Yfinance(_VendorLibrary):
-    """Yahoo Finance, with bars up to today, since Yahoo adjusts them for every split up to today.
-    Source: yfinance 1.0 to 1.7.
+    """Yahoo Finance. Bars are requested up to today, since Yahoo adjusts them for every split up to
+    today. Source: yfinance 1.0 to 1.7.
     """
 
     package = "yfinance"
@@ -157,14 +159,15 @@ class Yfinance(_VendorLibrary):
     def __init__(self) -> None:
         super().__init__()
         self._library.config.debug.hide_exceptions = False
-        logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # failures are raised
+        logging.getLogger("yfinance").setLevel(logging.CRITICAL)  # makes the library raise failures
 
     def call(self, request: VendorRequest) -> VendorAnswer:
         """Make a call, as `VendorTransport.call`."""
         where = f"yfinance {request.api}"
         params = request.params
         errors = self._library.exceptions
-        self._library.data.YfData.cache_get.cache_clear()  # it caches error pages, too
+        # the library would cache error pages, too
+        self._library.data.YfData.cache_get.cache_clear()
 
         try:
             ticker = self._library.Ticker(params["symbol"])
@@ -206,7 +209,9 @@ class Ccxt(_VendorLibrary):
     package = "ccxt"
 
     def __init__(self, exchange: str) -> None:
-        """Connect to an exchange. Raises UsageError if ccxt is not installed, or does not know it."""
+        """Connect to an exchange. Raises UsageError if ccxt is not installed, or if it does not
+        know the exchange.
+        """
         super().__init__()
         exchanges = self._library.exchanges
         if exchange not in exchanges:
@@ -234,7 +239,7 @@ class Ccxt(_VendorLibrary):
                 symbol, params["timeframe"], since, int(params["limit"])
             )
 
-            # An exchange that has no bars for these days may answer with later ones.
+            # An exchange without bars for the requested days may respond with later ones.
             rows = [[*bar[:6], *facts] for bar in bars if since <= bar[0] <= last]
             return VendorAnswer(_OHLCV, rows)
         except (library.OperationFailed, *_PAGE_ERRORS) as error:
@@ -250,7 +255,7 @@ class Ccxt(_VendorLibrary):
             raise DataError(f"{where}: {type(error).__name__}: {one_line(str(error))}") from None
 
     def _symbol(self, pair: str) -> str:
-        """Return the exchange's own symbol for a pair such as BTCUSDT."""
+        """Return the exchange's symbol for a pair such as BTCUSDT."""
         pairs = []
         symbols = []
         for name, market in self._exchange.load_markets().items():
@@ -270,7 +275,7 @@ class Ccxt(_VendorLibrary):
 
 
 def _frame_answer(frame: pd.DataFrame) -> VendorAnswer:
-    """Return a data frame as an answer, without its index."""
+    """Return a data frame, without its index, as a response."""
     rows = [list(map(_plain_cell, row)) for row in frame.itertuples(index=False, name=None)]
     return VendorAnswer([str(column) for column in frame.columns], rows)
 
@@ -287,12 +292,12 @@ def _day_of(moment: object) -> str:
 
 
 def _plain_cell(cell: Any) -> JsonValue:
-    """Return a cell of a data frame as JSON: days as ISO text, missing values as None.
+    """Return a data frame cell as JSON: days as ISO strings, missing values as None.
 
-    A timestamp other than midnight (in the exchange's zone) keeps its time: an intraday bar must
-    not be read as a daily bar.
+    A timestamp other than midnight (in the exchange's zone) keeps its time, so that an intraday bar
+    is not read as a daily bar.
     """
-    if isinstance(cell, date):  # NaT is a date, too
+    if isinstance(cell, date):  # NaT is also an instance of date
         if cell != cell:
             return None
 

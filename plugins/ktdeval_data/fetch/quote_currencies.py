@@ -1,5 +1,5 @@
-"""Currencies in which vendors quote assets: read, converted to whole units, and compared with the
-market's.
+"""Currencies in which vendors quote assets. They are read, converted to whole units, and compared
+with the market's currency.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _MONEY = ("open", "high", "low", "close", "amount", "dividend")
 
 
 def quoted_in(table: pd.DataFrame, name: str) -> dict[str, str]:
-    """Return code -> currency, as the vendor names it, without codes for which it gives none.
-    Raises UsageError if a code has two currencies.
+    """Return code -> currency, as named by the vendor, without codes for which the vendor gives
+    none. Raises UsageError if a code has two currencies.
     """
     if "currency" not in table:
         return {}
@@ -37,7 +37,7 @@ def in_whole_units(
     quoted: Mapping[str, str],
 ) -> tuple[pd.DataFrame, dict[str, str], list[str]]:
     """Return bars with prices in whole currency units, the currency of each code, and notes on
-    prices that were divided or assumed to be in dollars.
+    prices that were divided or were assumed to be in dollars.
     """
     bars = bars.copy()
     currencies = dict(quoted)
@@ -67,8 +67,8 @@ def check_currencies(
     has_rates: bool,
     name: str,
 ) -> None:
-    """Raise UsageError if a code is quoted in another currency than the market's account, and no
-    exchange rates are given.
+    """Raise UsageError if a code is quoted in a currency other than the account's, and no exchange
+    rates are given.
     """
     others = sorted(code for code, currency in currencies.items() if currency != account)
     if others and not has_rates:

@@ -1,6 +1,8 @@
-"""Vendors as data: the requests to a vendor for each table of a market, the request plan, and the
-answers. Each request is made once, within the vendor's limits, and its answer is kept as received,
-so that a fetch can resume.
+"""Vendors described as data: the requests for each table of a market, the request plan, and the
+responses.
+
+Each request is made once, within the vendor's limits. Its response is kept as received, so that a
+fetch can resume.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from ktdeval.values import (
 
 @dataclass(frozen=True)
 class VendorTable:
-    """Requests to a vendor for one table; the fields are explained in `vendors.yaml`."""
+    """Requests to a vendor for one table. The fields are explained in `vendors.yaml`."""
 
     api: str
     over: Literal["once", "weeks", "months", "codes"]
@@ -55,12 +57,12 @@ class VendorTable:
 class Vendor:
     """A source of market data."""
 
-    words: str  #: its name as shown in texts
-    days: str  #: its format for days, as in `strftime`
+    words: str  #: the vendor's name as shown to users
+    days: str  #: the vendor's date format, as in `strftime`
     per_minute: int  #: maximum number of requests per minute, unless the user sets another
     tables: Mapping[str, VendorTable]
-    notes: tuple[str, ...] = ()  #: how its answers are read, for the snapshot's notes
-    endpoint: Address | None = None  #: base URL; None if a library knows it
+    notes: tuple[str, ...] = ()  #: notes for the snapshot on how the vendor's responses are read
+    endpoint: Address | None = None  #: base URL; None if only the vendor's library knows it
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class VendorRequest:
 
     api: str
     params: Mapping[str, str]
-    #: code requested, such as `600519.SH`; the index's code if the request covers all members
+    #: code requested, such as `600519.SH`; the code of the index if the request covers all members
     code: str = ""
     first: date = date.min  #: first day requested
     last: date = date.max  #: last day requested
@@ -86,18 +88,18 @@ class VendorAnswer:
 class VendorTransport(Protocol):
     """Client of a vendor."""
 
-    secrets: tuple[str, ...]  #: texts that must not be shown or stored
-    takes_endpoint: bool  #: whether its address is an option, and so may be wrong
+    secrets: tuple[str, ...]  #: secrets that must not be shown or stored
+    takes_endpoint: bool  #: whether the vendor's address is an option, and so may be wrong
 
     def call(self, request: VendorRequest) -> VendorAnswer:
-        """Make a call. Raises ModelError if it may succeed later (its kind says why); DataError or
-        UsageError if it can't.
+        """Make a call. Raises ModelError, whose kind gives the reason, if the call may succeed
+        later; DataError or UsageError if it can't.
         """
 
 
 @cache
 def vendors() -> Mapping[str, Vendor]:
-    """Return the known vendors by name."""
+    """Return the known vendors, keyed by name."""
     entries = load_yaml(Path(__file__).with_name("vendors.yaml"))
     return {name: build(Vendor, entry, f"vendors.yaml: {name}") for name, entry in entries.items()}
 
@@ -110,8 +112,8 @@ def plan(
     last: date,
     exchange: str = "",
 ) -> Iterator[VendorRequest]:
-    """Yield the requests for a table, for the days `first` to `last` inclusive and the assets
-    `codes` (or only the index).
+    """Yield the requests for a table, for the days from `first` to `last` inclusive and for the
+    assets `codes` (or only for the index).
     """
     for code in codes:
         for span in _spans(table, first, last):
@@ -127,7 +129,7 @@ def request_of(
     exchange: str = "",
     more: Mapping[str, str] | None = None,
 ) -> VendorRequest:
-    """Return the request for a code on the days of `span`, both ends inclusive; `more`: one of the
+    """Return the request for a code on the days in `span`, both ends inclusive. `more`: one of the
     table's `each` entries.
     """
     start, end = span
@@ -175,8 +177,8 @@ def _spans(table: VendorTable, first: date, last: date) -> Iterator[tuple[date, 
 
 
 def _after(first: date, table: VendorTable) -> date:
-    """Return the first day of the next span after the one that begins on `first`; 1 March if a span
-    in years began on 29 February.
+    """Return the first day of the span that follows the one beginning on `first`. If a span
+    measured in years began on 29 February, the next one begins on 1 March.
     """
     if table.years is None:
         return first + timedelta(days=table.days) if table.days else date.max
@@ -196,7 +198,7 @@ _REPORT_EVERY = 100  # number of requests between progress reports
 
 
 class AnswerFolder:
-    """Folder of a vendor's answers, and the client that requests missing ones."""
+    """Folder that keeps a vendor's responses, and the client that requests missing ones."""
 
     def __init__(
         self,
@@ -206,8 +208,8 @@ class AnswerFolder:
         per_minute: int,
         tell: Callable[[str], None] = print,
     ) -> None:
-        """Keep answers of `vendor` in `folder`. `connect` is called at the first missing answer;
-        `tell` reports the progress.
+        """Keep the responses of `vendor` in `folder`. `connect` is called when the first response
+        is missing; `tell` reports the progress.
 
         Raises StoreError if the folder can't be made.
         """
@@ -218,9 +220,11 @@ class AnswerFolder:
         self.asked, self.kept = 0, 0
 
     def ask(self, request: VendorRequest) -> VendorAnswer:
-        """Return the answer to a request, from the folder if it is there. Raises DataError if the
-        vendor refuses, does not answer after all attempts, or a stored answer is unreadable;
-        UsageError if a library or key is missing; StoreError if the disk is full.
+        """Return the response to a request, from the folder if it is there.
+
+        Raises DataError if the vendor refuses or does not respond after all attempts, or if a
+        stored response is unreadable; UsageError if a library or key is missing; StoreError if the
+        disk is full.
         """
         key: dict[str, JsonValue] = {
             "vendor": self._vendor,
@@ -294,7 +298,7 @@ class AnswerFolder:
         return hide_keys(text, self._transport.secrets)
 
     def _log(self, request: VendorRequest, event: str, **facts: JsonValue) -> None:
-        """Append a line to the log: time, request and result."""
+        """Append a line to the log, with time, request and result."""
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         line = {
             "time": moment,

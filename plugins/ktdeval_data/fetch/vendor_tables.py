@@ -1,5 +1,5 @@
-"""Tables of one vendor over a range of days: planned requests, followed by more requests until the
-days are complete.
+"""Tables from one vendor over a date range. The planned requests are followed by more requests
+until the days are complete.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DAYS = ("date", "first", "last")
 
 
 class VendorTables:
-    """Tables of one vendor over a range of days."""
+    """Tables from one vendor over a date range."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class VendorTables:
         days: tuple[date, date],
         calendar: str,
     ) -> None:
-        """Read tables for `days`, both ends inclusive; `calendar`: calendar of the exchange whose
-        sessions an answer should have.
+        """Read tables for `days`, both ends inclusive. `calendar`: exchange calendar whose sessions
+        a response should have.
         """
         self.vendor = vendor
         self.name = params.vendor
@@ -58,7 +58,7 @@ class VendorTables:
         self.calendar = calendar
         self._map = _overrides(params.map, vendor)
         self._exchange = getattr(params, "exchange", "")
-        #: requests answered without rows, by table
+        #: requests that returned no rows, by table
         self.unanswered: dict[str, list[VendorRequest]] = {}
 
     def has(self, table: str) -> bool:
@@ -66,8 +66,9 @@ class VendorTables:
         return table in self.vendor.tables
 
     def read(self, name: str, codes: Sequence[str]) -> pd.DataFrame:
-        """Request a table and return its fields as columns, without repeated rows. Raises DataError
-        if the table is empty, or an answer lacks a column.
+        """Request a table and return its fields as columns, without repeated rows.
+
+        Raises DataError if the table is empty, or if a response lacks a column.
         """
         table = self.vendor.tables[name]
         frames: list[pd.DataFrame] = []
@@ -89,8 +90,9 @@ class VendorTables:
     def _pages(
         self, name: str, table: VendorTable, request: VendorRequest
     ) -> Iterator[pd.DataFrame]:
-        """Yield the answer to a request, then answers to requests for the sessions missing at its
-        ends, until one brings nothing: a vendor may silently truncate an answer at either end.
+        """Yield the response to a request, then the responses to further requests for sessions
+        missing at either end, where a vendor may silently truncate. Stop when a request brings
+        nothing new.
         """
         page = self._page(name, table, request)
         yield page
@@ -121,8 +123,8 @@ class VendorTables:
         absent: DayArray,
         got: DayArray,
     ) -> tuple[pd.DataFrame, DayArray]:
-        """Return the answer to a request for the `absent` sessions, empty if it has no such
-        session, and the days known so far.
+        """Return the response to a request for the `absent` sessions, and all days known so far.
+        The response is empty if it has no such session.
         """
         span = (cast("date", absent[0].item()), cast("date", absent[-1].item()))
         further = request_of(self.vendor, table, request.code, span, self._exchange)
@@ -134,8 +136,8 @@ class VendorTables:
         return page, np.union1d(got, days_in(page))
 
     def _page(self, name: str, table: VendorTable, request: VendorRequest) -> pd.DataFrame:
-        """Return the answer to one request as typed fields. Bars dated by their end are requested
-        from one day earlier.
+        """Return the response to one request as typed fields. If bars are dated by their end, the
+        request begins one day earlier.
         """
         frame = self._frame(name, table, request, self._answers.ask(request))
         if frame.empty:
@@ -176,8 +178,8 @@ class VendorTables:
 
 
 def _overrides(mapping: Mapping[str, str], vendor: Vendor) -> dict[str, dict[str, str]]:
-    """Return the columns that the user specifies instead of those in `vendors.yaml`, by table and
-    field.
+    """Return, by table and field, the columns that the user specifies in place of those in
+    `vendors.yaml`.
     """
     split: dict[str, dict[str, str]] = {}
     allowed: list[str] = []

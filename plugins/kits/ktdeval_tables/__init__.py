@@ -1,4 +1,4 @@
 """Kit that reads users' tables: prices, accompanying files, decisions, trades, account values.
 
-A library for plugins, not a plugin: it registers nothing and imports no other plugin.
+It is a library for plugins, not a plugin: it registers nothing and imports no other plugin.
 """

@@ -1,4 +1,4 @@
-"""Names that vendors give to fields, tried if no mapping is given."""
+"""Names that vendors give to fields, tried if the user gives no mapping."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "split_to": ("new",),
     "split_from": ("old",),
 }
-#: the same for a file next to the bars, by its option, because such a name means another field
-#: elsewhere
+#: further aliases in files next to the bars, keyed by the file's option: in other files, these
+#: names mean other fields
 _OWN_ALIASES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "entities": {
         "kind": ("type", "entity_type", "label", "category"),
@@ -39,5 +39,5 @@ _OWN_ALIASES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 
 def aliases_of(reading: ReadingOptions) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of fields in a file."""
+    """Return the names that fields may have in a file."""
     return {**ALIASES, **_OWN_ALIASES.get(reading.file, {})}

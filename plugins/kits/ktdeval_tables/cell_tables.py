@@ -1,7 +1,7 @@
-"""Tables of a file of any kind, as text cells: the user's data before their columns are
+"""Tables in a file of any kind, as text cells: the user's data before their columns are
 interpreted.
 
-A file is opened once. It contains one or several tables: a text file has one, or one for each
+A file is opened once. It contains one or several tables: a text file has one table, or one for each
 section of a broker's statement; JSON and XML have one for each list of objects.
 """
 
@@ -46,26 +46,27 @@ _BATCH = 10_000  # number of rows converted to columns at a time
 class CellTable:
     """A table as text cells."""
 
-    cells: pd.DataFrame  #: [n] texts by column, stripped; empty if a cell has no value
+    cells: pd.DataFrame  #: [n] cells as text by column, stripped; empty if a cell has no value
     lines: Lines  #: [n] lines of the file, from 1; row numbers if it has no lines
     unit: str = "row"  #: unit of `lines`: line or row
     name: str = ""  #: name of the part of the file, such as `results.trades`; empty: the whole file
     title: str = ""  #: text above the header
     facts: Mapping[str, str] = field(default_factory=dict)  #: single values outside the table
-    decimal: str = POINT  #: decimal mark of its numbers
-    is_ended: bool = True  #: whether the last line of a text ends with a line break
+    decimal: str = POINT  #: decimal mark of the table's numbers
+    is_ended: bool = True  #: whether the last line of a text file ends with a line break
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Names of the columns, without repeats; an unnamed index has an empty name."""
+        """Names of the columns, without repeats. An unnamed index has an empty name."""
         return tuple(map(str, self.cells.columns))
 
 
 def read_cells(
     source: TableSource, known: Collection[str], reading: ReadingOptions
 ) -> list[CellTable]:
-    """Return the tables of a file. `known`: squeezed column names that identify a header. Raises
-    DataError, with the line, if a row or the file can't be read.
+    """Return the tables in a file. `known`: squeezed column names that identify a header.
+
+    Raises DataError, with the line, if a row or the file can't be read.
     """
     try:
         if source.kind == "parquet":
@@ -109,7 +110,7 @@ def _text_tables(
 def _text_table(
     text: str, source: TableSource, known: Collection[str], reading: ReadingOptions
 ) -> CellTable:
-    # A reader that accepts tables of closes interprets a table of codes as their prices.
+    # If `close` were known, a table whose columns are codes would be read as a table of closes.
     names = set(known) - {"close"}
     table = table_in_text(text, source.path, names, reading)
     rows = _csv_rows(table.body_text(), table.layout.delimiter)
@@ -130,7 +131,7 @@ def _text_table(
 
 
 def _csv_rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line and cells of the rows that are not empty."""
+    """Yield the line number and the cells of each row that is not empty."""
     lines = io.StringIO(text, newline="")
     if delimiter == BLANKS:
         for number, line in enumerate(lines, start=1):
@@ -150,7 +151,9 @@ def _csv_rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 def _whole_rows(
     rows: Iterable[tuple[int, list[str]]], width: int, lines: list[int]
 ) -> Iterator[list[str]]:
-    """Yield the cells of rows, one for each column; `lines` receives their lines."""
+    """Yield the cells of rows, one for each column. The rows' line numbers are appended to
+    `lines`.
+    """
     for line, cells in rows:
         if len(cells) > width and not any(cells[width:]):
             cells = cells[:width]
@@ -164,7 +167,7 @@ def _whole_rows(
 
 
 def _frame(header: Sequence[str], rows: Iterable[list[str]]) -> pd.DataFrame:
-    """Return rows as columns of text, without columns that have neither a name nor a cell."""
+    """Return rows as text columns, without columns that have neither a name nor a value."""
     places = range(len(header))
     parts = [pd.DataFrame(columns=places, dtype="str")]
     batch: list[list[str]] = []
@@ -211,15 +214,15 @@ def _as_cells(found: FoundTable) -> CellTable:
 
 
 def _parquet_table(path: Path) -> CellTable:
-    """Return the columns of a Parquet file as texts, numbers with all their digits; columns of
-    lists are omitted.
+    """Return the columns of a Parquet file as text, with all digits of numbers. Columns of lists
+    are omitted.
     """
     with open_parquet(path) as file:
         if file.metadata.num_rows > MAX_ROWS:
             raise ValueError(f"more than {MAX_ROWS:,} rows; write it in parts")
         table = file.read(use_threads=False)
 
-    table.validate(full=True)  # texts are UTF-8
+    table.validate(full=True)  # checks, among other things, that strings are UTF-8
     columns = {}
     for name, column in zip(table.flatten().column_names, table.flatten().columns, strict=True):
         refuse_bytes(name, column.type)

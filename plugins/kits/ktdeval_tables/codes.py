@@ -1,4 +1,4 @@
-"""Codes of assets in cells and file names."""
+"""Asset codes in cells and file names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _OF_KRAKEN = re.compile(r"([A-Z0-9.]+)_[0-9]+")
 
 
 def listed_in(cell: str) -> list[str]:
-    """Return the codes in a cell that may hold a list: `AAPL,MSFT`, `AAPL MSFT`, `['AAPL', 'MSFT']`.
-    `600519 CH Equity`, in Bloomberg's form, is one code.
+    """Return the codes in a cell that may hold a list: `AAPL,MSFT`, `AAPL MSFT`, `['AAPL',
+    'MSFT']`. `600519 CH Equity`, which is Bloomberg's form, is one code.
     """
     text = cell.strip().strip("[](){}")
     if re.search(r"[,;|，；]", text):
@@ -37,8 +37,8 @@ def listed_in(cell: str) -> list[str]:
 
 
 def us_symbol(text: str) -> str:
-    """Return a symbol of a US share without Bloomberg's suffix, and with a dot before its class:
-    BRK.B for `BRK/B US Equity`. Other texts are returned unchanged.
+    """Return the symbol of a US share without Bloomberg's suffix, and with a dot before its class:
+    BRK.B for `BRK/B US Equity`. Other strings are returned unchanged.
     """
     found = _OF_BLOOMBERG.fullmatch(text)
     symbol = found[1] if found and found[2].upper() in _BLOOMBERG_US else text
@@ -47,7 +47,7 @@ def us_symbol(text: str) -> str:
 
 def as_among(codes: Iterable[str], known: Collection[str]) -> dict[str, str]:
     """Return code -> its other spelling in `known`, for codes that are not in `known`: BRK.B may be
-    BRK-B or BRK B, and AAPL.US may be AAPL.
+    written BRK-B or BRK B there, and AAPL.US may be written AAPL.
     """
     by_form: dict[str, list[str]] = {}
     for code in known:
@@ -63,14 +63,14 @@ def as_among(codes: Iterable[str], known: Collection[str]) -> dict[str, str]:
 
 
 def _one_form(code: str) -> str:
-    """Return a symbol without its country, and with a dot before its class."""
+    """Return a symbol without its country suffix, and with a dot before its class."""
     bare = code.upper().removesuffix(".US").removesuffix("-US")
     return re.sub(r"^([A-Z]{1,5})[/_ -]([A-Z])$", r"\1.\2", bare)
 
 
 def plain_code(text: str, width: int = 0) -> str:
-    """Return a code without the characters with which spreadsheets keep it as text (`="000001"`,
-    `'000001`); `width`: number of digits, to restore lost zeros.
+    """Return a code without the characters by which spreadsheets keep it as text (`="000001"`,
+    `'000001`). `width`: number of digits, to which lost zeros are restored.
     """
     plain = _MARKS.sub("", text.strip().removeprefix("="))
     if not width:
@@ -82,8 +82,8 @@ def plain_code(text: str, width: int = 0) -> str:
 
 
 def lost_zeros(codes: Iterable[str]) -> str | None:
-    """Return the first code with fewer than six digits, because a program treated it as a number;
-    None without one.
+    """Return the first code that has fewer than six digits because a program treated it as a
+    number; None if all codes are complete.
     """
     return next((code for code in codes if _FEWER_DIGITS.fullmatch(code.strip())), None)
 
@@ -103,6 +103,6 @@ def code_in_title(title: str) -> str | None:
     """Return the code at the start of a title, such as `600000 浦发银行 日线 不复权`; None without one."""
     words = title.split()
     first = words[0].strip("\"'") if words else ""
-    is_index = "指" in title  # 000001 is 上证指数 in Shanghai and 平安银行 in Shenzhen
+    is_index = "指" in title  # ambiguous: 000001 is 上证指数 in Shanghai and 平安银行 in Shenzhen
 
     return first if parse_code(first) and not is_index else None

@@ -1,4 +1,6 @@
-"""Currencies that a table states: signs before numbers, names of columns, or a separate column."""
+"""Currencies stated in a table: by signs before numbers, by column names, or in a separate
+column.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ _CODES = (
     *("EGP", "EUR", "GBP", "HKD", "HUF", "IDR", "ILS", "INR", "ISK", "JPY", "KRW", "KWD", "MXN"),
     *("MYR", "NGN", "NOK", "NZD", "PEN", "PHP", "PKR", "PLN", "QAR", "RON", "RUB", "SAR", "SEK"),
     *("SGD", "THB", "TRY", "TWD", "USD", "VND", "ZAR"),
-)  # ISO 4217 codes; other words, such as a coin's name, are not accepted as a currency
+)  # ISO 4217 codes; other words, such as the name of a crypto asset, are not accepted as currencies
 _SIGNS: Mapping[str, tuple[str, ...]] = {
     "€": ("EUR",),
     "£": ("GBP",),
@@ -44,7 +46,7 @@ _IN_BRACKETS = re.compile(r"[(\[]([^)\]]*)[)\]](\s*\S+\s*$)?")
 
 
 def sign_before(cells: pd.Series) -> str:
-    """Return the first currency sign before the numbers of a column; empty without one."""
+    """Return the first currency sign before the numbers in a column; empty without a sign."""
     signed = cells[cells.str.match(_SIGN_BEFORE)]
     if signed.empty:
         return ""
@@ -54,8 +56,8 @@ def sign_before(cells: pd.Series) -> str:
 
 
 def word_in(name: str) -> str:
-    """Return the currency in the name of a column, such as `close (EUR)`, `Kurs [GBp]` or
-    `收盘价[单位]元`; empty without one.
+    """Return the currency in a column name such as `close (EUR)`, `Kurs [GBp]` or `收盘价[单位]元`; empty
+    without a currency.
     """
     found = _IN_BRACKETS.search(unicodedata.normalize("NFKC", name))
     if found is None:
@@ -70,8 +72,8 @@ def word_in(name: str) -> str:
 
 
 def may_mean(word: str) -> tuple[str, ...]:
-    """Return the currencies that a sign or word may mean; empty if it denotes parts of one, or is
-    not a known currency.
+    """Return the currencies that a sign or word may mean; empty if it denotes a subunit such as
+    pence, or no known currency.
     """
     if word in LIKE_DOLLARS:
         return ("USD",)

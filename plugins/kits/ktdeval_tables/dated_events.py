@@ -1,4 +1,4 @@
-"""Tables of dated events that accompany prices, such as factors, splits and currency rates."""
+"""Tables of dated events that accompany prices, such as factors, splits and exchange rates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def read_events(
     form: Callable[..., pd.Series],
     reading: ReadingOptions | None = None,
 ) -> pd.DataFrame:
-    """Read a table of dated events, sorted by date: date, `key`, `value`. `form` normalises the key.
+    """Read a table of dated events with the columns date, `key` and `value`, sorted by date. `form`
+    normalises the keys.
 
     Raises DataError if a cell is missing or invalid, or if a key has two rows on one day.
     """
@@ -39,7 +40,7 @@ def as_events(
     form: Callable[..., pd.Series],
     reading: ReadingOptions,
 ) -> pd.DataFrame:
-    """Return a table of dated events in order, checked as in `read_events`."""
+    """Return a table of dated events, sorted by date and checked as in `read_events`."""
     absent = table[["date", key]].isna().any(axis=1)
     table[key] = form(table[key])
     table["date"] = parse_days(table["date"], f"{path}: date", reading.days).astype(
@@ -57,7 +58,7 @@ def as_events(
 
 
 def _check_differing(table: pd.DataFrame, keys: list[str], value: str, path: str) -> None:
-    """Raise DataError, which shows both rows, if two rows of one key differ."""
+    """Raise DataError, showing both rows, if two rows with the same keys have different values."""
     again = table[keys].duplicated(keep=False) & ~table[[*keys, value]].duplicated(keep=False)
     again &= table[keys].notna().all(axis=1)
     if not again.any():

@@ -1,4 +1,4 @@
-"""Days in the cells of a table: dates, midnight timestamps, Unix time."""
+"""Days in table cells: dates, midnight timestamps, Unix time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.values import at_line
 
 EXCEL = "excel"
-ROC = "roc"  #: years of the Republic of China, which are 1911 lower
+ROC = "roc"  #: years of the Republic of China (year minus 1911)
 UNIX_UNITS = {"unix_s": 10**0, "unix_ms": 10**3, "unix_us": 10**6, "unix_ns": 10**9}
 WITHIN_DAYS = "bars within days: give daily bars by --bars, and these beside them by --minutes"
-WORDS = (EXCEL, ROC, *UNIX_UNITS)  #: values of `--date-format` that are not formats of strptime
+WORDS = (EXCEL, ROC, *UNIX_UNITS)  #: values of `--date-format` other than strptime formats
 
-# Days outside overflow nanoseconds without an error.
+# Days outside this range would overflow nanoseconds without an error.
 _EARLIEST = np.datetime64("1678-01-01")
 _LATEST = np.datetime64("2261-12-31")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,7 +77,7 @@ class DayForm:
     """Form of the days in a column."""
 
     format: str = ""  #: strptime format, or one of `WORDS`; empty: any unambiguous form
-    zone: str = ""  #: days begin at midnight of this time zone; empty: the cells' own, or UTC
+    zone: str = ""  #: time zone whose midnights begin the days; empty: the cells' own zone, or UTC
 
     def __post_init__(self) -> None:
         if self.zone:
@@ -93,8 +93,8 @@ ISO = DayForm()
 
 
 def looks_like_day(text: str, stamps: bool = False) -> bool:
-    """Return whether a cell is a day in an unambiguous form. `stamps`: also unix time and other
-    dates.
+    """Return whether a cell is a day in an unambiguous form. `stamps`: also accept Unix time and
+    other date formats.
     """
     found = _STAMP.fullmatch(text)
     day = found[1] if found else text
@@ -104,11 +104,11 @@ def looks_like_day(text: str, stamps: bool = False) -> bool:
 
 
 def parse_days(series: pd.Series, where: str, form: DayForm = ISO) -> pd.Series:
-    """Return days as datetime64, from dates, `2024-01-02`, `20240102`, midnight timestamps, or Unix
-    time; empty cells become NaT.
+    """Return days as datetime64, from dates (`2024-01-02`, `20240102`), midnight timestamps or Unix
+    time. Empty cells become NaT.
 
     Raises DataError if a cell is not a day from 1678 to 2261 (the range of nanoseconds), or has a
-    time of day (bars are daily).
+    time of day, since bars are daily.
     """
     if pd.api.types.is_datetime64_any_dtype(series):
         return _of_stamps(series, where, form)
@@ -117,7 +117,7 @@ def parse_days(series: pd.Series, where: str, form: DayForm = ISO) -> pd.Series:
     cells = [_bare_cell(text) for text in texts]
     days = _by_format(cells, form) if form.format else []
 
-    # The format may be meant for another file; this file may have unambiguous days.
+    # The format may be meant for another file, while this file has unambiguous days.
     if not any(days):
         days = [_day_of_cell(cell, form.zone) for cell in cells]
 
@@ -132,7 +132,7 @@ def parse_days(series: pd.Series, where: str, form: DayForm = ISO) -> pd.Series:
 
 
 def fitting_formats(cells: Sequence[str]) -> list[str]:
-    """Return the usual formats of strptime that fit all cells."""
+    """Return the usual strptime formats that fit all cells."""
     if not cells:
         return []
 
@@ -151,8 +151,8 @@ def _place(where: str, cell: str) -> str:
 
 
 def _bare_cell(text: object) -> str:
-    """Return a cell without spaces, without the day of the week, and without the `.0` of a column
-    that was read as numbers.
+    """Return a cell without spaces, without the weekday, and without the `.0` from a column that
+    was read as numbers.
     """
     if isinstance(text, float) and text.is_integer():
         return str(int(text))
@@ -192,7 +192,7 @@ def _day_of_cell(cell: str, zone: str) -> date | None:
 
 
 def _date(text: str) -> date | None:
-    """Return a date in the order year, month, day."""
+    """Return the date in text with the order year, month, day."""
     ordered = _ORDERED.fullmatch(text)
     if ordered is not None:
         year, month, day = map(int, ordered.groups())
@@ -210,7 +210,7 @@ def _date(text: str) -> date | None:
 
 
 def _stamp_moment(day: date, time: str, offset: str) -> datetime | None:
-    """Return the moment of a day, a time and an offset."""
+    """Return the point in time given by a day, a time and an offset."""
     plain = offset.replace("UTC", "Z")
     whole = time if time.count(":") == 2 else f"{time}:00"
     try:
@@ -220,8 +220,8 @@ def _stamp_moment(day: date, time: str, offset: str) -> datetime | None:
 
 
 def _unix(cell: str, per_second: int = 0) -> datetime | None:
-    """Return the moment of a unix time. Without `per_second`, its number of digits gives the
-    unit.
+    """Return the point in time given by a Unix time. Without `per_second`, the number of digits
+    determines the unit.
     """
     parts = per_second or 10 ** (3 * ((len(cell) - 9) // 3))
     try:
@@ -232,7 +232,7 @@ def _unix(cell: str, per_second: int = 0) -> datetime | None:
 
 
 def _midnight(moment: datetime | None, zone: str) -> date | None:
-    """Return the day that begins at a moment in a zone; None if it is not a midnight."""
+    """Return the day that begins at a point in time in a zone; None if it is not midnight there."""
     if moment is None:
         return None
 
@@ -252,16 +252,18 @@ def zone_of(name: str, option: str = "--zone") -> ZoneInfo:
         ) from error
 
 
-# ---- by a format that the user names
+# ---- with a format chosen by the user
 
 
 def _by_format(cells: Sequence[str], form: DayForm) -> list[date | None]:
-    """Return days in a format, at any time of day: the day as written, or that of the zone."""
+    """Return days parsed with a format, at any time of day: the day as written, or the day in the
+    form's zone.
+    """
     return [_parse_by_format(cell, form) for cell in cells]
 
 
 def _parse_by_format(cell: str, form: DayForm) -> date | None:
-    """Return the day of a cell in a format; None if it has another form."""
+    """Return the day in a cell that has the given format; None if the cell has another form."""
     if form.format == EXCEL:
         serial = re.fullmatch(r"([0-9]{1,6})(?:\.[0-9]+)?", cell)
         if serial is None:
@@ -302,7 +304,9 @@ def _strptime(cell: str, form: str) -> datetime | None:
 
 
 def _fault(bad: str, cells: Sequence[str], form: DayForm) -> str:
-    """Return a description of an unreadable cell, and the option that reads such cells."""
+    """Return a description of an unreadable cell, and the option with which such cells can
+    be read.
+    """
     expected = "expected 2024-01-02 or 20240102, from 1678 to 2261"
     if form.format:
         return f"{bad!r} is not a day of --date-format {form.format}; name the file's format"
@@ -330,7 +334,7 @@ def _fault(bad: str, cells: Sequence[str], form: DayForm) -> str:
 def _advice_on_times(cells: Sequence[str], bad: str) -> str:
     """Return advice on days with times.
 
-    Several times in a day mean intraday bars; others may be midnight in some time zone.
+    Several times on the same day mean intraday bars. Other times may be midnight in some time zone.
     """
     moments = []
     for cell in cells:
@@ -364,7 +368,7 @@ def _format_of(cell: str, cells: Sequence[str]) -> str:
 
 
 def _any_moment(cell: str) -> datetime | None:
-    """Return the moment of a stamp, with a time zone if the stamp has one."""
+    """Return the point in time of a timestamp, with a time zone if the timestamp has one."""
     if _UNIX_DIGITS.fullmatch(cell):
         return _unix(cell)
 
@@ -378,11 +382,13 @@ def _any_moment(cell: str) -> datetime | None:
     return _stamp_moment(day, stamp[2], stamp[3] or "")
 
 
-# ---- stamps of columns that have a type
+# ---- timestamps in typed columns
 
 
 def _of_stamps(series: pd.Series, where: str, form: DayForm) -> pd.Series:
-    """Return the days of a column of stamps, which must be midnights, in `--date-zone` if given."""
+    """Return the days in a timestamp column, whose values must be midnights, in `--date-zone` if
+    given.
+    """
     is_zoned = getattr(series.dtype, "tz", None) is not None
     moments = series.dt.tz_convert(form.zone) if is_zoned and form.zone else series
     days: pd.Series = moments.dt.tz_localize(None) if is_zoned else moments

@@ -1,4 +1,6 @@
-"""Bars in a JSON or XML document, as the text of a CSV file: finds their table and their asset."""
+"""Bars in a JSON or XML document, as the text of a CSV file. Finds the table of bars and
+its asset.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _CODE = "symbol"  # column for the code that a document states outside its rows
 
 
 def bars_as_text(source: TableSource) -> str:
-    """Return the bars in a document as CSV, numbers as written. Raises DataError if it is not
-    valid; ValueError if it has no table, or several.
+    """Return the bars in a document as CSV, with numbers as written. Raises DataError if the
+    document is not valid; ValueError if it has no table, or several.
     """
     rows: list[Mapping[str, str]] = []
     if source.kind == "xml":
@@ -49,8 +51,8 @@ def bars_as_text(source: TableSource) -> str:
 
 
 def _rows_of(tables: Sequence[FoundTable], code: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows of tables of bars, each with its code if the document states one. Raises
-    ValueError if the tables are of several kinds.
+    """Yield the rows of bar tables, each with its code if the document states one. Raises
+    ValueError if the tables differ in kind.
     """
     outer = [table for table in tables if not _is_inner(table, tables)]
     keys = [_key_of(table) for table in outer]
@@ -70,8 +72,8 @@ def _rows_of(tables: Sequence[FoundTable], code: str) -> Iterator[Mapping[str, s
 
 
 def _is_inner(table: FoundTable, tables: Sequence[FoundTable]) -> bool:
-    """Return whether a table is inside the rows of another, or contains the single values outside
-    the others.
+    """Return whether a table is inside the rows of another table, or holds the single values
+    outside the other tables.
     """
     others = [other for other in tables if other is not table]
     if not table.name and len(table.rows) == 1:
@@ -80,7 +82,7 @@ def _is_inner(table: FoundTable, tables: Sequence[FoundTable]) -> bool:
 
 
 def _holds(outer: FoundTable, table: FoundTable) -> bool:
-    """Return whether a table is, judging by its name, inside the rows of another."""
+    """Return whether a table's name shows that it is inside the rows of another."""
     if not outer.name:
         return len(outer.rows) > 1
     return table.name.startswith(f"{outer.name}.")
@@ -95,8 +97,8 @@ def _key_of(table: FoundTable) -> str:
 
 
 def _code_in(value: JsonValue) -> str:
-    """Return the code that an object, or a nested one, states outside its rows; empty without a
-    code.
+    """Return the code that an object, or an object nested in it, states outside its rows; empty
+    without a code.
     """
     if not isinstance(value, Mapping):
         return ""
@@ -111,7 +113,7 @@ def _code_in(value: JsonValue) -> str:
 
 
 def _is_code(name: str, word: str) -> bool:
-    """Return whether a field is an asset code: `code` may also be the status of a response, such as
-    200.
+    """Return whether a field is an asset code. A field named `code` may also be a response's
+    status, such as 200.
     """
     return name in _CODES or (name == "code" and parse_code(word) is not None)

@@ -15,16 +15,16 @@ KLINES = (
     *("-", "amount", "-", "-", "-", "-"),
 )
 _STAMP = re.compile(r"1[0-9]{9}(?:[0-9]{3}){0,3}")
-_FIRST_STAMP = 1e9  # seconds: 2001-09-09; increasing numbers above it are times
-_FEW = 5  # minimum rows to distinguish volume from an adjusted close
-# ratio of the largest to the smallest price in the first rows above which a column may be a volume
+_FIRST_STAMP = 1e9  # in seconds: 2001-09-09; increasing numbers above it are timestamps
+_FEW = 5  # minimum number of rows needed to distinguish volume from an adjusted close
+# a column may be a volume if, in the first rows, its maximum / minimum exceeds this
 _RANGE_OF_PRICES = 1.5
-_RANGE_OF_FACTOR = 1.25  # ratio of the largest to the smallest factor in the first rows
+_RANGE_OF_FACTOR = 1.25  # maximum / minimum of the adjustment factor in the first rows
 
 
 def guess_names(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Guess the names of columns from the first rows: days, codes, prices between a high and a
-    low.
+    """Guess the column names from the first rows: days, codes, and prices that lie between a high
+    and a low.
     """
     width = len(rows[0])
     whole = [row for row in rows if len(row) == width]
@@ -53,8 +53,8 @@ def guess_names(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def are_klines(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether rows have the twelve columns of Binance's klines, whose first and seventh
-    columns are the times at which a bar opens and closes.
+    """Return whether rows have the twelve columns of Binance's klines, in which the first and the
+    seventh column are the bar's open and close times.
     """
     ends = KLINES.index("volume") + 1
     return all(
@@ -67,9 +67,7 @@ def are_klines(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def name_klines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the names of the columns of klines; an amount that does not fit the volume is
-    omitted.
-    """
+    """Return the column names of klines, without the amount if it does not fit the volume."""
     names = list(KLINES)
     places = [names.index(name) for name in ("low", "high", "volume", "amount")]
     for low, high, volume, amount in (_cell_numbers(row, places) for row in rows):
@@ -79,8 +77,10 @@ def name_klines(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> dict[str, int]:
-    """Return which numeric columns after the four prices are volume and amount, judging by their
-    numbers: an average price is neither, and amount / volume is a price within the day's range.
+    """Return which numeric columns after the four prices are volume and amount.
+
+    Only the values are used: a column of average prices is neither, and amount / volume is a price
+    within the day's range.
     """
     low = [bar[prices.index("low")] for bar in bars]
     high = [bar[prices.index("high")] for bar in bars]
@@ -106,7 +106,7 @@ def _beside_prices(bars: Sequence[Sequence[float]], prices: Sequence[str]) -> di
 
 def is_count(values: Sequence[float]) -> bool:
     """Return whether numbers may be volumes or amounts: they are not timestamps, not constant, and
-    vary more than prices of an asset.
+    vary more than the prices of an asset.
     """
     least = min(values, default=0.0)
     are_stamps = least >= _FIRST_STAMP and all(one < other for one, other in pairwise(values))
@@ -124,16 +124,16 @@ def _follows(closes: Sequence[float], values: Sequence[float]) -> bool:
 
 
 def _are_codes(cells: Sequence[str]) -> bool:
-    """Return whether cells are codes of A-shares, or symbols."""
+    """Return whether cells are A-share codes or symbols."""
     if all(parse_code(cell) for cell in cells):
         return True
     return all(re.fullmatch(r"[A-Za-z][A-Za-z0-9._/-]{0,14}", cell) for cell in cells)
 
 
 def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> list[str]:
-    """Return names of the first four numeric columns in their order: prices.
+    """Return the price names of the first four numeric columns, in column order.
 
-    The values show which prices are high and low.
+    The values show which columns are high and low.
     """
     if len(numeric) < 4:
         return []
@@ -164,6 +164,6 @@ def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> l
 
 
 def _cell_numbers(row: Sequence[str], places: Sequence[int]) -> list[float]:
-    """Return cells as numbers, without surrounding signs and letters."""
+    """Return the cells at the given places as numbers, ignoring surrounding signs and letters."""
     bare = [row[place].strip("$¥\uffe5€£%KMBkmb万亿").replace(",", "") for place in places]
     return [float(cell or "nan") for cell in bare]

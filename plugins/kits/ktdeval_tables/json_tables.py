@@ -15,17 +15,17 @@ from ktdeval_tables.numbers import NUMBER
 
 Row = Mapping[str, JsonValue]
 
-MAX_LEVELS = 8  #: maximum depth of lists and objects that are searched for tables
+MAX_LEVELS = 8  #: maximum depth at which lists and objects are searched for tables
 MAX_TABLES = 20_000
-_FLATTENED = 2  # levels of nested objects whose cells become cells of the enclosing row
-_KIND = "type"  # key for the kind of a line
+_FLATTENED = 2  # number of levels of nested objects whose cells become cells of the enclosing row
+_KIND = "type"  # key that states the kind of a log line
 _MAX_KINDS = 20
-KEY = "key"  #: column for the keys of an object of rows
+KEY = "key"  #: name of the column for the keys of an object whose values are rows
 
 
 @dataclass
 class FoundTable:
-    """Rows of texts in a document."""
+    """A table found in a document, with its cells as text."""
 
     name: str
     rows: list[dict[str, str]] = field(default_factory=list)
@@ -35,8 +35,9 @@ class FoundTable:
 
 
 def tables_in(documents: Sequence[tuple[int, JsonValue]]) -> list[FoundTable]:
-    """Return the tables in JSON values with their lines. Raises UnreadableError if there are too
-    many.
+    """Return the tables in JSON values. `documents`: values with their line numbers.
+
+    Raises UnreadableError if there are too many tables.
     """
     if len(documents) == 1:
         found = list(_tables(documents[0][1], "", {}, 0))
@@ -61,8 +62,8 @@ def _of_lines(documents: Sequence[tuple[int, JsonValue]]) -> Iterator[FoundTable
 def _by_kind(
     documents: Sequence[tuple[int, JsonValue]],
 ) -> Mapping[str, list[tuple[int, JsonValue]]]:
-    """Return the lines of a log by their `type`, if kinds have few keys in common; otherwise all
-    under an empty name.
+    """Return the lines of a log grouped by their `type`, if the kinds share few keys; otherwise a
+    single group with an empty name.
     """
     kinds: dict[str, list[tuple[int, JsonValue]]] = {}
     keys: dict[str, set[str]] = {}
@@ -81,7 +82,7 @@ def _by_kind(
 
 
 def _tables(value: JsonValue, name: str, above: Row, level: int) -> Iterator[FoundTable]:
-    """Yield the tables of a value. `above`: single values of the enclosing object."""
+    """Yield the tables in a value. `above`: single values of the enclosing object."""
     if level > MAX_LEVELS:
         return
     if isinstance(value, list):
@@ -113,8 +114,8 @@ def _of_list(values: Sequence[JsonValue], name: str, above: Row) -> Iterator[Fou
 
 
 def _children(rows: Sequence[Row], name: str) -> Iterator[FoundTable]:
-    """Yield the tables in the lists of rows; each of their rows also has the single values of its
-    parent.
+    """Yield the tables in lists that are cells of rows. Each of their rows also has the single
+    values of its parent row.
     """
     inner: dict[str, list[Row]] = {}
     for row in rows:
@@ -167,7 +168,9 @@ def _of_object(value: Row, name: str, above: Row, level: int) -> Iterator[FoundT
 
 
 def _inner_tables(value: Row, name: str, level: int) -> Iterator[FoundTable]:
-    """Yield the tables in the objects and lists of lists that rows by key hold."""
+    """Yield the tables in the objects and lists of lists inside rows that are keyed in an
+    object.
+    """
     for key, row in value.items():
         for inner_key, inner in row.items():  # type: ignore[union-attr]
             if isinstance(inner, Mapping) or _are_lists(inner):
@@ -179,8 +182,8 @@ def _are_lists(value: JsonValue) -> bool:
 
 
 def _of_split(value: Row) -> list[Row]:
-    """Return the rows of a table that stores column names separately from rows as lists, such as a
-    frame that pandas wrote as columns, index and data; empty for other tables.
+    """Return the rows of a table that stores its column names separately from its rows, which are
+    lists. pandas writes such frames as columns, index and data. Empty for other tables.
     """
     names = _names_beside(value)
     index = value.get("index")
@@ -196,7 +199,7 @@ def _of_split(value: Row) -> list[Row]:
 
 
 def _names_beside(value: Row) -> Sequence[JsonValue]:
-    """Return the column names that an object has; None without them."""
+    """Return the column names in an object; empty without names."""
     names = value.get("columns")
     if isinstance(names, list):
         return names
@@ -208,7 +211,7 @@ def _names_beside(value: Row) -> Sequence[JsonValue]:
 
 
 def _lists_in(value: Row) -> Sequence[Sequence[JsonValue]]:
-    """Return the first list of lists of an object; none without one."""
+    """Return the first list of lists in an object; empty without such a list."""
     for item in value.values():
         if isinstance(item, list) and _are_lists(item):
             return item
@@ -216,7 +219,7 @@ def _lists_in(value: Row) -> Sequence[Sequence[JsonValue]]:
 
 
 def _by_day(value: Row) -> Iterator[Row]:
-    """Yield the rows of an object by day."""
+    """Yield the rows of an object keyed by day."""
     for day, item in value.items():
         items = item if isinstance(item, list) else [item]
         for each in items:
@@ -245,8 +248,8 @@ def _transpose(value: Row) -> list[Row]:
 
 
 def _are_rows(value: Row) -> bool:
-    """Return whether an object holds rows by key, with the same names in all. If rows have lists of
-    objects, the keys must be numbers; otherwise each is a separate document.
+    """Return whether an object holds rows by key, all with shared column names. If rows contain
+    lists of objects, the keys must be numbers; otherwise each value is a separate document.
     """
     rows = [item for item in value.values() if isinstance(item, Mapping)]
     are_numbered = all(key.isdecimal() for key in value)
@@ -292,7 +295,7 @@ def _table(name: str, rows: Sequence[Row], facts: Row) -> FoundTable:
 
 
 def _as_texts(row: Row, levels: int = _FLATTENED) -> dict[str, str]:
-    """Return the cells of a row as texts; nested objects have dotted names."""
+    """Return the cells of a row as text. Cells of nested objects have dotted names."""
     texts: dict[str, str] = {}
     for name, cell in row.items():
         if isinstance(cell, Mapping) and levels:

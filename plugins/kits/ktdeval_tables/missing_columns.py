@@ -1,6 +1,4 @@
-"""Messages about fields without a column. Each piece of advice is tried on the first rows of the
-file.
-"""
+"""Messages about fields without a column. All advice is tested on the first rows of the file."""
 
 from __future__ import annotations
 
@@ -32,13 +30,13 @@ _CODES = ("code", "code_then", "index_code")
 
 @dataclass(frozen=True)
 class FileHeader:
-    """Columns of a file, and the known facts about them."""
+    """Columns of a file, and what is known about them."""
 
     file: Path
     names: Sequence[str]
     cells: Mapping[str, Sequence[str]]  #: first cells by column; empty if unknown
     taken: Mapping[str, str]  #: field -> column, for fields that have a column
-    line: int = 0  #: line of the names if it is not the first; else 0
+    line: int = 0  #: line of the column names if it is not the first line; otherwise 0
 
 
 def no_columns(
@@ -47,7 +45,7 @@ def no_columns(
     tried: Mapping[str, Sequence[str]],
     reading: ReadingOptions,
 ) -> str:
-    """Return the message about fields without a column, all at once; `date|in_date` is one of two.
+    """Return one message about all fields without a column. `date|in_date` means either field.
     `tried`: field -> its other names.
     """
     shape = _other_shape(header, reading)
@@ -63,7 +61,7 @@ def no_columns(
 
 
 def _field_names(field: str, tried: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the names of a field, or of its alternatives."""
+    """Return the names of a field or, for alternatives such as `date|in_date`, of each of them."""
     names = []
     for each in field.split("|"):
         names += [each, *tried.get(each, ())]
@@ -71,8 +69,8 @@ def _field_names(field: str, tried: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
-    """Return the format of a file of members that has a column for each asset, and how to convert
-    it to one with a row for each asset; empty if it does not have that format.
+    """Return what a membership file with one column per asset looks like, and how to convert it to
+    one row per asset; empty for files in other formats.
     """
     if reading.file != "members":
         return ""
@@ -88,7 +86,7 @@ def _other_shape(header: FileHeader, reading: ReadingOptions) -> str:
 
 
 def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
-    """Return the columns that fit by their cells, and the option that maps them."""
+    """Return the columns whose cells fit the fields, and the option that maps them."""
     mapped: dict[str, str] = {}
     unclear: dict[str, None] = {}
     lacking = []
@@ -118,7 +116,7 @@ def _advice(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) 
 
 
 def _of_lacking(header: FileHeader, fields: Sequence[str], reading: ReadingOptions) -> str:
-    """Return advice on fields for which no column fits."""
+    """Return advice on fields that no column fits."""
     shown = ", ".join(header.names)
     advice = f"none of its columns ({shown}) holds {' or '.join(map(_what, fields))}"
     if "code" in fields and not reading.file and _is_of_one_asset(header):
@@ -135,7 +133,7 @@ def _what(field: str) -> str:
 
 
 def _is_of_one_asset(header: FileHeader) -> bool:
-    """Return whether no day appears twice in the first rows, so that they can belong to one
+    """Return whether no day appears twice in the first rows, so that they can all belong to one
     asset.
     """
     days = header.cells.get(header.taken.get("date", ""), ())
@@ -143,21 +141,21 @@ def _is_of_one_asset(header: FileHeader) -> bool:
 
 
 def _free(header: FileHeader) -> list[str]:
-    """Return the columns without a field that may be a price, a volume or an amount."""
+    """Return the columns that belong to no field yet and may be a price, a volume or an amount."""
     free = [name for name in header.names if name not in header.taken.values()]
     return [name for name in free if not _is_another_figure(name)]
 
 
 def _is_another_figure(name: str) -> bool:
-    """Return whether a column's name is known to mean neither price, volume nor amount, such as a
-    rate.
+    """Return whether a column name, such as that of a rate, is known to mean neither price, volume
+    nor amount.
     """
     row = columns_beside().get(squeeze_name(name), {"role": "", "meaning": ""})
     return row["role"] == NOT_READ and not re.search("price|close|volume|amount", row["meaning"])
 
 
 def _is_possible_column(field: str, header: FileHeader, name: str, reading: ReadingOptions) -> bool:
-    """Return whether the first cells of a column can be those of a field; True if the cells are
+    """Return whether a column may belong to a field, judging by its first cells. True if they are
     unknown.
     """
     if not header.cells:
@@ -182,7 +180,7 @@ def _is_possible_column(field: str, header: FileHeader, name: str, reading: Read
 
 
 def may_be_count(cells: Sequence[str]) -> bool:
-    """Return whether the cells of a column may be volumes or amounts."""
+    """Return whether a column's cells may be volumes or amounts."""
     if not all(map(NUMBER.fullmatch, cells)):
         return False
     try:

@@ -1,8 +1,8 @@
-"""Moments in the cells of a table, and the days of a market on which they fall.
+"""Points in time in table cells, and the market days on which they fall.
 
-A timestamp with an offset, or Unix time, is a moment: its day is the day in the market's time zone.
-Midnights that programs write as session labels denote the day itself: `2024-03-15 00:00:00+00:00`
-is the 15th everywhere.
+A timestamp with an offset, or a Unix time, is a point in time: its day is the day in the market's
+time zone. Midnights that programs write as session labels denote the day itself: `2024-03-15
+00:00:00+00:00` is the 15th everywhere.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _UNBROKEN = (
 )
 _UNIX = r"[0-9]{9,10}(?:\.[0-9]+)?|[013-9][0-9]{11}|[0-9]{13}|[0-9]{15,16}|[0-9]{18,19}"
 _ROC_DAY = r"(?P<year>[0-9]{2,3})[-/.](?P<month>[0-9]{1,2})[-/.](?P<day>[0-9]{1,2})"
-_FEW = 3  # number of cells needed to determine whose zone's midnights they are
+_FEW = 3  # number of cells needed to determine the time zone whose midnights they are
 _FIRST_YEAR, _LAST_YEAR = 1900, 2199
 _NO_TIME = pd.Timedelta(0)
-_ZONED = "%z"  # part of a format whose timestamps have an offset
+_ZONED = "%z"  # part of a format that shows that its timestamps have an offset
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class StampClock:
     """Interpretation of a table's timestamps."""
 
     format: str = ""  #: as in strptime, or one of `days.WORDS`; empty: detected from the cells
-    zone: str = ""  #: IANA time zone that gives a moment its day; empty: unknown
-    written_in: str = ""  #: zone of timestamps without an offset; empty: the market's
-    has_labels: bool = True  #: whether midnights in UTC mark days
+    zone: str = ""  #: IANA time zone that determines the day of a point in time; empty: unknown
+    written_in: str = ""  #: zone of timestamps without an offset; empty: the market's zone
+    has_labels: bool = True  #: whether midnights in UTC are labels for days
 
     def __post_init__(self) -> None:
         for name in (self.zone, self.written_in):
@@ -61,13 +61,13 @@ class CellFault(ValueError):
     """A cell that can't be read."""
 
     def __init__(self, row: int, words: str) -> None:
-        """`row`: row of the table, from 0; `words`: the fault and its fix."""
+        """Create the error for row number `row`, counted from 0. `words`: the fault and its fix."""
         super().__init__(words)
         self.row = row
 
 
 def parse_moments(cells: pd.Series, clock: StampClock) -> pd.Series:
-    """Return cells as moments in the market's time zone, datetime64[ns] without a zone; NaT for
+    """Return cells as local times in the market's zone, datetime64[ns] without a zone; NaT for
     empty cells. Raises CellFault if a cell is not a day, or is ambiguous.
     """
     codes, uniques = pd.factorize(cells)
@@ -85,7 +85,7 @@ def parse_moments(cells: pd.Series, clock: StampClock) -> pd.Series:
 
 
 def _stamps(texts: pd.Series, clock: StampClock) -> pd.Series:
-    """Return distinct texts as moments by the clock of the market."""
+    """Return distinct strings as timestamps, read according to the clock."""
     if clock.format:
         stamps = _by_format(texts, clock.format)
         if stamps is not None:
@@ -110,7 +110,7 @@ def _stamps(texts: pd.Series, clock: StampClock) -> pd.Series:
 def _local(
     stamps: pd.Series, is_moment: pd.Series, clock: StampClock, written: pd.Series | None = None
 ) -> pd.Series:
-    """Return timestamps in the market's local time. `is_moment`: which of them are in UTC;
+    """Return timestamps in the market's local time. `is_moment`: which timestamps are in UTC.
     `written`: the timestamps as written, without the offset.
     """
     local = stamps if written is None else written
@@ -132,8 +132,8 @@ def _local(
 
 
 def _zone_of_midnights(moments: pd.Series) -> str:
-    """Return the usual zone in which all moments are midnight; empty without one, or with too
-    few moments.
+    """Return the first of the usual zones in which all points in time are midnight; empty if no
+    zone fits, or if there are too few points.
     """
     if len(moments) < _FEW:
         return ""
@@ -152,8 +152,8 @@ def _to_zone(stamps: pd.Series, source: str, zone: str) -> pd.Series:
 
 
 def _parse_ordered(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
-    """Return stamps in the order year, month, day as they are written, NaT for others, and their
-    offsets.
+    """Return timestamps that are written in the order year, month, day, NaT for all others, and
+    their offsets.
     """
     parts = texts.str.extract(f"^(?:{_ORDERED})$")
     for pattern in (_COMPACT, _UNBROKEN):
@@ -168,7 +168,7 @@ def _parse_ordered(texts: pd.Series) -> tuple[pd.Series, pd.Series]:
 
 
 def _assemble_moments(parts: pd.DataFrame) -> pd.Series:
-    """Return moments from texts of their parts, NaT where these make none."""
+    """Return timestamps assembled from parsed parts, NaT where the parts are not a valid time."""
     known = [name for name in _PARTS if name in parts]
     numbers = parts[known].apply(lambda column: pd.to_numeric(column.str.replace(",", ".")))
     numbers = numbers.fillna(dict.fromkeys(_PARTS[3:], 0))
@@ -182,7 +182,9 @@ def _assemble_moments(parts: pd.DataFrame) -> pd.Series:
 
 
 def _unix(texts: pd.Series, per_second: int = 0) -> pd.Series:
-    """Return the moments of unix times in UTC; the number of digits gives their unit."""
+    """Return Unix times as UTC timestamps. Without `per_second`, the number of digits determines
+    the unit.
+    """
     whole = texts.str.partition(".")[0]
     parts = 10 ** (3 * ((whole.str.len() - 9) // 3))
     if per_second:
@@ -197,7 +199,7 @@ def _unix(texts: pd.Series, per_second: int = 0) -> pd.Series:
 
 
 def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
-    """Return timestamps in a format named by the user; None if no text fits it."""
+    """Return timestamps parsed with the user's format; None if it fits no string."""
     if form in UNIX_UNITS:
         is_number = texts.str.fullmatch("[0-9]{1,19}")
         stamps = _unix(texts, UNIX_UNITS[form]) if is_number.all() else None
@@ -222,8 +224,8 @@ def _by_format(texts: pd.Series, form: str) -> pd.Series | None:
 
 
 def _read_stamps(texts: pd.Series, form: str) -> pd.Series:
-    """Return stamps of a format of strptime, those with an offset in UTC; NaT for others, and beyond
-    the years that tables have.
+    """Return timestamps parsed with a strptime format, in UTC if they have an offset. NaT for other
+    strings, and for years that tables do not have.
     """
     stamps = pd.to_datetime(texts, format=form, errors="coerce", utc=_ZONED in form)
     if _ZONED in form:
@@ -233,9 +235,7 @@ def _read_stamps(texts: pd.Series, form: str) -> pd.Series:
 
 
 def _read_without_offset(texts: pd.Series, form: str) -> pd.Series | None:
-    """Return stamps with an offset as they are written, without it; None if the format has no
-    offset.
-    """
+    """Return timestamps as written, with the offset removed; None if the format has no offset."""
     if _ZONED not in form:
         return None
     bare = texts.str.replace(f"{_OFFSET}$", "", regex=True)
@@ -243,8 +243,8 @@ def _read_without_offset(texts: pd.Series, form: str) -> pd.Series | None:
 
 
 def _usual_format(texts: pd.Series, ordered: pd.Series) -> tuple[str, pd.Series]:
-    """Return the only usual format that fits all texts, and their stamps. Raises CellFault if no
-    format fits, or several give different days.
+    """Return the only usual format that fits all strings, and the parsed timestamps. Raises
+    CellFault if no format fits, or if several formats give different days.
     """
     fitting: dict[str, pd.Series] = {}
     most = pd.Series(False, index=texts.index)

@@ -1,4 +1,4 @@
-"""Names that vendors give to columns, and the units that such names state."""
+"""Names that vendors give to columns, and the units stated in these names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ UNITS = {"volume": _VOLUMES, "amount": _AMOUNTS}
 
 _ASSET = re.compile(r"(?=.*[A-Z])[$^.]?[A-Z0-9][A-Z0-9._/=-]{0,14}")
 _COIN = re.compile(r"volume[ _(]*([A-Za-z]{2,6})\)?", re.IGNORECASE)
-NOT_READ = "not read"  #: role of a column that is known but belongs to no field
+NOT_READ = "not read"  #: role of a known column that belongs to no field
 _LETTERS = {
     "t": "date",
     "T": "code",
@@ -60,12 +60,13 @@ _LETTERS = {
 }
 """Names of columns of Polygon, Alpaca and Finnhub, which together mean fields."""
 
-_INVESTING = {"price", "vol", "change"}  # columns of Investing.com, whose price is the close
+# columns in Investing.com's files, where `price` is the close
+_INVESTING = {"price", "vol", "change"}
 
 
 def squeeze_name(name: str) -> str:
-    """Return a name in lower case, without brackets and their contents, blanks and marks: `<Adj.
-    Close>` is `adjclose`.
+    """Return a name in lower case, without brackets and their contents, spaces and punctuation:
+    `<Adj. Close>` becomes `adjclose`.
     """
     plain = unicodedata.normalize("NFKC", name).lower()
     bare = _BRACKETS.sub("", _SAID_UNIT.sub("", plain))
@@ -73,8 +74,8 @@ def squeeze_name(name: str) -> str:
 
 
 def unit_in(field: str, name: str) -> float | None:
-    """Return the unit stated by a column's name, in brackets or by its vendor; None if it states no
-    known unit.
+    """Return the unit that a column name states in brackets or that its vendor uses; None if no
+    unit is known.
     """
     plain = unicodedata.normalize("NFKC", name)
     found = _SAID_UNIT.search(plain) or _BRACKETS.search(plain)
@@ -85,7 +86,7 @@ def unit_in(field: str, name: str) -> float | None:
 
 @cache
 def vendor_names() -> Mapping[str, tuple[str, ...]]:
-    """Return, for each field, its names with a certain meaning, squeezed; the first match
+    """Return, for each field, its unambiguous names, squeezed. The first name that matches
     is used.
     """
     names: dict[str, list[str]] = {}
@@ -101,8 +102,8 @@ def vendor_names() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def columns_beside() -> Mapping[str, Mapping[str, str]]:
-    """Return, by squeezed name, the role, name, vendor and meaning of columns other than prices.
-    The role is the field of such a column, or `NOT_READ`.
+    """Return the role, name, vendor and meaning of columns other than prices, keyed by squeezed
+    name. The role is the field to which the column belongs, or `NOT_READ`.
     """
     rows = csv_rows(Path(__file__).with_name("beside.csv"))
     return {squeeze_name(row["name"]): row for row in rows}
@@ -122,8 +123,8 @@ def unread_columns(header: Iterable[str], read: Iterable[str]) -> list[str]:
 
 
 def is_known(name: str) -> bool:
-    """Return whether the meaning of a column's name is certain: a field, or a listed other
-    column.
+    """Return whether the meaning of a column name is certain, since it belongs to a field or to
+    another listed column.
     """
     plain = squeeze_name(name)
     if plain in columns_beside():
@@ -132,14 +133,16 @@ def is_known(name: str) -> bool:
 
 
 def is_asset(name: str) -> bool:
-    """Return whether a column's name is a symbol or code of an asset, not the name of a field."""
+    """Return whether a column name is the symbol or code of an asset and not the name of a
+    field.
+    """
     is_symbol = bool(_ASSET.fullmatch(name)) and not is_known(name)
     return is_symbol or parse_code(name) is not None
 
 
 def _unit_of_vendor(field: str, name: str) -> str:
-    """Return the unit that a vendor's name implies, such as lots for 总手; empty if it implies
-    none.
+    """Return the unit implied by a vendor's name, such as lots for 总手; empty if it implies
+    no unit.
     """
     for row in csv_rows(Path(__file__).with_name("names.csv")):
         if row["field"] == field and squeeze_name(row["name"]) == squeeze_name(name):
@@ -148,7 +151,7 @@ def _unit_of_vendor(field: str, name: str) -> str:
 
 
 def names_of(field: str, aliases: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the names of a field, squeezed, with its own name first."""
+    """Return the names of a field, squeezed. The field itself comes first."""
     own = [squeeze_name(name) for name in (field, *aliases.get(field, ()))]
     return tuple(dict.fromkeys((*own, *vendor_names().get(field, ()))))
 
@@ -183,8 +186,8 @@ def match_names(
 
 
 def coin_volumes(header: Sequence[str], codes: Iterable[str]) -> dict[str, str]:
-    """Return the columns of volume and amount named after the two sides of a pair: `Volume BTC`,
-    `Volume USDT`.
+    """Return the volume and amount columns that are named after the two assets of a pair: `Volume
+    BTC`, `Volume USDT`.
     """
     pair = next(iter(codes), "").upper()
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Numbers in the cells of a table."""
+"""Numbers in table cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIMES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "万": 1e4, "亿": 1e8}
 NUMBER = re.compile(r"[+-]?[$¥\uffe5€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
 """A cell that is a number by its look, with signs of money, grouping and letters behind it."""
 PLAIN = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-# 1,234.5 or 12,34,567; not 10,25, whose comma is decimal.
+# matches 1,234.5 and 12,34,567, but not 10,25, in which the comma is a decimal mark
 _GROUPED = r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"
 _COMMA_DECIMAL = r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:[.  ][0-9]{3})+)(?:,[0-9]*)?(?:[eE][+-]?[0-9]+)?"
 _ONLY_DECIMAL = r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})|[0-9]{4,},[0-9]+|0,[0-9]+)"
@@ -37,7 +37,7 @@ _COMMA_AND_POINT = r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]*"
 
 
 def decimal_mark(cells: Iterable[str]) -> str:
-    """Return the decimal mark of numbers, from cells of columns that are not separated by
+    """Return the decimal mark of numbers. `cells`: cells of columns that are not separated by
     commas.
     """
     texts = pd.Series([cell for cell in cells if "," in cell], dtype=str)
@@ -55,9 +55,10 @@ def to_numbers(
     decimal: str = POINT,
     signs: MutableMapping[str, str] | None = None,
 ) -> pd.Series:
-    """Return a column as float64; empty cells become NaN. Raises DataError, which begins with
-    `file`, if a cell is not a number. `signs` receives the currency sign before its numbers, if
-    any, under the column's name.
+    """Return a column as float64. Empty cells become NaN. `signs` receives the currency sign before
+    the numbers, if there is one, under the column's name.
+
+    Raises DataError, which begins with `file`, if a cell is not a number.
     """
     if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_bool_dtype(series):
         return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
@@ -75,11 +76,11 @@ def to_numbers(
 
 
 def parse_numbers(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd.Series]:
-    """Return stripped texts as float64, NaN for empty texts, and which texts are not numbers."""
+    """Return stripped strings as float64, NaN for empty ones, and which strings are not numbers."""
     lower = texts.str.lower()
     empty = lower.isin(_NOTHING)
 
-    # A currency sign before a number and a letter after it state its unit; they are not part of it.
+    # A currency sign before a number or a letter after it is not one of its digits.
     unsigned = texts.str.replace(_SIGNS, r"\1", regex=True)
     letter = lower.str[-1:]
     scaled = letter.isin(_TIMES)
@@ -102,8 +103,8 @@ def parse_numbers(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd
 
 
 def parse_figures(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd.Series]:
-    """Return numbers as `parse_numbers`, for cells with accounting marks: `5%` is 0.05, `(5)` and
-    `−5` are -5, and a currency may precede or follow a number.
+    """Return numbers like `parse_numbers`, for cells with accounting notation: `5%` is 0.05, `(5)`
+    and `−5` are -5, and a currency may precede or follow the number.
     """
     plain = texts.str.replace("−", "-").str.replace(_CURRENCY, "", regex=True).str.strip()
     is_percent = plain.str.endswith("%")

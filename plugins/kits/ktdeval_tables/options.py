@@ -1,4 +1,4 @@
-"""Options for reading the files of a market, and observations made while reading."""
+"""Options for reading the files of a market, and observations made while reading them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class ReadingOptions:
     `header`, `titles`, `times` and `signs`.
     """
 
-    file: str = ""  #: option of the file, such as `members`; empty: the bars
-    #: columns of a file without a header; `-` for a column that is not read
+    file: str = ""  #: option that gives the file, such as `members`; empty: the bars
+    #: names of the columns in a file without a header; `-` for a column that is not read
     columns: tuple[str, ...] = ()
-    code: str = ""  #: code for a file without a column of codes
-    code_width: int = 0  #: digits of a code; shorter ones get their zeros back
-    date_format: str = ""  #: format of days: a strptime format, or one of `days.WORDS`
+    code: str = ""  #: code for a file without a code column
+    code_width: int = 0  #: number of digits of a code; shorter codes are padded with zeros
+    date_format: str = ""  #: format of the days: a strptime format, or one of `days.WORDS`
     date_zone: str = ""  #: time zone in which days begin at midnight
     decimal: Decimal = "auto"  #: decimal mark of numbers
     has_map: bool = True  #: whether the import has `--map`
-    #: column -> its value in the rows to read
+    #: column -> value that rows must have to be read
     keep: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  #: notes as text
     columns_of: MutableMapping[str, str] = field(default_factory=dict)  #: field -> its column
@@ -38,7 +38,7 @@ class ReadingOptions:
     )  #: first cells of a time column next to the day column
     no_counts: list[str] = field(
         default_factory=list
-    )  #: columns that, by their cells, contain no volume
+    )  #: columns whose cells show that they contain no volume
     sources: MutableMapping[str, Sequence[str]] = field(
         default_factory=dict
     )  #: column that distinguishes rows with the same day and code -> its values
@@ -50,8 +50,8 @@ class ReadingOptions:
         return DayForm(self.date_format, self.date_zone)
 
     def beside(self, file: str) -> ReadingOptions:
-        """Return options for another file, which has a separate header and codes; `file`: its
-        option.
+        """Return the options for another file, which has a header and codes of its own. `file`: the
+        file's option.
         """
         own = replace(
             self, columns=(), code="", columns_of={}, header=[], times=[], titles=[], signs={}
@@ -59,8 +59,8 @@ class ReadingOptions:
         return replace(own, file=file, no_counts=[], sources={}, keep={})
 
     def name_mapping_option(self, columns: Mapping[str, str]) -> str:
-        """Return the option that maps fields of the file to columns; for an import without it, how
-        to change the file.
+        """Return the option that maps fields of the file to columns or, for an import without this
+        option, how to change the file.
         """
         if not self.has_map:
             renamed = [f"{column!r} to {field!r}" for field, column in columns.items()]
@@ -72,6 +72,6 @@ class ReadingOptions:
         return f"--map '{text}'" if re.search(r"[^\w.,=:/-]", text) else f"--map {text}"
 
     def note(self, words: str) -> None:
-        """Keep a note, once."""
+        """Add a note, unless it has already been added."""
         if words not in self.notes:
             self.notes.append(words)

@@ -1,5 +1,5 @@
-"""Texts with several tables one below the other: statements of Interactive Brokers, tables between
-two lines of `====`, and tables separated by empty lines.
+"""Text files with several tables one below the other: statements of Interactive Brokers, tables
+between two lines of `====`, and tables separated by empty lines.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ _ROW_KINDS = ("Header", "Data")
 _FLEX_MARKS = ("HEADER", "DATA", "BOF", "BOA", "BOS", "EOS", "EOA", "EOF", "MSG")
 _FLEX_FIRST = "ClientAccountID"
 _FACTS = ["Field Name", "Field Value"]
-_HEAD = 40  # number of lines examined
-_PARAGRAPH = re.compile(r"(?:\A\s*|\n[ \t,]*\n)([^\n]*[A-Za-z][^\n]*)")  # its first line
-_MIN_NAMES = 3  # minimum known columns in the header of one of several tables
+_HEAD = 40  # number of lines examined to detect sections
+# matches the first line of a paragraph
+_PARAGRAPH = re.compile(r"(?:\A\s*|\n[ \t,]*\n)([^\n]*[A-Za-z][^\n]*)")
+_MIN_NAMES = 3  # if a file has several tables, minimum number of known columns in a header
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.]*")
 
 
 @dataclass
 class Section:
-    """Rows under one header."""
+    """Rows below one header."""
 
     name: str
     header: list[str]
@@ -33,8 +34,8 @@ class Section:
 
 
 def closed_by_rule(text: str) -> str:
-    """Return the table between two lines of `====`; the whole text if it has no such line. Raises
-    UnreadableError if the second line is missing.
+    """Return the table between two lines of `====`, or the whole text if it has no such line.
+    Raises UnreadableError if the second line is missing.
     """
     if not text.startswith(_RULE):
         return text
@@ -48,9 +49,10 @@ def closed_by_rule(text: str) -> str:
 
 
 def stacked_tables(text: str, known: Collection[str]) -> list[str]:
-    """Return the stacked tables of a text, each at its original lines. A header is a line of names,
-    three of them known, at the start or below an empty line, and different from the other headers;
-    with fewer than two headers the text is one table.
+    """Return the tables stacked in a text, each at its original line numbers.
+
+    A header is a line of names, at least three of them known, at the start or below an empty line,
+    and different from the other headers. With fewer than two headers, the text is one table.
     """
     starts: list[int] = []
     seen: list[list[str]] = []
@@ -73,7 +75,7 @@ def stacked_tables(text: str, known: Collection[str]) -> list[str]:
 
 
 def is_sectioned(text: str) -> bool:
-    """Return whether a text has several headers, each before its rows."""
+    """Return whether a text has several headers, each followed by its rows."""
     for line in text.split("\n", _HEAD)[:_HEAD]:
         cells = [cell.strip('" ') for cell in line.split(",", 3)]
         if cells[0] == _FLEX_FIRST or cells[0] in _FLEX_MARKS or "TradePrice" in line.split(","):
@@ -86,8 +88,10 @@ def is_sectioned(text: str) -> bool:
 def split_sections(
     rows: Iterator[tuple[int, list[str]]], facts: MutableMapping[str, str]
 ) -> list[Section]:
-    """Return the sections of rows; `facts` receives the sections of names and values. Raises
-    UnreadableError if a row has no header, or a different number of cells.
+    """Return the sections formed by rows. `facts` receives the contents of sections that hold names
+    and values.
+
+    Raises UnreadableError if a row has no header, or a different number of cells than its header.
     """
     sections: list[Section] = []
     current: dict[str, Section] = {}
@@ -103,7 +107,7 @@ def split_sections(
 
 
 def _row_kind(cells: list[str]) -> tuple[str, str, list[str]]:
-    """Return section, kind (Header, Data or another) and own cells of a row."""
+    """Return a row's section, its kind (Header, Data or another) and its remaining cells."""
     if cells[0] in _FLEX_MARKS:
         kind = cells[0].capitalize()
         own = cells[2:]

@@ -1,4 +1,4 @@
-"""Ratios of splits in the spellings of vendors."""
+"""Split ratios as vendors write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAIR = re.compile(
 
 
 def ratio_of(text: str) -> float:
-    """Return the number of new shares for an old one: 2 for `2`, `2:1`, `2.000000/1.000000`,
+    """Return the number of new shares per old share: 2 for `2`, `2:1`, `2.000000/1.000000`,
     `2-for-1`; NaN if the text is not a ratio.
     """
     cell = text.strip()

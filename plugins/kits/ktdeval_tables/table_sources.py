@@ -1,4 +1,4 @@
-"""Files that contain tables: their kind, their text, their JSON. A file is opened once."""
+"""Files that contain tables: their kind, their text, their JSON values. A file is opened once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PICKLE_ADVICE = (
     "is a pickle, which can run code when it is opened, and is never read; open it where it was"
     " written and save it by .to_csv(...) or .to_parquet(...)"
 )
-INDEX = "__index_level_0__"  #: name in Parquet of a frame's index without a name
+INDEX = "__index_level_0__"  #: name of a frame's unnamed index in Parquet
 UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, OverflowError)
 """Errors of a file that can't be read."""
 
@@ -54,7 +54,7 @@ class TableSource:
 
     @cached_property
     def text(self) -> str:
-        """File as text, with line ends of one kind. Raises DataError if it is not text."""
+        """File as text, with uniform line ends. Raises DataError if it is not text."""
         for encoding in encodings_of(self.data):
             try:
                 text = self.data.decode(encoding)
@@ -68,8 +68,8 @@ class TableSource:
 
     @cached_property
     def documents(self) -> Sequence[tuple[int, JsonValue]]:
-        """JSON values with their lines: one, or one per line; numbers as written. Raises DataError
-        if the file is not JSON.
+        """JSON values with their line numbers: a single value, or one per line. Numbers are kept as
+        written. Raises DataError if the file is not JSON.
         """
         if len(self.text) > LARGEST_JSON:
             raise DataError(f"{self.path}: has more than {LARGEST_JSON} bytes of JSON; write parts")
@@ -88,8 +88,8 @@ class TableSource:
 
 
 def open_source(path: Path) -> TableSource:
-    """Read a file. Raises DataError if it is missing, a folder, empty, too large, a pickle, or of a
-    kind without tables.
+    """Read a file. Raises DataError if it is missing, empty, too large, a folder, a pickle, or of a
+    kind that has no tables.
     """
     if path.is_dir():
         raise DataError(f"{path}: is a folder; name the file in it")
@@ -117,21 +117,21 @@ def open_source(path: Path) -> TableSource:
 
 
 def source_kind(path: Path) -> Kind:
-    """Return the kind of a file, packed or not, by its first bytes. Raises DataError if it contains
-    no table; OSError, EOFError, zlib.error if it can't be read.
+    """Return the kind of a file, compressed or not, from its first bytes. Raises DataError if it
+    contains no table; OSError, EOFError or zlib.error if it can't be read.
     """
     with open_unpacked(path) as stream:
         return kind_of(path, stream.read(SIGNATURE_BYTES))
 
 
 def refuse_bytes(column: str, kind: pa.DataType) -> None:
-    """Raise ValueError if a column of Parquet that is read as texts holds bytes."""
+    """Raise ValueError if a Parquet column that is to be read as text holds bytes."""
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise ValueError(f"column {column!r} holds bytes ({kind}); write texts")
 
 
 def kind_of(path: Path, head: bytes) -> Kind:
-    """Return the kind of a file by its first bytes. Raises DataError if it contains no table."""
+    """Return the kind of a file from its first bytes. Raises DataError if it contains no table."""
     if head.startswith(PARQUET):
         return "parquet"
     if is_workbook(path, head):
@@ -152,7 +152,7 @@ def kind_of(path: Path, head: bytes) -> Kind:
 
 
 def unreadable(path: Path, error: Exception) -> DataError:
-    """Return the error for a file that can't be read, by one of `UNREADABLE`."""
+    """Return the DataError for a file that can't be read. `error`: one of `UNREADABLE`."""
     if isinstance(error, UnreadableError) and error.line:
         return DataError(f"{path}: {error}")
     return DataError(f"{path}: can't read: {' '.join(str(error).split())[:300]}")

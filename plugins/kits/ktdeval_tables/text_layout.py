@@ -1,5 +1,5 @@
-"""Find the layout of a text table: delimiter, title, header of one or two rows, first row, decimal
-mark.
+"""Find the layout of a table in text form: delimiter, title, header of one or two rows, first row,
+decimal mark.
 """
 
 from __future__ import annotations
@@ -18,38 +18,39 @@ from ktdeval_tables.headerless_bars import KLINES, are_klines, guess_names, name
 from ktdeval_tables.names import is_asset, squeeze_name, vendor_names
 from ktdeval_tables.numbers import COMMA, MISSING, NUMBER, POINT, UNCLEAR, decimal_mark
 
-BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by spaces
-_DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it may be decimal
-_ROWS = 200  # number of rows that decide the layout
-_TITLES = 30  # maximum lines before a header
+BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned with spaces
+# the comma comes last, since next to another delimiter it may be a decimal mark
+_DELIMITERS = ("\t", ";", "|", ",")
+_ROWS = 200  # number of rows from which the layout is determined
+_TITLES = 30  # maximum number of lines before a header
 _NOTHING = frozenset(word.lower() for word in MISSING)
 _GROUPED_BY_POINTS = re.compile(r"[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
 _POINT_DECIMAL = re.compile(r"[0-9]+\.[0-9]{1,2}")
 _SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # characters that occur in a footer, but never in a code
-# a number of rows, such as `1834`, `20 rows`
+# matches a number of rows, such as `1834`, `20 rows`
 _COUNT = re.compile(r"[1-9][0-9,.]*(?: [A-Za-z一-鿿][^0-9]*)?")
-_WORDS = re.compile(r"[^\W\d]+\s\w")  # the start of a footer
+_WORDS = re.compile(r"[^\W\d]+\s\w")  # matches the start of a footer
 _EVENTS = ("capitalgains", "repaired")
 _FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
-# separators between a field and an asset in one name, as in `Close_AAPL`, `BTC:open`
+# separators between field and asset in one column name, as in `Close_AAPL`, `BTC:open`
 _BETWEEN = re.compile(r"[:|_. ]")
-_QUOTED_PAIR = re.compile(r"\('(.+)', '(.+)'\)")  # pandas' form of columns with two levels
+_QUOTED_PAIR = re.compile(r"\('(.+)', '(.+)'\)")  # how pandas writes column names with two levels
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of a text table. Lines count from 1."""
+    """Layout of a table in text form. Lines count from 1."""
 
     delimiter: str
-    header: tuple[str, ...]  #: names of the columns, without repeats; or those given by `--columns`
-    header_line: int  #: 0 without a header
+    header: tuple[str, ...]  #: column names without repeats, or the names given by `--columns`
+    header_line: int  #: line of the header; 0 without a header
     first_line: int  #: line of the first row
     title: str = ""  #: text before the header
     below: str = ""  #: text between header and first row
-    tickers: tuple[str, ...] = ()  #: second row of a header: assets of the columns after the first
+    tickers: tuple[str, ...] = ()  #: second header row: the assets of all columns but the first
     decimal: str = POINT
     sample: tuple[tuple[str, ...], ...] = ()  #: first rows
-    #: whether the names are those of klines, which the file does not contain
+    #: whether the file has no header and the names are the usual ones of klines
     is_guessed: bool = False
 
     def cells_of(self, column: str) -> list[str]:
@@ -73,17 +74,17 @@ class Layout:
         return bool(_SPOKEN.search(words))
 
     def is_apart(self, line: str) -> bool:
-        """Return whether a line below an empty one is text and not a row, such as `Date downloaded
-        04/06/2019, 6:29 PM`: it has fewer cells than half of the columns, and the first one is
-        text.
+        """Return whether a line below an empty one is text rather than a row, such as `Date
+        downloaded 04/06/2019, 6:29 PM`. Such a line has fewer cells than half of the columns, and
+        its first cell is text.
         """
         cells = [cell for cell in split(line, self.delimiter) if cell]
         is_narrow = self.delimiter != BLANKS and 0 < len(cells) < len(self.header) / 2
         return is_narrow and bool(_WORDS.match(cells[0])) and not looks_like_day(cells[0])
 
     def _is_count(self, words: str, line: str) -> bool:
-        """Return whether the only cell of a line is a row count: it is neither a day nor the code
-        of a truncated row.
+        """Return whether a line's only cell is a row count: it is neither a day nor the code of a
+        truncated row.
         """
         if not _COUNT.fullmatch(words) or looks_like_day(words, stamps=True):
             return False
@@ -108,10 +109,11 @@ def find_layout(
     columns: Sequence[str],
     where: str,
 ) -> Layout:
-    """Return the layout of a table by its first lines.
+    """Return the layout of a table, determined from its first lines.
 
-    `known`: squeezed column names; `columns`: those of `--columns`. Raises DataError if there is no
-    header, or the file is empty; UsageError if columns are named although there is a header.
+    `known`: squeezed column names; `columns`: names given by `--columns`. Raises DataError if the
+    table has no header, or if the file is empty; UsageError if `--columns` is given although there
+    is a header.
     """
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
@@ -124,7 +126,7 @@ def find_layout(
     place = _header_place([cells for _, cells in rows], known)
     if place is None:
         if not columns and "return" in known and _are_days_and_numbers(rows):
-            # a series, in the form in which pandas writes one without a header
+            # a series, which pandas writes without a header
             columns = ("date", "1")
         return _without_header(rows, delimiter, columns, where)
 
@@ -157,8 +159,8 @@ def find_layout(
 
 
 def _refuse_words(numbered: Sequence[tuple[int, str]], known: Collection[str], where: str) -> None:
-    """Raise DataError for a file of one line that is neither a header nor a row, such as a server's
-    refusal.
+    """Raise DataError for a one-line file that is neither a header nor a row, such as a server's
+    error message.
     """
     if len(numbered) > 1:
         return
@@ -180,7 +182,7 @@ def _joined_lines(numbered: Sequence[tuple[int, str]]) -> str:
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """Return the delimiter that divides most lines into the same number of cells."""
+    """Return the delimiter that splits most lines into the same number of cells."""
     max_lines = 0
     max_cells = 0
     best = ""
@@ -204,7 +206,7 @@ def _delimiter(lines: Sequence[str]) -> str:
 
 
 def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int | None:
-    """Return the index of the header among the rows, or None if rows of data come first."""
+    """Return the index of the header among the rows, or None if data rows come first."""
     width = Counter(map(len, rows)).most_common(1)[0][0]
     likely = None
     for place, row in enumerate(rows[:_TITLES]):
@@ -214,7 +216,7 @@ def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int 
         if _is_above_days(rows[place : place + 2]):
             return place
         if not found and _is_data(row):
-            # Even a header without a known name has one cell for each column.
+            # Even a header without known names has one cell for each column.
             return likely
 
         if likely is None and (found or len(row) >= width):
@@ -224,8 +226,8 @@ def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int 
 
 
 def _is_above_days(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the second of two rows has a day in a column that is empty in the first, whose
-    other cells are not numbers but names, such as codes.
+    """Return whether the second of two rows has a day, while the first has only names, such as
+    codes: no numbers and no days.
     """
     if len(rows) < 2 or len(rows[0]) != len(rows[1]):
         return False
@@ -237,7 +239,7 @@ def _is_above_days(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_data(row: Sequence[str]) -> bool:
-    """Return whether a row has the cells of a day or of an asset, not names."""
+    """Return whether a row has cells such as days, numbers or codes, not names."""
     telling = [cell for cell in row if cell]
     count = 0
     for cell in telling:
@@ -248,8 +250,8 @@ def _is_data(row: Sequence[str]) -> bool:
 
 
 def _names_below(rows: Sequence[tuple[int, list[str]]], place: int) -> list[list[str]]:
-    """Return the rows below a header that repeat its names or contain units: they have words in the
-    column of days.
+    """Return the rows below a header that repeat its names or contain units. Such rows have words
+    in the day column.
     """
     days = {*vendor_names()["date"], "date", "tradedate", "day"}
     columns = [index for index, name in enumerate(rows[place][1]) if squeeze_name(name) in days]
@@ -283,8 +285,8 @@ def _without_header(
     columns: Sequence[str],
     where: str,
 ) -> Layout:
-    """Return the layout of a table without a header. Raises DataError if its columns are not
-    named.
+    """Return the layout of a table without a header. Raises DataError if the columns are
+    not named.
     """
     number, cells = rows[0]
     bare_rows = [row for _, row in rows]
@@ -324,9 +326,9 @@ def _without_header(
 
 @dataclass(frozen=True)
 class _ColumnsByAsset:
-    """Columns of a table with one column for each asset, or for each field of each asset."""
+    """Columns of a table that has one column per asset, or one per field and asset."""
 
-    fields: Sequence[str]  #: fields of the columns after the first
+    fields: Sequence[str]  #: fields of all columns but the first
     assets: Sequence[str]  #: likewise
     first: int  #: index of the first row below the header
 
@@ -338,8 +340,9 @@ def _columns_by_asset(
 ) -> _ColumnsByAsset | None:
     """Return the meaning of a header's columns; None if they are only fields.
 
-    A header has rows of fields and of assets, as yfinance writes it; or both in each name; or only
-    assets: then it is a table of closes, if its reader accepts these.
+    The header may have one row for fields and another for assets, as yfinance writes it. It may
+    have both in each name. Or it may have only assets: it is then a table of closes, if the reader
+    accepts such tables.
     """
     for fields, tickers in ((place, place + 1), (place, place - 1)):
         if not 0 <= tickers < len(rows):
@@ -370,8 +373,8 @@ def _columns_by_asset(
 
 
 def _field_and_asset(name: str) -> tuple[str, str] | None:
-    """Return the field and the asset in a name, such as `BTC:open`, `Close_AAPL` or `('Close',
-    'AAPL')`; None if it does not have both.
+    """Return the field and the asset in a column name such as `BTC:open`, `Close_AAPL` or
+    `('Close', 'AAPL')`; None if it does not have both.
     """
     quoted = _QUOTED_PAIR.fullmatch(name)
     plain = f"{quoted[1]}:{quoted[2]}" if quoted else name
@@ -387,7 +390,7 @@ def _field_and_asset(name: str) -> tuple[str, str] | None:
 
 
 def _are_numbers(rows: Sequence[tuple[int, list[str]]]) -> bool:
-    """Return whether all cells after the first are numbers or empty."""
+    """Return whether all cells but the first are numbers or empty."""
     cells = [cell for _, row in rows for cell in row[1:] if cell.lower() not in _NOTHING]
     return bool(cells) and all(map(NUMBER.fullmatch, cells))
 
@@ -402,7 +405,7 @@ def _all_tickers(names: Sequence[str]) -> bool:
 
 
 def _all_fields(names: Sequence[str]) -> bool:
-    """Return whether all names are fields that each asset has."""
+    """Return whether all names are fields that an asset has."""
     known = {*_FIELDS_OF_PAIRS, *_EVENTS}
     for field in _FIELDS_OF_PAIRS:
         known.update(vendor_names().get(field, ()))
@@ -415,11 +418,11 @@ def _layout_by_asset(
     columns: _ColumnsByAsset,
     delimiter: str,
 ) -> Layout:
-    """Return the layout of a table with columns for each asset, whose header begins at a given
-    line.
+    """Return the layout of a table with columns for each asset, whose header begins at
+    `header_line`.
     """
     first = columns.first
-    # A row with only the word Date often follows.
+    # A row that only has the word Date often follows the header.
     if first < len(rows) and not any(rows[first][1][1:]):
         first += 1
 
@@ -447,14 +450,15 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     if delimiter != ",":
         return mark
 
-    # In a comma-separated table, only quoted cells contain a comma: there 1,234 is in thousands.
+    # In a comma-separated table, only quoted cells contain a comma, which then groups thousands, as
+    # in 1,234.
     has_points = any(map(_POINT_DECIMAL.fullmatch, cells))
     return COMMA if mark == COMMA and not has_points else POINT
 
 
 def _may_group(cells: Sequence[str]) -> bool:
-    """Return whether dots in numbers may group thousands: three digits follow each dot, as in
-    `9.100` in countries whose tables use semicolons.
+    """Return whether dots in numbers may group thousands. Three digits then follow each dot, as in
+    `9.100` in countries where tables use semicolons.
     """
     pointed = [cell for cell in cells if "." in cell and NUMBER.fullmatch(cell)]
     are_days = all(looks_like_day(cell, stamps=True) for cell in pointed)
@@ -462,7 +466,7 @@ def _may_group(cells: Sequence[str]) -> bool:
 
 
 def each_once(names: Sequence[str]) -> tuple[str, ...]:
-    """Return names with a number after repeated ones, like pandas: close, close.1."""
+    """Return names with a number appended to repeated ones, as pandas does: close, close.1."""
     seen: Counter[str] = Counter()
     unique = []
     for name in names:
@@ -473,5 +477,5 @@ def each_once(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _name_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """Return distinct names; empty ones are named like in pandas: Unnamed: 0."""
+    """Return distinct names. Empty ones are named as in pandas: Unnamed: 0."""
     return each_once([name or f"Unnamed: {place}" for place, name in enumerate(names)])

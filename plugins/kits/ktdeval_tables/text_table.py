@@ -1,4 +1,4 @@
-"""Tables in text files: text around the rows is detected and omitted, and the rows are read in
+"""Tables in text files. Text around the rows is detected and omitted, and the rows are read in
 blocks.
 """
 
@@ -37,8 +37,8 @@ from ktdeval_tables.text_layout import BLANKS, Layout, find_layout, split
 BEYOND = "rows have more cells than the header"
 _OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")
 _BLOCK = 2**18  # characters
-_HEAD = 2**17  # characters used to detect a layout
-_TAIL = 2**11  # characters at the end of a file that may contain a footer
+_HEAD = 2**17  # number of characters from which a layout is detected
+_TAIL = 2**11  # number of characters at the end of a file that may contain a footer
 TICKER = "Ticker"
 
 
@@ -47,8 +47,8 @@ class WantedColumns:
     """Columns to read from a table."""
 
     columns: tuple[str, ...]
-    categories: frozenset[str]  #: columns of repeated texts
-    #: columns of texts, including the repeated ones; all other columns are numbers
+    categories: frozenset[str]  #: text columns whose values often repeat
+    #: text columns, including those with repeated values; all other columns are numbers
     texts: frozenset[str]
     codes: frozenset[str]  #: columns in which `NA` is a code
     rows: int  #: number of rows read at a time
@@ -66,7 +66,7 @@ class TextTable:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Names of the columns, each once."""
+        """Column names, without repeats."""
         if not self.layout.tickers:
             return self.layout.header
         return (*dict.fromkeys(self.layout.header), TICKER)
@@ -78,9 +78,10 @@ class TextTable:
         return [cell for cell in self.layout.cells_of(column) if cell]
 
     def read(self, wanted: WantedColumns) -> pd.DataFrame:
-        """Read columns in blocks of rows: texts as texts and all others as numbers.
+        """Read columns in blocks of rows, as text for the columns in `wanted.texts` and as numbers
+        otherwise.
 
-        Raises ValueError if the file is not text, or a row has more cells than the header;
+        Raises ValueError if the file is not text, or if a row has more cells than the header;
         DataError if a cell is not a number.
         """
         try:
@@ -93,8 +94,9 @@ class TextTable:
             return replace(self, encoding=GB18030).read(wanted)
 
     def body_text(self) -> str:
-        """Return the text without anything around its rows; lines keep their numbers. Raises
-        UnreadableError if a line is too long, or the last row is truncated.
+        """Return the text without anything around its rows. Lines keep their numbers.
+
+        Raises UnreadableError if a line is too long, or if the last row is truncated.
         """
         with self.open(self.encoding) as text:
             body = TableBody(text, self.layout)
@@ -120,8 +122,7 @@ class TextTable:
             return self._parse_body(body, names, wanted)
         except pd.errors.ParserWarning:
             # pandas ignores cells beyond the header, and would read `1,000` without quotes as 1. A
-            # delimiter at the end of every
-            # row makes no further cell.
+            # delimiter at the end of every row does not add a cell.
             pass
 
         with self.open(self.encoding) as text:
@@ -159,7 +160,7 @@ class TextTable:
             "chunksize": wanted.rows,
         }
         if self.layout.decimal != POINT:
-            options["dtype"] = str  # 1.234 is, or may be, 1234 here
+            options["dtype"] = str  # 1.234 is, or may be, 1234 in this table
 
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -170,7 +171,7 @@ class TextTable:
                 raise self._fault(str(error)) from error
 
     def _fault(self, words: str) -> ValueError:
-        """Return the error for a table that pandas can't divide into cells."""
+        """Return the error for a table that pandas can't split into cells."""
         quote = _OPEN_QUOTE.search(words)
         if quote is not None:
             return UnreadableError("a quote is never closed", int(quote[1]) + 1)
@@ -179,8 +180,8 @@ class TextTable:
         return ValueError(words)
 
     def _within(self, part: pd.DataFrame, wanted: WantedColumns) -> pd.DataFrame:
-        """Return the columns of a part, with all but `texts` as numbers, because texts take several
-        times the memory. Categories are created here, since pandas 3.1 reads `000001` as the
+        """Return the columns of a part. All but `texts` become numbers, since text takes several
+        times as much memory. Categories are created here, since pandas 3.1 reads `000001` as the
         category 1.
         """
         if BEYOND in part and not part[BEYOND].isin(["", np.nan]).all():
@@ -199,8 +200,8 @@ class TextTable:
         return pd.DataFrame(kept, copy=False)
 
     def _of_pairs(self, body: TableBody, wanted: WantedColumns) -> pd.DataFrame:
-        """Read a table with a column for each field of each asset, and return one with a row for
-        each day of each asset.
+        """Read a table with a column for each field of each asset, and return a table with a row
+        for each day and asset.
         """
         lines = body.read().splitlines()[self.layout.first_line - 1 :]
         cells = pd.DataFrame(list(csv.reader(lines, delimiter=self.layout.delimiter)), dtype=str)
@@ -216,7 +217,7 @@ class TextTable:
             part.insert(1, TICKER, ticker)
             parts.append(part[has_values])
 
-        # An asset that lacks a field of the other assets has no such value in its rows.
+        # An asset may lack a field that other assets have. Its rows have no value for this field.
         table = pd.concat(parts, ignore_index=True)
         return self._within(table, wanted)
 
@@ -239,8 +240,8 @@ class TextTable:
 
 
 class TableBody(io.TextIOBase):
-    """The text of a table without footer; title and names below the header are empty lines, so that
-    lines keep their numbers.
+    """The text of a table without its footer. The title and any names below the header become empty
+    lines, so that lines keep their numbers.
     """
 
     def __init__(self, text: TextIO, layout: Layout) -> None:
@@ -254,11 +255,11 @@ class TableBody(io.TextIOBase):
         self._started = False
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True."""
         return True
 
     def read(self, size: int | None = -1, /) -> str:
-        """Return at most `size` characters, or all."""
+        """Return at most `size` characters, or all if it is None or negative."""
         if not self._started:
             self._held = "".join(self._first_lines())
             self._started = True
@@ -277,7 +278,7 @@ class TableBody(io.TextIOBase):
         return given
 
     def _first_lines(self) -> Iterator[str]:
-        """Return the lines before the first row; all except the header are empty."""
+        """Return the lines before the first row, all of them empty except the header."""
         for number in range(1, self.layout.first_line):
             line = self.text.readline()
             if not line:
@@ -287,7 +288,7 @@ class TableBody(io.TextIOBase):
             yield line if number == self.layout.header_line and not self.layout.tickers else "\n"
 
     def _without_footer(self, text: str) -> str:
-        """Return the end of a table without the text below its rows."""
+        """Return the end of a table, without text that follows its rows."""
         lines = text.split("\n")
         kept = len(lines)
         while kept > 1 and self._is_no_row(lines[kept - 2], lines[kept - 1]):
@@ -323,8 +324,10 @@ class TableBody(io.TextIOBase):
 
 
 def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> TextTable:
-    """Open a text file, workbook or document as a table. `known`: squeezed column names. Raises
-    DataError, UsageError, OSError, ValueError if it can't be read, or as `find_layout` does.
+    """Open a text file, workbook or document as a table. `known`: squeezed column names.
+
+    Raises DataError, UsageError, OSError or ValueError if the table can't be read, or if
+    `find_layout` fails.
     """
     kind = source_kind(file)
     if kind == "workbook":
@@ -347,7 +350,7 @@ def open_table(file: Path, known: Collection[str], reading: ReadingOptions) -> T
 def table_in_text(
     text: str, file: Path, known: Collection[str], reading: ReadingOptions
 ) -> TextTable:
-    """Return the table in the text of a file; otherwise like `open_table`."""
+    """Return the table in a file's text; otherwise like `open_table`."""
     lines = text[:_HEAD].split("\n")
     layout = _find_layout(lines, file, known, reading)
     return TextTable(file, layout, "utf-8", lambda _: io.StringIO(text), reading)
@@ -356,13 +359,13 @@ def table_in_text(
 def _find_layout(
     lines: Sequence[str], file: Path, known: Collection[str], reading: ReadingOptions
 ) -> Layout:
-    """Return the layout of a table, with the decimal mark that the user names."""
+    """Return the layout of a table, with the decimal mark that the user specifies."""
     layout = find_layout(lines, known, reading.columns, str(file))
     return layout if reading.decimal == "auto" else replace(layout, decimal=reading.decimal)
 
 
 def as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate tables column by column, so that memory holds no large table twice."""
+    """Concatenate tables column by column, so that no large table is in memory twice."""
     if len(frames) == 1:
         return frames[0]
 
@@ -379,7 +382,9 @@ def as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _pop_column(frame: pd.DataFrame, name: str) -> pd.Series:
-    """Take a column out of a table; one that it lacks is missing in all rows."""
+    """Remove a column from a table and return it. A column that the table lacks is missing in all
+    rows.
+    """
     if name in frame:
         return frame.pop(name)
     return pd.Series(np.nan, frame.index)

@@ -1,5 +1,5 @@
-"""Read tables from files: find each field's column under any vendor's names, and normalise the days,
-codes and flags in its cells.
+"""Read tables from files: find each field's column under any vendor's name for it, and normalise
+the days, codes and flags in the cells.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.table_sources import INDEX, UNREADABLE, kind_of, refuse_bytes, source_kind
 from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table, table_in_text
 
-#: suffixes of tables that are data, whatever other files are present
+#: suffixes of tables that always hold data, whatever other files are present
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
 _OTHER_SUFFIXES = (".tsv", ".tsv.gz", ".xlsx")
-_LAST_SUFFIXES = (".txt", ".txt.gz")  # in a folder with other tables, such files describe them
+# in a folder with other tables, files with these suffixes are descriptions
+_LAST_SUFFIXES = (".txt", ".txt.gz")
 _ALL_SUFFIXES = (*SUFFIXES, *_OTHER_SUFFIXES, *_LAST_SUFFIXES)
 _TEXT_FIELDS = (
     "date",
@@ -66,9 +67,9 @@ _TEXT_FIELDS = (
 _TRUE = ("true", "1", "1.0", "yes", "y", "t", "是")
 _FALSE = ("false", "0", "0.0", "no", "n", "f", "否")
 _FLAGS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
-_TIMES = ("time", "时间")  # columns next to the day column
-_KEPT = "keep "  # prefix of columns that select rows, in mappings of fields
-_ROWS = 2**20  # rows of a text file read at once
+_TIMES = ("time", "时间")  # time columns next to the day column
+_KEPT = "keep "  # prefix that marks row filters in field mappings
+_ROWS = 2**20  # number of text file rows read at once
 _MAX_NAMED = 3  # maximum number of assets in a note
 _PACKED = "unpack it first"
 _OTHER = "save it as .csv or .parquet"
@@ -90,7 +91,7 @@ _UNPACK = {
 
 def _table_files(path: Path) -> list[Path]:
     """Return the files of a table: the file itself, or all tables in a folder, sorted by name.
-    Raises DataError if it has no tables.
+    Raises DataError if the folder has no tables.
     """
     if path.is_dir():
         inside = [child for child in path.iterdir() if child.is_file()]
@@ -123,8 +124,8 @@ def _table_files(path: Path) -> list[Path]:
 
 
 def _is_table(path: Path) -> bool:
-    """Return whether a file with another suffix is a table by its first bytes. Raises DataError if
-    they show another format.
+    """Return whether a file with another suffix is a table, judging by its first bytes. Raises
+    DataError if they show a format that can't be read.
     """
     if not path.is_file():
         return False
@@ -152,12 +153,14 @@ def read_table(
 ) -> pd.DataFrame:
     """Read the columns of a file, or of a folder of files, under the names of their fields.
 
-    `mapping`: field -> column of the source, which precedes the usual aliases. A field such as
-    `in_date|date` is needed in one of the two forms. Without a column of
-    codes, the code is taken from `reading`, from the title above the header, or in a folder from
-    the file's name. Dates, codes and other texts are text (fields of `repeated` are categories),
-    numbers are float64. Raises DataError if a file is unreadable, or one of `fields` has no column;
-    UsageError if the mapping names another field.
+    `mapping`: field -> column in the source, which takes precedence over the usual aliases. A field
+    such as `in_date|date` is needed in one of the two forms. Without a code column, the code is
+    taken from `reading`, from the title above the header, or, in a folder, from the file name.
+    Dates, codes and other texts are strings (fields in `repeated` are categories), and numbers are
+    float64.
+
+    Raises DataError if a file is unreadable, or if one of `fields` has no column; UsageError if the
+    mapping names another field.
     """
     how = reading or ReadingOptions()
     wanted = [name for field in fields for name in field.split("|")]
@@ -196,7 +199,7 @@ def read_table(
 
 
 def _refuse_other_columns(source: _Source, names: Iterable[str]) -> None:
-    """Raise DataError if a file has no column of a name."""
+    """Raise DataError if a file lacks one of the named columns."""
     for name in names:
         if name not in source.header:
             hint = near_matches(name, source.header) or f"; columns: {', '.join(source.header)}"
@@ -204,8 +207,8 @@ def _refuse_other_columns(source: _Source, names: Iterable[str]) -> None:
 
 
 def _keep_rows(table: pd.DataFrame, column: str, value: str, path: Path) -> pd.DataFrame:
-    """Return the rows in which a column has a value, without that column. Rows keep their number:
-    errors name a row's line in its file by it.
+    """Return the rows in which a column has a value, without that column. Rows keep their numbers,
+    which errors use to find a row's line in its file.
     """
     cells = table.pop(_KEPT + column).astype(str).str.strip()
     is_kept = cells == value
@@ -219,7 +222,7 @@ def _keep_rows(table: pd.DataFrame, column: str, value: str, path: Path) -> pd.D
 
 def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions) -> None:
     """Record in `reading` what a file states outside its rows. Raises DataError if its units differ
-    from those of earlier files.
+    from those in earlier files.
     """
     for field in UNITS.keys() & columns.keys() & reading.columns_of.keys():
         before = reading.columns_of[field]
@@ -248,7 +251,7 @@ def _notice(source: _Source, columns: Mapping[str, str], reading: ReadingOptions
 
 
 def _note_layout(table: TextTable, columns: Mapping[str, str], reading: ReadingOptions) -> None:
-    """Note the layout detected for a table."""
+    """Add a note on the layout detected for a table."""
     layout = table.layout
     if set(layout.header[1:]) == {"close"} and layout.tickers:
         assets = ", ".join(layout.tickers[:_MAX_NAMED])
@@ -266,8 +269,8 @@ def _note_layout(table: TextTable, columns: Mapping[str, str], reading: ReadingO
 def _sources(
     table: TextTable, columns: Mapping[str, str], free: Sequence[str]
 ) -> dict[str, Sequence[str]]:
-    """Return the column, with its values, that distinguishes rows with the same day and code in the
-    first rows: bars from several venues or vendors.
+    """Return the column that distinguishes rows with the same day and code in the first rows, and
+    its values. Such rows are bars from several venues or vendors.
     """
     if table.layout.tickers:
         return {}
@@ -291,7 +294,7 @@ def _sources(
 
 
 class _ParquetFile:
-    """Parquet file, whose columns have names and types."""
+    """Parquet file, in which columns have names and types."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -300,11 +303,11 @@ class _ParquetFile:
 
     @property
     def has_days_in_its_index(self) -> bool:
-        """Return whether it was made from a frame with days in an unnamed index."""
+        """True if it was written from a frame with days in an unnamed index."""
         return INDEX in self.header and pa.types.is_temporal(self.schema.field(INDEX).type)
 
     def cells_of(self, _: str) -> list[str]:
-        """Return no cells: a Parquet file's columns are only read when needed."""
+        """Return no cells, since a Parquet file's columns are only read when needed."""
         return []
 
 
@@ -339,7 +342,7 @@ def _open(
 
 
 def _by_asset(file: Path, known: Set[str], reading: ReadingOptions) -> TextTable | None:
-    """Return a Parquet file with columns for each asset as text; None if it has columns of
+    """Return a Parquet file with columns for each asset in text form; None if its columns are
     fields.
     """
     names = pq.read_schema(file).names
@@ -357,7 +360,7 @@ def _by_asset(file: Path, known: Set[str], reading: ReadingOptions) -> TextTable
 def _code_of(
     source: _Source, path: Path, columns: Mapping[str, str], reading: ReadingOptions
 ) -> str | None:
-    """Return the code of a file without a column of codes; None if it is not stated."""
+    """Return the code of a file without a code column; None if no code is stated."""
     if "code" in columns:
         return None
     if reading.code:
@@ -371,7 +374,8 @@ def _code_of(
     has_exchange = parse_code(in_name) is not None
     if path.is_dir():
         return in_name if has_exchange or in_title is None else in_title
-    # The file name SH#000001.txt decides which of two assets a title means by 000001.
+    # The title's 000001 may mean two assets. A file name such as SH#000001.txt decides between
+    # them.
     if in_title and has_exchange and in_title in in_name:
         return in_name
 
@@ -395,8 +399,8 @@ def _no_columns(
 def _resolve(
     source: _Source, fields: Sequence[str], mapping: Mapping[str, str], reading: ReadingOptions
 ) -> dict[str, str]:
-    """Return the column of each field that has one. Raises UsageError or DataError if the mapping is
-    wrong, or if two columns have the name of a field.
+    """Return the column of each field that has one. Raises UsageError or DataError if the mapping
+    is wrong, or if two columns match a field.
     """
     header = source.header
     file = source.file
@@ -407,12 +411,13 @@ def _resolve(
 
     _refuse_other_columns(source, mapping.values())
 
-    # A column that the user maps to one field is not matched to another by its name.
+    # A column that the user maps to one field is not also matched to another by its name.
     free = [name for name in header if name not in mapping.values()]
     unmapped = [field for field in fields if field not in mapping]
     found = match_names(free, unmapped, aliases_of(reading))
     for field, match in found.items():
-        if header.count(match) > 1 or f"{match}.1" in header:  # pandas' name for a repeated column
+        # pandas' suffix for a repeated column
+        if header.count(match) > 1 or f"{match}.1" in header:
             raise DataError(
                 f"{file}: column {match!r} appears twice; keep one, or name it: --map"
                 f" {field}={match} or {match}.1"
@@ -424,8 +429,8 @@ def _resolve(
 
 
 def _by_value(source: _Source, columns: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that are recognised by their cells, not their names: an unnamed index of
-    days, and volumes named after coins.
+    """Return the columns that are recognised by their cells rather than their names: an unnamed
+    index of days, and volumes named after crypto assets.
     """
     found = {}
     first = source.header[0] if source.header else ""
@@ -460,7 +465,8 @@ def _read_columns(
 
             coded = [columns[field] for field in text if field in repeated]
 
-            # The bound applies to all columns together, although they are read one after another.
+            # The size limit applies to all columns together, although they are read one after
+            # another.
             open_parquet(file, columns=[*columns.values()], read_dictionary=coded).close()
             read = ((field, _read_column(file, column, coded)) for field, column in columns.items())
             named = (
@@ -494,13 +500,15 @@ def _read_columns(
 
 
 def normalise_codes(series: pd.Series) -> pd.Series:
-    """Return codes in the form `600519.SH`; other texts unchanged, for the check to name them."""
+    """Return codes in the form `600519.SH`. Other text stays unchanged, so that the check can
+    report it.
+    """
     return with_texts(series, lambda text: parse_code(text) or text)
 
 
 def with_texts(series: pd.Series, change: Callable[[str], str]) -> pd.Series:
-    """Return a column with `change` applied once to each distinct text. Categories stay categories;
-    a missing text becomes `no code`.
+    """Return a column with `change` applied once to each distinct string. Categories stay
+    categories, and a missing value becomes `no code`.
     """
     changed = pd.Series(categories(series, change), index=series.index)
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -509,8 +517,8 @@ def with_texts(series: pd.Series, change: Callable[[str], str]) -> pd.Series:
 
 
 def index_code(text: str) -> str:
-    """Return the normalised code of an index. Six digits without an exchange belong to an index of
-    Shenzhen if they begin with 399, otherwise of Shanghai.
+    """Return the normalised code of an index. Six digits without an exchange mean a Shenzhen index
+    if they begin with 399, otherwise a Shanghai index.
     """
     text = text.strip()
     if text.isdigit() and len(text) == 6:
@@ -520,7 +528,9 @@ def index_code(text: str) -> str:
 
 
 def parse_flags(series: pd.Series, where: str) -> pd.Series:
-    """Parse flags: booleans, 0 and 1, yes and no, or their texts. Raises DataError on others."""
+    """Parse flags: booleans, 0 and 1, yes and no, or text for them. Raises DataError for anything
+    else.
+    """
     if pd.api.types.is_bool_dtype(series):
         return series.astype(bool)
 
@@ -538,5 +548,5 @@ def _read_column(file: Path, column: str, coded: Sequence[str]) -> pa.Table:
     with pq.ParquetFile(file, read_dictionary=coded) as table:
         read = table.read(columns=[column])
 
-    read.validate(full=True)  # texts are UTF-8
+    read.validate(full=True)  # checks, among other things, that strings are UTF-8
     return read

@@ -1,5 +1,5 @@
-"""Tables in XML: elements with the same tag and with attributes are rows, as in a Flex query.
-Documents with a DTD, which could define entities, are refused.
+"""Tables in XML: elements with the same tag and with attributes are rows, as in a Flex query. A
+document with a DTD, which could define entities, is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_ELEMENTS = 2_000_000
 
 
 def xml_tables(data: bytes) -> list[FoundTable]:
-    """Return a table for each tag. Raises UnreadableError if the XML is not well formed, or has a
+    """Return a table for each tag. Raises UnreadableError if the XML is not well formed or has a
     DTD.
     """
     tables: dict[str, FoundTable] = {}

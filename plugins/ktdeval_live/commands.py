@@ -118,7 +118,7 @@ def init(plan: Path, options: LiveInitOptions) -> None:
 
 
 def _print_begun(loaded: LivePlan, folder: LiveFolder) -> None:
-    """Print the first steps of a new test, and what it can prove."""
+    """Print the first steps of a new test, and what the test can prove."""
     click.echo(f"{folder.path}: {loaded.kind} test {loaded.name}, {loaded.first} to {loaded.last}")
     for market in loaded.markets:
         first = folder.schedule(market).sessions[0]
@@ -298,7 +298,7 @@ def verify(folder: Path, options: LiveVerifyOptions) -> int:
 
 
 def _verified_lines(result: LiveVerification, is_trusted: bool) -> Iterator[str]:
-    """Yield text about a record that passed verification; `is_trusted`: whether the reader trusts
+    """Yield text about a record that passed verification. `is_trusted`: whether the reader trusts
     its authority.
     """
     yield (
@@ -351,7 +351,7 @@ def publish(folder: Path, options: PublishOptions) -> None:
 
 
 def _publish(test: LiveFolder, clock: TimeSource) -> KtdevalError | None:
-    """Publish a test; return the error if that failed, since the page can be written anyway."""
+    """Publish a test. Return the error if this fails, since the page can be written anyway."""
     chain = test.chain()
     reveal(test, chain, clock.now())
     try:

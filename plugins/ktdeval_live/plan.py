@@ -1,4 +1,5 @@
-"""Plan of a forward test: who decides on which markets, over which period, and by which deadlines.
+"""Plan of a forward test: who decides on which markets, over which period, and with which
+deadlines.
 
 A plan is written once, before the first day. Its hash is in the chain's first entry, so changing an
 entrant, market or rule requires a new record.
@@ -45,11 +46,12 @@ class Stamping(Value):
     """Time-stamping authority (RFC 3161) that stamps each commitment."""
 
     url: Address
-    #: root certificate of the authority: a file in PEM, relative to the plan; its text once the test
-    #: has begun
+    #: root certificate of the authority: path of a PEM file, relative to the plan; once the test
+    #: has begun, the file's contents
     certificate: str
-    #: the authority's own certificate, likewise: its stamps are then asked for without any, as
-    #: those of some authorities (openssl's) have several in an order that DER does not allow
+    #: signing certificate of the authority, given in the same way. Responses are then requested
+    #: without certificates: some authorities (such as openssl's) send several in an order that DER
+    #: does not allow
     signer: str | None = None
     required: bool = True  #: whether a decision without a stamp before its cutoff is a gap
 
@@ -57,37 +59,39 @@ class Stamping(Value):
 class Publishing(Value):
     """Where commitments are published before they can be filled."""
 
-    remote: GitAddress | None = None  #: git remote to push to; null: only committed here
+    remote: GitAddress | None = None  #: git remote to push to; null: only commit locally
     branch: str = "main"
     stamp: Stamping | None = None
 
 
 class PlannedMarket(Value):
-    """One market of a plan."""
+    """A market in a plan."""
 
-    #: snapshot folder or data provider with the days before the test; copied when the test begins
+    #: snapshot folder or data provider for the days before the test; copied when the test begins
     data: Address
-    task: str  #: trading task that is run on it
+    task: str  #: trading task that is run on the market
     data_args: Arguments = msgspec.field(default_factory=dict)
     #: source of the test's days: `drop`, a folder into which files are moved, or the name of a
     #: plugin's source
     source: Address = "drop"
     source_args: Arguments = msgspec.field(default_factory=dict)
-    delay_minutes: Minutes = 15.0  #: after the last close of a day, before its data are asked for
+    #: wait after the last close of a day before its data are requested
+    delay_minutes: Minutes = 15.0
 
 
 class Entrant(Value):
-    """One system that decides: a model, an agent and their settings."""
+    """A system that decides: a model, an agent and their settings."""
 
     name: Name
     model: str
     agent: str = "react"
     model_args: Arguments = msgspec.field(default_factory=dict)
     agent_args: Arguments = msgspec.field(default_factory=dict)
-    #: further options of `ktdeval run`, such as temperature or max_cost (of the whole test)
+    #: further options of `ktdeval run`, such as temperature or max_cost (for the whole test)
     options: Arguments = msgspec.field(default_factory=dict)
-    markets: tuple[Name, ...] = ()  #: none: all
-    first: str | None = None  #: first day of fills of an entrant who joined later; null: the plan's
+    markets: tuple[Name, ...] = ()  #: names of the entrant's markets; empty: all
+    #: first fill day of an entrant who joined later; null: the plan's first day
+    first: str | None = None
 
 
 class LivePlan(Value):
@@ -95,22 +99,23 @@ class LivePlan(Value):
 
     name: Name
     first: str  #: ISO day of the first session on which orders can fill
-    last: str  #: ISO day of the last one
+    last: str  #: ISO day of the last session
     markets: dict[Name, PlannedMarket]
     entrants: tuple[Entrant, ...]
     kind: Kind = "live"
     shadow_days: Annotated[int, msgspec.Meta(ge=0, le=250)] = 0
     """Number of sessions at the start of each market that are recorded but not counted."""
-    #: a decision is committed so long before the first moment at which it could fill
+    #: minimum time between a decision's commitment and the earliest time at which it could fill
     margin_minutes: Minutes = 10.0
-    #: time that one entrant has for one decision, retries included
+    #: maximum time for one decision of one entrant, including retries
     deadline_minutes: Minutes = 60.0
-    #: entrants with an order or a position on fewer than this part of the counted days have no rank
+    #: entrants with an order or a position on a smaller fraction of the counted days are not ranked
     least_activity: Fraction = 0.05
-    #: expected of the returns over a benchmark, in per cent a year: intervals are narrowest after a
-    #: year of it. Any value is valid; it can't be changed once the test has begun
+    #: expected tracking error of the returns against a benchmark, in per cent a year. Intervals are
+    #: narrowest after one year at this value. Any value is valid; it can't be changed once the test
+    #: has begun
     tracking_error_pct: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 10.0
-    #: texts stay sealed until their fills: only hashes are published before
+    #: whether texts stay sealed until the orders fill, with only hashes published before
     sealed: bool = True
     seed: int = 0
     #: drawn when the test begins
@@ -168,7 +173,9 @@ def _with_certificates(plan: LivePlan, path: Path) -> LivePlan:
 
 
 def _certificate(plan: Path, field: str, name: str) -> str:
-    """Return the text of a certificate next to a plan. Raises ConfigError if it can't be read."""
+    """Return the text of a certificate stored next to a plan. Raises ConfigError if it can't be
+    read.
+    """
     file = plan.parent / user_path(name)
     try:
         return read_plain(file).decode("ascii")

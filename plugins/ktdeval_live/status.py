@@ -1,4 +1,4 @@
-"""Status of a forward test, in tables."""
+"""Tables that show the status of a forward test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval_live.results.daily_results import EntryResult
 
 
 def market_rows(test: LiveFolder, now: datetime) -> list[tuple[str, ...]]:
-    """Return one row per market: its sessions, how many are frozen, and what comes next."""
+    """Return one row per market: its sessions, how many of them are frozen, and what comes next."""
     chain = test.chain()
     rows: list[tuple[str, ...]] = []
     for name in test.plan.markets:
@@ -59,7 +59,7 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
 
 
 def excess_row(card: LiveCard) -> tuple[str, ...]:
-    """Return the row for an entry's mean excess return over the index, in per cent a year, with its
+    """Return the row for an entry's mean excess return over the index, in per cent a year, with the
     number of days.
 
     Days without a decision are omitted.
@@ -80,7 +80,7 @@ def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str,
 
 
 def agreement_row(found: RepeatAgreement) -> tuple[str, ...]:
-    """Return the row for an entry that was asked again; shares of its repeats, in per cent."""
+    """Return the row for an entry that was asked again, with shares of its repeats, in per cent."""
     return (
         found.entry.entrant.name,
         found.entry.market,

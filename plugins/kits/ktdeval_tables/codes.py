@@ -100,7 +100,7 @@ def code_in_name(stem: str) -> str:
 
 
 def code_in_title(title: str) -> str | None:
-    """Return the code at the start of a title, such as `600000 浦发银行 日线 不复权`; None without one."""
+    """Return the code at the start of a title such as `600000 浦发银行 日线 不复权`; None without a code."""
     words = title.split()
     first = words[0].strip("\"'") if words else ""
     is_index = "指" in title  # ambiguous: 000001 is 上证指数 in Shanghai and 平安银行 in Shenzhen

@@ -1,13 +1,11 @@
 """Coverage of a test's folder by the chain: each byte is covered or listed as uncovered.
 
-| files | covered by |
-|---|---|
-| plan.json, .gitignore, schedules/, base/ | their hashes in the chain's first entry |
-| data/, records/ | their hashes in the chain, in the one form in which they are written |
-| chain.jsonl | its own links |
-| published.jsonl | its own links, and the history of git, which has each line |
-| stamps/ | their hashes in published.jsonl |
-| cards/ | made again from the chain, byte by byte, but for their provenance |
+| files | covered by | |---|---| | plan.json, .gitignore, schedules/, base/ | their hashes in the
+chain's first entry | | data/, records/ | their hashes in the chain, in the only form in which they
+are written | | chain.jsonl | the hash links between its entries | | published.jsonl | the hash
+links between its lines, and the git history, which has each line | | stamps/ | their hashes in
+published.jsonl | | cards/ | regeneration from the chain, byte by byte, except for their provenance
+|
 """
 
 from __future__ import annotations
@@ -44,12 +42,12 @@ class UncoveredPart:
     reason: str
 
     def line(self) -> str:
-        """Return the part as printed text; names may come from untrusted files."""
+        """Return the part as printable text, since names may come from untrusted files."""
         return clean(f"not covered: {self.name}: {self.reason}")
 
 
 def begun_files(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file with which a test begins, by its path in the folder.
+    """Return the SHA-256 of each file with which a test begins, keyed by its path in the folder.
 
     Raises StoreError if a file can't be read.
     """
@@ -66,7 +64,7 @@ def begun_files(path: Path) -> dict[str, str]:
 
 
 def list_uncovered(path: Path) -> Iterator[UncoveredPart]:
-    """Yield the uncovered parts of a test that has no findings. Raises StoreError."""
+    """Yield the uncovered parts of a test without findings. Raises StoreError."""
     for entry in sorted(path.iterdir()):
         if entry.name in _OF_RECORD:
             continue

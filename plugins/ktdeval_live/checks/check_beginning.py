@@ -1,6 +1,4 @@
-"""Check of the beginning of a test: plan, sessions, markets, systems, and entrants that joined
-later.
-"""
+"""Check of a test's beginning: plan, sessions, markets, systems, and entrants that joined later."""
 
 from __future__ import annotations
 
@@ -57,8 +55,8 @@ def beginning_findings(checked: CheckedFolder) -> Iterator[Finding]:
 
 
 def _file_findings(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
-    """Compare each byte of the files with which the test began, including bytes without meaning,
-    such as a market's label or whitespace.
+    """Compare each byte of the files with which the test began, including bytes that have no
+    effect, such as a market's label or whitespace.
     """
     present = begun_files(checked.folder.path)
     for name in sorted({*first.files, *present}):
@@ -111,7 +109,7 @@ def calendar_findings(
     """Compare stored sessions with those in the exchange calendar.
 
     A later correction of the calendar is not a finding if the stored times are stricter, for
-    example because a day turned out to be a holiday or ended early.
+    example because a day turned out to be a holiday or to end early.
     """
     market = stored.market
     own = {one.day: one for one in stored.sessions}
@@ -138,7 +136,9 @@ def calendar_findings(
 
 
 def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
-    """Compare the systems in the plan, and those of entrants that joined, with the chain's."""
+    """Compare the systems in the plan, and the systems of entrants that joined, with those in the
+    chain.
+    """
     systems = dict(first.systems)
     for link, body in checked.chain.find_links(Joined):
         for name in systems.keys() & body.systems.keys():

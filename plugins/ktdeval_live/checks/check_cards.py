@@ -26,7 +26,7 @@ _RULE = "card"
 
 
 class CardCheck:
-    """Check of all cards; those with the same chain head share their markets."""
+    """Check of all cards. Cards with the same chain head share their markets."""
 
     def __init__(self, checked: CheckedFolder) -> None:
         self._checked = checked
@@ -36,7 +36,7 @@ class CardCheck:
             self._entries[f"{entry.entrant.name}-{entry.market}.json"] = entry
 
     def findings(self) -> Iterator[Finding]:
-        """Yield findings for cards that differ from what their records give."""
+        """Yield a finding for each card that differs from the card regenerated from its records."""
         folder = self._checked.folder.path / CARDS
         for path in sorted(folder.glob("*")):
             try:
@@ -73,7 +73,7 @@ class CardCheck:
         return difference
 
     def _again(self, card: LiveCard, entry: EntrantMarket, public: list[Publication]) -> LiveCard:
-        """Return the card regenerated from the chain and the evidence on which it is based."""
+        """Return the card as regenerated from the chain and the evidence."""
         chain = self._checked.chain.first(card.test.links)
         market = self._market(entry.market, card.test.links)
         folder = self._checked.folder

@@ -1,4 +1,4 @@
-"""Check of a test's data: each increment must be the one referenced in the chain, in the chain's
+"""Check of a test's data: each increment must be the one that the chain refers to, in the chain's
 order.
 """
 
@@ -54,7 +54,7 @@ def _increment(
 
 
 def _is_after(increment: Increment, link: Link) -> bool:
-    """Return whether an increment became known after its chain entry, whose time is in whole
+    """Return whether an increment became known after its chain entry. The entry's time is in whole
     seconds.
     """
     return of_text(in_text(increment.known_at)) > of_text(link.at)

@@ -1,4 +1,4 @@
-"""Check of decisions and gaps: entrant, order, time, data, and each record against the committed
+"""Check of decisions and gaps: entrant, order, time and data, and each record against the committed
 hashes.
 """
 
@@ -26,7 +26,7 @@ from ktdeval_live.record.findings import make_finding
 
 
 class DecisionCheck:
-    """Check of all decisions and gaps; counts the decisions that it replays."""
+    """Check of all decisions and gaps. Counts the decisions that it replays."""
 
     def __init__(self, checked: CheckedFolder) -> None:
         self.decisions = 0  #: number of decisions replayed from their replies
@@ -37,18 +37,18 @@ class DecisionCheck:
 
     def findings(self) -> Iterator[Finding]:
         """Yield findings about decisions and gaps."""
-        with suppress(KtdevalError):  # faults in the evidence are separate findings
+        with suppress(KtdevalError):  # faults in the evidence are reported as separate findings
             self._public = publications(self._checked.folder)
 
         yield from self._order()
         for entry in self._checked.entries:
             yield from self._entry(entry)
 
-    # --- the order of the chain's entries
+    # --- order of the chain's entries
 
     def _order(self) -> Iterator[Finding]:
-        """Find decisions and gaps that belong to no entry in the plan, are duplicated, or come
-        after those of a later day.
+        """Find decisions and gaps that belong to no entry in the plan, are duplicated, or follow
+        those for a later day.
         """
         known = {entry.name for entry in self._checked.entries}
         seen: set[tuple[str, str, str]] = set()
@@ -81,13 +81,13 @@ class DecisionCheck:
         name = gap.entry
         session = self._checked.sessions.get((gap.market, gap.day))
         if session is None or session.cutoff is None:
-            return  # a missing session has a separate finding
+            return  # a missing session is reported as a separate finding
         if of_text(link.at) < session.cutoff:
             yield make_finding("gap", gap.day, f"{name}: recorded before its cutoff")
         if is_decided and gap.cause != "unpublished":
             yield make_finding("gap", gap.day, f"{name}: {gap.cause} contradicts the chain")
 
-        # If no step ran, it is unknown whether the data arrived.
+        # If no step ran, it is unknown whether the data had arrived.
         frozen = was_frozen(self._checked.chain, gap.market, gap.day, session.cutoff)
         if gap.cause != "missed" and frozen == (gap.cause == "no_data"):
             yield make_finding("gap", gap.day, f"{name}: {gap.cause} contradicts the data")
@@ -115,10 +115,10 @@ class DecisionCheck:
         """Return whether a day's data were frozen before a given chain entry."""
         return self._checked.first_frozen.get((market, day), seq) < seq
 
-    # --- one entry
+    # --- a single entry
 
     def _entry(self, entry: EntrantMarket) -> Iterator[Finding]:
-        """Check the days of an entry."""
+        """Check an entry's days."""
         schedule = self._checked.folder.schedule(entry.market)
         ended = answers(self._checked.chain, entry)
         links = self._decided_links(entry)
@@ -184,7 +184,7 @@ class DecisionCheck:
         yield from self._times(entry, link, data, record)
         retracer.broken = retracer.broken or bool(changed)
         if retracer.broken:
-            return  # later days depend on it
+            return  # later days depend on this decision
 
         problem = retracer.retrace(record, data.seq + 1, answer)
         self.decisions += 1
@@ -194,8 +194,8 @@ class DecisionCheck:
     def _record(
         self, entry: EntrantMarket, session: Session, link: Link
     ) -> Generator[Finding, None, DecisionRecord | None]:
-        """Return the record of a decision; None if it is sealed and not available here, or can't be
-        read.
+        """Return the record of a decision; None if the record can't be read, or is sealed and not
+        available here.
         """
         try:
             record = self._checked.folder.record(entry.key(session.day))
@@ -234,19 +234,19 @@ class DecisionCheck:
                 )
 
     def _was_published(self, path: Path) -> bool:
-        """Return whether the latest commit contains a file that is missing here."""
+        """Return whether a file that is missing here is in the latest commit."""
         folder = self._checked.folder.path
-        with suppress(KtdevalError):  # the evidence has separate findings
+        with suppress(KtdevalError):  # faults in the evidence are reported as separate findings
             latest = list(commit_order(folder))[-1:]
             name = path.relative_to(folder).as_posix()
             return any(found is not None for found in read_committed(folder, latest, name))
         return False
 
     def _is_left(self, market: str, link: Link, cutoff: datetime) -> bool:
-        """Return whether steps ran after the step that had to publish a decision.
+        """Return whether more steps ran after the step that had to publish a decision.
 
-        This is the case if the data for two more days, or for the market's last day, were frozen
-        after the decision's cutoff.
+        This is the case if data for two more days, or for the market's last day, were frozen after
+        the decision's cutoff.
         """
         days = set()
         for later, body in self._checked.chain.find_data(market):
@@ -266,7 +266,9 @@ class DecisionCheck:
     def _times(
         self, entry: EntrantMarket, link: Link, data: Link, record: DecisionRecord
     ) -> Iterator[Finding]:
-        """Compare the times in a record with those in the chain and in its publications."""
+        """Compare the times in a record with the times in the chain and in the record's
+        publications.
+        """
         day = record.question.day
         asked = of_text(in_text(record.asked_at))
         answered = of_text(in_text(record.answered_at))
@@ -300,7 +302,7 @@ class DecisionCheck:
 
 
 def _late_or_early(entry: EntrantMarket, session: Session, link: Link) -> Iterator[Finding]:
-    """Yield a finding if a decision was committed outside the allowed time."""
+    """Yield a finding if a decision was committed outside the allowed period."""
     at = of_text(link.at)
     if at < session.complete_at:
         yield make_finding("early", session.day, f"{entry.name}: committed before the day was over")

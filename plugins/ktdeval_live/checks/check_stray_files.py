@@ -1,5 +1,5 @@
-"""Check of a test's files before any is read: no links, and no file without a reference in the
-chain.
+"""Check of a test's files before any file is read: no links, and no file that the chain does not
+refer to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktdeval_live.record.folder import STAMPS, LiveFolder
 
 _RULE = "file"
 _GIT = ".git"
-_BASE = "base"  # its tables may be large, and are checked separately
+_BASE = "base"  # tables in this folder may be large, and are checked separately
 
 
 def unsafe_files(path: Path) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _known_files(folder: LiveFolder, chain: RecordChain) -> Iterator[str]:
     try:
         public = publications(folder)
     except KtdevalError:
-        return  # the evidence has separate findings
+        return  # faults in the evidence are reported as separate findings
     for one in public:
         if one.stamp is not None:
             yield one.stamp

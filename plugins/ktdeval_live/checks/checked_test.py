@@ -1,4 +1,4 @@
-"""Test under verification, with the values shared by all checks."""
+"""A test under verification, with the values that all checks share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GRACE = timedelta(days=1)
 
 
 class CheckedFolder:
-    """A test folder, its chain, read once, and its entries."""
+    """A test's folder, its entries, and its chain, which is read once."""
 
     def __init__(
         self, folder: LiveFolder, chain: RecordChain, plugins: Plugins, now: datetime | None = None
@@ -30,7 +30,7 @@ class CheckedFolder:
 
     @cached_property
     def entries(self) -> tuple[EntrantMarket, ...]:
-        """Entries in the plan, including those of entrants that joined later."""
+        """Entries in the plan, including the entries of entrants that joined later."""
         return tuple(find_entries(self.folder.plan))
 
     @cached_property
@@ -44,7 +44,7 @@ class CheckedFolder:
 
     @cached_property
     def frozen(self) -> Mapping[str, Link]:
-        """Data entries of the chain, by hash."""
+        """Data entries in the chain, by hash."""
         return {link.hash: link for link, _ in self.chain.find_links(Frozen)}
 
     @cached_property

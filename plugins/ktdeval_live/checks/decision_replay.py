@@ -1,8 +1,8 @@
 """Replay of decisions from their recorded replies, on the markets as they were shown.
 
 Days frozen after a decision do not change what the entrant was shown. All decisions between two
-revisions therefore share one market and one episode. A revision, or data that arrives late, starts
-a new one.
+revisions therefore share one market and one episode. A revision, or data that arrive late, start a
+new market and episode.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ktdeval_live.record.folder import LiveFolder
 class KnownMarkets:
     """Markets of a test as known when decisions were made, by segment.
 
-    A segment contains the chain entries from one change of an earlier day to the next.
+    A segment is the part of the chain between two entries that change data for earlier days.
     """
 
     def __init__(self, folder: LiveFolder, chain: RecordChain) -> None:
@@ -90,7 +90,7 @@ class KnownMarkets:
 
 
 def _instant(moment: datetime) -> int:
-    """Return a time in microseconds since 1970-01-01 UTC."""
+    """Return a point in time in microseconds since 1970-01-01 UTC."""
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
@@ -98,7 +98,8 @@ class Retracer:
     """Replays the decisions of an entry in order."""
 
     def __init__(self, entry: EntrantMarket, checked: CheckedFolder, markets: KnownMarkets) -> None:
-        self.broken = False  #: whether a decision was wrong, so that later days can't be checked
+        #: whether a decision could not be reproduced, so that later days can't be checked
+        self.broken = False
         self._entry = entry
         self._checked = checked
         self._markets = markets
@@ -129,11 +130,11 @@ class Retracer:
         difference = value_difference(record, again)
         self.broken = difference is not None
         if not answer.counts:
-            self._episode = None  # the texts shown in this episode became invalid afterwards
+            self._episode = None  # the gap made invalid what this episode has shown
         return difference
 
     def _episode_at(self, before: int) -> EntryEpisode:
-        """Return the episode for a segment; a new one if the market has changed."""
+        """Return the episode for a segment, which is a new one if the market has changed."""
         stretch = self._markets.stretch(self._entry.market, before)
         if self._episode is None or stretch != self._stretch:
             market = self._markets.market(self._entry.market, stretch)

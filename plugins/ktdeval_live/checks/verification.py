@@ -1,7 +1,7 @@
 """Verification of a forward test: finds entries that were changed, omitted, added late or moved.
 
-It trusts only the model's recorded replies and the time authorities specified by the reader. Each
-finding gives its rule and the day. The records can't prove when decisions were made; `level`
+Only the model's recorded replies, and the time authorities specified by the reader, are trusted.
+Each finding gives its rule and the day. The records can't prove when decisions were made; `level`
 describes the external evidence for this. Parts that can be changed without causing a finding are
 listed (`list_uncovered`).
 """
@@ -55,20 +55,21 @@ class LiveVerification:
     decisions: int = 0  #: number of decisions replayed from their recorded replies
     sealed: int = 0  #: number of decisions not yet published
     stamped: int = 0  #: number of publications with a valid stamp from the plan's authority
-    authority: TimeAuthority | None = None  #: authority given in the plan
+    authority: TimeAuthority | None = None  #: authority named in the plan
     #: weakest evidence of when the decisions were made; `claimed` if there are findings
     level: Level = "claimed"
     until: str = ""  #: time of the last chain entry, UTC
     #: parts that could be changed without causing a finding; empty if there are findings
     uncovered: tuple[UncoveredPart, ...] = ()
-    #: bounds of gaps that are too wide to be meaningful, one line each; empty if there are findings
+    #: bounds that are too wide to be meaningful because of gaps, one line each; empty if there are
+    #: findings
     wide: tuple[str, ...] = ()
 
 
 def verify_test(
     folder: LiveFolder, plugins: Plugins, now: datetime | None = None, trust: TrustedRoots = NOBODY
 ) -> LiveVerification:
-    """Verify a whole test, and write nothing.
+    """Verify a whole test without writing anything.
 
     If `now` is given, a live test must have an outcome for each day whose cutoff is more than a day
     ago. Stamps count as evidence only if they are under a root in `trust`. Raises KtdevalError if a
@@ -132,7 +133,7 @@ def _findings(checked: CheckedFolder, decisions: DecisionCheck) -> Iterator[Find
     begun = list(beginning_findings(checked))
     yield from begun
     if begun:
-        return  # otherwise, all of the following checks would report differences
+        return  # otherwise, all following checks would report differences
 
     yield from data_findings(checked)
     yield from decisions.findings()

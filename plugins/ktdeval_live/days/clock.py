@@ -1,7 +1,7 @@
-"""Clock of a forward test: the machine's, or in a rehearsal, the time in a file.
+"""Clock of a forward test: the machine's clock or, in a rehearsal, the time in a file.
 
-Clocks use whole seconds, like the record. A time rounded for one entry only would contradict the
-other entries.
+Clocks use whole seconds, as the record does. If the time of a single entry were rounded, it could
+contradict the other entries.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class SystemClock:
 
 
 class FileClock:
-    """Time from a file that is read on every call: for rehearsals, in which other processes change
-    it.
+    """Time from a file that is read on every call, for rehearsals in which other processes change
+    the file.
     """
 
     def __init__(self, path: Path) -> None:

@@ -39,26 +39,26 @@ _MAX_BYTES = 256 * 2**20
 _NEEDED = ("code", "open", "high", "low", "close", "volume")
 _OPTIONAL = ("amount", "factor")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-# Days fetched before a given day to compute its factor change; the longer span if an asset was
-# halted.
+# Days fetched before a given day to compute its factor change. The longer span is used if an asset
+# was halted.
 _SPANS = (np.timedelta64(15, "D"), np.timedelta64(400, "D"))
 _OWN_ARGS = ("first", "last", "answers")
 
 
 class DaySource(Protocol):
-    """Source for the days of one market."""
+    """Source for a market's days."""
 
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
-        """Return all rows that the source currently has for a day; None if the source does not have
-        the day yet.
+        """Return all rows that the source currently has for a day; None if it does not have the day
+        yet.
 
-        Raises DataError if they can't be read.
+        Raises DataError if the rows can't be read.
         """
 
 
 @dataclass(frozen=True)
 class DropParams:
-    """Watched folder."""
+    """Folder to be watched."""
 
     folder: str = option(
         help=(
@@ -149,9 +149,10 @@ def _read_document_file(path: Path) -> bytes:
 def _csv_rows(
     path: Path, needed: Sequence[str], optional: Sequence[str]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the rows of a CSV file, each with a text that locates it.
+    """Yield the rows of a CSV file, each with a string that locates it.
 
-    Raises DataError if it is not a CSV file with these columns, or a code is invalid or repeated.
+    Raises DataError if the file is not a CSV file with these columns, or if a code is invalid or
+    repeated.
     """
     if path.stat().st_size > _MAX_BYTES:
         raise DataError(f"{path}: is larger than {_MAX_BYTES >> 20} MiB; write one day only")
@@ -172,7 +173,7 @@ def _csv_rows(
 
 
 def _parse_number(row: Mapping[str, str], name: str, where: str) -> float:
-    """Parse a number written in plain digits; `float` would also accept 1_000 and digits of other
+    """Parse a number written in plain digits. `float` would also accept 1_000 and digits in other
     scripts.
     """
     text = row[name]
@@ -186,7 +187,7 @@ def _parse_number(row: Mapping[str, str], name: str, where: str) -> float:
 
 
 class StoredDays:
-    """Days of a fully stored market: for rehearsals on past days."""
+    """Days of a completely stored market, for rehearsals on past days."""
 
     def __init__(self, snapshot: MarketSnapshot) -> None:
         self._snapshot = snapshot
@@ -226,7 +227,7 @@ class StoredDays:
         return Bar(code=code, **values)
 
     def _documents(self, row: int, now: datetime) -> tuple[Item, ...]:
-        """Return the documents of a day that are known by now; after an early close, the
+        """Return the documents for a day that are known by now. After an early close, the
         afternoon's documents arrive later.
         """
         view = self._snapshot.as_of(row).documents
@@ -239,7 +240,7 @@ class StoredDays:
 
 
 class FetchedDays:
-    """Days that a market data provider fetches from its vendor, with one response per day.
+    """Days that a market data provider fetches from its vendor, with one request per day.
 
     The adjustment factors restart with each response, so only their changes are used. Responses are
     not cached, since a cache would hide revisions.
@@ -253,8 +254,8 @@ class FetchedDays:
     def day(self, market: str, day: str, now: datetime) -> Increment | None:
         """Return all rows of a day; None as long as the vendor does not have the day.
 
-        Raises DataError if its answer can't be read, or it lacks an asset and gaps are not
-        accepted.
+        Raises DataError if the vendor's response can't be read, or if it lacks an asset and gaps
+        are not accepted.
         """
         found: Increment | None = None
         for span in _SPANS:
@@ -274,7 +275,7 @@ class FetchedDays:
         return found
 
     def _fetch(self, market: str, day: str, span: np.timedelta64) -> MarketSnapshot | None:
-        """Return the days of a span ending on `day`; None if the day is not over yet by the
+        """Return the days of a span that ends on `day`; None if the day is not over yet by the
         vendor's clock.
         """
         first = str(np.datetime64(day, "D") - span)
@@ -289,13 +290,13 @@ class FetchedDays:
 
 
 def _bars_before(code: str, snapshot: MarketSnapshot, row: int) -> BoolArray:
-    """Return [rows] whether an asset has a bar on each day before a row."""
+    """Return, for each day before a row, whether an asset has a bar, [rows]."""
     return np.isfinite(snapshot.close[:row, snapshot.asset_index[code]])
 
 
 def _change_factor(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
-    """Return a bar with the change in its factor since the previous bar instead of the factor; the
-    change is 1 for the first bar.
+    """Return a bar whose factor is replaced by its change since the previous bar. The change is 1
+    for the first bar.
     """
     column = snapshot.asset_index[bar.code]
     before = np.flatnonzero(_bars_before(bar.code, snapshot, row))
@@ -308,7 +309,7 @@ def _change_factor(bar: Bar, snapshot: MarketSnapshot, row: int) -> Bar:
 def make_source(market: PlannedMarket, kind: str, plugins: Plugins, home: Path) -> DaySource:
     """Return the source for a market of the test in the folder `home`.
 
-    Raises ConfigError if no source has this name, or the source can't provide future days.
+    Raises ConfigError if no source has this name, or if the source can't provide future days.
     """
     where = f"source {market.source}"
     if market.source == "drop":

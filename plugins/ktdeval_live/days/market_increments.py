@@ -1,9 +1,8 @@
-"""Days of a market as they became known: each is an immutable increment identified by its hash.
+"""Days of a market as they became known. Each is an immutable increment identified by its hash.
 
-A day's first increment contains all of its rows. A revision is an additional increment with only
-the rows that differ. The market as known at a given time is the pre-test copy plus the increments
-up to that time, where the latest row for an asset and day counts; later days of the test have no
-bars.
+A day's first increment contains all of its rows. A revision is another increment, with only the
+rows that differ. The market as known at a given time is the pre-test copy plus all increments up to
+that time, in which the latest row for an asset and day counts. Later days of the test have no bars.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _PRICES = ("open", "high", "low", "close")
 
 
 class Bar(Value):
-    """One day of one asset; prices unadjusted. An asset without a bar did not trade."""
+    """One day of one asset, with unadjusted prices. An asset without a bar did not trade."""
 
     code: str
     open: float
@@ -45,12 +44,12 @@ class Bar(Value):
     factor: float | None = (
         None  #: cumulative adjustment factor; null: unchanged from the previous day
     )
-    #: factor divided by the previous day's, for sources whose factors restart with each answer
+    #: factor divided by the previous day's, for sources whose factors restart with each response
     factor_change: float | None = None
 
 
 class Item(Value):
-    """One document that became known with a day's data."""
+    """A document that became known with a day's data."""
 
     published_at: Zoned
     known_at: Zoned
@@ -59,7 +58,7 @@ class Item(Value):
     assets: tuple[str, ...]
     title: str
     text: str
-    sentiment: str = ""  #: tone as given by the source; empty if it gives none
+    sentiment: str = ""  #: tone as given by the source; empty if not given
 
     @classmethod
     def of(cls, document: Document) -> Item:
@@ -72,15 +71,15 @@ class Item(Value):
 
 
 class Increment(Value):
-    """What became known of one day of a market at one moment."""
+    """What became known about one day of a market at one point in time."""
 
     market: str
     day: str  #: ISO day of the bars
-    known_at: Zoned  #: when it was frozen, UTC
-    bars: tuple[Bar, ...]  #: by code
+    known_at: Zoned  #: time at which the increment was frozen, UTC
+    bars: tuple[Bar, ...]  #: sorted by code
     indices: dict[str, float] = msgspec.field(default_factory=dict)  #: closing levels
     documents: tuple[Item, ...] = ()
-    #: hash of the increment that this one revises; null for a day's first
+    #: hash of the increment that this one revises; null for the first one of a day
     revises: str | None = None
 
     @property
@@ -89,7 +88,7 @@ class Increment(Value):
         return content_hash(to_plain(self))
 
     def content(self) -> JsonValue:
-        """Return the content from the source, without the timestamp."""
+        """Return the content that came from the source, without the timestamp."""
         plain = to_plain(self)
         if isinstance(plain, dict):
             plain.pop("known_at")
@@ -147,7 +146,7 @@ def _check_bar(bar: Bar, where: str) -> None:
 
 
 def revision(known: Sequence[Increment], now: Increment) -> Increment | None:
-    """Return the rows in `now` that differ from the day's known rows; None if there are no
+    """Return the rows in `now` that differ from the rows known for the day; None without
     differences.
 
     Rows that the source no longer has keep their known values.
@@ -200,11 +199,11 @@ def days_before(market: MarketSnapshot, cut: int) -> MarketSnapshot:
 def market_as_known(
     base: MarketSnapshot, days: Sequence[str], increments: Sequence[Increment]
 ) -> MarketSnapshot:
-    """Return a market with the days of a test, filled by the increments; the later days have no
-    bars.
+    """Return a market with the days of a test, filled from the increments. Days without an
+    increment have no bars.
 
-    `base` ends where the test begins, and may include its first day; `increments` are in the order
-    in which they were frozen.
+    `base` ends where the test begins, and may include the test's first day. `increments` are in the
+    order in which they were frozen.
     """
     cut = int(np.searchsorted(base.days, np.datetime64(days[0], "D")))
     length = len(days)
@@ -257,7 +256,7 @@ def _put(grids: Mapping[str, FloatArray], row: int, column: int, bar: Bar) -> No
 
 
 def _fill_factor(factor: FloatArray, changes: FloatArray, first_row: int) -> None:
-    """Fill factors forward over days without a factor, multiplied by each day's factor change."""
+    """Fill factors forward over days without one, multiplied by each day's factor change."""
     for row in range(max(first_row, 1), len(factor)):
         missing = np.isnan(factor[row])
         factor[row, missing] = factor[row - 1, missing] * changes[row, missing]

@@ -1,9 +1,10 @@
 """Sessions of a market during a test: when each day is over, and the cutoff for decisions on it.
 
 A market's days are the union of its assets' calendars. A day's data are complete after the last
-close of any of these. A decision must be committed before the earliest time at which one of its
-orders could fill: the next day's open, or the next day's close if the venue fills at the close.
-Times come from `exchange_calendars`, which knows early closes, holidays and daylight saving time.
+close on any of these calendars. A decision must be committed before the earliest time at which one
+of its orders could fill: the next day's open, or the next day's close if the venue fills at the
+close. Times come from `exchange_calendars`, which knows early closes, holidays and daylight saving
+time.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ class Session(Value):
 
     day: str  #: ISO day
     complete_at: Zoned  #: last close of the day
-    #: a decision on this day must be committed before; null of the last day, which only fills
+    #: time before which a decision on this day must be committed; null for the last day, which only
+    #: fills
     cutoff: Zoned | None
 
 
 class Schedule(Value):
-    """All sessions of a market in a test: the day before the first fills, and the days of fills. It
-    is worked out once and stored, so that a later version of the calendars changes nothing.
+    """All sessions of a market in a test: the day before the first fills, and the fill days. They
+    are computed once and stored, so that a later version of the calendars changes nothing.
     """
 
     market: str
@@ -47,14 +49,14 @@ class Schedule(Value):
 
     @property
     def deciding(self) -> tuple[Session, ...]:
-        """Sessions on which decisions are made: all but the last."""
+        """Sessions on which decisions are made: all except the last."""
         return self.sessions[:-1]
 
 
 def fill_rules(snapshot: MarketSnapshot, trading: TradingConfig) -> dict[str, FillRule]:
     """Return the fill rule for each calendar of a market.
 
-    Raises ConfigError if a calendar has two rules, or if orders fill at the close on which the
+    Raises ConfigError if a calendar has two fill rules, or if orders fill at the close at which the
     decision is made.
     """
     scales = MarketRules.of(snapshot, trading).scales
@@ -139,7 +141,7 @@ def _check_order(market: str, session: Session) -> None:
 
 
 def _hours(calendar: str, first: str, last: str) -> Any:
-    """Return an exchange's opening and closing times; the calendar and days must already be
+    """Return an exchange's opening and closing times. The calendar and the days must already be
     checked.
     """
     import exchange_calendars  # noqa: PLC0415 - heavy, and `ktdeval --help` needs no calendar

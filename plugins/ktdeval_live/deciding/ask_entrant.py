@@ -1,8 +1,8 @@
 """Ask an entrant for a single decision, in a separate process, and write its record.
 
 The process is killed at the deadline, so that an entrant that hangs does not delay the others. Each
-reply is on disk before the agent sees it: if the process dies, the next one continues without
-paying again.
+reply is on disk before the agent sees it: if the process dies, the next process continues without
+paying for the reply again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class EntrantAsker:
     clock: TimeSource
 
     def ask(self, entry: EntrantMarket, day: str) -> None:
-        """Ask for the decision on a day and write its record, unless the record exists. Raises
-        KtdevalError.
+        """Ask for the decision on a day and write its record, unless the record exists.
+
+        Raises KtdevalError.
         """
         path = self.folder.record_path(entry.key(day), private=True)
         home = path.parent
@@ -46,7 +47,7 @@ class EntrantAsker:
                 write_atomic(path, encode_canonical(record))
 
     def ask_question(self, entry: EntrantMarket, question: Question, home: Path) -> DecisionRecord:
-        """Ask a question and return the record of the answer; the call log is stored in `home`.
+        """Ask a question and return the record of the answer. The call log is stored in `home`.
 
         Data that arrived after the question was created are not shown. Raises KtdevalError.
         """
@@ -73,7 +74,7 @@ class EntrantAsker:
 def _question(
     chain: RecordChain, entry: EntrantMarket, day: str, step: int, home: Path
 ) -> Question:
-    """Return the question for a day; if a process that died had already asked it, return that same
+    """Return the question for a day. If a process that died has already asked one, return the same
     question.
     """
     path = home / f"{day}.question.json"

@@ -1,4 +1,4 @@
-"""Start of a forward test: the folder with all fixed parts, and the first chain entry."""
+"""Start of a forward test: the folder with everything that is fixed, and the first chain entry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ktdeval_live.record.folder import CHAIN, FORMAT, PLAN, LiveFolder, write_pl
 def begin(plan: LivePlan, path: Path, plugins: Plugins, clock: TimeSource) -> LiveFolder:
     """Create the folder of a test.
 
-    Raises ConfigError or DataError if the plan can't be run; StoreError if the folder is not empty,
+    Raises ConfigError or DataError if the plan can't be run; StoreError if the folder is not empty
     or can't be written; UsageError if the test would start in the past.
     """
     if path.exists() and any(path.iterdir()):
@@ -75,7 +75,9 @@ def _base(plan: LivePlan, name: str, plugins: Plugins) -> MarketSnapshot:
 
 
 def market_before(market: MarketSnapshot, day: str) -> MarketSnapshot:
-    """Return the days of a market before `day`. Raises ConfigError if the market begins later."""
+    """Return the days of a market before `day`. Raises ConfigError if the market begins later than
+    `day`.
+    """
     cut = int(np.searchsorted(market.days, np.datetime64(day, "D")))
     if cut < 1:
         raise ConfigError(
@@ -96,7 +98,9 @@ def _schedule(
 
 
 def _check_future(schedules: dict[str, Schedule], clock: TimeSource) -> None:
-    """Raise UsageError if a test would start in the past: a backtest is not a forward test."""
+    """Raise UsageError if a test would start in the past, since a backtest is not a forward
+    test.
+    """
     for one in schedules.values():
         cutoff = one.sessions[0].cutoff
         if cutoff is not None and cutoff <= clock.now():
@@ -124,8 +128,8 @@ def _system_by_name(entry: EntrantMarket, base: MarketSnapshot, plugins: Plugins
 
 
 def join(folder: LiveFolder, entrant: Entrant, plugins: Plugins, clock: TimeSource) -> Entrant:
-    """Let an entrant join a running test, starting on the next day that can be decided in time;
-    return the entrant with this day set.
+    """Let an entrant join a running test, starting on the next day that can be decided in time.
+    Return the entrant with this day set.
 
     Raises ConfigError if the entrant does not fit the plan or would start in the past; UsageError
     if no day is left.

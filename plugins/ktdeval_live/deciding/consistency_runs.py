@@ -1,7 +1,8 @@
 """Consistency runs: entrants are asked again about past days on the same frozen inputs, separately
 from the record.
 
-They appear neither in the chain nor in a card. They show how much of a decision is due to chance.
+The runs appear neither in the chain nor in a card. They show how much of a decision is due to
+chance.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ REPEATS = "_repeats"
 
 @dataclass
 class RepeatAgreement:
-    """Agreement between an entry's repeats and its recorded decisions."""
+    """Agreement between the repeats for an entry and its recorded decisions."""
 
     entry: EntrantMarket
     days: int = 0  #: number of days that were asked again
@@ -42,7 +43,7 @@ class RepeatAgreement:
 
 
 def repeat_test(asker: EntrantAsker, times: int) -> Iterator[RepeatAgreement]:
-    """Repeat decisions of each entrant, `times` times for each day whose cutoff has passed; yield
+    """Repeat each entrant's decisions, `times` times for each day whose cutoff has passed; yield
     the agreement for each entry.
 
     A repeat with a decision is stored and not requested again. Raises KtdevalError.
@@ -78,7 +79,9 @@ def _past_decisions(
 def _repeat(
     asker: EntrantAsker, entry: EntrantMarket, record: DecisionRecord, number: int
 ) -> DecisionRecord:
-    """Return a decision's repeat by its number; it is asked for now, or read if already stored."""
+    """Return repeat number `number` of a decision. The entrant is asked now, unless the repeat is
+    already stored.
+    """
     home = asker.folder.private / REPEATS / entry.entrant.name / entry.market / str(number)
     make_folder(home)
     path = home / f"{record.question.day}.json"

@@ -1,4 +1,4 @@
-"""Processes that ask entrants: one per decision, killed at its deadline with all its child
+"""Processes that ask entrants, one per decision. Each is killed at its deadline, with all its child
 processes.
 """
 
@@ -21,7 +21,9 @@ _GRACE_S = 5.0
 
 
 class ProcessAsker:
-    """Asks by running `ktdeval live ask` with additional options, in a new process each time."""
+    """Asks by running `ktdeval live ask` with additional options, in a new process for each
+    decision.
+    """
 
     def __init__(self, test: LiveFolder, options: Sequence[str]) -> None:
         self._test = test
@@ -32,7 +34,7 @@ class ProcessAsker:
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
         """Ask an entry, allowing `limit_s` seconds; return why there is no record, or None."""
-        # -P: modules in the folder from which a scheduler starts must not be imported.
+        # -P prevents imports of modules in the folder from which a scheduler starts.
         words = [sys.executable, "-P", "-m", "ktdeval", "live", "ask", str(self._test.path)]
         words += [due.entry.entrant.name, due.entry.market, due.session.day, *self._options]
         words += ["--limit-s", str(limit_s + _GRACE_S)]
@@ -54,7 +56,7 @@ class ProcessAsker:
         return None
 
     def end(self) -> None:
-        """Kill all running processes: after an interrupt, none of them may continue to ask."""
+        """Kill all running processes. After an interrupt, none of them may continue to ask."""
         with self._lock:
             self._has_ended = True
             for process in self._running:
@@ -78,7 +80,7 @@ class ProcessAsker:
 
     def _forget(self, process: subprocess.Popen[str]) -> None:
         with self._lock:
-            _kill(process)  # including child processes that it left behind
+            _kill(process)  # including child processes left behind by the process
             self._running.discard(process)
         process.wait()
 

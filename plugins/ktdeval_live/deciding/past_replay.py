@@ -1,5 +1,5 @@
-"""Replay of a whole plan on past days: the same steps, with a clock that jumps from close
-to close.
+"""Replay of a whole plan on past days, with the same steps and a clock that jumps from close to
+close.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval_live.record.folder import LiveFolder
 
 
 class SetClock:
-    """Clock that is set by the replay."""
+    """Clock that the replay sets."""
 
     def __init__(self, time: datetime) -> None:
         self.time = time

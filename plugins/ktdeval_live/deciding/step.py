@@ -5,10 +5,10 @@ chain records what has been done. Each part is durable before the next one begin
 may die at any point.
 
     data of closed days -> increments -> chain
-    days past their cutoff without a decision -> gaps -> chain -> published before anybody is asked
-    each entry that is due -> a process of its own -> record -> chain -> published before the cutoff
-    days whose cutoff has passed meanwhile -> gaps -> chain
-    records whose fills are past -> published
+    days past their cutoff without a decision -> gaps -> chain -> published before any entry is asked
+    each entry that is due -> separate process -> record -> chain -> published before the cutoff
+    days whose cutoff has passed in the meantime -> gaps -> chain
+    records whose orders have filled -> published
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class DueDecision:
 
     @property
     def name(self) -> str:
-        """Name of the decision for messages: entry and day."""
+        """Name of the decision in messages: entry and day."""
         return f"{self.entry.name} {self.session.day}"
 
 
@@ -80,8 +80,8 @@ class EntryAsker(Protocol):
     """Asks entries, with each call on its own thread."""
 
     def __call__(self, due: DueDecision, limit_s: float) -> Problem | None:
-        """Ask an entry, allowing `limit_s` seconds, so that its record is written; return why it
-        was not written, or None.
+        """Ask an entry, allowing `limit_s` seconds, so that its record is written. Return why the
+        record was not written, or None.
         """
 
     def end(self) -> None:
@@ -99,8 +99,8 @@ class LiveStep:
         asker: EntryAsker,
         at_once: int = AT_ONCE,
     ) -> None:
-        """`at_once`: maximum number of entrants asked in parallel; those with the earliest cutoff
-        come first.
+        """Prepare a step. `at_once`: maximum number of entrants asked in parallel; those with the
+        earliest cutoff come first.
         """
         self.report = StepReport()
         self._at_once = at_once
@@ -113,8 +113,9 @@ class LiveStep:
         self._entries = list(find_entries(self._plan))
 
     def run(self) -> StepReport:
-        """Do what is due. Raises StoreError if the folder can't be written, or if the clock is
-        behind the record.
+        """Do what is due.
+
+        Raises StoreError if the folder can't be written, or if the clock is behind the record.
         """
         now = self._clock.now()
         self._chain.check_clock(in_text(now))
@@ -155,7 +156,7 @@ class LiveStep:
                 self._freeze_day(increment, now)
 
     def _look(self, market: str, day: str, source: DaySource, now: datetime) -> Increment | None:
-        """Return the rows that a source has for a day; None if it has no usable rows.
+        """Return the rows that a source has for a day; None if the source has no usable rows.
 
         A failure is reported and does not affect other days or markets.
         """
@@ -192,7 +193,7 @@ class LiveStep:
     # --- decisions
 
     def _due(self) -> Iterator[DueDecision]:
-        """Yield the due decisions: those for days whose data are frozen and whose cutoff is in the
+        """Yield the due decisions: those on days whose data are frozen and whose cutoff is in the
         future.
         """
         now = self._clock.now()
@@ -206,7 +207,7 @@ class LiveStep:
                     yield DueDecision(entry, session, session.cutoff)
 
     def _sessions_of(self, entry: EntrantMarket) -> Sequence[Session]:
-        """Return the sessions on which an entry decides; an entrant that joined later has fewer."""
+        """Return the sessions on which an entry decides. Entrants that joined later have fewer."""
         sessions = self._folder.schedule(entry.market).sessions
         first = entry.entrant.first or self._plan.first
         deciding = []
@@ -218,7 +219,7 @@ class LiveStep:
     def _ask_all(self, due: Sequence[DueDecision]) -> None:
         """Ask all due entries in parallel; commit and publish their answers as they arrive.
 
-        An entry that hangs therefore does not delay the publication of others.
+        An entry that hangs therefore does not delay publication for the others.
         """
         if not due:
             return
@@ -238,7 +239,9 @@ class LiveStep:
     def _wait_for_answers(
         self, asked: Mapping[Future[Problem | None], DueDecision]
     ) -> list[Future[Problem | None]]:
-        """Wait for an answer, and briefly for more; return those that arrived, in plan order."""
+        """Wait for an answer, and then briefly for more; return the asked futures that are done, in
+        plan order.
+        """
         wait(asked, return_when=FIRST_COMPLETED)
         cutoff = min(one.cutoff for one in asked.values())
         left_s = (cutoff - self._clock.now()).total_seconds()
@@ -289,7 +292,7 @@ class LiveStep:
     def _note_unpublished(self) -> None:
         """Record that entries are not asked because the data could not be published in time.
 
-        If an entry was asked earlier, the cause recorded then is kept.
+        If an entry was asked earlier, the cause that was recorded then is kept.
         """
         detail = "the data could not be published, so no entrant was asked"
         for one in self._due():
@@ -305,7 +308,7 @@ class LiveStep:
     def _record_gaps(self, looked_before: datetime | None) -> None:
         """Record a gap for each day whose cutoff has passed without a public decision.
 
-        `looked_before`: when a step last looked for data, before those cutoffs.
+        `looked_before`: time at which a step last looked for data before these cutoffs.
         """
         now = self._clock.now()
         public = publications(self._folder)
@@ -336,12 +339,12 @@ class LiveStep:
         noted = self._folder.noted_problem(one.key)
         if noted is not None and noted.cause != "unpublished":
             return noted
-        # A later step may have published in time and died before an answer came.
+        # A later step may have published in time, but died before an answer came.
         public = publications(self._folder)
         if noted is not None and not was_all_public(self._folder, self._chain, public, one.cutoff):
             return noted
 
-        # The first step after a cutoff records the gap, so the step before it ran before the
+        # The first step after a cutoff records the gap, so the previous step ran before the cutoff.
         # cutoff.
         market = one.entry.market
         delay = timedelta(minutes=self._plan.markets[market].delay_minutes)
@@ -354,7 +357,7 @@ class LiveStep:
     # --- publication
 
     def _publish(self) -> bool:
-        """Publish the chain; return False on failure, which the next step retries."""
+        """Publish the chain. Return False on failure, after which the next step tries again."""
         try:
             publish(self._folder, self._chain, self._clock)
         except KtdevalError as error:
@@ -365,8 +368,8 @@ class LiveStep:
     def _keep_evidence(self) -> None:
         """Commit and push the evidence for this step's publications.
 
-        It is needed by readers who have only a copy of the record, such as a scheduler that starts
-        from a fresh one.
+        It is needed by readers who only have a copy of the record, such as a scheduler that starts
+        from a fresh copy.
         """
         try:
             publish_evidence(self._folder, self._chain)

@@ -42,10 +42,10 @@ _LATEST = 20
 
 
 class PublicFolder(LiveFolder):
-    """A test as readers see it: sealed decisions can't be read."""
+    """A test as readers see it, without sealed decisions."""
 
     def record(self, key: DecisionKey) -> DecisionRecord | None:
-        """Return a decision. Raises StoreError if it is not published."""
+        """Return a decision. Raises StoreError if it has not been published."""
         if not self.is_public(key):
             raise StoreError(
                 f"{key.entrant}/{key.market} {key.day}: the record of the decision is not published;"
@@ -60,7 +60,7 @@ class PublicFolder(LiveFolder):
 
 @dataclass(frozen=True)
 class EntryDays:
-    """Days and costs of an entry for the page, in addition to its card and results."""
+    """An entry's days and costs for the page, in addition to its card and results."""
 
     states: tuple[DayState, ...]
     uncounted: int
@@ -68,7 +68,7 @@ class EntryDays:
 
 
 def live_page(test: LiveFolder, plugins: Plugins, now: datetime) -> LivePage:
-    """Return the page of a test as of `now`.
+    """Return the page for a test as of `now`.
 
     Raises KtdevalError if a record or the data are inconsistent.
     """
@@ -111,7 +111,7 @@ def _page_gaps(gaps: Sequence[Gap]) -> tuple[PageGap, ...]:
 
 
 def _next_due(folder: LiveFolder, now: datetime) -> NextDue | None:
-    """Return the next time at which data are fetched; None after the last one."""
+    """Return the next time at which data will be fetched; None if there will be no more."""
     found = due([folder.schedule(market) for market in folder.plan.markets], now)
     if found is None:
         return None
@@ -145,7 +145,7 @@ def market_status(folder: LiveFolder, chain: RecordChain, name: str, now: dateti
 def _next_time(
     sessions: Iterable[Session], now: datetime, time_of: Callable[[Session], datetime | None]
 ) -> str | None:
-    """Return the earliest time after `now` among the sessions' times."""
+    """Return the earliest time after `now` that `time_of` gives for a session."""
     times = [time_of(session) for session in sessions]
     later = [time for time in times if time is not None and time > now]
     if not later:
@@ -272,8 +272,8 @@ def _ranks(cards: Sequence[LiveCard]) -> list[int | None]:
 
 
 def _ranking_figure(card: LiveCard) -> float | None:
-    """Return the mean excess return over the index, or over Buy & Hold in a market without an
-    index.
+    """Return the mean excess return over the index or, in a market without an index, over Buy &
+    Hold.
     """
     results = card.results
     if results.index.value is None:

@@ -1,7 +1,7 @@
-"""Data of the live page as typed values, all public.
+"""Data of the live page as typed values, all of them public.
 
-A sealed decision is a day with the state `sealed`; costs are sums over public days. Series are
-rounded to 1e-6 for returns and to 1e-3 for per cent; totals are taken from the cards.
+A sealed decision is a day with the state `sealed`. Costs are sums over public days. Series are
+rounded to 1e-6 for returns and to 1e-3 for percentages. Totals are taken from the cards.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Series = tuple[float | None, ...]
 
 
 class NextDue(Value):
-    """Next moment at which a step has something to do."""
+    """Next time at which a step has something to do."""
 
     market: str
-    at: str  #: when data of its next close are asked for, UTC
+    at: str  #: time at which data for the market's next close are requested, UTC
 
 
 class PageMarket(Value):
@@ -40,11 +40,12 @@ class PageMarket(Value):
     task: str
     currency: str
     index: str | None  #: name of the index
-    days: tuple[str, ...]  #: [S] ISO days of its sessions; the last one only fills orders
-    deciding: int  #: sessions of the whole test on which is decided
+    #: [S] ISO days of the sessions; orders can only fill, not be decided, on the last one
+    days: tuple[str, ...]
+    deciding: int  #: number of sessions in the whole test on which decisions are made
     frozen: int  #: number of sessions whose data are frozen
-    last_frozen: str | None  #: the latest of them
-    revisions: int  #: later corrections of their data
+    last_frozen: str | None  #: latest session whose data are frozen
+    revisions: int  #: number of later corrections to the data
     next_close: str | None  #: UTC
     next_cutoff: str | None  #: UTC
 
@@ -52,21 +53,21 @@ class PageMarket(Value):
 class Equity(Value):
     """Total return since the start, as a fraction, after each of C counted days."""
 
-    first: int  #: number of the session of the first of them; the others follow it
+    first: int  #: number of the first counted session; the others follow it
     held: Series
     flat: Series
-    low: Series  #: least that decisions on the gaps could have had
+    low: Series  #: lowest total return that decisions on the gap days could have had
     high: Series
     index: Series
     buy_and_hold: Series
 
 
 class IntervalSeries(Value):
-    """Mean excess return after each of N days, in per cent a year, with intervals that hold at all
-    times together.
+    """Mean excess return after each of N days, in per cent a year, with intervals that hold
+    simultaneously at all times.
     """
 
-    sessions: tuple[int, ...]  #: [N] numbers of the sessions of fills
+    sessions: tuple[int, ...]  #: [N] session numbers of the fill days
     mean: Series
     low: Series
     high: Series
@@ -75,15 +76,15 @@ class IntervalSeries(Value):
 
 
 class Costs(Value):
-    """Model calls of the sessions that are public; null if unknown, which differs from 0."""
+    """Model calls on public sessions. Values are null if unknown, which differs from 0."""
 
-    calls: int | None  #: attempts, those without an answer included
-    failed: int | None  #: attempts without an answer
-    error_rate: float | None  #: failed over all
-    usd: Series  #: [D] US dollars of each session; null without an answer or a known price
-    tokens: Series  #: [D] tokens of prompts and replies
+    calls: int | None  #: number of attempts, including those without an answer
+    failed: int | None  #: number of attempts without an answer
+    error_rate: float | None  #: failed / calls
+    usd: Series  #: [D] US dollars per session; null without an answer or a known price
+    tokens: Series  #: [D] tokens in prompts and replies, per session
     usd_total: float | None
-    usd_a_day: float | None  #: mean over the sessions with an answer
+    usd_a_day: float | None  #: mean over sessions with an answer
     tokens_a_day: float | None
 
 
@@ -94,15 +95,16 @@ class PageEntry(Value):
     market: str
     model: str
     agent: str
-    rank: int | None  #: 1 is the best; null if the card can't be ranked
+    rank: int | None  #: 1 is best; null if the card can't be ranked
     labels: tuple[Label, ...]
     evidence: Level
     days: DaysPart
     results: ResultPart
-    #: lower end of the Sharpe ratio's 95 % interval, at one look; null if the ratio is undefined
+    #: lower and upper end of the Sharpe ratio's 95 % interval at a single look; null if the ratio
+    #: is undefined
     sharpe_ends: tuple[float, float] | None
-    states: tuple[DayState, ...]  #: [D] of the sessions so far on which is decided
-    uncounted: int  #: sessions of `states` at the start that are not counted
+    states: tuple[DayState, ...]  #: [D] states of the sessions so far on which decisions are made
+    uncounted: int  #: number of sessions at the start of `states` that are not counted
     equity: Equity
     over_index: IntervalSeries
     over_buy_and_hold: IntervalSeries
@@ -110,7 +112,7 @@ class PageEntry(Value):
 
 
 class PagePair(Value):
-    """Mean difference of two entrants of a market over the days that both decided on."""
+    """Mean difference between two entrants in a market, over the days on which both decided."""
 
     market: str
     entrant: str
@@ -146,12 +148,12 @@ class PageChain(Value):
     publications: int
     pushed: int
     stamped: int
-    unpublished: int  #: links after the last publication
-    latest: tuple[PagePublication, ...]  #: the last ones, newest first
-    authority: TimeAuthority | None  #: authority of the stamps; null if the plan names none
-    evidence: Level  #: weakest proof of all entries, for a reader without trusted authorities
-    proves: str  #: what it proves
-    evidence_if_trusted: Level  #: the same, to a reader who trusts the authority
+    unpublished: int  #: number of links after the last publication
+    latest: tuple[PagePublication, ...]  #: latest publications, newest first
+    authority: TimeAuthority | None  #: authority for the stamps; null if the plan names none
+    evidence: Level  #: weakest evidence over all entries, for a reader who trusts no authority
+    proves: str  #: what this evidence proves
+    evidence_if_trusted: Level  #: weakest evidence, for a reader who trusts the authority
 
 
 class LivePage(Value):
@@ -159,13 +161,13 @@ class LivePage(Value):
 
     name: str
     kind: Kind
-    as_of: str  #: when the page was made, UTC
+    as_of: str  #: time at which the page was made, UTC
     suite_version: str
     first: str
     last: str
-    is_sealed: bool  #: whether decisions stay sealed until their fills
+    is_sealed: bool  #: whether decisions stay sealed until their orders fill
     least_activity: float
-    level: float  #: of the intervals
+    level: float  #: confidence level of the intervals
     next_due: NextDue | None
     markets: tuple[PageMarket, ...]
     entries: tuple[PageEntry, ...]

@@ -1,4 +1,4 @@
-"""Costs of an entry: totals over its model calls by session. The calls themselves are private."""
+"""Costs of an entry: totals over its model calls, by session. The calls themselves are private."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def entry_costs(folder: LiveFolder, entry: EntrantMarket, public: Sequence[bool]
 
 
 def costs_of(records: Iterable[CallRecord], public: Sequence[bool]) -> Costs:
-    """Return the costs of model calls; replies taken from a record cost nothing."""
+    """Return the costs of model calls. Replies taken from a record cost nothing."""
     answered: dict[int, list[CallRecord]] = {}
     attempts = 0
     failed = 0
@@ -63,8 +63,8 @@ def _usd(answers: Collection[CallRecord]) -> float | None:
 
 
 def _tokens(answers: Collection[CallRecord]) -> float | None:
-    """Return a session's number of tokens; None without an answer, or if an answer's tokens are
-    unknown.
+    """Return the number of tokens in a session; None without an answer, or if the tokens of an
+    answer are unknown.
     """
     known = [record.usage for record in answers if record.usage is not None]
     if not answers or len(known) != len(answers):

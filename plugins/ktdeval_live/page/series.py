@@ -20,7 +20,7 @@ _RATIO_DIGITS = 4
 
 
 def equity_of(result: EntryResult) -> Equity:
-    """Return the total returns after each counted day."""
+    """Return the total return after each counted day."""
     counted = result.counted
     first = 1
     if counted.any():
@@ -39,13 +39,13 @@ def equity_of(result: EntryResult) -> Equity:
 
 
 def _compound_returns(returns: FloatArray) -> Series:
-    """Return the total return after each day; null from the first day whose return is missing."""
+    """Return the total return after each day; null from the first missing return on."""
     totals = np.asarray(np.cumprod(1.0 + returns), dtype=np.float64) - 1.0
     return round_series(totals, _RETURN_DIGITS)
 
 
 def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) -> IntervalSeries:
-    """Return the intervals for the mean excess over other returns; empty if no days can be
+    """Return the intervals for the mean excess over the `other` returns; empty if no days can be
     compared.
     """
     if other is None:
@@ -70,9 +70,10 @@ def intervals_of(plan: LivePlan, result: EntryResult, other: FloatArray | None) 
 
 
 def sharpe_ends(result: EntryResult, ratio: float | None) -> tuple[float, float] | None:
-    """Return the bounds of the 95 % interval for an annualised Sharpe ratio at a single look.
+    """Return the ends of the 95 % interval for an annualised Sharpe ratio at a single look; None if
+    the ratio is undefined.
 
-    The interval uses the moments of the counted days. None if the ratio is undefined.
+    The interval uses the moments of the returns on counted days.
     """
     if ratio is None:
         return None

@@ -1,7 +1,7 @@
-"""Files of the live page: a single HTML file that contains style, scripts and data, and its data as
+"""Files of the live page: a single HTML file that contains style, scripts and data, and the data as
 JSON.
 
-The page makes no network requests: its policy allows only the scripts and the style within it.
+The page makes no network requests: its policy allows only the scripts and the style in the file.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def site_folder(test: LiveFolder, out: Path | None) -> Path:
 def write_page(page: LivePage, folder: Path) -> Path:
     """Write the page and its data to a folder, and return the path of the page.
 
-    Raises StoreError if they can't be written, or the folder contains the page of another test.
+    Raises StoreError if they can't be written, or if the folder contains the page of another test.
     """
     refuse_foreign_page(folder / PAGE, "ktdeval live")
     make_folder(folder)
@@ -69,7 +69,7 @@ def write_page(page: LivePage, folder: Path) -> Path:
 
 
 def page_html(page: LivePage, data: str) -> str:
-    """Return the page as HTML; `data` is the page as JSON. Equal pages give equal bytes."""
+    """Return the page as HTML. `data`: the page as JSON. Equal pages give equal bytes."""
     words = load_yaml(Path(__file__).with_name("words.yaml"))
     style = stylesheet() + _read_asset("live.css")
     shared = shared_script()

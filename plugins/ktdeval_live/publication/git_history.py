@@ -1,4 +1,4 @@
-"""Git history of a test, treated as untrusted: no command from its settings is run, nothing is
+"""Git history of a test, treated as untrusted: no command in its settings is run, nothing is
 fetched, and replaced objects are ignored.
 """
 
@@ -30,7 +30,7 @@ def commit_order(path: Path) -> Mapping[str, int]:
 
 
 def read_committed(path: Path, commits: Iterable[str], name: str) -> Iterator[bytes | None]:
-    """Yield the content of a file in each commit; None if the commit or file does not exist.
+    """Yield the content of a file in each commit; None if the commit or the file does not exist.
 
     Raises StoreError if git can't be run.
     """

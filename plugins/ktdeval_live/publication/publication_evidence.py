@@ -43,7 +43,7 @@ def publication_findings(
 ) -> Iterator[Finding]:
     """Yield invalid evidence, and decisions that were not public before their cutoff.
 
-    A decision whose cutoff is after `due_until` may lack evidence, since the next step publishes
+    A decision whose cutoff is after `due_until` may lack evidence, since the next step will publish
     it.
     """
     try:
@@ -105,9 +105,7 @@ def test_level(
     folder: LiveFolder, chain: RecordChain, entries: Iterable[LiveEntry], trust: TrustedRoots
 ) -> Level:
     """Return the weakest evidence over all entries with a valid decision, for a reader who trusts
-    `trust`.
-
-    `claimed` if there are no such entries.
+    `trust`; `claimed` if there are no such entries.
     """
     public = publications(folder)
     decided = {body.entry for _, body in standing(chain)}
@@ -127,9 +125,9 @@ def evidence_level(
 ) -> Level:
     """Return the weakest evidence that an entry's valid decisions were made before their cutoffs.
 
-    Only decisions whose cutoff has passed are used. The result is `claimed` if there are none, and
-    in a rehearsal, which has its own clock. It is `stamped` only if the stamps are checked against
-    a root that the reader trusts.
+    Only decisions whose cutoff has passed are considered. The result is `claimed` without such
+    decisions, and in a rehearsal, which has its own clock. It is `stamped` only if the stamps are
+    checked against a root that the reader trusts.
     """
     if folder.plan.kind == "rehearsal":
         return "claimed"
@@ -170,7 +168,7 @@ def weakest(levels: Iterable[Level]) -> Level:
 
 
 def standing(chain: RecordChain) -> Iterator[tuple[Entry, Decided]]:
-    """Yield the decisions that were not made void by a gap, with their chain entries."""
+    """Yield the decisions that no gap made void, with their chain entries."""
     void = {gap.key for _, gap in chain.find_links(Gap)}
     for link, body in chain.find_links(Decided):
         if body.key not in void:
@@ -179,7 +177,7 @@ def standing(chain: RecordChain) -> Iterator[tuple[Entry, Decided]]:
 
 def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iterator[Finding]:
     """Compare the publications with the git history: each commit must contain the chain as it was
-    then, and continue the chain in the previous commit.
+    then, and extend the chain in the previous commit.
     """
     if not public:
         with suppress(KtdevalError):  # history starts with the first publication
@@ -205,7 +203,7 @@ def _history_findings(folder: LiveFolder, public: Sequence[Publication]) -> Iter
 
 
 def _lost_publications(folder: LiveFolder, commits: Iterable[str]) -> Iterator[Finding]:
-    """Compare the file of publications with each commit that contains it: lines may only be
+    """Compare the file of publications with its version in each commit: lines may only be
     appended.
     """
     path = folder.path / PUBLISHED
@@ -265,9 +263,7 @@ def stamp_problem(folder: LiveFolder, one: Publication) -> str | None:
 
 def proved_at(folder: LiveFolder, one: Publication) -> datetime:
     """Return the time at which a publication is proved to have existed: the time of its stamp or,
-    without a stamp, the clock's time.
-
-    In a rehearsal, it is always the rehearsal clock's time.
+    without a stamp, the clock's time. In a rehearsal, it is always the rehearsal clock's time.
     """
     if one.stamp is None or one.stamped_at is None or folder.plan.kind == "rehearsal":
         return one.at

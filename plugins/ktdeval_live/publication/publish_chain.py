@@ -23,17 +23,19 @@ _EVIDENCE = (PUBLISHED, STAMPS)
 
 
 class Publication(Value):
-    """Evidence that the chain was public as far as some entry. Its lines are a chain of their own."""
+    """Evidence that the chain was public up to some entry. The publications form a separate hash
+    chain.
+    """
 
-    previous: Sha256  #: hash of the line before; 64 zeros at the first
+    previous: Sha256  #: hash of the previous line; 64 zeros on the first line
     seq: Count  #: number of the last entry that was published
-    head: Sha256  #: its hash
-    at: Zoned  #: when it was public by the clock of the step, UTC
-    commit: str  #: of git
-    pushed: bool  #: whether it went to a remote
-    stamp: str | None = None  #: file of the time stamp
-    stamp_sha256: Sha256 | None = None  #: hash of this file
-    stamped_at: Zoned | None = None  #: its time
+    head: Sha256  #: hash of this entry
+    at: Zoned  #: time of publication by the step's clock, UTC
+    commit: str  #: id of the git commit
+    pushed: bool  #: whether the commit was pushed to a remote
+    stamp: str | None = None  #: file with the time stamp
+    stamp_sha256: Sha256 | None = None  #: hash of the stamp file
+    stamped_at: Zoned | None = None  #: time in the stamp
 
     @property
     def hash(self) -> str:
@@ -71,7 +73,9 @@ def begin_repository(path: Path, rule: Publishing) -> None:
 
 
 def reveal(folder: LiveFolder, chain: RecordChain, now: datetime) -> None:
-    """Publish the records of decisions whose fills are past; in an unsealed test, all records."""
+    """Publish the records of decisions whose orders have filled or, in an unsealed test, all
+    records.
+    """
     cutoffs = folder.cutoffs()
     for _, body in chain.find_links(Decided):
         cutoff = cutoffs[body.market, body.day]
@@ -81,7 +85,7 @@ def reveal(folder: LiveFolder, chain: RecordChain, now: datetime) -> None:
 
 
 def publish(folder: LiveFolder, chain: RecordChain, clock: TimeSource) -> Publication | None:
-    """Commit, push and stamp new entries of the chain; return None if there are no new entries.
+    """Commit, push and stamp new chain entries; return None if there are no new entries.
 
     Raises StoreError if they could not be published; the next call tries again.
     """
@@ -126,7 +130,7 @@ def publish(folder: LiveFolder, chain: RecordChain, clock: TimeSource) -> Public
 def publish_evidence(folder: LiveFolder, chain: RecordChain) -> None:
     """Commit and push the evidence for the publications so far, without a new publication.
 
-    Raises StoreError if it could not be pushed; the next publication includes it.
+    Raises StoreError if the evidence could not be pushed; the next publication includes it.
     """
     repository = Repository(folder.path)
     if not repository.has_changes(()):

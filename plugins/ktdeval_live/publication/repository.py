@@ -1,4 +1,4 @@
-"""Git repository of a forward test: commits and pushes that survive a kill."""
+"""Git repository of a forward test, with commits and pushes that survive a kill."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.stores import Git
 
-_WAIT_S = 60  # for git processes of an earlier step that was killed
-_STALE_S = 5  # age from which a lock file is considered left by a dead process
+_WAIT_S = 60  # time to wait for git processes of an earlier step that was killed
+_STALE_S = 5  # minimum age at which a lock file is considered left by a dead process
 
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
 """Lock files of git, below `.git`; each branch has an additional one."""
@@ -47,7 +47,7 @@ class Repository:
     def commit(self, subject: str, at: str, but: Sequence[str]) -> str:
         """Commit all public files, dated `at`; return the commit id.
 
-        Changes only below `but` cause no commit. Raises StoreError.
+        Changes to files under `but` alone do not cause a commit. Raises StoreError.
         """
         who = {**_AUTHOR, "GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
         with self._hold_repository() as lock:
@@ -103,7 +103,7 @@ class Repository:
 def _remove_stale(path: Path) -> None:
     """Remove a lock file left by a killed process.
 
-    A recent one may belong to a command run by the user, so wait for it.
+    A recent lock file may belong to a command run by the user, so wait until it is older.
     """
     with suppress(FileNotFoundError):
         age_s = time.time() - path.stat().st_mtime

@@ -1,7 +1,7 @@
-"""Time authorities that a reader trusts.
+"""Time-stamping authorities that a reader trusts.
 
-A test itself specifies the authority for its stamps, and its maintainer may have created that
-authority. It is therefore up to the reader whether the stamps prove anything.
+A test itself names the authority for its stamps, and its maintainer may have created that
+authority. Whether the stamps prove anything is therefore up to the reader.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TimeAuthority(Value, frozen=True):
 
 
 class _Listed(Value):
-    """Authority that a board names."""
+    """Authority listed by a board."""
 
     name: str
     sha256: Sha256
@@ -72,7 +72,7 @@ def authority_of(rule: Stamping) -> TimeAuthority:
 
 
 def authority_words(authority: TimeAuthority, is_trusted: bool) -> str:
-    """Return an authority as printed text; its name may come from untrusted files."""
+    """Return an authority as printable text, since its name may come from untrusted files."""
     words = "which you trust"
     if not is_trusted:
         words = "which you do not trust yet (--trust)"
@@ -88,10 +88,10 @@ def _fingerprint(certificate: cryptography.x509.Certificate) -> str:
 
 
 def load_trust(path: Path) -> TrustedRoots:
-    """Read the root certificates that a reader trusts: from a PEM file, or from a board's
-    `board.yaml` with `time_authorities`.
+    """Read the root certificates that a reader trusts, from a PEM file or from `time_authorities`
+    in a board's `board.yaml`.
 
-    Raises ConfigError if the file contains none.
+    Raises ConfigError if the file contains no certificate.
     """
     if path.suffix in _BOARD_SUFFIXES:
         return TrustedRoots(_listed_fingerprints(path))
@@ -104,7 +104,7 @@ def load_trust(path: Path) -> TrustedRoots:
 
 
 def _listed_fingerprints(path: Path) -> frozenset[str]:
-    """Return the fingerprints listed by a board."""
+    """Return the fingerprints that a board lists."""
     rules = load_yaml(path)
     field = "time_authorities"
     listed = rules.get(field) if isinstance(rules, dict) else None

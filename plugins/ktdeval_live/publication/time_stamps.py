@@ -1,4 +1,4 @@
-"""Time stamps of the chain's head by an authority (RFC 3161).
+"""Time stamps for the chain's head by an authority (RFC 3161).
 
 To readers who trust the authority, a stamp proves that the head existed at the stamped time. It
 covers the SHA-512 of the head's 64 hexadecimal digits. The authority receives only this hash and a
@@ -55,9 +55,9 @@ def stamp_time(folder: Path, name: str, head: str, rule: Stamping) -> datetime:
 
 def stamp_sha256(folder: Path, name: str) -> str:
     """Return the SHA-256 of a stored stamp file, needed because the stamp's signature does not
-    cover all of it.
+    cover the whole file.
 
-    Raises VerificationError or StoreError if it can't be read.
+    Raises VerificationError or StoreError if the file can't be read.
     """
     return sha256_hex(_read_stored(folder, name))
 

@@ -1,4 +1,4 @@
-"""Append-only files of lines: durable, and still readable after a kill or a full disk."""
+"""Append-only files of lines that are durable, and readable even after a kill or a full disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_BYTES = 256 * 2**20
 def whole_lines(path: Path) -> list[bytes]:
     """Return the complete lines of a file; empty if the file does not exist.
 
-    A trailing part without a line break is omitted: it was left by a killed process, or is being
-    written. Raises StoreError if it can't be read.
+    A trailing part without a line break is omitted, since a killed process has left it or a process
+    is still writing it. Raises StoreError if the file can't be read.
     """
     with wrap_os_error(f"{path}: can't be read"):
         if not path.exists():

@@ -1,8 +1,8 @@
-"""Chain of entries in a forward test: each contains the hash of the previous entry.
+"""Chain of entries in a forward test, in which each entry contains the hash of the previous one.
 
 One entry is one line of canonical JSON in `chain.jsonl`. An entry that was changed, removed, added
-or moved breaks the chain. A rewritten chain has a different head from the published chain. Entries
-hold hashes of texts and data, which are files next to the chain.
+or moved breaks the chain. A rewritten chain has a different head than the published chain. Entries
+hold hashes of texts and data, which are in files next to the chain.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ Moment = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
 
 
 class Begun(Value, tag="begun", tag_field="kind"):
-    """First entry: definition of the test."""
+    """First entry, which defines the test."""
 
     plan: Sha256  #: hash of the plan
-    schedules: dict[Name, Sha256]  #: hash of the schedule of each market
-    base: dict[Name, Sha256]  #: id of the snapshot before the test, by market
-    files: dict[str, Sha256]  #: hash of each file that the test began with, by its name
-    systems: dict[str, str]  #: hash of each entrant on each market, by `entrant/market`
+    schedules: dict[Name, Sha256]  #: hash of each market's schedule
+    base: dict[Name, Sha256]  #: id of each market's pre-test snapshot
+    files: dict[str, Sha256]  #: hash of each file with which the test began, by name
+    systems: dict[str, str]  #: hash of each entrant in each market, by `entrant/market`
     software: str  #: version of ktdeval
-    #: of the form of the test's files; absent in tests that began before there was one
+    #: version of the test's file formats; absent in tests that began before formats had one
     version: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
 
 
 class Joined(Value, tag="joined", tag_field="kind"):
-    """An entrant that joins a running test; it decides only on later days."""
+    """An entrant that joins a running test. It decides only on later days."""
 
     entrant: Entrant
-    systems: dict[str, str]  #: hash of the entrant on each of its markets, by `entrant/market`
+    systems: dict[str, str]  #: hash of the entrant in each of its markets, by `entrant/market`
 
 
 class Frozen(Value, tag="frozen", tag_field="kind"):
-    """Data of a day, or a revision of them, as they became known."""
+    """Data for a day, or a revision of these data, as they became known."""
 
     market: Name
     day: Day
     increment: Sha256  #: hash of the increment
-    number: Count  #: 0 of a day's first, then of its revisions
+    number: Count  #: 0 for the first data of a day, then counted up for revisions
 
 
-# a tuple, since its fields become fields of entries and questions through `_asdict`
+# a tuple, since `_asdict` turns its fields into fields of entries and questions
 class DecisionKey(NamedTuple):
     """Key of a decision: entrant, market, and the ISO day on whose close it is made."""
 
@@ -71,11 +71,11 @@ class DecisionKey(NamedTuple):
 
 
 class OfDecision(Value):
-    """What is said of one decision of an entrant."""
+    """Base of values about one decision of an entrant."""
 
     entrant: Name
     market: Name
-    day: Day  #: its close is the last thing known
+    day: Day  #: day whose close is the last information known
 
     @property
     def key(self) -> DecisionKey:
@@ -91,16 +91,16 @@ class OfDecision(Value):
 class Decided(OfDecision, tag="decided", tag_field="kind"):
     """Commitment to a decision."""
 
-    data: Sha256  #: hash of the chain's entry with the latest data that were shown
-    record: Sha256  #: hash of the whole record, with a salt
-    orders: Sha256  #: hashes of parts of it, salted
+    data: Sha256  #: hash of the chain entry with the latest data shown
+    record: Sha256  #: salted hash of the whole record
+    orders: Sha256  #: salted hashes of parts of the record
     prompts: Sha256
     replies: Sha256
     memory: Sha256
 
 
 class Gap(OfDecision, tag="gap", tag_field="kind"):
-    """A day without a decision of an entrant; positions stay."""
+    """A day on which an entrant has no decision, so that positions are held."""
 
     cause: GapCause
     detail: str  #: one line
@@ -116,11 +116,11 @@ def make_gap(key: DecisionKey, cause: GapCause, detail: str) -> Gap:
 
 
 class Entry(Value):
-    """One link of the chain."""
+    """A link of the chain."""
 
     seq: Count
-    previous: Sha256  #: hash of the entry before; 64 zeros at the first
-    at: Moment  #: when it was written by the clock of the step, UTC
+    previous: Sha256  #: hash of the previous entry; 64 zeros in the first
+    at: Moment  #: time of writing by the step's clock, UTC
     body: Body
 
     @property
@@ -138,8 +138,9 @@ class RecordChain:
     """
 
     def __init__(self, path: Path, entries: Sequence[Entry] | None = None) -> None:
-        """Read a chain, or use entries that have already been read. Raises StoreError if a line is
-        malformed; VerificationError if a link is broken.
+        """Read a chain, or use entries that have already been read.
+
+        Raises StoreError if a line is malformed; VerificationError if a link is broken.
         """
         self.path = path
         if entries is None:
@@ -152,7 +153,7 @@ class RecordChain:
         return self.entries[-1].hash if self.entries else NOTHING_BEFORE
 
     def first(self, count: int) -> RecordChain:
-        """Return the chain as it was when it had `count` entries."""
+        """Return the chain at the time when it had `count` entries."""
         return RecordChain(self.path, self.entries[:count])
 
     def find_links(self, kind: type[B]) -> Iterator[tuple[Entry, B]]:
@@ -172,15 +173,16 @@ class RecordChain:
         return {body.day for _, body in self.find_data(market)}
 
     def before_data(self, data: str) -> RecordChain:
-        """Return the chain up to and including the entry with this hash, whose data were the latest
-        known.
+        """Return the chain up to and including the entry with the hash `data`, whose data were then
+        the latest.
         """
         last = next(entry.seq for entry in self.entries if entry.hash == data)
         return self.first(last + 1)
 
     def append(self, body: Body, at: str) -> Entry:
-        """Write an entry durably and return it. Raises StoreError if the file can't be written, or
-        if the clock is behind the last entry.
+        """Write an entry durably and return it.
+
+        Raises StoreError if the file can't be written, or if the clock is behind the last entry.
         """
         self.check_clock(at)
         entry = Entry(seq=len(self.entries), previous=self.head, at=at, body=body)
@@ -189,7 +191,7 @@ class RecordChain:
         return entry
 
     def check_clock(self, at: str) -> None:
-        """Raise StoreError if a time precedes the last entry, that is, if the clock was set
+        """Raise StoreError if a time precedes the last entry, which means that the clock was set
         back.
         """
         if self.entries and at < self.entries[-1].at:
@@ -202,8 +204,8 @@ class RecordChain:
 def read_chain(path: Path) -> list[Entry]:
     """Return the entries in a file, after verifying their links.
 
-    An incomplete last line, as left by a killed process, is ignored. Raises StoreError or
-    VerificationError with the line number.
+    An incomplete last line, as a killed process leaves it, is ignored. Raises StoreError or
+    VerificationError, with the line number.
     """
     entries = []
     for number, line in enumerate(whole_lines(path), 1):
@@ -219,7 +221,7 @@ def read_chain(path: Path) -> list[Entry]:
 
 
 def link_problems(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield the faults in the links of a chain, one line each."""
+    """Yield the faults in a chain's links, one line each."""
     previous = NOTHING_BEFORE
     at = ""
     for number, entry in enumerate(entries):

@@ -1,4 +1,4 @@
-"""Record of a decision: its question, its answer, and the committed hashes."""
+"""Record of a decision: question, answer and committed hashes."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from ktdeval_live.record.chain import Decided, OfDecision
 
 
 class PlannedOrder(Value):
-    """One order, in true identities."""
+    """One order, with true identities."""
 
-    code: str | None  #: null of an asset that the model made up
+    code: str | None  #: null for an asset that the model made up
     side: str
     confidence: float
     reason: str
     target_weight: float | None = None
     shares: int | None = None
-    stock_id: str = ""  #: handle as submitted, hidden identities withheld
-    limit_ticks: int | UnsetType = UNSET  #: absent of an order without a limit
+    stock_id: str = ""  #: handle as submitted, with hidden identities withheld
+    limit_ticks: int | UnsetType = UNSET  #: absent for an order without a limit
 
 
 class Question(OfDecision):
-    """What an entrant is asked on one day of a market."""
+    """Question that an entrant is asked on one day of a market."""
 
     step: int  #: number of the session in the test
-    data: str  #: hash of the chain's entry with the latest data shown
+    data: str  #: hash of the chain entry with the latest data shown
     salt: str  #: 32 random hexadecimal digits, so that hashes of short texts can't be guessed
 
 
 class DecisionRecord(Value):
-    """One decision of an entrant on a market, with its whole conversation."""
+    """One decision of an entrant on a market, with the complete conversation."""
 
     question: Question
-    asked_at: Zoned  #: by the clock of the step, UTC
+    asked_at: Zoned  #: time by the step's clock, UTC
     answered_at: Zoned
     provenance: Provenance
     orders: tuple[PlannedOrder, ...]
@@ -49,7 +49,7 @@ class DecisionRecord(Value):
     counts: CountsRecord
     transcript: TranscriptEntry
     memory: JsonValue
-    shown: tuple[str, ...]  #: handles that the mask had shown by then
+    shown: tuple[str, ...]  #: handles that the mask had shown so far
 
     def commitment(self) -> Decided:
         """Return the hashes that are published before the fills."""
@@ -123,7 +123,7 @@ def record_of(
 def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
     """Return the decision in a record, ready to be settled.
 
-    Raises StoreError if an order's code is not in the snapshot.
+    Raises StoreError if the code of an order is not in the snapshot.
     """
     action = []
     for planned in record.orders:
@@ -154,7 +154,7 @@ def decided_of(record: DecisionRecord, snapshot: MarketSnapshot) -> DecidedStep:
 
 
 def held_step(step: int, memory: JsonValue, shown: tuple[str, ...]) -> DecidedStep:
-    """Return the step for a day without a decision: positions are held, and the memory is carried
+    """Return the step for a day without a decision. Positions are held, and the memory is carried
     over from the previous day.
 
     This equals the engine's hold after a failed call.

@@ -32,7 +32,7 @@ WINDOW = "live"
 
 @dataclass(frozen=True)
 class EntrantMarket:
-    """Entrant on a market, as specified in the plan."""
+    """An entrant on a market, as specified in the plan."""
 
     plan: LivePlan
     entrant: Entrant
@@ -40,7 +40,7 @@ class EntrantMarket:
 
     @property
     def name(self) -> str:
-        """Name of entrant and market: `ENTRANT/MARKET`."""
+        """Name composed of entrant and market: `ENTRANT/MARKET`."""
         return f"{self.entrant.name}/{self.market}"
 
     def key(self, day: str) -> DecisionKey:
@@ -63,7 +63,9 @@ class EntrantMarket:
         return build(RunConfig, options, f"entrants: {self.entrant.name}: options")
 
     def task(self, plugins: Plugins) -> Task:
-        """Return the task. Raises ConfigError if it does not trade, or needs intraday bars."""
+        """Return the task. Raises ConfigError if it is not a trading task, or if it needs intraday
+        bars.
+        """
         name = self.plan.markets[self.market].task
         task = plugins.make_task(name)
         if is_scoring(task):
@@ -76,7 +78,7 @@ class EntrantMarket:
         return task
 
     def spec(self, base: MarketSnapshot, config: RunConfig, plugins: Plugins) -> EpisodeSpec:
-        """Return the episode of the whole test; its id is the entry's identity.
+        """Return the episode for the whole test. Its id identifies the entry.
 
         `base` is the pre-test market, since later days are unknown.
         """
@@ -122,7 +124,7 @@ class DayAnswer:
 
 
 def answers(chain: RecordChain, entry: EntrantMarket) -> Mapping[str, DayAnswer]:
-    """Return the days of an entry that have an outcome in the chain, by day."""
+    """Return the outcomes that an entry has in the chain, keyed by day."""
     found: dict[str, DayAnswer] = {}
     for link in chain.entries:
         body = link.body
@@ -139,15 +141,15 @@ def answers(chain: RecordChain, entry: EntrantMarket) -> Mapping[str, DayAnswer]
 
 
 class _NoModel:
-    """Model for days being settled again; it is never called."""
+    """Model for days that are settled again. It is never called."""
 
     def reply(self, request: ModelRequest) -> Reply:  # noqa: ARG002 - it refuses every one
-        """Raise UsageError: decisions being settled have already been made."""
+        """Raise UsageError, since decisions that are being settled have already been made."""
         raise UsageError("recorded decisions make no model calls")
 
 
 class EntryEpisode:
-    """Episode of an entry on a market as known, up to a given session."""
+    """Episode of an entry, up to a given session, on a market as known."""
 
     def __init__(
         self,
@@ -178,19 +180,19 @@ class EntryEpisode:
         self._shown: tuple[str, ...] = ()
 
     def settle(self, chain: RecordChain, sessions: int) -> None:
-        """Settle the decisions for the first `sessions` sessions, on the market known to this
+        """Settle the decisions of the first `sessions` sessions, on the market known to this
         episode.
 
         Decisions that are already settled are kept. On a day without a decision, positions are
         held.
 
-        Raises VerificationError if a record does not match its commitment; StoreError if it is
-        missing.
+        Raises VerificationError if a record does not match its commitment; StoreError if a record
+        is missing.
         """
         self.settle_ended(answers(chain, self._entry), sessions)
 
     def settle_ended(self, ended: Mapping[str, DayAnswer], sessions: int) -> None:
-        """Like `settle`, with the given outcomes of days."""
+        """Settle like `settle`, but with the given outcomes of days."""
         days = self._folder.schedule(self._entry.market).days
         for number in range(len(self.records), sessions):
             step = self._step(days[number], number, ended)

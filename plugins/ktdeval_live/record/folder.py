@@ -62,16 +62,16 @@ class _HeadBody(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    """What of the first entry of a chain is read before all else."""
+    """The part of a chain's first entry that is read before anything else."""
 
     body: _HeadBody
 
 
 class LiveFolder:
-    """Files of a forward test; files that never change are read only once."""
+    """Files of a forward test. Files that never change are read only once."""
 
     def __init__(self, path: Path) -> None:
-        """Open a test. Raises StoreError if the folder contains no test."""
+        """Open a test. Raises StoreError if the folder does not contain a test."""
         self.path = path.absolute()
         if not (self.path / PLAN).is_file():
             raise StoreError(
@@ -122,7 +122,7 @@ class LiveFolder:
         return self._schedules[market]
 
     def cutoffs(self) -> dict[tuple[str, str], datetime | None]:
-        """Return the cutoff for each market and day with a decision."""
+        """Return the cutoff for each market and each day with a decision."""
         cutoffs = {}
         for market in self.plan.markets:
             for session in self.schedule(market).deciding:
@@ -130,7 +130,7 @@ class LiveFolder:
         return cutoffs
 
     def base(self, market: str) -> MarketSnapshot:
-        """Return a market as of before the test."""
+        """Return a market as it was before the test."""
         if market not in self._bases:
             self._bases[market] = load_snapshot(self.path / "base" / market)
         return self._bases[market]
@@ -160,7 +160,7 @@ class LiveFolder:
         write_atomic(path, encode_canonical(increment))
 
     def increment(self, frozen: Frozen) -> Increment:
-        """Return an entry's increment.
+        """Return the increment of a data entry.
 
         Raises VerificationError if the file contains a different increment; DataError if the
         increment is invalid in its market.
@@ -186,19 +186,19 @@ class LiveFolder:
         return self.path / "data" / market / f"{day}-{number}.json"
 
     def increments(self, market: str, chain: RecordChain | None = None) -> list[Increment]:
-        """Return a market's increments in chain order; by default those of the current chain."""
+        """Return a market's increments in chain order, by default those in the current chain."""
         known = chain or self.chain()
         return [self.increment(body) for _, body in known.find_data(market)]
 
     def market(self, name: str, chain: RecordChain | None = None) -> MarketSnapshot:
-        """Return a market as known to a chain, by default the current one."""
+        """Return a market as known to a chain, by default to the current one."""
         days = self.schedule(name).days
         return market_as_known(self.base(name), days, self.increments(name, chain))
 
     # --- decisions
 
     def record_path(self, key: DecisionKey, private: bool) -> Path:
-        """Return the file for a decision, before or after it is published."""
+        """Return the path of a decision's file, private or published."""
         above = self.private if private else self.path / "records"
         return above / key.entrant / key.market / f"{key.day}.json"
 
@@ -243,14 +243,14 @@ class LiveFolder:
         return self._read(path, Gap)
 
     def looked_at(self) -> datetime | None:
-        """Return when a step last looked for data; None before the first one."""
+        """Return the time at which a step last looked for data; None before the first look."""
         path = self.private / _LOOKED
         if not path.is_file():
             return None
         return of_text(read_plain(path).decode("ascii").strip())
 
     def note_look(self, time: datetime) -> None:
-        """Store when a step looked for data."""
+        """Store the time at which a step looked for data."""
         write_atomic(self.private / _LOOKED, in_text(time) + "\n")
 
     def _problem_path(self, key: DecisionKey) -> Path:

@@ -1,4 +1,6 @@
-"""Live cards as a card kind: how they are shown, and which values contradict each other."""
+"""Live cards as a card kind: how they are displayed, and which of their values contradict each
+other.
+"""
 
 from __future__ import annotations
 

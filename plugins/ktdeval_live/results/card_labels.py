@@ -11,7 +11,7 @@ FEW_DAYS = 20
 
 
 def labels_of(card: LiveCard) -> list[Label]:
-    """Return a card's labels, which a reader must see before any figure."""
+    """Return the labels of a card."""
     activity = card.results.activity.value
     conditions: dict[Label, bool] = {
         "rehearsal": card.test.kind == "rehearsal",
@@ -27,7 +27,7 @@ def labels_of(card: LiveCard) -> list[Label]:
 
 
 def has_wide_bounds(results: ResultPart) -> bool:
-    """Return whether the bounds of gaps are missing or too wide to be meaningful."""
+    """Return whether, because of gaps, the bounds are missing or too wide to be meaningful."""
     low = results.low.value
     high = results.high.value
     if low is None or high is None:
@@ -36,7 +36,7 @@ def has_wide_bounds(results: ResultPart) -> bool:
 
 
 def interval_text(interval: LiveInterval) -> str:
-    """Return the bounds of an interval as text; a dash for a bound that does not exist yet."""
+    """Return the ends of an interval as text, with a dash for an end that does not exist yet."""
     ends = []
     for value in (interval.low, interval.high):
         ends.append(UNDEFINED if value is None else f"{value:+.1f}")
@@ -44,7 +44,7 @@ def interval_text(interval: LiveInterval) -> str:
 
 
 def wide_words(results: ResultPart) -> str:
-    """Return text on the bounds of gaps that are too wide, and what this means."""
+    """Return text on bounds that are too wide because of gaps, and on what this means."""
     ends = []
     for figure in (results.low, results.high):
         ends.append("no end" if figure.value is None else percent(figure.value, "+.1f"))

@@ -2,10 +2,10 @@
 
 A fill day is missing if there was no decision before it. Three results are given:
 
-* **held**: positions stay, as in the account;
-* **flat**: the day's return is 0, as if the entrant had been in cash for it;
-* **bounds**: the best and the worst that the missing decision could have made of the time until the
-  next one's orders fill (`ktdeval_live.results.missing_decision_bounds`).
+* **held**: positions are held, as in the account;
+* **flat**: the day's return is 0, as if the entrant had been in cash;
+* **bounds**: the highest and lowest returns that the missing decision could have led to until the
+  orders of the next decision fill (`ktdeval_live.results.missing_decision_bounds`).
 
 Days in the shadow period are recorded but not counted.
 """
@@ -42,8 +42,8 @@ class EntryResult:
     active: BoolArray  #: [T] whether there was an order before the day, or a position at its close
     nav: FloatArray  #: [T] NAV in currency units
     held: FloatArray  #: [T] daily returns of the account
-    low: FloatArray  #: [T] lowest return possible under missing decisions; else as `held`
-    high: FloatArray  #: [T] highest return, likewise
+    low: FloatArray  #: [T] lowest possible return if a decision is missing; otherwise as `held`
+    high: FloatArray  #: [T] highest possible return if a decision is missing; otherwise as `held`
     index: FloatArray | None  #: [T] daily returns of the market's index; None without an index
     buy_and_hold: FloatArray  #: [T] daily returns of an equal-weight Buy & Hold of all assets
     records: tuple[StepRecord, ...]
@@ -52,26 +52,27 @@ class EntryResult:
 
     @property
     def flat(self) -> FloatArray:
-        """The [T] returns, set to 0 on days without a decision."""
+        """[T] returns of the account, set to 0 on days without a decision."""
         return np.where(self.decided, self.held, 0.0)
 
     @property
     def activity(self) -> float | None:
-        """Fraction of the counted days with an order or a position; None without counted days."""
+        """Share of counted days with an order or a position; None without counted days."""
         if not self.counted.any():
             return None
         return float(self.active[self.counted].mean())
 
 
 def total_return(returns: npt.NDArray[np.float64]) -> float | None:
-    """Return the compounded return over days, as a fraction; None without days."""
+    """Return the compound return over days, as a fraction; None without days."""
     if not len(returns):
         return None
     return float(np.prod(1.0 + returns) - 1.0)
 
 
 def settled_sessions(folder: LiveFolder, chain: RecordChain, market: str) -> int:
-    """Return the number of decisions in a market whose fill day is frozen, counted from the first.
+    """Return the number of decisions in a market whose fill day is frozen, counted from the first
+    decision.
 
     The count ends at the first day that is not frozen.
     """
@@ -129,25 +130,25 @@ def entry_result(
 
 
 def _joined_days(entry: EntrantMarket, days: Sequence[str]) -> BoolArray:
-    """Return [T] whether each day is on or after the entrant's first fill day."""
+    """Return, for each day, whether it is on or after the entrant's first fill day, [T]."""
     first = entry.entrant.first or ""
     return np.array([day >= first for day in days], dtype=np.bool_)
 
 
 def _limits(episode: EntryEpisode, market: MarketSnapshot) -> TradingConfig:
-    """Return the limits on positions that a missing decision could have held."""
+    """Return the limits on the positions that a missing decision could have led to."""
     task = episode.parts.task
     if not task.scene(episode.spec, market).lens.mask.is_coarse:
         return task.trading
-    # Orders are sized when they are decided, at prices changed by the mask: by the time they fill,
-    # a weight can be anything that is paid for.
+    # An order is sized when it is decided, at prices changed by the mask. When it fills, its weight
+    # can therefore be anything that the account can pay for.
     return dataclasses.replace(task.trading, max_weight=1.0)
 
 
 def _nav_and_moves(
     episode: EntryEpisode, market: MarketSnapshot
 ) -> tuple[FloatArray, AccountMoves]:
-    """Return the [T] NAV in currency units, and the moves of the account."""
+    """Return the [T] NAV in currency units, and the account's moves."""
     ledger = episode.parts.ledger(episode.spec, episode.records)
     before = float(ledger.initial_cash_minor)
     navs = []

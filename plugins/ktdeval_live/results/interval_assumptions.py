@@ -1,4 +1,4 @@
-"""Shape of daily differences: deviations from the assumptions behind the intervals."""
+"""Shape of daily differences: how far they deviate from the assumptions behind the intervals."""
 
 from __future__ import annotations
 
@@ -49,14 +49,16 @@ def autocorrelation(values: FloatArray) -> LiveFigure:
 
 
 def _find_deviation(values: FloatArray, deviations: FloatArray) -> float:
-    """Return the standard deviation; 0 for equal values, whose mean can differ in the last bits."""
+    """Return the standard deviation, which is exactly 0 for equal values: rounding may make their
+    mean differ in the last bits.
+    """
     if np.ptp(values) == 0.0:
         return 0.0
     return math.sqrt(float((deviations**2).mean()))
 
 
 def doubts(name: str, excess: Excess) -> Iterator[str]:
-    """Yield reasons why the intervals of an excess return may be too short, one sentence each."""
+    """Yield reasons why the intervals for an excess return may be too short, one sentence each."""
     skew = excess.skewness.value
     if skew is not None and abs(skew) > MAX_SKEWNESS:
         yield (

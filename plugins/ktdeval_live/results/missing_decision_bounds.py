@@ -1,19 +1,19 @@
-"""Bounds on the returns that missing decisions could have made.
+"""Bounds on the returns that missing decisions could have led to.
 
 A missing decision would have determined the portfolio from the earliest time at which its orders
-could fill until the next decision's orders fill: from one open to the next, or from one close to
-the next. Within that period, every feasible portfolio is possible. Outside it, the return is the
+could fill until the orders of the next decision fill: from one open to the next, or from one close
+to the next. Within that period, every feasible portfolio is possible. Outside it, the return is the
 account's.
 
-An asset's cap is the largest weight that it can have. At a fill time, it is the larger of the
-task's maximum weight and the weight already held, which may have grown beyond that maximum. From
-then on, the cap drifts with prices: through the rest of the day, overnight, and through further
-gaps. Longs are paid in full, shorts with their initial margin.
+An asset's cap is the largest weight that it can have. At a fill time, it is the task's maximum
+weight or the weight already held, if that has grown beyond the maximum. From then on, the cap
+drifts with prices: through the rest of the day, overnight, and through further gaps. Longs are paid
+in full, shorts with their initial margin.
 
 A day has two parts, before and after the open. The portfolio may differ between the two parts, and
 costs are ignored, so the bounds are slightly wider than what a single decision could have achieved.
-The account's own return is always within them. On a market with several fill rules, a part is open
-to all assets if it is open to any of them.
+The account's own return always lies within the bounds. In a market with several fill rules, a part
+is open to all assets if it is open to any of them.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ MAX_WIDTH = 0.5
 exceeds the gap between a very good and a very bad year of a stock market.
 """
 
-_MIN_MARGIN = 1e-9  # replaces a divisor of 0
+_MIN_MARGIN = 1e-9  # lower bound for margins, which are divisors
 _LOSES_ALL = -1.0
-_MIN_NAV = 1e-9  # relative to a NAV of 1; below it, weights are undefined
-_MAX_ROUNDS = 100  # of the ratio search, which takes a handful of rounds
+_MIN_NAV = 1e-9  # relative to a NAV of 1; at a lower NAV, weights are undefined
+_MAX_ROUNDS = 100  # in the ratio search, which needs only a few
 
 
 @dataclass(frozen=True)
 class AccountMoves:
     """Returns of an account over T days, as fractions, and its holdings."""
 
-    whole: FloatArray  #: [T] from the previous close to the close
-    until_open: FloatArray  #: [T] from the previous close to the open
-    after_open: FloatArray  #: [T] from the open to the close
+    whole: FloatArray  #: [T] returns from the previous close to the close
+    until_open: FloatArray  #: [T] returns from the previous close to the open
+    after_open: FloatArray  #: [T] returns from the open to the close
     weights: FloatArray  #: [T, N] weights at the close, as fractions of NAV; shorts are negative
 
 
@@ -60,10 +60,10 @@ def return_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the [T] lowest and the [T] highest possible daily returns.
 
-    Both equal the account's return if no missing decision affects the day. The highest is infinite
-    after a short that could have lost everything. The first day is row `first_row + 1` of the
-    market. `missing`: [T] whether the decision whose orders would have filled on the day is
-    missing.
+    Both equal the account's return if no missing decision affects the day. The highest return is
+    infinite after a short position that could have lost everything. The first day is row `first_row
+    + 1` of the market. `missing`: [T] whether the decision whose orders could have filled on the
+    day is missing.
     """
     limits = _TaskLimits.of(market, trading)
     until_open, after_open = _moves(market, first_row, len(missing))
@@ -71,8 +71,9 @@ def return_bounds(
     high = account.whole.copy()
 
     missing_before = np.concatenate([[False], missing[:-1]])
-    held = np.zeros(after_open.shape[1])  # at the previous close; an account begins in cash
-    possible: _PossiblePortfolios | None = None  # at the previous close; None: the account's own
+    held = np.zeros(after_open.shape[1])  # weights at the previous close; an account begins in cash
+    # possible portfolios at the previous close; None: the account's own portfolio
+    possible: _PossiblePortfolios | None = None
     for number in range(len(missing)):
         night_is_open = bool(missing_before[number])
         fills_at_open = limits.fills_at_open and bool(missing[number])
@@ -106,7 +107,9 @@ def return_bounds(
 
 
 def _of(returns: FloatArray, number: int) -> tuple[float, float]:
-    """Return the range of returns for a part of a day in which the account is unchanged."""
+    """Return the range of returns over a part of a day in which the account itself is the only
+    possibility.
+    """
     return float(returns[number]), float(returns[number])
 
 
@@ -116,8 +119,8 @@ def _drift_weights(weights: FloatArray, moves: FloatArray, nav_return: float) ->
 
 
 def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArray, FloatArray]:
-    """Return the [T, N] price moves of the assets before and after the open; NaN without a bar. The
-    first move after missing bars starts from the last close.
+    """Return the [T, N] price moves of the assets before and after the open; NaN without a bar.
+    After missing bars, the first move starts from the last close.
     """
     rows = slice(first_row + 1, first_row + 1 + days)
     last_close = carry_forward(market.adjusted_close)
@@ -128,7 +131,7 @@ def _moves(market: MarketSnapshot, first_row: int, days: int) -> tuple[FloatArra
 
 
 def carry_forward(prices: FloatArray) -> FloatArray:
-    """Return [T, N] prices with missing values forward-filled."""
+    """Return [T, N] prices, with missing values forward-filled."""
     known = prices.copy()
     for row in range(1, len(known)):
         is_missing = np.isnan(known[row])
@@ -139,15 +142,15 @@ def carry_forward(prices: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class _PossiblePortfolios:
-    """All feasible portfolios of 2 N positions: first N longs, then N shorts.
+    """All feasible portfolios of 2 N positions: N longs, then N shorts.
 
-    Each position is at most its cap, and together they are limited by the cash. Sizes are fractions
-    of NAV.
+    Each position is at most its cap, and together the positions are limited by the cash. Sizes are
+    fractions of NAV.
     """
 
-    caps: FloatArray  #: [2 N]
+    caps: FloatArray  #: [2 N] largest size of each position
     costs: FloatArray  #: [2 N] cash tied up by a position of size 1
-    cash: float  #: 1, or the cash tied up by positions already held if that is more
+    cash: float  #: 1, or the cash tied up by positions already held, whichever is more
 
     def range_of(self, moves: FloatArray) -> tuple[float, float]:
         """Return the lowest and the highest return over [N] price moves."""
@@ -155,7 +158,9 @@ class _PossiblePortfolios:
         return max(-self._most(-gains), _LOSES_ALL), self._most(gains)
 
     def after(self, moves: FloatArray) -> _PossiblePortfolios:
-        """Return a set of portfolios that includes all of these after [N] price moves."""
+        """Return a set of portfolios that includes all of these portfolios after [N] price
+        moves.
+        """
         if np.isinf(self.cash):
             return self
 
@@ -180,15 +185,17 @@ class _PossiblePortfolios:
         return _PossiblePortfolios(caps, self.costs, cash)
 
     def _most(self, gains: FloatArray) -> float:
-        """Return the largest sum of gains, given the [2 N] gains for a size of 1."""
+        """Return the largest possible sum of gains. `gains`: [2 N] gains of positions of size 1."""
         if np.isinf(self.cash):
             can_gain = ((self.caps > 0) & (gains > 0)).any()
             return float("inf") if can_gain else 0.0
         return float(gains @ self._best(gains))
 
     def _max_of_nav(self, parts: FloatArray, gains: FloatArray) -> float:
-        """Return the largest fraction of the later NAV: the sum of parts, given [2 N] for a size of
-        1, divided by 1 plus the sum of gains. Uses Dinkelbach's method, whose ratios only increase.
+        """Return the largest possible fraction of the later NAV: the sum of parts, divided by 1
+        plus the sum of gains. `parts, gains`: [2 N] values for positions of size 1.
+
+        Uses Dinkelbach's method, in which the ratio only increases.
         """
         ratio = 0.0
         for _ in range(_MAX_ROUNDS):
@@ -200,10 +207,10 @@ class _PossiblePortfolios:
         return ratio
 
     def _best(self, gains: FloatArray) -> FloatArray:
-        """Return the [2 N] sizes with the largest sum of gains.
+        """Return the [2 N] position sizes with the largest sum of gains.
 
-        Positions with the largest gain per unit of tied-up cash come first, as in a fractional
-        knapsack.
+        As in a fractional knapsack, positions with the largest gain per unit of tied-up cash come
+        first.
         """
         order = np.argsort(-gains / self.costs, kind="stable")
         order = order[gains[order] > 0]
@@ -215,7 +222,7 @@ class _PossiblePortfolios:
 
 
 def _gains(moves: FloatArray) -> FloatArray:
-    """Return [2 N] gains of longs and shorts of size 1; 0 without a bar."""
+    """Return the [2 N] gains of longs and shorts of size 1; 0 without a bar."""
     known = np.nan_to_num(moves)
     return np.concatenate([known, -known])
 
@@ -224,8 +231,8 @@ def _gains(moves: FloatArray) -> FloatArray:
 class _TaskLimits:
     """A task's limits on a market of N assets at a fill time."""
 
-    caps: FloatArray  #: [2 N] largest sizes of longs and shorts that orders can reach
-    costs: FloatArray  #: [2 N]
+    caps: FloatArray  #: [2 N] largest sizes that orders for longs and shorts can reach
+    costs: FloatArray  #: [2 N] cash tied up by a position of size 1
     fills_at_open: bool  #: whether orders for any asset fill at the open
     fills_at_close: bool
 
@@ -251,8 +258,9 @@ class _TaskLimits:
     def held_or_filled(
         self, held: FloatArray, possible: _PossiblePortfolios | None, fills: bool
     ) -> _PossiblePortfolios:
-        """Return the feasible portfolios: those left possible by an earlier gap, else the account's
-        [N] weights; at a fill time, also those that orders could reach.
+        """Return the feasible portfolios: those that an earlier gap left possible or, without such
+        a gap, the account's [N] weights. At a fill time, portfolios that orders could reach are
+        also feasible.
         """
         if possible is None:
             sizes = np.concatenate([np.maximum(held, 0.0), np.maximum(-held, 0.0)])

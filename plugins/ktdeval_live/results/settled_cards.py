@@ -1,4 +1,4 @@
-"""Settling: re-execute the whole chain on the data as known now, and produce live cards."""
+"""Settling: execute the whole chain again on the data as known now, and make the live cards."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _days_part(
 
 
 def results_part(plan: LivePlan, result: EntryResult) -> ResultPart:
-    """Return the figures of an entry over its counted days."""
+    """Return an entry's figures over its counted days."""
     counted = result.counted
     index: FloatArray | None = result.index
     ratio = LiveFigure(value=None, reason=NO_DAY)
@@ -203,8 +203,8 @@ def _live_figure(value: float | None, reason: str) -> LiveFigure:
 def excess_over(
     plan: LivePlan, result: EntryResult, other: FloatArray | None, missing: str
 ) -> Excess:
-    """Return the mean excess over other returns on the same days, over counted days with a decision
-    on which both are known.
+    """Return the mean excess over the `other` returns. It covers the counted days that have a
+    decision and on which both returns are known.
     """
     if other is None:
         return _no_excess(missing)
@@ -214,12 +214,14 @@ def excess_over(
 
 
 def compared_days(result: EntryResult, other: FloatArray) -> BoolArray:
-    """[T] counted days with a decision on which the other returns are known."""
+    """Return the counted days that have a decision and on which the other returns are
+    known, [T].
+    """
     return np.asarray(result.counted & result.decided & np.isfinite(other))
 
 
 def difference(plan: LivePlan, one: EntryResult, other: EntryResult) -> Excess:
-    """Return the mean difference between two entries in a market over the days on which both
+    """Return the mean difference between two entries in a market, over the days on which both
     decided.
     """
     shared: BoolArray = one.counted & other.counted & one.decided & other.decided
@@ -227,9 +229,8 @@ def difference(plan: LivePlan, one: EntryResult, other: EntryResult) -> Excess:
 
 
 def shown_in_a_year(plan: LivePlan, days_a_year: int) -> float:
-    """Return the expected half-width, after one year, of the interval for a mean excess return.
-
-    In per cent a year, at the plan's tracking error.
+    """Return the expected half-width of the interval for a mean excess return after one year, in
+    per cent a year, at the plan's tracking error.
     """
     daily = plan.tracking_error_pct / 100 / math.sqrt(days_a_year)
     rho = mixture_variance((plan.tracking_error_pct / 100) ** 2, LEVEL)
@@ -253,9 +254,11 @@ def mean_excess(plan: LivePlan, values: FloatArray, days_a_year: int) -> Excess:
 def sequences(
     plan: LivePlan, values: FloatArray, days_a_year: int
 ) -> tuple[ConfidenceSequence, ConfidenceSequence]:
-    """Return the intervals for the mean of [T] daily differences after each day, as fractions per
-    day: the symmetric and the asymptotic ones. The mixture is fixed by the plan: narrowest after
-    one year at the plan's expected tracking error.
+    """Return the symmetric and the asymptotic intervals for the mean of [T] daily differences after
+    each day, as fractions per day.
+
+    The plan determines the mixture: the intervals are narrowest after one year at its expected
+    tracking error.
     """
     rho = mixture_variance((plan.tracking_error_pct / 100) ** 2, LEVEL)
     symmetric = symmetric_sequence(values, rho, LEVEL)
@@ -322,7 +325,7 @@ def settle_test(folder: LiveFolder, plugins: Plugins, made_at: datetime) -> Sett
 def differences(
     plan: LivePlan, results: Iterable[EntryResult]
 ) -> Iterator[tuple[EntryResult, EntryResult, Excess]]:
-    """Yield each pair of entrants in a market with the mean difference of their returns."""
+    """Yield each pair of entrants in a market, with the mean difference between their returns."""
     for one, other in combinations(results, 2):
         if one.entry.market == other.entry.market:
             yield one, other, difference(plan, one, other)

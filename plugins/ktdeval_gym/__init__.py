@@ -1,5 +1,5 @@
-"""Environments for training: ktdeval's tasks for Gymnasium and OpenEnv, and policies trained in
-them. `import ktdeval_gym.envs` registers the environments.
+"""Training environments: ktdeval's tasks for Gymnasium and OpenEnv, and policies trained in them.
+`import ktdeval_gym.envs` registers the environments.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def ktdeval_commands() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    """Return the models that act by a trained policy or replay recorded actions."""
+    """Return the models that act with a trained policy or replay recorded actions."""
     from ktdeval_gym.params import ActionsParams, PolicyParams
 
     return [

@@ -1,4 +1,4 @@
-"""Actions of an environment as a model's submissions, and the model `gym/actions`, which replays
+"""An environment's actions as a model's submissions, and the model `gym/actions`, which replays
 recorded actions.
 
 An action has one entry for each asset, in the order of `tradables`: a decision (BUY, SELL, HOLD) if
@@ -34,16 +34,16 @@ from ktdeval.values import (
 from ktdeval_gym.params import ActionsParams
 
 MAX_BYTES = 64 << 20
-SMALLEST_CHANGE = 0.005  #: smallest change of a weight that gives an order
+SMALLEST_CHANGE = 0.005  #: smallest weight change for which an order is placed
 _CALLS_MADE = "Recorded calls of an environment's episode."
-INVESTED = 0.995  #: maximum sum of target weights; the rest pays costs
+INVESTED = 0.995  #: maximum sum of target weights; the remainder pays for costs
 Decision = Literal["BUY", "SELL", "HOLD"]
 Weight = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Step = tuple[Decision, ...] | tuple[Weight, ...]
 
 
 class SubmittedCall(Value):
-    """Call of a tool."""
+    """A tool call."""
 
     tool: str
     arguments: dict[str, Any]
@@ -54,9 +54,10 @@ class ActionsFile(Value):
 
     format: Literal["ktdeval-gym-actions/1"]
     task: str
-    #: at the steps at which something was asked, by the number of the step
+    #: actions at the steps at which the model was asked, keyed by step number
     steps: dict[str, tuple[Decision | Weight, ...]] = msgspec.field(default_factory=dict)
-    #: of an episode behind tools: calls, in rounds that each were made without an answer between
+    #: for an episode with tools: calls grouped in rounds, each made without waiting for results in
+    #: between
     rounds: tuple[tuple[SubmittedCall, ...], ...] = ()
 
 
@@ -93,7 +94,7 @@ def read_actions(path: Path) -> tuple[ActionsFile, str]:
 
 def tradables(state: ObservedState) -> tuple[ObservedAsset, ...]:
     """Return the assets that an action refers to, in order: candidates as shown, then other
-    positions by label; only candidates if the task asks for decisions.
+    positions by label. If the task asks for decisions, only candidates are returned.
     """
     candidates = tuple(state.candidates.values())
     if state.limits.asks_decisions:
@@ -133,9 +134,11 @@ def make_submission(
 
 
 def bound_weights(weights: Sequence[float], limits: ObservedLimits) -> list[float]:
-    """Return target weights within the task's limits: the largest `max_positions` of them, none
-    above `max_weight`, and together at most `INVESTED`. If equal weights tie for the last position,
-    all of them are dropped, so that the order shown does not matter.
+    """Return target weights within the task's limits: only the `max_positions` largest weights,
+    none above `max_weight`, and together at most `INVESTED`.
+
+    If equal weights tie for the last position, all of them are dropped, so that the display order
+    does not matter.
     """
     wanted = [weight if weight >= SMALLEST_CHANGE else 0.0 for weight in weights]
     if limits.max_positions is not None and len(wanted) > limits.max_positions:
@@ -157,7 +160,7 @@ def scaled_down(weights: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class TargetMove:
-    """Order to reach a target weight."""
+    """An order that moves an asset to a target weight."""
 
     slot: int  #: slot of the asset
     side: Side
@@ -165,9 +168,9 @@ class TargetMove:
 
 
 def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[TargetMove]:
-    """Return the orders that turn positions into target weights, sells first.
+    """Return the orders that move positions to target weights, sells first.
 
-    `held`: each slot's position as a share of NAV, None without a position.
+    `held`: each slot's position as a share of NAV, or None without a position.
     """
     sells: list[TargetMove] = []
     buys: list[TargetMove] = []
@@ -186,7 +189,7 @@ def moves(held: Sequence[float | None], weights: Sequence[float]) -> list[Target
 
 
 def orders_of(state: ObservedState, weights: Sequence[float], why: str) -> list[JsonValue]:
-    """Return the orders to reach target weights of `tradables(state)`, sells first."""
+    """Return the orders that reach the target weights of `tradables(state)`, sells first."""
     shown = tradables(state)
     held: list[float | None] = []
     for asset in shown:
@@ -209,13 +212,13 @@ def orders_of(state: ObservedState, weights: Sequence[float], why: str) -> list[
 
 
 class ActionsModel:
-    """Submits recorded actions, step by step."""
+    """Submits recorded actions step by step."""
 
     def __init__(self, _name: str, params: ActionsParams) -> None:
         """Read the actions.
 
-        Raises DataError if the file has no actions. Raises UsageError if they are not the actions
-        that the parameters pin.
+        Raises DataError if the file has no actions; UsageError if they are not the actions pinned
+        by the parameters.
         """
         self._actions, digest = read_actions(user_path(params.file))
         if params.sha256 not in (None, digest):
@@ -226,8 +229,9 @@ class ActionsModel:
         self.traits = ModelTraits(is_free=True, recorded_args={"sha256": digest})
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the submission of a step, or the next round of calls. Raises ModelError if none is
-        left, or if it does not fit the request.
+        """Return the submission for a step, or the next round of calls.
+
+        Raises ModelError if none is left, or if it does not fit the request.
         """
         conversation = Conversation(request)
         if self._actions.rounds:
@@ -246,7 +250,7 @@ class ActionsModel:
         return submission(conversation, action)
 
     def _calls(self, conversation: Conversation) -> Reply:
-        """Return the next round of calls; after the last round, the end of the calls or the
+        """Return the next round of calls or, after the last round, the end of the calls or the
         form.
         """
         form = conversation.request.tool_choice

@@ -1,4 +1,4 @@
-"""States and actions of tasks on several assets as arrays of fixed size."""
+"""States and actions of multi-asset tasks, as arrays of fixed size."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PER_FIGURE = 10.0  #: change in per cent that is scaled to 1
 
 
 class _Described(msgspec.Struct):
-    """Fields of a market task's description that bound how many assets it lists."""
+    """Fields of a market task's description that limit how many assets it lists."""
 
     shown: int | None = None  #: maximum number of assets in a step's table
-    assets: tuple[str, ...] = ()  #: codes of the assets shown; none: all members
+    assets: tuple[str, ...] = ()  #: codes of the assets shown; empty: all members
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class TaskForm:
 
     task: str
     slots: int  #: maximum number of assets that an action refers to
-    columns: tuple[str, ...]  #: figures of each asset, in per cent
-    decides: bool  #: whether the task asks for SELL, HOLD or BUY, not for orders
+    columns: tuple[str, ...]  #: names of each asset's figures, in per cent
+    decides: bool  #: whether the task asks for SELL, HOLD or BUY instead of orders
 
     def read_action(self, action: Any) -> Sequence[Decision | float]:
         """Return an action as decisions or target weights, one for each slot. Raises UsageError if
-        it is invalid.
+        the action is invalid.
         """
         if not self.decides:
             return weights_in(action, self.slots)
@@ -75,7 +75,7 @@ class TaskForm:
 def weights_in(action: Any, number: int) -> list[float]:
     """Return an action as `number` target weights, rounded to float32.
 
-    Raises UsageError if it has another length, or if a weight is outside 0 to 1.
+    Raises UsageError if the action has another length, or if a weight is outside 0 to 1.
     """
     given = np.asarray(action)
     if not (_is_row(given, number) and bool(((given >= 0) & (given <= 1)).all())):
@@ -139,7 +139,7 @@ def spaces_of(form: TaskForm) -> tuple[gymnasium.spaces.Dict, Any]:
 
 
 def figure_columns(assets: Sequence[ObservedAsset]) -> tuple[str, ...]:
-    """Return the columns of the shown assets that are in per cent, in order."""
+    """Return the columns of the shown assets whose values are in per cent, in order."""
     columns: dict[str, None] = {}
     for asset in assets:
         columns.update(dict.fromkeys(name for name in asset.cells if name.endswith(_PER_CENT)))
@@ -167,7 +167,7 @@ def write_figures(
     figures: npt.NDArray[np.float32],
     known: npt.NDArray[np.int8],
 ) -> None:
-    """Write the figures of assets, one row each, and a mask of known figures."""
+    """Write the figures of assets, one row each, and a mask that marks known figures."""
     for slot, asset in enumerate(assets):
         for index, name in enumerate(columns):
             value = asset.figure(name)
@@ -178,5 +178,5 @@ def write_figures(
 
 
 def cut_weight(weight: float) -> float:
-    """Return a share of NAV, clipped to its space."""
+    """Return a share of NAV, clipped to the range of its space."""
     return min(max(weight, -WEIGHT_LIMIT), WEIGHT_LIMIT)

@@ -1,7 +1,7 @@
-"""Gymnasium environment of a broker behind tools: one step per day, in a separate workspace.
+"""Gymnasium environment for a broker behind tools, with one step per day, in a separate workspace.
 
-It calls the same tools as a model (`pmb_*` and `upq_*` of the QFinZero services). So the clock,
-fills, fees and margin are the broker's, and no data after the clock are accessible.
+It calls the same tools as a model (`pmb_*` and `upq_*` of the QFinZero services). The clock, fills,
+fees and margin are therefore the broker's, and data after the clock's time are not accessible.
 """
 
 from __future__ import annotations
@@ -25,21 +25,25 @@ from ktdeval_gym.rewards import RewardConfig, Rewards
 
 Info = dict[str, Any]
 _CENTS = 100
-_CALENDAR_DAYS = 2  # calendar days per trading day, plus a fortnight for holidays
+# calendar days requested per trading day, in addition to a fortnight for holidays
+_CALENDAR_DAYS = 2
 _MARGIN_DAYS = 14
-_HALTS = 4  # multiple of that period, if halts leave too few bars
+_HALTS = 4  # multiple of that period that is requested if halts leave too few bars
 
 
 class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
-    """Environment of a broker's session. A step sends market orders to reach target weights of the
-    stocks. The orders fill on the next day, and the step ends at that day's close.
+    """Environment for a broker's session. A step sends market orders that move the stocks to target
+    weights. The orders fill on the next day, and the step ends at that day's close.
 
-    Observation, float32, clipped at ±10: for each stock its last `lookback` daily log returns,
-    adjusted for splits and dividends, divided by their standard deviation before the session; each
-    stock's share of the equity; cash as a share. Action: a target weight from 0 to 1 for each
-    stock; weights are scaled down if their sum exceeds 0.995. `info`: `day`, `equity`, shares
-    `held`, and orders `refused` in the step. An episode is truncated on the session's last day, and
-    terminated if the equity is lost.
+    Observation, float32, clipped at ±10: the last `lookback` daily log returns of each stock,
+    adjusted for splits and dividends and divided by their standard deviation before the session;
+    each stock's share of the equity; cash as a share of the equity.
+
+    Action: a target weight from 0 to 1 for each stock. Weights are scaled down if their sum exceeds
+    0.995.
+
+    `info`: `day`, `equity`, number of shares `held`, and the orders `refused` in the step. An
+    episode is truncated on the session's last day, and terminated if the equity is lost.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium declares it
@@ -52,9 +56,11 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         render_mode: str | None = None,
         writer: SessionWriter = no_session_writer,
     ) -> None:
-        """`samples`: the sample set of the session's task (`broker_session.open_samples`);
-        `writer`: called with the tool calls of each finished episode, by step. Raises DataError if
-        a stock has too few days before the session, or if the services refuse it.
+        """`samples`: sample set of the session's task (`broker_session.open_samples`). `writer`:
+        called with the tool calls of each finished episode, by step.
+
+        Raises DataError if a stock has too few days before the session, or if the services refuse a
+        call.
         """
         self.options = options
         self.render_mode = render_mode
@@ -93,8 +99,10 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         self._quantities = dict.fromkeys(options.stocks, 0)
 
     def _history(self) -> dict[str, FloatArray]:
-        """Return the last closes of each stock up to today, adjusted to today, [lookback + 1].
-        Raises DataError if too few are known.
+        """Return the last closes of each stock, adjusted to today, [lookback + 1] up to and
+        including today.
+
+        Raises DataError if too few closes are known.
         """
         options = self.options
         reach = _MARGIN_DAYS + _CALENDAR_DAYS * options.lookback
@@ -128,7 +136,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
 
     def step(self, action: Any) -> tuple[Vector, float, bool, bool, Info]:
         """Send orders and advance to the next close. Raises UsageError if the action is not in the
-        space, or if the episode is over.
+        action space, or if the episode is over.
         """
         weights = weights_in(action, len(self.options.stocks))
         if self._is_over:
@@ -160,7 +168,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         return self._observation(), reward, is_ruined, is_last, self._info()
 
     def _send(self, weights: Sequence[float]) -> None:
-        """Send the orders to reach target weights: sells first, in whole shares."""
+        """Send the orders that reach target weights: sells first, in whole shares."""
         held: list[float | None] = []
         for name in self.options.stocks:
             value = self._value_of(name)
@@ -200,7 +208,7 @@ class BrokerEnv(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # whose t
         }
 
     def render(self) -> str | None:
-        """Return one line of text on the current close; None without a render mode."""
+        """Return one line of text on the current close, or None without a render mode."""
         if self.render_mode is None:
             return None
         held = ", ".join(f"{number} {name}" for name, number in self._quantities.items())

@@ -1,4 +1,4 @@
-"""Session traded by `ktdeval/Broker-v0`: its options, its task file, and the services' tools as
+"""Session traded in `ktdeval/Broker-v0`: its options, its task file, and the services' tools as
 typed, recorded calls.
 """
 
@@ -26,7 +26,8 @@ from ktdeval_gym.action_submissions import SubmittedCall
 TASK = "broker_session"
 _BASE = "qfinzero_planning_live"
 _CALLS_A_DAY = (
-    4  #: in addition to one order for each stock: step, bars, positions, and one to spare
+    #: per day, in addition to one order for each stock: step, bars, positions, and one spare call
+    4
 )
 _CALLS_BEFORE = 20
 
@@ -86,8 +87,9 @@ def write_task_file(options: BrokerOptions, path: Path) -> None:
 
 
 def open_samples(options: BrokerOptions, plugins: Plugins) -> Any:
-    """Return the sample set of a session, whose only sample has the services' tools. Raises
-    KtdevalError if an option is invalid.
+    """Return the sample set of a session. Its only sample has the services' tools.
+
+    Raises KtdevalError if an option is invalid.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"{TASK}.yaml"
@@ -105,7 +107,7 @@ def open_samples(options: BrokerOptions, plugins: Plugins) -> Any:
 
 
 class ShownAnswer(msgspec.Struct):
-    """Part of an account's answer."""
+    """Part of a response on an account."""
 
     equity: float
     cash: float
@@ -202,7 +204,7 @@ class BrokerTools:
         return {each.instrument_id.removeprefix("STOCK:"): each.qty for each in positions}
 
     def order(self, session: str, account: str, symbol: str, shares: int) -> bool:
-        """Place a market order; negative `shares` sell. Return False if it is refused."""
+        """Place a market order. Negative `shares` sell. Return False if the order is refused."""
         order: dict[str, JsonValue] = {
             "instrument": {"type": "STOCK", "symbol": symbol},
             "side": "BUY" if shares > 0 else "SELL",

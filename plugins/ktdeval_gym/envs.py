@@ -4,9 +4,9 @@
     import ktdeval_gym.envs
     env = gymnasium.make("ktdeval/Trading-v0", task="investorbench_msft_history")
 
-Without the import: `gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`, which Gymnasium
-resolves by itself. Since version 1.0 it ignores package entry points, so one of the two forms is
-needed.
+Without the import, Gymnasium can resolve the module by itself:
+`gymnasium.make("ktdeval_gym.envs:ktdeval/Trading-v0", …)`. Since version 1.0, Gymnasium ignores
+package entry points, so one of the two forms is needed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Settle decisions on one asset for N accounts at once, equal to the executor to the minor unit.
+"""Settle decisions on one asset for N accounts at once, with the same results as the executor to
+the minor unit.
 
-Arrays hold 64-bit integers; products that need more bits are divided exactly (`floor_ratio`). Rare
-days (a factor change of a held asset, a margin call, an order limited by cash) are settled by
-`ktdeval.trading.settle` itself, one account at a time.
+Arrays hold 64-bit integers. Products that need more bits are divided exactly (`floor_ratio`). Rare
+cases (a factor change of a held asset, a margin call, an order limited by cash) are settled one
+account at a time by `ktdeval.trading.settle`.
 """
 
 from __future__ import annotations
@@ -31,28 +32,28 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 _Product = tuple[IntArray, IntArray | int]
 
-PPB = 10**9  #: number of parts in a weight of 1
-RATE_SCALE = 10**10  #: number of parts in a rate of 1
+PPB = 10**9  #: number of parts into which a weight of 1 is divided
+RATE_SCALE = 10**10  #: number of parts into which a rate of 1 is divided
 HALF_RATE = RATE_SCALE // 2
-_ROUNDED = 1 - 1e-6  # as in ktdeval.harness.stance_form; tests check that the two agree
+_ROUNDED = 1 - 1e-6  # as in ktdeval.harness.stance_form; tests check that both are equal
 _LARGEST_DIVISOR = 1 << 60
-_LARGEST = 1 << 62  # 64-bit integer with room for a sign and a sum
+_LARGEST = 1 << 62  # leaves room for a sign and a sum in a 64-bit integer
 
 
 @dataclass(frozen=True)
 class KernelAccounts:
-    """Accounts that trade one asset, [N] each. Nothing is locked at a close that could matter at
-    the next open: shares unlock overnight.
+    """Accounts that trade one asset, [N] each. Shares unlock overnight, so none that are locked at
+    a close matter at the next open.
     """
 
     cash: IntArray  #: cash in minor units
-    held: IntArray  #: position in steps, negative for a short
+    held: IntArray  #: position in steps; negative for a short position
     nav: IntArray  #: NAV at the last close, in minor units
 
 
 @dataclass(frozen=True)
 class KernelOrders:
-    """At most one order per account, [N] each."""
+    """At most one order for each account, [N] each."""
 
     given: BoolArray  #: whether the account has an order
     buys: BoolArray
@@ -60,7 +61,7 @@ class KernelOrders:
 
 
 class Kernel:
-    """Settles decisions on a market's asset."""
+    """Settles decisions on a market's only traded asset."""
 
     def __init__(self, market: AssetMarket) -> None:
         tape = market.tape
@@ -97,7 +98,7 @@ class Kernel:
         self.is_native = max(self._divisors()) < _LARGEST_DIVISOR
 
     def _divisors(self) -> tuple[int, ...]:
-        """Return the largest divisors of a settlement."""
+        """Return the largest divisors that a settlement may need."""
         highest = int(max(self._opens.max(), self._closes.max(), 1))
         return (
             self._ppb_part * highest,
@@ -109,7 +110,7 @@ class Kernel:
     # ---- decisions
 
     def orders(self, actions: IntArray, accounts: KernelAccounts) -> KernelOrders:
-        """Return the orders that decisions lead to; `actions`: indices into `DECISIONS`, [N]."""
+        """Return the orders that decisions lead to. `actions`: indices into `DECISIONS`, [N]."""
         rule = self._market.rule
         now = np.sign(accounts.held)
         flat_or_kept = now if rule.hold == "keep" else np.zeros_like(now)
@@ -172,7 +173,7 @@ class Kernel:
     def _open_accounts(
         self, accounts: KernelAccounts, day: _FillDays
     ) -> tuple[IntArray, BoolArray]:
-        """Return the cash at the opens, and which accounts have a rare event before their
+        """Return the cash at the opens, and whether each account has a rare event before its
         orders.
         """
         rare = (accounts.held != 0) & self._has_event[day.rows]
@@ -191,19 +192,19 @@ class Kernel:
         return cash, rare | (is_short & (cash < needed)) | (cash < 0)
 
     def _value(self, held: IntArray, ticks: IntArray) -> IntArray:
-        """Return the value of positions, rounded half up; negative for shorts."""
+        """Return the value of positions, rounded half up; negative for short positions."""
         unit = self._terms.unit
         size = floor_ratio([(np.abs(held), ticks)], unit, unit >> 1)
         return np.where(held < 0, -size, size)
 
     def _target(self, weight: FloatArray, nav: IntArray, price: IntArray) -> IntArray:
-        """Return the steps worth a weight of NAV, rounded towards zero."""
+        """Return the number of steps worth a given weight of NAV, rounded towards zero."""
         parts = np.rint(np.abs(weight) * PPB).astype(np.int64)
         size = floor_ratio([(parts, nav * self._unit_part)], self._ppb_part * price)
         return np.where(weight < 0, -size, size)
 
     def _sell(self, trade: _OrderTerms, day: _FillDays) -> _OrderFills:
-        """Check and fill a sell order of every account."""
+        """Check and fill the sell order of every account."""
         terms = self._terms
         held = trade.held
         is_allowed = day.tradable & ~day.limit_down
@@ -238,7 +239,7 @@ class Kernel:
         return _OrderFills(is_closed | is_short, held - shares, cash, notional)
 
     def _buy(self, trade: _OrderTerms, day: _FillDays) -> _OrderFills:
-        """Check and fill a buy order of every account."""
+        """Check and fill the buy order of every account."""
         terms = self._terms
         lot = terms.lot
         held = trade.held
@@ -263,7 +264,7 @@ class Kernel:
     def _cost(
         self, steps: IntArray, price: IntArray, day: _FillDays, selling: bool
     ) -> tuple[IntArray, IntArray]:
-        """Return the notional and fee of fills, as `ktdeval.trading.venue_terms.cost` does."""
+        """Return the notional and the fee of fills, as in `ktdeval.trading.venue_terms.cost`."""
         terms = self._terms
         rate = terms.sell_rate if selling else terms.buy_rate
         duties = self._sell_duties if selling else self._buy_duties
@@ -320,7 +321,7 @@ class Kernel:
 
 
 class _FillDays:
-    """Fill days of N accounts, [N] each."""
+    """Market data for the fill days of N accounts, [N] each."""
 
     def __init__(self, kernel: Kernel, rows: IntArray) -> None:
         self.rows = rows
@@ -335,7 +336,7 @@ class _FillDays:
 
 @dataclass(frozen=True)
 class _DutyByDay:
-    """One duty by row of the market, [T]; 0 where it is not due."""
+    """A duty by market row, [T]; 0 where it is not due."""
 
     rate: IntArray
     unit_rate: IntArray
@@ -343,7 +344,7 @@ class _DutyByDay:
 
 
 def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
-    """Return the duties of one side by kind. `duties`: duties of each row."""
+    """Return the duties of one side, one for each kind. `duties`: the duties on each row."""
     kinds = sorted({duty.kind for due in duties for duty in due})
     by_day: list[_DutyByDay] = []
     for kind in kinds:
@@ -366,7 +367,7 @@ def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
 
 @dataclass(frozen=True)
 class _OrderTerms:
-    """Account values by which an order is checked, [N] each."""
+    """Values against which an account's order is checked, [N] each."""
 
     held: IntArray
     cash: IntArray  #: cash at the opens
@@ -377,15 +378,17 @@ class _OrderTerms:
 
 @dataclass(frozen=True)
 class _OrderFills:
-    """Outcome of an order, [N] each; other fields are meaningless if it is not filled."""
+    """Outcome of orders, [N] each. Where an order is not filled, all other fields are
+    meaningless.
+    """
 
     is_filled: BoolArray
     held: IntArray
     cash: IntArray
     notional: IntArray
-    is_cut: BoolArray | None = None  #: for buys: whether cash does not cover the order
+    is_cut: BoolArray | None = None  #: for buys: whether the cash does not cover the order
 
 
 def _in_lots(steps: IntArray, lot: int) -> IntArray:
-    """Round steps towards zero to whole lots."""
+    """Round a number of steps towards zero to whole lots."""
     return np.asarray(np.sign(steps) * (np.abs(steps) // lot * lot), dtype=np.int64)

@@ -41,10 +41,10 @@ _KTDFIN_SHOWS = "KtdFin-v0 shows what the task shows"
 
 
 def make_trading(task: str = TRADING_TASK, **options: Any) -> TradingEnv | TaskEnv:
-    """Make `ktdeval/Trading-v0`: a task on any market, of one asset or of a portfolio.
+    """Make `ktdeval/Trading-v0`: a task on any market, with one asset or a portfolio.
 
     Options: `data`, `data_args`, `windows` (one), `seed`; `reward`, `eta`, `cost_bps`; `lookback`
-    (of one asset); `out`; `render_mode`. Raises KtdevalError if the task or an option is invalid.
+    (for one asset); `out`; `render_mode`. Raises KtdevalError if the task or an option is invalid.
     """
     _check_options(options)
     if task == TRADING_TASK:
@@ -65,8 +65,8 @@ def make_trading_vector(
     num_envs: int | None = None, task: str = TRADING_TASK, **options: Any
 ) -> TradingVectorEnv | VectorEnv:
     """Make the vector form of `ktdeval/Trading-v0`: one environment for each selected window, or
-    `num_envs` environments that cycle through the windows. Options as in `make_trading`, without
-    `out` and `render_mode`.
+    `num_envs` environments that cycle through the windows. The options are those of `make_trading`,
+    without `out` and `render_mode`.
     """
     if task == TRADING_TASK:
         options.setdefault("data", TRADING_DATA)
@@ -88,14 +88,14 @@ def make_trading_vector(
 def make_ktdfin_vector(
     num_envs: int | None = None, task: str = KTDFIN_TASK, **options: Any
 ) -> VectorEnv:
-    """Make the vector form of `ktdeval/KtdFin-v0`, as `make_trading_vector` does."""
+    """Make the vector form of `ktdeval/KtdFin-v0`, in the same way as `make_trading_vector`."""
     opened = _opened_for_vector(task, options)
     _refuse_lookback(options, _KTDFIN_SHOWS)
     return make_task_vector(opened, _in_turn(opened.windows, num_envs), _reward(options))
 
 
 def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
-    """Make `ktdeval/KtdFin-v0`: a task of the KTD-Fin family, on A-shares. Options as in
+    """Make `ktdeval/KtdFin-v0`: a task of the KTD-Fin family, on A-shares. The options are those of
     `make_trading`, without `lookback`.
     """
     _check_options(options)
@@ -104,8 +104,8 @@ def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
 
 
 def make_broker(**options: Any) -> BrokerEnv:
-    """Make `ktdeval/Broker-v0`: the broker of the QFinZero services. Options: the fields of
-    `BrokerOptions`, `reward`, `eta`, `cost_bps` and `render_mode`.
+    """Make `ktdeval/Broker-v0`: the broker of the QFinZero services. The options are the fields of
+    `BrokerOptions`, and `reward`, `eta`, `cost_bps` and `render_mode`.
     """
     own = {each.name for each in fields(BrokerOptions)}
     _check_known(options, {*own, *_REWARD, "render_mode"})
@@ -138,7 +138,7 @@ def _refuse_lookback(options: Mapping[str, Any], why: str) -> None:
 
 
 def _opened_for_vector(task: str, options: dict[str, Any]) -> OpenedTask:
-    """Return the task of a vector environment. Raises UsageError for an option that vector
+    """Return the task for a vector environment. Raises UsageError for an option that vector
     environments do not have.
     """
     options.pop("vectorization_mode", None)
@@ -152,8 +152,8 @@ def _opened_for_vector(task: str, options: dict[str, Any]) -> OpenedTask:
 
 
 def _in_turn(windows: Sequence[Window], number: int | None) -> list[Window]:
-    """Return `number` windows, cycling through the given ones; without a number, each window
-    once.
+    """Return `number` windows, cycling through the given windows; without a number, return each
+    window once.
     """
     if number is not None and number < 1:
         raise UsageError(f"num_envs is {number}; choose 1 or more")
@@ -174,8 +174,8 @@ def _reward(options: Mapping[str, Any]) -> RewardConfig:
 
 
 def _one_window(opened: OpenedTask) -> Window:
-    """Return the window of a single environment: the named window, or the first of the task's
-    own.
+    """Return the window for a single environment: the named window, or the first of the task's own
+    windows.
     """
     windows: Sequence[Window] = opened.windows
     if opened.choice.windows and len(windows) > 1:
@@ -199,7 +199,7 @@ def _task_env(opened: OpenedTask, options: Mapping[str, Any]) -> TaskEnv:
 def _single_options(
     opened: OpenedTask, window: Window, options: Mapping[str, Any]
 ) -> tuple[RewardConfig, str | None, EpisodeWriter]:
-    """Return the reward, render mode and writer of a single environment."""
+    """Return the reward, render mode and writer for a single environment."""
     writer: EpisodeWriter = no_writer
     if options.get("out") is not None:
         writer = RunWriter(user_path(str(options["out"])), opened.choice, window, opened.plugins)

@@ -21,19 +21,19 @@ _KEY_DIGITS = 32
 
 
 def mask_key_of(seed: int) -> str:
-    """Return the mask key for handles that is derived from a seed, 32 hexadecimal digits."""
+    """Return the mask key for handles, derived from a seed, with 32 hexadecimal digits."""
     return sha256_hex(f"ktdeval_gym mask {seed}".encode())[:_KEY_DIGITS]
 
 
 @dataclass(frozen=True)
 class TaskChoice:
-    """Task, market and seed of an environment."""
+    """Task, market and seed for an environment."""
 
     task: str
     data: str = "synthetic"  #: snapshot folder, or data provider
     data_args: Mapping[str, Any] = field(default_factory=dict)
     windows: Sequence[str] = ()  #: names, globs, or FIRST:LAST days; empty: the task's own windows
-    seed: int = 0  #: seed of the mask's handles
+    seed: int = 0  #: seed for the mask's handles
 
     def config(self, window: Window, **options: Any) -> RunConfig:
         """Return the config of a run with one episode."""
@@ -62,15 +62,15 @@ class OpenedTask:
 
     @cached_property
     def market_levels(self) -> FloatArray:
-        """[T] levels of the market to which a reward is compared."""
+        """[T] market levels with which a reward is compared."""
         return market_levels(self.snapshot)
 
     @classmethod
     def of(cls, choice: TaskChoice, plugins: Plugins | None = None) -> OpenedTask:
         """Open a task.
 
-        Raises KtdevalError if the name is unknown, the task does not trade, or the market lacks
-        data that it needs.
+        Raises KtdevalError if the name is unknown, if the task does not trade, or if the market
+        lacks data that the task needs.
         """
         plugins = plugins or load_plugins()
         task = plugins.make_task(choice.task)

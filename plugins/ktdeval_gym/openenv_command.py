@@ -74,7 +74,7 @@ def openenv(options: ServerOptions, **market: Any) -> None:
 
 
 def task_source(options: dict[str, Any]) -> TaskSource:
-    """Return the tasks that the options select. Raises KtdevalError."""
+    """Return the tasks selected by the options. Raises KtdevalError."""
     tasks = options.get("tasks")
     if not tasks:
         raise UsageError("--tasks: name the tasks to serve, such as --tasks market_blinded")

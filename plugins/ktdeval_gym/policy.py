@@ -1,7 +1,8 @@
-"""Policies that choose SELL, HOLD or BUY, and the model `rl/policy`, which applies one.
+"""Policies that choose SELL, HOLD or BUY, and the model `rl/policy`, which applies such a policy.
 
-A policy is a small network. Its file is JSON with the weights; it is read without executing code,
-and applied with NumPy. The model computes the features from the prices in the prompt.
+A policy is a small network. Its file is JSON and contains the weights. The file is read without
+executing code, and the policy is applied with NumPy. The model computes the features from the
+prices in the prompt.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ DECISIONS: tuple[Literal["SELL", "HOLD", "BUY"], ...] = (
     "SELL",
     "HOLD",
     "BUY",
-)  #: decisions in the order of action numbers
-LIMIT = 10.0  #: bound of a scaled return's absolute value
+)  #: decisions in the order of their action numbers
+LIMIT = 10.0  #: maximum absolute value of a scaled return
 MAX_BYTES = 8 << 20
 _LARGEST = 1e6
 _Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")]
@@ -39,23 +40,23 @@ _Matrix = tuple[tuple[float, ...], ...]
 
 
 class PolicyFile(Value):
-    """Content of a policy's file: its features, what it was trained on, and the layers of its
-    network.
+    """Contents of a policy file: the features, what the policy was trained on, and the layers of
+    its network.
     """
 
     format: Literal["ktdeval-rl-policy/1"]
     algorithm: Algorithm
-    activation: Literal["tanh", "relu"]  #: between layers
-    lookback: Annotated[int, msgspec.Meta(ge=1, le=499)]  #: returns in a feature vector
-    scale: Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]  #: divisor of log returns
+    activation: Literal["tanh", "relu"]  #: activation function between layers
+    lookback: Annotated[int, msgspec.Meta(ge=1, le=499)]  #: number of returns in a feature vector
+    scale: Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]  #: divisor for log returns
     hold: HoldRule  #: meaning of HOLD during training
     task: str
     snapshot: str  #: id of the market
-    first: _Day  #: of the fills
-    last: _Day  #: of the fills
+    first: _Day  #: first fill day of the training
+    last: _Day  #: last fill day of the training
     steps: int
     seed: int
-    libraries: Mapping[str, str]  #: version of each package that trained it
+    libraries: Mapping[str, str]  #: version of each package used in training
     #: [layers][outputs][inputs]
     weights: Annotated[tuple[_Matrix, ...], msgspec.Meta(min_length=1, max_length=8)]
     biases: _Matrix  #: [layers][outputs]
@@ -63,7 +64,7 @@ class PolicyFile(Value):
 
 def overlap(first: str, last: str, window: Window) -> str | None:
     """Return why a window can't be evaluated after training from `first` to `last` (ISO days); None
-    if it lies after the training.
+    if the window lies after the training days.
     """
     if last < window.first:
         return None
@@ -76,11 +77,11 @@ def overlap(first: str, last: str, window: Window) -> str | None:
 
 
 def features(closes: FloatArray, side: int, lookback: int, scale: float) -> Vector:
-    """Return the features of a decision, for training and evaluation alike, [lookback + 1] float32.
+    """Return the features for a decision, [lookback + 1] float32, in training and evaluation alike.
 
-    These are the last log returns divided by `scale`, oldest first, then the side held (1, -1 or
-    0). `closes`: adjusted closes of days with trade, oldest first. Raises DataError if there are
-    too few.
+    The features are the last log returns divided by `scale`, oldest first, and the side held (1, -1
+    or 0). `closes`: adjusted closes on trading days, oldest first. Raises DataError if there are
+    too few closes.
     """
     if len(closes) <= lookback:
         raise DataError(
@@ -97,14 +98,14 @@ def scaled_features(returns: FloatArray, side: int, scale: float) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy as read from its file."""
+    """A policy read from its file."""
 
     content: PolicyFile
     sha256: str  #: SHA-256 of the file
     layers: Sequence[tuple[Vector, Vector]]  #: weights [outputs, inputs] and biases [outputs]
 
     def values(self, vectors: Vector) -> Vector:
-        """Return the preference values of the decisions, [..., 3], from features [..., lookback +
+        """Return the preference values of the decisions, [..., 3], for features [..., lookback +
         1].
         """
         for number, (weights, biases) in enumerate(self.layers):
@@ -120,8 +121,10 @@ class Policy:
 
 
 def read_policy(path: Path) -> Policy:
-    """Read a policy. Raises DataError if the file can't be read, is too large or malformed, if its
-    layers don't fit together, or if a number is out of range.
+    """Read a policy.
+
+    Raises DataError if the file can't be read, is too large or is malformed, if its layers don't
+    fit together, or if a number is out of range.
     """
     with wrap_os_error(
         f"policy {path}: can't be read", "make one with `ktdeval train rl`", DataError
@@ -129,7 +132,7 @@ def read_policy(path: Path) -> Policy:
         data = read_plain(path, MAX_BYTES)
 
     content = decode_json(data, PolicyFile, f"policy {path}", DataError)
-    # number of inputs, then of outputs for each layer
+    # number of inputs, then the number of outputs of each layer
     sizes = [content.lookback + 1, *map(len, content.biases)]
     expected = [[inputs] * outputs for inputs, outputs in pairwise(sizes)]
     row_lengths = [list(map(len, matrix)) for matrix in content.weights]
@@ -156,13 +159,13 @@ def read_policy(path: Path) -> Policy:
 
 
 class PolicyModel:
-    """Submits a policy's decision, which depends only on the table `history` and on the position in
-    the request, not on labels or days.
+    """Submits a policy's decision. The decision depends only on the table `history` and on the
+    position in the request, not on labels or days.
     """
 
     def __init__(self, _name: str, params: PolicyParams) -> None:
-        """Read the policy. Raises DataError as `read_policy` does; UsageError if it is not the
-        policy that the parameters pin.
+        """Read the policy. Raises DataError as `read_policy` does; UsageError if the policy is not
+        the one pinned by the parameters.
         """
         self._policy = read_policy(user_path(params.policy))
         content = self._policy.content
@@ -188,7 +191,7 @@ class PolicyModel:
         )
 
     def _window_problem(self, window: Window) -> str | None:
-        """Return why a window can't be evaluated, namely that it does not lie after the training
+        """Return why a window can't be evaluated, which is that it does not lie after the training
         days; None if it can.
         """
         problem = overlap(self._policy.content.first, self._policy.content.last, window)
@@ -199,8 +202,8 @@ class PolicyModel:
         return self._problem(Conversation(request))
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return why a step can't be answered, namely that it asks for no submission; None if it
-        can.
+        """Return why a step can't be answered, which is that it does not ask for a submission; None
+        if it can.
         """
         if any(Conversation(request).is_submission for request in requests):
             return None

@@ -1,8 +1,8 @@
-"""Simulate portfolios in a task's window for many accounts at once: what is listed at a close is
+"""Simulate portfolios in a task's window for many accounts at once. What is listed at a close is
 computed once and shared, and accounts are settled by the executor.
 
-Unlike an episode of a run, there are no prompts, transcripts or parsed submissions. Observations
-and settlements are the same, which tests check against `TaskEnv`.
+Unlike an episode of a run, a simulation has no prompts, transcripts or parsed submissions.
+Observations and settlements are the same, which tests check by comparison with `TaskEnv`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ktdeval_gym.arrays import Observed, cut_weight, form_of, observe_state, wri
 from ktdeval_gym.open_task import NoModel, OpenedTask
 
 _REASON = "action of the environment's agent"
-_DIGITS = 4  #: decimals of a weight as shown by a task
+_DIGITS = 4  #: number of decimals in weights shown by a task
 _NOTHING_COUNTED = CountsRecord(
     failures={},
     tool_calls=0,
@@ -55,17 +55,17 @@ _Figures = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]
 
 @dataclass(frozen=True)
 class _CloseListing:
-    """Assets that are listed at a close, with their figures and limits."""
+    """Assets listed at a close, with their figures and limits."""
 
     labels: tuple[str, ...]
-    assets: tuple[int, ...]  #: columns of the assets in the market
+    assets: tuple[int, ...]  #: indices of the assets in the market
     figures: npt.NDArray[np.float32]  #: figures, [listed, F]
     known: npt.NDArray[np.int8]  #: whether each figure is known, [listed, F]
     limits: ObservedLimits
 
 
 class TaskWindow:
-    """One window of a task on several assets, as its scene shows it."""
+    """One window of a multi-asset task, as its scene shows it."""
 
     def __init__(self, opened: OpenedTask, window: Window) -> None:
         """Raises UsageError if the task lists no candidates; DataError if the window has no
@@ -94,11 +94,11 @@ class TaskWindow:
 
     @property
     def has_form(self) -> bool:
-        """Return whether the task asks for decisions, with its own form."""
+        """Return whether the task has its own form and asks for decisions."""
         return self.submission_form is not None
 
     def state(self, step: int, books: _AccountBooks) -> ObservedState:
-        """Return the state that the task shows an account at a close."""
+        """Return the state that the task shows to an account at a close."""
         view = self.opened.snapshot.as_of(self.base_row + step)
         state = self.scene.observe(step, view, books.account, books.last).state
         if state is None:
@@ -120,7 +120,7 @@ class TaskWindow:
     def _list_at_close(
         self, step: int, held: frozenset[int], books: _AccountBooks
     ) -> _CloseListing:
-        """Return the assets listed at a close for accounts with these positions."""
+        """Return the assets listed at a close for accounts that hold these positions."""
         key = (step, held)
         if key not in self._listings:
             self._listings[key] = self._new_listing(self.state(step, books))
@@ -135,7 +135,7 @@ class TaskWindow:
         assets: list[int] = []
         for candidate in candidates:
             asset = self.scene.lens.parse_asset(candidate.label)
-            assert asset is not None  # the scene has just shown it
+            assert asset is not None  # the scene has just shown the state
             assets.append(asset)
             self._labels[asset] = candidate.label
 
@@ -143,14 +143,14 @@ class TaskWindow:
         return _CloseListing(labels, tuple(assets), figures, known, state.limits)
 
     def slots(self, listing: _CloseListing, books: _AccountBooks) -> list[int]:
-        """Return the assets of an account's slots, as `tradables` does."""
+        """Return the assets in an account's slots, as `tradables` does."""
         listed = set(listing.assets)
         others = [asset for asset in books.account.positions if asset not in listed]
         return [*listing.assets, *sorted(others, key=self._labels.__getitem__)]
 
     def figures_of(self, step: int, assets: Sequence[int], books: _AccountBooks) -> list[_Figures]:
-        """Return the figures at a close of positions that are not listed: only those of the market,
-        as for candidates.
+        """Return the figures at a close for positions that are not listed. Like those of
+        candidates, they come only from the market.
         """
         if any((step, asset) not in self._others for asset in assets):
             shown = self.state(step, books).assets
@@ -203,9 +203,9 @@ class _AccountBooks:
 
 
 class SimulatedPortfolio(ABC):
-    """One account that trades through a window."""
+    """An account that trades through a window."""
 
-    traded_minor: int  #: notional of the last step's fills
+    traded_minor: int  #: notional of the fills in the last step
 
     def __init__(self, window: TaskWindow) -> None:
         self._window = window
@@ -224,7 +224,7 @@ class SimulatedPortfolio(ABC):
 
     @abstractmethod
     def write(self, arrays: Observed) -> None:
-        """Write the current observation into the arrays of one environment, which are all zero."""
+        """Write the current observation into one environment's arrays, which are all zero."""
 
     @abstractmethod
     def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
@@ -243,8 +243,8 @@ class SimulatedPortfolio(ABC):
         return self._books.nav_minor
 
     def _judge_action(self, action: Action) -> Action:
-        """Return the orders to settle: none if one of them breaks a rule, as far as is known when
-        deciding.
+        """Return the orders to settle. There are none if one of them breaks a rule, as far as can
+        be known at the time of the decision.
         """
         parts = self._window.parts
         trading = parts.task.trading
@@ -264,7 +264,7 @@ class SimulatedPortfolio(ABC):
 
 
 class OrderPortfolio(SimulatedPortfolio):
-    """Account of a task that asks for orders."""
+    """Account for a task that asks for orders."""
 
     def _look(self) -> None:
         books = self._books
@@ -280,7 +280,7 @@ class OrderPortfolio(SimulatedPortfolio):
             self._held.append(None if value is None else books.weight(value))
 
     def write(self, arrays: Observed) -> None:
-        """Write the current observation into the arrays of one environment."""
+        """Write the current observation into one environment's arrays."""
         listed = len(self._listing.assets)
         arrays["figures"][:listed] = self._listing.figures
         arrays["known"][:listed] = self._listing.known
@@ -303,15 +303,15 @@ class OrderPortfolio(SimulatedPortfolio):
 
 
 class DecisionPortfolio(SimulatedPortfolio):
-    """Account of a task that asks for BUY, SELL or HOLD for each asset. Its scene reads decisions
-    for the account that it has shown last, so each account has a separate scene.
+    """Account for a task that asks for BUY, SELL or HOLD for each asset. The scene reads decisions
+    for the account that it showed last, so each account has a separate scene.
     """
 
     def _look(self) -> None:
         self._state = self._window.state(self._books.step, self._books)
 
     def write(self, arrays: Observed) -> None:
-        """Write the current observation into the arrays of one environment."""
+        """Write the current observation into one environment's arrays."""
         for name, values in observe_state(self._state, self.form).items():
             arrays[name][:] = values
 
@@ -329,7 +329,9 @@ class DecisionPortfolio(SimulatedPortfolio):
 
 
 def portfolios(opened: OpenedTask, windows: Sequence[Window]) -> list[SimulatedPortfolio]:
-    """Return one account for each window. Equal windows share what is listed at their closes."""
+    """Return one account for each window. Accounts in equal windows share what is listed at
+    closes.
+    """
     shared: dict[Window, TaskWindow] = {}
     accounts: list[SimulatedPortfolio] = []
     for window in windows:

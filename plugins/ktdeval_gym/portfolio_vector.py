@@ -1,4 +1,4 @@
-"""N environments of a multi-asset task that step together."""
+"""N environments for a multi-asset task that step together."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ BoolArray = npt.NDArray[np.bool_]
 def make_task_vector(
     opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
 ) -> VectorEnv:
-    """Return one environment for each window. Under a mask that rounds figures or adds noise to
-    them, each is a `TaskEnv`: such an account depends on the prices shown, and is kept by a run.
+    """Return one environment for each window.
+
+    Under a mask that rounds figures or adds noise to them, each environment is a `TaskEnv`: the
+    account then depends on the prices shown, and is kept by a run.
     """
     task = opened.task
     lens = task.scene(opened.spec(windows[0]), opened.snapshot).lens
@@ -42,7 +44,7 @@ def make_task_vector(
 
 
 class PortfolioVectorEnv(StepwiseVectorEnv):
-    """N accounts of a task on several assets, each in its own window.
+    """N accounts for a multi-asset task, each in its own window.
 
     Every step is bit-identical to N `TaskEnv` under `gymnasium.vector.SyncVectorEnv`: after an
     episode ends, the next step restarts it and ignores the action.
@@ -51,7 +53,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
     def __init__(
         self, opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
     ) -> None:
-        """Raises UsageError if no window is given, or if the windows do not fit one form."""
+        """Raises UsageError if no window is given, or if the windows do not share one form."""
         if not windows:
             raise UsageError("a vector environment needs at least one window")
 
@@ -78,7 +80,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
     def step(
         self, actions: npt.ArrayLike
     ) -> tuple[Observed, FloatArray, BoolArray, BoolArray, Info]:
-        """Settle an action in each environment; arrays are [N]. Raises UsageError if there are not
+        """Settle an action in each environment. Arrays are [N]. Raises UsageError if there are not
         N actions.
         """
         given = np.asarray(actions)
@@ -103,9 +105,10 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
     def _settle_action(
         self, index: int, taken: Sequence[Decision | float]
     ) -> tuple[int, int, int, float, bool, bool]:
-        """Settle one environment's action, or restart it. Return NAV before and after, the notional
-        traded, the benchmark's log return, and whether the account is ruined or the episode at its
-        end.
+        """Settle one environment's action, or restart the environment.
+
+        Return NAV before and after, the notional traded, the benchmark's log return, and whether
+        the account is ruined or the episode has ended.
         """
         account = self._accounts[index]
         if self._is_over[index]:
@@ -135,7 +138,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
 
 
 def _one_form(accounts: Sequence[SimulatedPortfolio]) -> TaskForm:
-    """Return the common form of all accounts. Raises UsageError if forms differ."""
+    """Return the form that all accounts share. Raises UsageError if forms differ."""
     forms = {account.form for account in accounts}
     if len(forms) > 1:
         raise UsageError(

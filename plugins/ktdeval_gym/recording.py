@@ -1,8 +1,8 @@
 """Write an environment's episode as an ordinary run: journal, ledger, transcript and card.
 
-The episode's actions are submitted again, by the model `gym/actions` in a normal run. So the run
-folder of an environment has the same content as any other, and can be verified, resumed and opened
-in the same way.
+The model `gym/actions` submits the episode's actions again in a normal run. The run folder of an
+environment therefore has the same contents as any other, and can be verified, resumed and opened in
+the same way.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def no_writer(_steps: Steps, _limit: int | None) -> None:
 
 
 class RunWriter:
-    """Writes each finished episode to `FOLDER/episode_0001`, `episode_0002`, …: its actions, and a
-    run folder `run`.
+    """Writes each finished episode to `FOLDER/episode_0001`, `episode_0002`, …. Each folder has the
+    actions and a run folder `run`.
     """
 
     def __init__(self, folder: Path, choice: TaskChoice, window: Window, plugins: Plugins) -> None:
@@ -56,8 +56,9 @@ class RunWriter:
         self._plugins = plugins
 
     def __call__(self, steps: Steps, limit: int | None) -> None:
-        """Write an episode; `limit`: its number of steps if it ended early. Raises KtdevalError if
-        it can't be written.
+        """Write an episode. `limit`: its number of steps if it ended early.
+
+        Raises KtdevalError if the episode can't be written.
         """
         episode = new_folder(self._folder)
         actions = episode / ACTIONS
@@ -93,12 +94,12 @@ class SessionRunWriter:
             tasks=(str(task_file),),
             out=str(episode / RUN),
         )
-        # separate plugins: the task files of all episodes have a task of the same name
+        # plugins are opened separately, since the task files of all episodes use the same task name
         _evaluate(config, load_plugins(), episode)
 
 
 def new_folder(folder: Path) -> Path:
-    """Create and return the folder of the next episode, which no other process uses."""
+    """Create and return the folder for the next episode, which no other process uses."""
     number = 1
     while True:
         episode = folder / f"episode_{number:04d}"

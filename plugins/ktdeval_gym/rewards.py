@@ -1,5 +1,5 @@
-"""Rewards of a step, computed on arrays of its amounts: a single environment uses arrays of length
-1, so that a vector environment gives identical rewards.
+"""Rewards of a step, computed on arrays of amounts. A single environment uses arrays of length 1,
+so that a vector environment gives identical rewards.
 
 * `log_return`: log(NAV / NAV before). NAV is after all costs that the venue charges: fees, levies,
   interest on shorts.
@@ -34,11 +34,11 @@ DEFAULT_COST_BPS = 10.0
 
 @dataclass(frozen=True)
 class StepAmounts:
-    """Amounts of one step of N accounts."""
+    """Amounts of one step for N accounts."""
 
-    nav_before: IntArray  #: [N] NAV before the step, minor units
-    nav: IntArray  #: [N] NAV after the step, minor units
-    traded: IntArray  #: [N] notional of the fills, minor units
+    nav_before: IntArray  #: [N] NAV before the step, in minor units
+    nav: IntArray  #: [N] NAV after the step, in minor units
+    traded: IntArray  #: [N] notional of the fills, in minor units
     benchmark: FloatArray  #: [N] log return of the benchmark
 
 
@@ -63,7 +63,7 @@ class RewardConfig:
 
 
 class Rewards:
-    """Rewards of N accounts, each of which can be reset at any step."""
+    """Rewards of N accounts. Each account can be reset at any step."""
 
     def __init__(self, config: RewardConfig, scales: FloatArray) -> None:
         """`scales`: [N] standard deviations of the returns before each episode."""
@@ -71,7 +71,7 @@ class Rewards:
         self._sharpe = DifferentialSharpe(config.eta, scales)
 
     def reset(self, which: npt.NDArray[np.bool_]) -> None:
-        """Reset the accounts for which `which`, [N], is true."""
+        """Reset the accounts for which `which`, [N], is True."""
         self._sharpe.reset(which)
 
     def of(self, amounts: StepAmounts, active: npt.NDArray[np.bool_]) -> FloatArray:
@@ -90,7 +90,7 @@ class Rewards:
         return returns
 
     def of_one(self, nav_before: int, nav: int, traded: int, benchmark: float) -> float:
-        """Return the reward of a step for a single account; for the amounts see `StepAmounts`."""
+        """Return the reward of a step for a single account. For the amounts, see `StepAmounts`."""
         amounts = StepAmounts(
             np.array([nav_before]), np.array([nav]), np.array([traded]), np.array([benchmark])
         )
@@ -125,17 +125,17 @@ class DifferentialSharpe:
         self._second = self._prior.copy()
 
     def reset(self, which: npt.NDArray[np.bool_]) -> None:
-        """Reset the accounts for which `which`, [N], is true."""
+        """Reset the accounts for which `which`, [N], is True."""
         self._first = np.where(which, 0.0, self._first)
         self._second = np.where(which, self._prior, self._second)
 
     def of(self, returns: FloatArray, active: npt.NDArray[np.bool_]) -> FloatArray:
-        """Return D for each account, [N], and update the moments of those that are `active`."""
+        """Return D for each account, [N], and update the moments of `active` accounts."""
         first_change = returns - self._first
         second_change = returns * returns - self._second
         variance = self._second - self._first * self._first
         variance = np.where(variance > 0, variance, self._prior)
-        # a product and a root round alike for any number of accounts; a power may not
+        # unlike powers, products and roots are rounded in the same way for any number of accounts
         divisor = variance * np.sqrt(variance)
         change = self._second * first_change - 0.5 * self._first * second_change
         self._first = np.where(active, self._first + self._eta * first_change, self._first)

@@ -1,7 +1,7 @@
 """Roll out a policy over many windows, in several processes, with one record per window.
 
-A roll-out is a pure function of environment, policy and seed. So a job that is killed and restarted
-gives the same bytes as an uninterrupted one, with any number of processes.
+A rollout is a pure function of environment, policy and seed. A job that is killed and restarted
+therefore gives the same bytes as an uninterrupted one, with any number of processes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ MAX_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class RolloutJob:
-    """One episode. Both makers must be importable by name or picklable, because they are sent to
-    other processes.
+    """Job for one episode. Both factory functions are sent to other processes, so they must be
+    importable by name or picklable.
     """
 
-    name: str  #: name of the record's file; letters, digits, `-` and `_`
+    name: str  #: name of the record's file: letters, digits, `-` and `_`
     make_env: MakeEnv
-    make_policy: MakePolicy  #: makes a function of an observation to an action, from the job's seed
+    #: given the job's seed, returns a function from observations to actions
+    make_policy: MakePolicy
     seed: int = 0
 
 
@@ -48,7 +49,7 @@ class Rollout(Value):
     format: Literal["ktdeval-gym-rollout/1"]
     name: str
     seed: int
-    observations: str  #: SHA-256 of all observations' bytes, in order
+    observations: str  #: SHA-256 of the bytes of all observations, in order
     actions: tuple[Any, ...]
     rewards: tuple[float, ...]
     is_terminated: bool
@@ -83,11 +84,11 @@ def roll_out(job: RolloutJob) -> Rollout:
 
 
 def roll_out_all(jobs: Sequence[RolloutJob], folder: Path, processes: int = 1) -> list[Rollout]:
-    """Roll out all jobs and return their records in order. A job with a record in `folder` is not
-    run again.
+    """Run all jobs and return their records in order. A job with a record in `folder` is not run
+    again.
 
-    Raises UsageError if two jobs have the same name, or if a name can't be a file name. Raises
-    DataError if a record belongs to another job or is malformed.
+    Raises UsageError if two jobs have the same name, or if a name can't be a file name; DataError
+    if a record belongs to another job or is malformed.
     """
     _check_names(jobs)
     make_folder(folder, "choose another folder")
@@ -96,7 +97,7 @@ def roll_out_all(jobs: Sequence[RolloutJob], folder: Path, processes: int = 1) -
         for job in missing:
             _write_rollout(folder, roll_out(job))
     else:
-        # spawn: child processes inherit neither threads nor random states
+        # with spawn, child processes inherit neither threads nor random states
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             for done in as_completed([pool.submit(roll_out, job) for job in missing]):
                 _write_rollout(folder, done.result())
@@ -134,7 +135,7 @@ def _read_rollout(path: Path, job: RolloutJob) -> Rollout:
 
 
 def _bytes_of(observation: Any) -> bytes:
-    """Return the bytes of an array, or of a dict of arrays in the order of the keys."""
+    """Return the bytes of an array, or of a dict of arrays in key order."""
     if isinstance(observation, dict):
         return b"".join(observation[name].tobytes() for name in sorted(observation))
     return bytes(observation.tobytes())

@@ -1,4 +1,4 @@
-"""Gymnasium environments for one asset: a single environment, and N in a vector."""
+"""Gymnasium environments for one asset: a single environment, and a vector of N."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _MIN_RETURNS = 2
 
 
 def prior_scale(market: AssetMarket, span: Window) -> float:
-    """Return the standard deviation of the last log returns, at most 250, that are known when a
-    span's first fill is decided on. Raises DataError if there are fewer than two, or if the price
-    did not move.
+    """Return the standard deviation of the last log returns, at most 250, that are known when the
+    first fill of a span is decided.
+
+    Raises DataError if there are fewer than two returns, or if the price did not move.
     """
     first = int(np.searchsorted(market.snapshot.days, np.datetime64(span.first))) - 1
     last = int(market.known[first]) - 1 if first >= 0 else 0
@@ -47,8 +48,8 @@ def prior_scale(market: AssetMarket, span: Window) -> float:
 
 
 class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
-    """Environment of a `TradingSimulation`. Actions are indices into SELL, HOLD, BUY. An episode is
-    truncated after the last day, and terminated if the account is ruined.
+    """Environment for a `TradingSimulation`. Actions are indices into SELL, HOLD, BUY. An episode
+    is truncated after the last day, and terminated if the account is ruined.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium declares it
@@ -118,7 +119,7 @@ class TradingEnv(gymnasium.Env[Vector, int]):  # type: ignore[misc]  # whose typ
         }
 
     def render(self) -> str | None:
-        """Return one line of text on the current close; None without a render mode."""
+        """Return one line of text on the current close, or None without a render mode."""
         if self.render_mode is None:
             return None
         return render_info(self.info())
@@ -141,7 +142,7 @@ class _EnvProgress:
 
 
 class TradingVectorEnv(StepwiseVectorEnv):
-    """N environments of one asset that step together, each over its own span.
+    """N environments for one asset that step together, each over its own span.
 
     Every step is bit-identical to N `TradingEnv` under `gymnasium.vector.SyncVectorEnv`: after an
     episode ends, the next step restarts it and ignores the action.
@@ -150,9 +151,10 @@ class TradingVectorEnv(StepwiseVectorEnv):
     def __init__(
         self, simulations: Sequence[TradingSimulation], reward: RewardConfig | None = None
     ) -> None:
-        """`simulations`: one for each environment, on one market and with one lookback.
+        """`simulations`: one for each environment, all on the same market and with the same
+        lookback.
 
-        Raises UsageError if there are none, or if they differ in market or lookback.
+        Raises UsageError if there are no simulations, or if they differ in market or lookback.
         """
         if not simulations:
             raise UsageError("a vector environment needs at least one window")
@@ -188,7 +190,7 @@ class TradingVectorEnv(StepwiseVectorEnv):
         self._rewards.reset(np.ones(size, dtype=np.bool_))
 
     def step(self, actions: npt.ArrayLike) -> tuple[Vector, FloatArray, BoolArray, BoolArray, Info]:
-        """Settle a decision in each environment; arrays are [N]. Raises UsageError if there are not
+        """Settle a decision in each environment. Arrays are [N]. Raises UsageError if there are not
         N decisions.
         """
         chosen = np.asarray(actions)
@@ -200,7 +202,7 @@ class TradingVectorEnv(StepwiseVectorEnv):
         before = self._accounts
         rows = self._progress.row
         orders = self._kernel.orders(chosen.astype(np.int64), before)
-        # an environment to be restarted is at its last row, which may be the market's last
+        # the row of an environment that will be restarted may be the market's last
         safe_rows = np.where(begins, self._first, rows)
         after, traded = self._kernel.settle(before, safe_rows, orders)
         safe_nav = np.where(begins, self._cash, before.nav)

@@ -24,24 +24,22 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AssetMarket:
-    """One asset of a market under the rules of a task, shared by environments with different
-    spans.
-    """
+    """One asset in a market under a task's rules, shared by environments with different spans."""
 
     task: Task
     snapshot: MarketSnapshot
     trading: TradingConfig
     tape: MarketTape
-    asset: int  #: column of the asset
+    asset: int  #: index of the asset in the market
     rule: StanceRule
-    traded: IntArray  #: [K] rows of days with trade
+    traded: IntArray  #: [K] rows of days on which the asset traded
     closes: FloatArray  #: [K] adjusted closes on these days
     returns: FloatArray  #: [K - 1] log returns between them
     known: IntArray  #: [T] number of closes known at each row's close
 
     @classmethod
     def of(cls, task: Task, snapshot: MarketSnapshot) -> AssetMarket:
-        """Return the market of a task's asset. Raises UsageError if the task does not ask for
+        """Return the market for a task's asset. Raises UsageError if the task does not ask for
         decisions on one asset; DataError if the market lacks the asset.
         """
         rules: dict[str, Any] = dict(task.describe())
@@ -87,19 +85,19 @@ class AssetMarket:
 
 @dataclass(frozen=True)
 class StepFacts:
-    """Amounts of one settled step, from which rewards are computed."""
+    """Amounts of a settled step, from which rewards are computed."""
 
-    nav_before: int  #: NAV at the close of the decision, in minor units
-    nav: int  #: NAV at the next close
-    traded: int  #: notional of the step's fills, in minor units
-    asset_return: float  #: log return of the asset itself over the step; 0 on a day without trade
+    nav_before: int  #: NAV at the close at which the decision was made, in minor units
+    nav: int  #: NAV at the next close, in minor units
+    traded: int  #: notional of the fills in the step, in minor units
+    asset_return: float  #: log return of the asset itself over the step; 0 on a day without trading
 
 
 class TradingSimulation:
-    """Repeated runs of trading a task's asset over a span of days, each starting with cash only.
+    """Repeated runs of trading a task's asset over a range of days, each starting with cash only.
 
-    The reward of a decision is the log return of NAV to the next close. `row` is the market's row
-    of the next decision; `facts` are the fields of a policy's file that describe its training.
+    The reward for a decision is the log return of NAV up to the next close. `row` is the market's
+    row for the next decision. `facts` are the fields of a policy file that describe the training.
     """
 
     def __init__(
@@ -113,17 +111,17 @@ class TradingSimulation:
     ) -> None:
         """Begin the first run.
 
-        `span`: first and last day of a fill. `scale`: divides the features' returns (default: the
-        standard deviation of the span's log returns). `market`: the task's asset market in the
+        `span`: first and last fill day. `scale`: divisor of the returns in the features (default:
+        the standard deviation of the span's log returns). `market`: the task's asset market in the
         snapshot, if it already exists. Raises UsageError if the task does not ask for decisions on
-        one asset; DataError if the market lacks the asset, the span or `lookback` returns before
-        it, or if the price does not move.
+        one asset; DataError if the market lacks the asset, the span, or `lookback` returns before
+        the span, or if the price does not move.
         """
         market = market or AssetMarket.of(task, snapshot)
         self.market = market
         self.lookback = lookback
         start, self.stop = window_rows(snapshot.days, span.first, span.last)
-        self.first = start - 1  # the first fill is decided on at the previous close
+        self.first = start - 1  # the first fill is decided at the previous close
         is_within = (market.traded >= self.first) & (market.traded < self.stop)
         within = market.closes[is_within]
         problem = span_problem(snapshot, market.asset, lookback, span, len(within))
@@ -149,7 +147,7 @@ class TradingSimulation:
         self.reset()
 
     def reset(self) -> Vector:
-        """Start a run. Return the features of its first decision, [lookback + 1] float32."""
+        """Start a run. Return the features for its first decision, [lookback + 1] float32."""
         minor_per_unit = self.market.tape.rules.minor_per_unit
         self._account = open_account(self.market.trading, minor_per_unit)
         self.nav = self._account.cash_minor
@@ -158,14 +156,14 @@ class TradingSimulation:
 
     @property
     def side(self) -> int:
-        """1 for a long position, -1 for a short one, 0 for none."""
+        """1 for a long position, -1 for a short position, 0 for no position."""
         held = self._account.positions.get(self.market.asset)
         if held is None:
             return 0
         return 1 if held.shares > 0 else -1
 
     def observation(self) -> Vector:
-        """Return the features that are known at this row's close."""
+        """Return the features known at this row's close."""
         last = int(self.market.known[self.row]) - 1
         returns = self.market.returns[last - self.lookback : last]
         return scaled_features(returns, self.side, self.scale)
@@ -174,7 +172,7 @@ class TradingSimulation:
         """Settle a decision, given as its index in `DECISIONS`.
 
         Return the next features, the reward, whether the account is ruined, and whether this was
-        the last day. An account is ruined if its NAV is not positive; the reward then corresponds
+        the last day. An account is ruined if its NAV is not positive. The reward then corresponds
         to a loss down to one minor unit of the currency.
         """
         facts, is_ruined, is_last = self.advance(action)
@@ -220,7 +218,7 @@ class TradingSimulation:
         return Order(market.asset, side, 0.5, "", target)
 
     def _asset_return(self) -> float:
-        """Return the asset's log return from the previous row's close to this one."""
+        """Return the asset's log return from the previous row's close to this row's."""
         before, now = self.market.known[self.row - 1 : self.row + 1].tolist()
         if now == before or now < 2:
             return 0.0

@@ -1,8 +1,8 @@
 """Invert the control flow of a task's episode: the caller receives each request and gives the
 reply, where a run would call a model.
 
-The episode runs in its own thread, one request at a time, so agents, tools, masks, retries and the
-executor are those of a run.
+The episode runs in its own thread, one request at a time. Agents, tools, masks, retries and the
+executor are the same as in a run.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ktdeval.trading import StepRecord
 from ktdeval_gym.open_task import NoModel, mask_key_of
 
 Record = StepRecord | AnswerRecord
-_MODEL = "builtin/hold"  # named in the spec; the caller replies instead
+_MODEL = "builtin/hold"  # only named in the spec; the caller replies instead
 
 
 class _ClosedError(BaseException):
-    """The caller has closed the episode. This passes through agent and session, which catch only
-    `Exception`.
+    """The caller has closed the episode. As a BaseException, it passes through agent and session,
+    which only catch `Exception`.
     """
 
 
@@ -49,7 +49,7 @@ class _EpisodeEnded:
 
 @dataclass(frozen=True)
 class EpisodeTurn:
-    """Result of a turn for the caller: a request, or None at the end, with the reward of the steps
+    """Result of a turn for the caller: a request, or None at the end, and the reward for the steps
     finished since the previous turn.
     """
 
@@ -60,7 +60,7 @@ class EpisodeTurn:
 
 
 class AskedEpisode:
-    """One episode, request by request; must be closed with `close`."""
+    """One episode, handled request by request. It must be closed with `close`."""
 
     def __init__(self, tasks: TaskSource, name: str, seed: int) -> None:
         """Raises KtdevalError if the task does not exist or can't be opened."""
@@ -76,7 +76,9 @@ class AskedEpisode:
         self._thread.start()
 
     def turn(self) -> EpisodeTurn:
-        """Wait for the next request, or the end. Raises KtdevalError if the episode failed."""
+        """Wait for the next request or the end of the episode. Raises KtdevalError if the episode
+        failed.
+        """
         message = self._to_caller.get()
         request = None
         if isinstance(message, _ModelAsked):
@@ -112,7 +114,7 @@ class AskedEpisode:
         self._to_caller.put(_EpisodeEnded(error))
 
     def _reward(self) -> float | None:
-        """Return the reward of the steps finished since the previous call."""
+        """Return the reward for the steps finished since the previous call."""
         if self._opened.is_rewarded_last and not self._is_over:
             return None
 
@@ -132,9 +134,9 @@ class AskedEpisode:
 
 
 def mean_score(records: Sequence[AnswerRecord]) -> float | None:
-    """Return the mean of all answer scores between 0 and 1.
+    """Return the mean of all answer scores that lie between 0 and 1.
 
-    A sample without a valid answer scores 0.0. None if there is no such score.
+    A sample without a valid answer scores 0.0. The result is None if there are no such scores.
     """
     figures: list[float] = []
     for record in records:
@@ -173,13 +175,13 @@ class _ChannelModel:
 
 @dataclass(frozen=True)
 class MarketChoice:
-    """Market and length of the episodes served; for tasks without a market, only `limit`
+    """Market and length of the episodes served. For tasks without a market, only `limit`
     applies.
     """
 
     data: str = "synthetic"
     data_args: Mapping[str, Any] = field(default_factory=dict)
-    windows: tuple[str, ...] = ()  #: the first window is played; empty: the task's own windows
+    windows: tuple[str, ...] = ()  #: only the first window is played; empty: the task's own windows
     limit: int | None = None  #: maximum number of steps in an episode
 
 
@@ -189,14 +191,15 @@ class OpenedEpisode:
 
     spec: EpisodeSpec
     factory: EpisodeFactory
-    initial_nav: int  #: minor units; 0 for questions
-    #: whether the whole reward comes at the end: daily returns would reveal prices that the task
+    initial_nav: int  #: in minor units; 0 for questions
+    #: whether the whole reward is given at the end, since daily returns would reveal prices that
+    #: the task hides
     #: hides
     is_rewarded_last: bool
 
 
 class TaskSource:
-    """Tasks from which episodes are opened; each task's market is opened once."""
+    """Tasks whose episodes can be opened. Each task's market is opened only once."""
 
     def __init__(
         self, names: Sequence[str], plugins: Plugins, market: MarketChoice | None = None
@@ -208,8 +211,8 @@ class TaskSource:
         self._snapshots: dict[str, MarketSnapshot | None] = {}
 
     def open(self, name: str, seed: int) -> OpenedEpisode:
-        """Return the episode of a task's first window. `seed` also determines the handles of the
-        mask. Raises KtdevalError.
+        """Return the episode for a task's first window. `seed` also determines the mask's handles.
+        Raises KtdevalError.
         """
         if name not in self.names:
             raise UsageError(f"task {name} is not served; choose one of {', '.join(self.names)}")
@@ -248,7 +251,7 @@ class TaskSource:
         )
 
     def _snapshot(self, task: Any) -> MarketSnapshot | None:
-        """Return the market of a task; None if it needs no market."""
+        """Return the market for a task; None if the task needs no market."""
         if not needs_market(task):
             return None
         return open_snapshot(self._plugins, self._market.data, dict(self._market.data_args))

@@ -26,8 +26,8 @@ Info = dict[str, Any]
 
 
 class _AskedError(BaseException):
-    """The session asks for a submission. This passes through agent and session, which catch only
-    `Exception`.
+    """The session asks for a submission. As a BaseException, it passes through agent and session,
+    which only catch `Exception`.
     """
 
     def __init__(self, state: ObservedState) -> None:
@@ -36,8 +36,8 @@ class _AskedError(BaseException):
 
 
 class _ActionModel:
-    """Model that submits an environment's action, or raises an exception with the state that it is
-    asked about.
+    """Model that submits an environment's action or, without an action, raises an exception with
+    the state shown in the request.
     """
 
     traits = ModelTraits(is_free=True)
@@ -46,7 +46,7 @@ class _ActionModel:
         self.action: Sequence[Decision | float] | None = None
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the submission of the action. Raises _AskedError if the action is not set yet."""
+        """Return the submission of the action. Raises _AskedError if no action is set."""
         conversation = Conversation(request)
         if not conversation.is_submission:
             return Reply("No research.")
@@ -56,22 +56,23 @@ class _ActionModel:
 
 
 class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
-    """Environment of a task's episode in one window. The observation comes from the state that a
-    model is shown, through the task's mask; the action is submitted as a model's answer is.
+    """Environment for a task's episode in one window. The observation comes from the state that a
+    model is shown, through the task's mask. The action is submitted in the same way as a model's
+    answer.
 
-    Observation, for `slots` assets in the order of `actions.tradables`:
+    Observation, for `slots` assets in the order of `action_submissions.tradables`:
 
         figures  [slots, F]  figures in per cent / 10, clipped at ±10; 0 where not `known`
         known    [slots, F]  1 where the figure is shown
         weights  [slots]     positions, as shares of NAV, clipped at ±10
         cash     [1]         share of NAV, clipped at ±10
 
-    Action: for each slot a target weight from 0 to 1 (see `bound_weights`), or SELL, HOLD or BUY if
+    Action: a target weight from 0 to 1 for each slot (see `bound_weights`), or SELL, HOLD or BUY if
     the task asks for decisions. Slots without an asset are ignored.
 
-    `info`: `nav`, the labels `day` and `assets` as the mask shows them, and for the last step
-    `decided_by` (`model`, or the fallback that a task applies to an action that breaks its rules)
-    and `rejected`, the number of orders that the executor did not fill.
+    `info`: `nav`, and the labels `day` and `assets` as the mask shows them. For the last step it
+    also has `decided_by` (`model`, or the fallback that a task applies to an action that breaks its
+    rules) and `rejected`, the number of orders that the executor did not fill.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - as Gymnasium declares it
@@ -144,8 +145,8 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[Observed, float, bool, bool, Info]:
-        """Submit an action and settle it. Raises UsageError if it is not in the action space, or if
-        the episode is over.
+        """Submit an action and settle it. Raises UsageError if the action is not in the action
+        space, or if the episode is over.
         """
         taken = self.form.read_action(action)
         if self._is_over:
@@ -200,7 +201,7 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
         return info
 
     def render(self) -> str | None:
-        """Return the state as shown by the mask, which is the JSON text of a prompt; None without a
+        """Return the state as shown by the mask, which is the JSON text in a prompt; None without a
         render mode.
         """
         if self.render_mode is None:
@@ -209,16 +210,16 @@ class TaskEnv(gymnasium.Env[Observed, Any]):  # type: ignore[misc]  # whose type
 
 
 def benchmark_return(levels: FloatArray, before: int, row: int) -> float:
-    """Return the log return of the market between two closes, given its [T] `levels`; 0.0 if it has
-    none.
+    """Return the log return of the market between two closes, given its [T] `levels`; 0.0 if the
+    market has no levels.
     """
     ratio = levels[row] / levels[before]
     return float(np.log(ratio)) if np.isfinite(ratio) and ratio > 0 else 0.0
 
 
 def market_scale(opened: OpenedTask, spec: EpisodeSpec) -> float:
-    """Return the standard deviation of the benchmark's last log returns, at most 250, before an
-    episode's first decision.
+    """Return the standard deviation of the benchmark's last log returns, at most 250, before the
+    first decision of an episode.
 
     Raises DataError if all returns are equal.
     """

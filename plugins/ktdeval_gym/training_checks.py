@@ -1,5 +1,5 @@
-"""Check that a policy can be trained on a task, a lookback and days. Each refusal suggests values
-that work.
+"""Checks that a policy can be trained on a given task, lookback and range of days. Each refusal
+suggests values that work.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def form_problem(rules: Mapping[str, Any]) -> str | None:
 
 def check_task(task: Any, lookback: int, plugins: Plugins) -> None:
     """Raise UsageError if a policy with this lookback can't be trained on a task. The message
-    suggests tasks, or lookbacks, that work.
+    suggests tasks or lookbacks that work.
     """
     rules = _rules(task)
     problem = form_problem(rules)
@@ -71,14 +71,14 @@ def check_days(
 def closes_and_trades(
     snapshot: MarketSnapshot, asset: int
 ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Return an asset's adjusted closes, [T], and the rows of days on which it traded, [K]."""
+    """Return an asset's adjusted closes, [T], and the rows of the days on which it traded, [K]."""
     closes = snapshot.close[:, asset] * snapshot.factor[:, asset]
     return closes, np.flatnonzero(np.isfinite(closes) & (snapshot.volume[:, asset] != 0))
 
 
 def earliest_day(snapshot: MarketSnapshot, asset: int, lookback: int) -> str | None:
-    """Return the first fill day whose decision can see `lookback` returns; None if there is
-    none.
+    """Return the first fill day whose decision can see `lookback` returns; None if no day
+    qualifies.
     """
     _, traded = closes_and_trades(snapshot, asset)
     if len(traded) <= lookback or traded[lookback] + 1 >= len(snapshot.days):
@@ -93,8 +93,8 @@ def span_problem(
     span: Window,
     closes: int,
 ) -> str | None:
-    """Return why a policy can't be trained on a span of days, with days that work; None if it can.
-    `closes`: number of closes in the span.
+    """Return why a policy can't be trained on a range of days, with days that work; None if it can.
+    `closes`: number of closes in the range.
     """
     earliest = earliest_day(snapshot, asset, lookback)
     if earliest is None:
@@ -135,8 +135,8 @@ def _history(rules: Mapping[str, Any]) -> int:
 
 
 def _others(plugins: Plugins, name: str, lookback: int) -> str:
-    """Return advice: tasks on which this lookback can be trained, those with similar names first;
-    if there are none, a task and a lookback that works for it.
+    """Return advice on tasks: those on which this lookback can be trained, with similar names
+    first, or otherwise one task and a lookback that works for it.
     """
 
     def likeness(known: str) -> float:
@@ -160,11 +160,13 @@ def _others(plugins: Plugins, name: str, lookback: int) -> str:
 
 
 def _trainable(plugins: Plugins) -> Iterator[tuple[str, int]]:
-    """Yield the tasks that a policy can decide on, with the number of bars that each task shows."""
+    """Yield the tasks on which a policy can decide, with the number of bars that each task
+    shows.
+    """
     for name in plugins.specs("tasks"):
         try:
             rules = _rules(plugins.make_task(name))
-        except KtdevalError:  # skip a task of another plugin that fails to load
+        except KtdevalError:  # skip another plugin's task that fails to load
             continue
 
         if form_problem(rules) is None and _history(rules) > 1:

@@ -1,4 +1,4 @@
-"""Common parts of vector environments: spaces and resets."""
+"""Parts that vector environments share: spaces and resets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StepwiseVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not
     }
 
     def _set_spaces(self, number: int, observation: Any, action: Any) -> None:
-        """Set the spaces of `number` environments, given those of a single one."""
+        """Set the spaces of `number` environments, given the spaces of a single environment."""
         self.num_envs = number
         self.render_mode = None
         self.single_observation_space = observation
@@ -30,7 +30,7 @@ class StepwiseVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not
     def reset(
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Info]:
-        """Restart all environments with cash only. Nothing is random."""
+        """Restart all environments with cash only. Nothing is random, so `seed` has no effect."""
         if not isinstance(seed, list):
             super().reset(seed=seed, options=options)
         self.begin()

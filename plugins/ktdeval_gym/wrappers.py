@@ -1,4 +1,4 @@
-"""Gymnasium wrappers that hide identities: they apply the masks of tasks to an environment's `info`
+"""Gymnasium wrappers that hide identities by applying the masks of tasks to an environment's `info`
 and text.
 """
 
@@ -17,8 +17,8 @@ from ktdeval_gym.single_asset_env import Info, TradingEnv, render_info
 class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
     """A `TradingEnv` whose `info` and text show asset, day and close through a mask.
 
-    Its observations are scaled returns and a side; they identify nothing, so they are unchanged.
-    With `rebase_prices` the close of the day before the episode is shown as 100. `seed` determines
+    The observations are scaled returns and a side, which identify nothing, so they are unchanged.
+    With `rebase_prices`, the close on the day before the episode is shown as 100. `seed` determines
     the handles.
     """
 
@@ -29,7 +29,7 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # wh
         seed: int = 0,
         rebase_prices: bool = False,
     ) -> None:
-        """Raises TypeError if the environment is no `TradingEnv`. Other environments apply their
+        """Raises TypeError if the environment is not a `TradingEnv`. Other environments apply their
         task's mask themselves.
         """
         super().__init__(env)
@@ -55,7 +55,7 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # wh
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Info]:
-        """Restart; nothing of earlier episodes is shown."""
+        """Restart. Nothing from earlier episodes is shown."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._lens = self._new_lens()
         return observation, self._mask_info(info)
@@ -66,7 +66,7 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # wh
         return observation, reward, is_ruined, is_last, self._mask_info(info)
 
     def render(self) -> Any:
-        """Return one line of text through the mask; None without a render mode."""
+        """Return one line of text through the mask, or None without a render mode."""
         inner = self.env.unwrapped
         assert isinstance(inner, TradingEnv)
         if inner.render_mode is None:

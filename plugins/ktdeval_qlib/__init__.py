@@ -30,7 +30,7 @@ TITLES = {
     "krnn": "KRNN",
     "sandwich": "Sandwich",
 }
-FOLDER = "ktdeval-models"  #: folder of trained models
+FOLDER = "ktdeval-models"  #: default folder for trained models
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def ktdeval_models() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the command that trains them."""
+    """Return the command that trains the models."""
     return [
         Spec(
             "train qlib",

@@ -25,6 +25,6 @@ def qlib(models: tuple[str, ...], options: QlibOptions, **market: Any) -> None:
     blinded_open_research. All but qlib/linear need the extra `qlib`; a card of a trained model is
     verified without it.
     """
-    from ktdeval_qlib.train_baselines import train_models  # imported here to keep help fast
+    from ktdeval_qlib.train_baselines import train_models  # imported here, so that help stays fast
 
     train_models(models, options, market)

@@ -1,8 +1,8 @@
-"""Datasets of pyqlib from samples: the objects that its models fit and predict on, with the same
-features as a trading step.
+"""Convert samples to pyqlib datasets, which are the objects that pyqlib's models fit and predict
+on, with the same features as in a trading step.
 
-pyqlib's handler receives finished frames: features scaled by `Scaler`, labels normalised by
-`normalised_labels`. They equal the output of its own processors RobustZScoreNorm, Fillna,
+pyqlib's handler receives finished frames: features scaled by `Scaler`, and labels normalised by
+`normalised_labels`. These equal the output of pyqlib's processors RobustZScoreNorm, Fillna,
 DropnaLabel and CSRankNorm (or CSZScoreNorm). `qlib.init` is not needed, since no data provider is
 read.
 """
@@ -34,7 +34,7 @@ from ktdeval_qlib.samples import (
 )
 
 LABEL = ("label", "LABEL0")
-#: Column of a window dataset: true for samples, false for rows that are only history of a window
+#: column of a window dataset: True for samples, False for rows that are only history for a window
 SERVED = ("sample", "SERVED")
 
 
@@ -42,17 +42,21 @@ def make_dataset(
     samples: Samples, scaler: Scaler, layout: Layout, days: int = 1, norm: Norm = "CSRankNorm"
 ) -> Any:
     """Return pyqlib's dataset with all segments: index (datetime, instrument), columns `feature`
-    and `("label", "LABEL0")`. `flat` is a DatasetH of the nine factors, `unrolled` a DatasetH of 9
-    × `days` columns, `window` a TSDatasetH of the nine with `step_len` `days`: [days, 10] per
-    sample, with the label last.
+    and `("label", "LABEL0")`.
 
-    Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I; DK_R is the
-    same) are all index members of a day, with raw labels; those of purged days are in no segment. A
-    window contains a name's days before the sample, on which it need not be a member or have a
-    label; models fill days before the data with `config(fillna_type="ffill+bfill")`.
+    The layout `flat` gives a DatasetH with the nine factors, `unrolled` a DatasetH with 9 × `days`
+    columns, and `window` a TSDatasetH with the nine factors and `days` as its `step_len`: [days,
+    10] per sample, with the label last.
+
+    Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I and DK_R,
+    which are equal) are all index members of a day, with raw labels; rows of purged days are in no
+    segment. A window contains the days before the sample, on which the name need not be a member or
+    have a label. Models fill days before the start of the data with
+    `config(fillna_type="ffill+bfill")`.
 
     Raises DataError if the samples have fewer rows before the first training day than sequences
-    need, although the snapshot has them: training and trading would see different features.
+    need, although the snapshot has these rows: training and trading would then see different
+    features.
     """
     before = samples.rows("train").start
     if before < days - 1 and samples.first > 0:
@@ -63,7 +67,7 @@ def make_dataset(
 
     segments = {name: astuple(part) for name, part in samples.split.used.items()}
     if "test" not in segments:
-        # KRNN and Sandwich request test data in `fit`, and do not use them.
+        # KRNN and Sandwich request test data in `fit`, but do not use them.
         after = str(np.datetime64(segments["valid"][1], "D") + 1)
         segments["test"] = (after, after)
 
@@ -80,8 +84,8 @@ def make_dataset(
         learn = _beside(features[is_sample], {LABEL: labels[is_sample]})
 
     handler = DataHandlerLP(data_loader=StaticDataLoader(infer))
-    # Finished frames instead of processors, so that a scaler can be stored without pickle, and
-    # windows keep days without a label.
+    # Finished frames are used instead of processors, so that a scaler can be stored without pickle
+    # and windows keep days without a label.
     handler._learn = learn
     if layout == "window":
         return TSDatasetH(step_len=days, flt_col=SERVED[0], handler=handler, segments=segments)
@@ -103,7 +107,7 @@ def _features(
     values = np.empty((len(rows), len(columns)), of_days.dtype)
     stop = 0
 
-    # day by day, because all days at once do not fit in the cache
+    # one day at a time, since all days together do not fit in the cache
     for sequence, names in zip(of_days, shown, strict=True):
         start = stop
         stop = stop + int(names.sum())
@@ -117,6 +121,6 @@ def _features(
 def _beside(
     features: pd.DataFrame, others: Mapping[tuple[str, str], npt.NDArray[Any]]
 ) -> pd.DataFrame:
-    """Return a frame of features, followed by other columns."""
+    """Return a frame with features, followed by other columns."""
     columns = (pd.DataFrame({name: values}, features.index) for name, values in others.items())
     return pd.concat([features, *columns], axis=1)

@@ -1,4 +1,4 @@
-"""Train one baseline and write its folder of files atomically."""
+"""Train one baseline and write its folder atomically."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ktdeval_qlib.trained_baseline import (
 )
 from ktdeval_qlib.training_options import Device
 
-MIN_NAMES = 3  #: minimum number of labelled names on a day for a rank correlation
+MIN_NAMES = 3  #: minimum number of labelled names for a day's rank correlation
 _Z95 = 1.959963984540054
 _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "scikit-learn")
 
@@ -60,7 +60,7 @@ class TrainingSettings:
     rounds: int | None = None  #: replaces the published number of epochs, boosting rounds or steps
     threads: int = 1
     device: Device = "cpu"
-    #: whether labels are permuted within each day, a control with nothing to learn
+    #: whether labels are permuted within each day, as a control in which there is nothing to learn
     shuffled: bool = False
 
 
@@ -72,12 +72,12 @@ def train(
     folder: Path,
     progress: Progress | None = None,
 ) -> tuple[ModelFile, TrainingLog]:
-    """Train a recipe on samples with at least `recipe.days` days, and write the model to `folder`,
-    which must not exist. On one machine, equal settings give equal files except for the time in the
-    log.
+    """Train a recipe on samples that were made with at least `recipe.days` days, and write the
+    model to `folder`, which must not exist yet. On one machine, equal settings give equal files,
+    except for the time in the log.
 
-    Raises UsageError if the extra is missing or a setting is out of range. Raises DataError if
-    samples and recipe don't fit together.
+    Raises UsageError if the extra is missing or a setting is out of range; DataError if samples and
+    recipe don't fit together.
     """
     scaler = Scaler.fit(samples)
     learnt = samples
@@ -128,9 +128,11 @@ def _fit_model(
     settings: TrainingSettings,
     progress: Progress | None,
 ) -> tuple[Any, int]:
-    """Return pyqlib's trained object, and the number of rounds. Linear trains without the extra:
-    the suite's least squares of normalised ranks on scaled factors without an intercept is equal to
-    that of pyqlib's LinearModel (`ols`), whose attribute names the object has.
+    """Return pyqlib's trained object, and the number of rounds.
+
+    Linear is trained without the extra: the suite's least squares of normalised ranks on scaled
+    factors, without an intercept, equals pyqlib's LinearModel (`ols`). The returned object has the
+    same attributes.
     """
     if recipe.name == "linear":
         rows = samples.rows("train")
@@ -141,7 +143,7 @@ def _fit_model(
         return SimpleNamespace(coef_=fitted, intercept_=0.0), 0
 
     estimator = Estimator(recipe, settings.seed, settings.rounds, settings.threads, settings.device)
-    # imports pyqlib, whose presence `Estimator` has checked
+    # imports pyqlib, whose presence `Estimator` has already checked
     make_dataset = later("ktdeval_qlib.dataset:make_dataset")()
     estimator.fit(make_dataset(samples, scaler, recipe.layout, recipe.days, recipe.label), progress)
 
@@ -156,7 +158,7 @@ def is_trained(
     settings: TrainingSettings,
 ) -> bool:
     """Return whether a folder contains exactly this training. Raises UsageError if it contains a
-    different one; DataError if it can't be read.
+    different training; DataError if it can't be read.
     """
     if not folder.exists():
         return False
@@ -183,7 +185,7 @@ def is_trained(
 
 
 def recipe_hash(recipe: BaselineRecipe) -> str:
-    """Return the SHA-256 of a recipe, because another release may change the recipe."""
+    """Return the SHA-256 of a recipe, since another release may change the recipe."""
     return content_hash(to_plain(recipe))
 
 
@@ -194,7 +196,7 @@ def accuracy_of(
     recipe: BaselineRecipe,
     segment: str,
 ) -> Accuracy:
-    """Return the mean daily rank IC of a segment, with its 95 % interval from the Newey-West
+    """Return the mean daily rank IC over a segment, with its 95 % interval based on the Newey-West
     standard error.
     """
     daily = rank_ics(
@@ -216,8 +218,8 @@ def predictions(
     recipe: BaselineRecipe,
     segment: str,
 ) -> FloatArray:
-    """Return the [T, N] predictions for a segment's samples, as in a trading step; NaN where there
-    is no sample.
+    """Return the [T, N] predictions for a segment's samples, computed as in a trading step; NaN
+    without a sample.
     """
     rows = samples.rows(segment)
     inputs = sequences(scaler.apply(samples.features[: rows.stop]), recipe.layout, recipe.days)
@@ -233,8 +235,9 @@ def predictions(
 
 
 def rank_ics(predicted: FloatArray, labels: FloatArray) -> FloatArray:
-    """Return Qlib's rank IC of each day, the Spearman correlation of prediction and label, [T, N]
-    each. Days with fewer than three names or without spread are omitted.
+    """Return each day's rank IC as Qlib defines it: the Spearman correlation of predictions and
+    labels, both [T, N]. Days with fewer than three names, or on which all values are equal, are
+    omitted.
     """
     correlations = []
     for scores, outcomes in zip(predicted, labels, strict=True):

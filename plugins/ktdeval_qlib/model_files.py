@@ -6,8 +6,8 @@ cbm, and safetensors. Nothing is unpickled.
     doubleensemble                 ensemble.json        weights, columns of the sub-models model-0.txt, …
     the others                     weights.safetensors  state of the torch network, rebuilt from the recipe
 
-Importing this module and applying Linear need only numpy. `model` checks the files' hashes before a
-library reads them: damaged files crash the process inside LightGBM and XGBoost.
+Importing this module and applying Linear only need numpy. `model` checks the files' hashes before a
+library reads them, since damaged files crash the process inside LightGBM and XGBoost.
 """
 
 from __future__ import annotations
@@ -53,14 +53,16 @@ class LinearModel(Value):
 
 
 class Member(Value):
-    """Sub-model of a DoubleEnsemble: its weight, and the columns that it reads, in its order."""
+    """Sub-model of a DoubleEnsemble: its weight, and the columns that it reads, in the order in
+    which it reads them.
+    """
 
     weight: float
     columns: list[int]
 
 
 class Ensemble(Value):
-    """DoubleEnsemble: its sub-models, the first in model-0.txt."""
+    """DoubleEnsemble as a list of sub-models, of which the first is in model-0.txt."""
 
     members: list[Member]
 
@@ -75,8 +77,8 @@ class TrainedPredictor:
     def predict(self, features: FloatArray) -> FloatArray:
         """Return the scores of samples, [N]; higher is better.
 
-        `features`: [N, 9], [N, 20, 9] or [N, 540], by the recipe's layout. Raises DataError if they
-        have another shape.
+        `features`: [N, 9], [N, 20, 9] or [N, 540], depending on the recipe's layout. Raises
+        DataError if the array has another shape.
         """
         if features.ndim != len(self.recipe.shape) + 1 or features.shape[1:] != self.recipe.shape:
             shape = ", ".join(str(size) for size in self.recipe.shape)
@@ -93,7 +95,7 @@ class TrainedPredictor:
 
 
 def save(model: Any, recipe: BaselineRecipe, folder: Path) -> tuple[Path, ...]:
-    """Write a trained pyqlib object into an existing folder and return the files."""
+    """Write a trained pyqlib object into an existing folder, and return the files."""
     contents = _contents(model, recipe)
     for name, content in contents.items():
         write_atomic(folder / name, content)
@@ -101,7 +103,7 @@ def save(model: Any, recipe: BaselineRecipe, folder: Path) -> tuple[Path, ...]:
 
 
 def _contents(model: Any, recipe: BaselineRecipe) -> dict[str, bytes]:
-    """Return the content of each file of a trained pyqlib object."""
+    """Return the contents of each file for a trained pyqlib object."""
     if recipe.name == "linear":
         coefficients = [float(value) for value in model.coef_]
         linear = LinearModel(coefficients=coefficients, intercept=float(model.intercept_))
@@ -123,14 +125,14 @@ def _contents(model: Any, recipe: BaselineRecipe) -> dict[str, bytes]:
 
     from safetensors.torch import save as encode  # noqa: PLC0415
 
-    # Cloned: safetensors refuses tensors that share memory.
+    # Tensors are cloned, since safetensors refuses tensors that share memory.
     state = model.module.state_dict()
     tensors = {name: weights.cpu().clone().contiguous() for name, weights in state.items()}
     return {_WEIGHTS: encode(tensors)}
 
 
 def _ensemble_contents(model: Any) -> dict[str, bytes]:
-    """Return the content of each file of a DoubleEnsemble."""
+    """Return the contents of each file for a DoubleEnsemble."""
     # The first sub-model reads all columns, in the order of the features.
     index = {column: number for number, column in enumerate(model.sub_features[0])}
     members = []
@@ -148,8 +150,8 @@ def _ensemble_contents(model: Any) -> dict[str, bytes]:
 def load(recipe: BaselineRecipe, folder: Path) -> TrainedPredictor:
     """Read the files written by `save`, for prediction on one thread.
 
-    Raises StoreError, with the name of the file, if a file is missing or belongs to another model.
-    Raises UsageError if a package of the extra `qlib` is missing.
+    Raises StoreError, with the name of the file, if a file is missing or belongs to another model;
+    UsageError if a package of the extra `qlib` is missing.
     """
     read_scores = _LOADERS.get(recipe.name, _network)
     try:
@@ -232,12 +234,12 @@ def _network(recipe: BaselineRecipe, folder: Path) -> Scores:
     from safetensors.torch import load as decode  # noqa: PLC0415
 
     model = Estimator(recipe, seed=0).build()
-    if hasattr(model, "add_output"):  # TabNet, whose last layer `fit` adds
+    if hasattr(model, "add_output"):  # for TabNet, whose last layer is added by `fit`
         model.add_output()
 
     try:
         model.module.load_state_dict(decode(_read_model_file(folder / _WEIGHTS)))
-    except RuntimeError as error:  # names or shapes differ in another version of pyqlib
+    except RuntimeError as error:  # names or shapes differ from those in another version of pyqlib
         raise StoreError(
             f"{folder / _WEIGHTS}: the weights are not those of qlib/{recipe.name}; train the model"
             " again"

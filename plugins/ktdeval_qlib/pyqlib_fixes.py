@@ -1,8 +1,8 @@
-"""Fixes for models of pyqlib 0.9.7, each a subclass that gives its reason. Importing this needs the
-extra `qlib`.
+"""Fixes for models of pyqlib 0.9.7. Each fix is a subclass that explains its reason. Importing this
+module needs the extra `qlib`.
 
-The fixes don't change architecture, loss or hyperparameters. Torch models share the fixes of
-batches in `torch_training`.
+The fixes don't change architecture, loss or hyperparameters. The fixes for batches in
+`torch_training` are shared by the torch models.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ the working folder (which mlflow 3 refuses).
 
 @contextmanager
 def _swap_global(module: ModuleType, name: str, value: Any) -> Iterator[None]:
-    """Replace a global of a module while one of its functions runs."""
+    """Replace a global variable of a module while a block runs."""
     with _SWAPPING:
         before = getattr(module, name)
         setattr(module, name, value)
@@ -61,10 +61,10 @@ def _swap_global(module: ModuleType, name: str, value: Any) -> Iterator[None]:
 
 
 class LightGBM(gbdt.LGBModel):
-    """LightGBM without recording to mlflow."""
+    """LightGBM that does not record to mlflow."""
 
     def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
-        """Train; for the arguments see pyqlib."""
+        """Train. For the arguments, see pyqlib."""
         with _swap_global(gbdt, "R", _UNRECORDED):
             super().fit(dataset, evals_result=evals_result, **arguments)
 
@@ -84,7 +84,7 @@ class CatBoost(catboost_model.CatBoostModel):
         )
 
     def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
-        """Train; for the arguments see pyqlib."""
+        """Train. For the arguments, see pyqlib."""
         with _swap_global(catboost_model, "get_gpu_device_count", self._devices):
             super().fit(dataset, **arguments)
         for segment, scores in zip(
@@ -94,8 +94,9 @@ class CatBoost(catboost_model.CatBoostModel):
 
 
 class DoubleEnsemble(double_ensemble.DEnsembleModel):
-    """DoubleEnsemble with columns in the order of the dataset. pyqlib takes the selected columns
-    from a set of strings, whose order differs between processes, and so do the trees.
+    """DoubleEnsemble that keeps columns in the order of the dataset. pyqlib takes the selected
+    columns from a set of strings, whose order differs between processes, so that the trees differ,
+    too.
     """
 
     def feature_selection(self, df_train: pd.DataFrame, loss_values: pd.DataFrame) -> pd.Index:
@@ -107,9 +108,10 @@ class DoubleEnsemble(double_ensemble.DEnsembleModel):
 
 
 class MLP(TorchNetwork, pytorch_nn.DNNModelPytorch):
-    """MLP without three faults of pyqlib: it compares torch's version as text ("2.10" < "2.6.0"),
-    and so passes an argument that torch has removed; it starts a debugger if no day has fifty
-    names; and it needs an mlflow recorder. The metric is only logged, never used for selection.
+    """MLP without three faults in pyqlib. pyqlib compares torch's version as a string ("2.10" <
+    "2.6.0"), and so passes an argument that torch has removed. It starts a debugger if no day has
+    fifty names. And it needs an mlflow recorder. The metric is only logged, and never used for
+    selection.
     """
 
     network = "dnn_model"
@@ -123,14 +125,14 @@ class MLP(TorchNetwork, pytorch_nn.DNNModelPytorch):
         super().__init__(**parameters, scheduler=scheduler)
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
-        """Train; for the arguments see pyqlib."""
+        """Train. For the arguments, see pyqlib."""
         with _swap_global(pytorch_nn, "R", _UNRECORDED):
             super().fit(dataset, evals_result, verbose=False, save_path=save_path)
 
     def get_metric(
         self, pred: torch.Tensor, target: torch.Tensor, index: pd.MultiIndex
     ) -> torch.Tensor:
-        """Return the mean daily IC; NaN if no day has one."""
+        """Return the mean daily IC; NaN if no day has an IC."""
         table = pd.DataFrame(
             {"pred": pred.cpu().numpy(), "target": target.cpu().numpy()}, index=index
         )
@@ -139,9 +141,9 @@ class MLP(TorchNetwork, pytorch_nn.DNNModelPytorch):
 
 
 class TCN(OnWindows, _TCN):
-    """TCN that predicts from the axes that it was trained on. pyqlib transposes a window to
-    [factors, days] in training but not in prediction. This fails, or reads days as factors if there
-    are equally many of both.
+    """TCN that predicts with the same axes as in training. pyqlib transposes a window to [factors,
+    days] in training but not in prediction. This either fails or, if the window has as many days as
+    factors, reads days as factors.
     """
 
     network = "TCN_model"
@@ -162,10 +164,10 @@ class TCN(OnWindows, _TCN):
 
 
 class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
-    """TabNet that pretrains on the days of training and validation, as the published configuration
-    does under two additional segment names; that stores the pretrained weights in the run's
-    temporary folder; and that trains its last layer. pyqlib adds this layer after the optimizer has
-    collected the weights, so it keeps its initial weights.
+    """TabNet with three fixes. It pretrains on the days of training and validation, as the
+    published configuration does under two additional segment names. It stores the pretrained
+    weights in the run's temporary folder. And it trains its last layer: pyqlib adds this layer
+    after the optimizer has collected the weights, so that the layer keeps its initial weights.
     """
 
     network = "tabnet_model"
@@ -174,7 +176,7 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
         super().__init__(**parameters, pretrain_file=os.devnull)
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
-        """Train; the pretrained weights are stored next to `save_path`."""
+        """Train. The pretrained weights are stored next to `save_path`."""
         self.pretrain_file = f"{save_path}.pretrained"
         super().fit(
             RenamedSegments(dataset, {"pretrain": "train", "pretrain_validation": "valid"}),
@@ -183,7 +185,7 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
         )
 
     def add_output(self) -> None:
-        """Add the last layer, as `fit` does, to a model whose trained weights are to be read."""
+        """Add the last layer, as `fit` does, to a model that will load trained weights."""
         self.tabnet_model: Any = pytorch_tabnet.FinetuneModel(
             self.out_dim, self.final_out_dim, self.module
         ).to(self.device)
@@ -211,7 +213,7 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
             super().pretrain_epoch(x_train)
 
     def pretrain_test_epoch(self, x_train: pd.DataFrame) -> float:
-        """Return the mean reconstruction loss, over batches that together contain all rows."""
+        """Return the mean reconstruction loss over batches that together contain all rows."""
         measure = super().pretrain_test_epoch
 
         def measure_batch(first: int, last: int) -> tuple[float, float]:
@@ -223,8 +225,8 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
 
 
 class DayByDay(OnFrames):
-    """Model whose network reads columns day by day. The columns are ordered factor by factor, also
-    in Alpha360; pyqlib mixes the two orders.
+    """Model whose network reads columns day by day. The columns are ordered factor by factor, as in
+    Alpha360; pyqlib mixes up the two orders.
     """
 
     fea_dim: int
@@ -242,15 +244,15 @@ class DayByDay(OnFrames):
 
 
 class ADD(TorchNetwork, pytorch_add.ADD):
-    """ADD on nine factors over sixty days (sequences of one day fail), with the scores of each
-    epoch recorded. A day without an IC counts as 0: in pyqlib one such day makes the mean over days
-    NaN, and no weights are kept.
+    """ADD on nine factors over sixty days (sequences of one day fail) that records the scores of
+    each epoch. A day without an IC counts as 0: in pyqlib, one such day makes the mean over days
+    NaN, so that no weights are kept.
     """
 
     network = "ADD_model"
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
-        """Train; the scores of each epoch go to `evals_result`."""
+        """Train. The scores of each epoch are stored in `evals_result`."""
         self._recorded = evals_result
         super().fit(dataset, evals_result, save_path)
 
@@ -259,7 +261,7 @@ class ADD(TorchNetwork, pytorch_add.ADD):
         return self.module(features)["excess"]
 
     def log_metrics(self, mode: str, metrics: dict[str, float]) -> None:
-        """Record the score of one segment."""
+        """Record the scores of one segment."""
         self._recorded[mode].append(metrics[self.metric])
 
     def train_epoch(self, x_train_values: Any, y_train_values: Any, m_train_values: Any) -> None:
@@ -279,10 +281,10 @@ class ADD(TorchNetwork, pytorch_add.ADD):
 
 
 class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
-    """ADARNN on nine factors over sixty days. pyqlib reshapes training samples, but no others, to 6
-    × 60; sets CUDA_VISIBLE_DEVICES for the process; and keeps the weights of the epoch with the
-    highest mean of score − label, which it calls `mse` and `loss`. Here `mse` and `loss` are the
-    negative mean square.
+    """ADARNN on nine factors over sixty days. pyqlib reshapes training samples to 6 × 60, but not
+    others; it sets CUDA_VISIBLE_DEVICES for the process; and it keeps the weights of the epoch with
+    the highest mean of score − label, which it calls `mse` and `loss`. Here, `mse` and `loss` are
+    the negative mean square.
     """
 
     network = "model"
@@ -300,7 +302,7 @@ class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
         self.model.predict = lambda features: predict(features).reshape(-1)
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
-        """Train; for the arguments see pyqlib."""
+        """Train. For the arguments, see pyqlib."""
         with _swap_global(pytorch_adarnn, "data_loader", self._samples):
             super().fit(dataset, evals_result, save_path)
 
@@ -322,8 +324,9 @@ class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
     def train_AdaRNN(
         self, train_loader_list: Any, epoch: int, dist_old: Any = None, weight_mat: Any = None
     ) -> Any:
-        """Train one epoch. If a period has fewer rows than a batch, the batch size is the length of
-        the shortest period: pyqlib skips pairs of unequal batches, which would be all pairs here.
+        """Train one epoch. If a period has fewer rows than a batch, the batch size becomes the
+        length of the shortest period: pyqlib skips pairs of unequal batches, which would be all
+        pairs here.
         """
         fewest = min(len(loader.dataset) for loader in train_loader_list)
         if fewest < self.batch_size:
@@ -335,7 +338,7 @@ class ADARNN(TorchNetwork, pytorch_adarnn.ADARNN):
 
     @staticmethod
     def calc_all_metrics(pred: pd.DataFrame) -> dict[str, float]:
-        """Return the metrics of a table with `score` and `label`; `mse` and `loss` are negative
+        """Return the metrics for a table with `score` and `label`. `mse` and `loss` are negative
         mean squares.
         """
         metrics: dict[str, float] = pytorch_adarnn.ADARNN.calc_all_metrics(pred)

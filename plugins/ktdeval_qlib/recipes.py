@@ -1,5 +1,5 @@
-"""Recipes of the eighteen baselines, and the estimators that train them. Importing this needs neither
-torch nor pyqlib.
+"""Recipes for the eighteen baselines, and the estimators that train them. Importing this module
+needs neither torch nor pyqlib.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _FILE = Path(__file__).with_name("models.yaml")
 
 
 class HyperparameterChange(Value):
-    """Changed hyperparameter, with the reason."""
+    """A changed hyperparameter, with the reason for the change."""
 
     value: Any
     why: str
 
 
 class BaselineRecipe(Value):
-    """Baseline as `models.yaml` describes it; see there for the fields."""
+    """A baseline as described in `models.yaml`, which explains the fields."""
 
     name: str
     class_: str = msgspec.field(name="class")
@@ -75,15 +75,15 @@ class BaselineRecipe(Value):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Return the arguments of the class: pyqlib's defaults, overridden by the published values
-        and the changes.
+        """Return the arguments for the class: pyqlib's defaults, overridden first by the published
+        values and then by the changes.
         """
         changed = {name: change.value for name, change in self.changed.items()}
         return {**self.defaults, **self.published, **changed}
 
     @property
     def max_rounds(self) -> int | None:
-        """Return the number of epochs, boosting rounds or steps of a full training; None for
+        """Return the number of epochs, boosting rounds or steps in a full training; None for
         Linear, which has a closed form.
         """
         if not self.rounds:
@@ -93,12 +93,12 @@ class BaselineRecipe(Value):
 
     @property
     def days(self) -> int:
-        """Number of days in one sample: 1, 20 or 60."""
+        """Number of days in a sample: 1, 20 or 60."""
         return {"flat": 1, "window": WINDOW_DAYS, "unrolled": UNROLLED_DAYS}[self.layout]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one sample: (9,), (20, 9) or (540,)."""
+        """Shape of a sample: (9,), (20, 9) or (540,)."""
         shapes = {
             "flat": (FACTORS,),
             "window": (WINDOW_DAYS, FACTORS),
@@ -109,8 +109,8 @@ class BaselineRecipe(Value):
 
 @functools.cache
 def recipes() -> MappingProxyType[str, BaselineRecipe]:
-    """Return the eighteen recipes by name, in the order of the file. Raises ConfigError if a field
-    in the file is invalid.
+    """Return the eighteen recipes, keyed by name, in the order of the file. Raises ConfigError if a
+    field in the file is invalid.
     """
     by_name = {}
     for name, entry in load_yaml(_FILE).items():
@@ -121,10 +121,10 @@ def recipes() -> MappingProxyType[str, BaselineRecipe]:
 
 
 class Estimator:
-    """Baseline to be trained, with controlled seeds, threads and temporary files.
+    """A baseline to be trained, with controlled seeds, threads and temporary files.
 
-    `model` is pyqlib's object, rebuilt by each `fit` (None before). `scores` are its scores on
-    `train` and `valid` after each round.
+    `model` is pyqlib's object, rebuilt by each `fit` (None before the first). `scores` has its
+    scores on `train` and `valid` after each round.
     """
 
     def __init__(
@@ -136,8 +136,10 @@ class Estimator:
         device: Device = "cpu",
     ) -> None:
         """Prepare a training. `rounds` replaces the published number of epochs, boosting rounds or
-        steps. Raises UsageError if a package or the requested CUDA device is missing, or if a
-        number is out of range.
+        steps.
+
+        Raises UsageError if a package or the requested CUDA device is missing, or if a number is
+        out of range.
         """
         if not 0 <= seed < 2**32:
             raise UsageError(
@@ -157,7 +159,7 @@ class Estimator:
         self._class = _class_of(recipe, device)
         self._parameters = recipe.parameters
         self._fit = dict(recipe.fit)
-        # Some classes take the name of a device, the others a GPU number, with -1 for the CPU.
+        # Some classes take the name of a device, others the number of a GPU, with -1 for the CPU.
         unit: str | int = -1
         if recipe.device == "device":
             unit = device
@@ -177,7 +179,7 @@ class Estimator:
             self.max_rounds = {**self._parameters, **self._fit}[recipe.rounds[0]]
 
     def _set_rounds(self, rounds: int) -> None:
-        """Set the number of rounds. Other numbers, such as those of a first phase, are capped at
+        """Set the number of rounds. Related numbers, such as that of a first phase, are capped at
         it.
         """
         for index, name in enumerate(self.recipe.rounds):
@@ -192,8 +194,8 @@ class Estimator:
     def fit(self, dataset: Any, progress: Progress | None = None) -> None:
         """Train on the segments `train` and `valid` of a dataset in the recipe's layout.
 
-        Writes nothing into the working folder or to mlflow, and restores the process's random
-        generators and thread counts. Only one training can run in a process at a time. Raises
+        Nothing is written into the working folder or to mlflow, and the process's random generators
+        and thread counts are restored. Only one training can run in a process at a time. Raises
         DataError if no round has a finite validation score.
         """
         self.model = None
@@ -214,7 +216,8 @@ class Estimator:
 
             try:
                 model.fit(dataset, **self._fit, **arguments)
-            except UnboundLocalError as error:  # no score that pyqlib saw was above minus infinity
+            # every score that pyqlib saw was minus infinity or NaN
+            except UnboundLocalError as error:
                 raise DataError(
                     f"qlib/{self.recipe.name}: no round had a finite validation score; check the"
                     " features and labels"
@@ -224,7 +227,7 @@ class Estimator:
 
         for segment, series in scores.items():
             values = series
-            if isinstance(series, dict):  # by metric, of which there is only one
+            if isinstance(series, dict):  # keyed by metric, of which there is only one
                 values = next(iter(series.values()), [])
             self.scores[segment] = [float(value) for value in values]
 
@@ -241,7 +244,7 @@ class Estimator:
 
 class _WatchedScores(dict[str, Any]):
     """Dictionary that pyqlib's models fill with scores by segment. It reports each new `valid`
-    score, with the number of scores so far.
+    score by the number of scores so far.
     """
 
     def __init__(self, report: Callable[[int], None], key: str = "") -> None:
@@ -253,7 +256,9 @@ class _WatchedScores(dict[str, Any]):
         super().__setitem__(key, self._watch_value(key, value))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return the stored value, or store the watched default (as LightGBM does)."""
+        """Return the stored value or, after storing the default, the watched default, as LightGBM
+        expects.
+        """
         if key not in self:
             self[key] = default
         return self[key]
@@ -269,7 +274,7 @@ class _WatchedScores(dict[str, Any]):
 
 
 class _SegmentScores(list[float]):
-    """Scores of one segment, one per round."""
+    """Scores of one segment, one for each round."""
 
     def __init__(self, report: Callable[[int], None]) -> None:
         super().__init__()
@@ -281,7 +286,7 @@ class _SegmentScores(list[float]):
 
 
 def _class_of(recipe: BaselineRecipe, device: Device) -> Any:
-    """Return the class of a recipe, or its fixed subclass."""
+    """Return the class for a recipe, or its subclass with fixes."""
     module, name = recipe.class_.rsplit(".", 1)
     try:
         class_ = getattr(importlib.import_module(module), name)
@@ -318,9 +323,9 @@ def quiet_lightgbm() -> Any:
 
 @contextmanager
 def fix_computation(seed: int, threads: int) -> Iterator[None]:
-    """Run a block with numpy's and torch's global generators seeded, torch's threads set and the
-    libraries' warnings silenced. All of this is restored afterwards. Only one block can run in a
-    process at a time.
+    """Run a block with seeded global generators of numpy and torch, a given number of torch
+    threads, and the libraries' warnings silenced. Everything is restored afterwards. Only one block
+    can run in a process at a time.
     """
     import torch  # noqa: PLC0415
 

@@ -1,10 +1,10 @@
-"""Make the samples of the supervised baselines: nine style factors per day and name, labels, purged
-segments, scaled features, and the inputs of a trading step.
+"""Make the samples for the supervised baselines: nine style factors per day and name, labels,
+purged segments, scaled features, and the inputs for a trading step.
 
 Training and trading use the same features. Training reads whole ranges of days (`factor_panel`),
-trading the history up to a day (`factor_history`, the same bits for the same day); both go through
-`Scaler.apply`, `sequences` and `arrange_sequences`. All of it is numpy; `dataset` converts it for
-pyqlib.
+and trading reads the history up to a day (`factor_history`), which gives the same bits for the same
+day. Both then use `Scaler.apply`, `sequences` and `arrange_sequences`. All of these use numpy;
+`dataset` converts the result for pyqlib.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LABELS: Mapping[Label, str] = {
         " open of t+1"
     ),
 }
-LABEL_REACH = 2  #: Number of days after the sample's day whose prices a label uses
+LABEL_REACH = 2  #: number of days after the sample's day whose prices a label uses
 Norm = Literal["CSRankNorm", "CSZScoreNorm", "none"]
 Layout = Literal["flat", "window", "unrolled"]
-#: First row of a snapshot at which all nine factors have full windows
+#: first row of a snapshot at which all nine factors have full windows
 FIRST_ROW = max(factor.window for factor in FACTORS) - 1
-CLIP = 3.0  #: Scaled features are clipped to this absolute value
-# the constant in pyqlib's RobustZScoreNorm
+CLIP = 3.0  #: maximum absolute value to which scaled features are clipped
+# constant in pyqlib's RobustZScoreNorm
 _MAD_TO_DEVIATION = 1.4826
 _EPSILON = 1e-12
 
@@ -50,21 +50,23 @@ _Day = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d\Z")]
 
 
 class SegmentDays(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """First and last day of a segment, ISO dates, both included."""
+    """First and last day of a segment, as ISO dates, both inclusive."""
 
     first: _Day
     last: _Day
 
 
 class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Days of training, validation and test. Test may be absent, for a model of future days."""
+    """Days of training, validation and test. Test may be absent for a model that will be used on
+    future days.
+    """
 
     train: SegmentDays
     valid: SegmentDays
     test: SegmentDays | None = None
 
     def items(self) -> list[tuple[str, SegmentDays]]:
-        """Return name and days of the given segments, in time order."""
+        """Return the name and days of each given segment, in time order."""
         segments = [("train", self.train), ("valid", self.valid)]
         if self.test is not None:
             segments.append(("test", self.test))
@@ -89,9 +91,9 @@ def paper_segments() -> Segments:
 class SegmentSplit:
     """Segments as requested and as used.
 
-    Used segments are restricted to trading days of the snapshot on which all factors have full
-    windows. Training and validation are purged: their labels use no price after the last requested
-    day.
+    The used segments are restricted to trading days in the snapshot on which all factors have full
+    windows. Training and validation are purged, so that their labels use no price after the last
+    requested day.
     """
 
     wanted: Segments
@@ -99,10 +101,11 @@ class SegmentSplit:
 
 
 def make_split(snapshot: MarketSnapshot, wanted: Segments) -> SegmentSplit:
-    """Restrict and purge segments for a snapshot. Raises ConfigError if days are malformed, or if
-    segments overlap or are out of order. Raises DataError if no day of a segment is left, or if the
-    snapshot has assets with different calendars, whose sequences and labels would include days on
-    which they don't trade.
+    """Restrict and purge segments for a snapshot.
+
+    Raises ConfigError if days are malformed, or if segments overlap or are out of order. Raises
+    DataError if a segment has no days left, or if the snapshot's assets have different calendars:
+    sequences and labels would then include days on which some assets don't trade.
     """
     calendars = sorted(set(snapshot.calendars))
     if len(calendars) > 1:
@@ -154,7 +157,7 @@ def _out_of_reach(snapshot: MarketSnapshot, name: str, requested: SegmentDays) -
 
 
 def label_rows(snapshot: MarketSnapshot, rows: range, label: Label) -> FloatArray:
-    """Return labels as defined in `LABELS`, [T, N]; NaN if a price is missing or lies after the end
+    """Return labels as defined in `LABELS`, [T, N]; NaN if a price is missing or is after the end
     of the data. Raises ConfigError if the label is unknown.
     """
     if label not in LABELS:
@@ -162,7 +165,7 @@ def label_rows(snapshot: MarketSnapshot, rows: range, label: Label) -> FloatArra
 
     prices = snapshot.adjusted_close if label == "qlib" else snapshot.adjusted_open
     labels = np.full((len(rows), prices.shape[1]), np.nan)
-    # A decision after the close of t buys at t+1 and sells at t+2.
+    # After the close of day t, a decision buys at t+1 and sells at t+2.
     count = max(0, min(rows.stop, len(prices) - LABEL_REACH) - rows.start)
     sold_from = rows.start + LABEL_REACH
     bought = prices[sold_from - 1 : sold_from - 1 + count]
@@ -174,26 +177,26 @@ def label_rows(snapshot: MarketSnapshot, rows: range, label: Label) -> FloatArra
 
 @dataclass(frozen=True)
 class Samples:
-    """Rows of a snapshot for training and evaluation.
+    """Rows of a snapshot that are used in training and evaluation.
 
-    A sample is an index member with a label on a day of a segment. Undefined features (NaN) do not
-    exclude it; they are scaled to 0, the training median.
+    A sample is an index member with a label on a day in a segment. Undefined features (NaN) do not
+    exclude a sample; they are scaled to 0, which is the training median.
     """
 
     split: SegmentSplit
     label: Label
-    #: row of the snapshot that is row 0 here: `days` rows before the first training day, for
-    #: sequences
+    #: row of the snapshot at which the samples begin, early enough before the first training day
+    #: for sequences
     first: int
     days: DayArray  #: [T]
     codes: tuple[str, ...]
-    features: FloatArray  #: [T, N, 9] raw factors of all names
-    member: BoolArray  #: [T, N]
+    features: FloatArray  #: [T, N, 9] raw factors for all names
+    member: BoolArray  #: [T, N] whether a name is an index member on a day
     labels: FloatArray  #: [T, N] labels; NaN without a sample
 
     def rows(self, segment: str) -> slice:
-        """Return the rows of a segment's used days. Raises DataError if the segment does not
-        exist.
+        """Return the rows of a segment's used days. Raises DataError if the segment does
+        not exist.
         """
         days: SegmentDays | None = getattr(self.split.used, segment, None)
         if days is None:
@@ -207,11 +210,11 @@ class Samples:
 def make_samples(
     snapshot: MarketSnapshot, split: SegmentSplit, label: Label = "qlib", days: int = 1
 ) -> Samples:
-    """Return the samples of all segments.
+    """Return the samples for all segments.
 
-    `days`: number of feature rows up to the first training day, if the snapshot has them, for
-    sequences. Validation sequences can look back into training; no label looks ahead into the next
-    segment. Raises DataError if training or validation has no sample.
+    `days`: number of feature rows up to and including the first training day, if the snapshot has
+    them, for sequences. Validation sequences can reach back into the training days; no label uses
+    the days of the next segment. Raises DataError if training or validation has no sample.
     """
     used = split.used.items()
     start = snapshot.day_index(used[0][1].first)
@@ -249,7 +252,7 @@ def shuffled_labels(samples: Samples, seed: int) -> Samples:
     """Return samples without a signal, as a control.
 
     Training and validation labels are permuted among the names of each day, which preserves the
-    day's distribution. Test labels stay unchanged, for evaluation.
+    day's distribution. Test labels stay unchanged for evaluation.
     """
     rng = np.random.default_rng(derive_seed("shuffled labels", seed))
     labels = samples.labels.copy()
@@ -262,11 +265,11 @@ def shuffled_labels(samples: Samples, seed: int) -> Samples:
 
 
 def normalised_labels(labels: FloatArray, norm: Norm) -> FloatArray:
-    """Return labels normalised over the labelled names of each day, [T, N].
+    """Return labels that are normalised over the labelled names of each day, [T, N].
 
-    `norm` names a pyqlib processor: CSRankNorm is (percentile rank - 0.5) × 3.46 with tied ranks
-    averaged, CSZScoreNorm a z-score with ddof 1, NaN on a day without spread. Raises ConfigError if
-    it is unknown.
+    `norm` names a pyqlib processor. CSRankNorm gives (percentile rank - 0.5) × 3.46, with tied
+    ranks averaged. CSZScoreNorm gives a z-score with ddof 1, and NaN on a day on which all labels
+    are equal. Raises ConfigError if `norm` is unknown.
     """
     if norm == "none":
         return labels
@@ -297,8 +300,8 @@ class Scaler:
     """Robust z-scores of features, as in pyqlib's RobustZScoreNorm and Fillna.
 
     The median is subtracted, the result is divided by 1.4826 median absolute deviations and clipped
-    at ±3, and NaN is replaced by 0. `center` and `scale` of a factor without training values are
-    NaN, so it is always scaled to 0.
+    at ±3, and NaN is replaced by 0. If a factor has no training values, its `center` and `scale`
+    are NaN, so that it is always scaled to 0.
     """
 
     center: FloatArray  #: [9]
@@ -306,7 +309,7 @@ class Scaler:
 
     @classmethod
     def fit(cls, samples: Samples) -> Scaler:
-        """Fit to index members of training days only (with or without a label, as pyqlib does)."""
+        """Fit to index members on training days only (with or without a label, as in pyqlib)."""
         rows = samples.rows("train")
         values = samples.features[rows][samples.member[rows]]
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
@@ -316,17 +319,17 @@ class Scaler:
         return cls(center, (deviation + _EPSILON) * _MAD_TO_DEVIATION)
 
     def apply(self, features: FloatArray) -> FloatArray:
-        """Return [..., 9] features scaled, without NaN."""
+        """Return scaled features, [..., 9], without NaN."""
         scaled = np.clip((features - self.center) / self.scale, -CLIP, CLIP)
         return np.nan_to_num(scaled, copy=False, nan=0.0)
 
 
-# ---- inputs of models
+# ---- model inputs
 
 
 def feature_names(layout: Layout, days: int) -> list[str]:
-    """Return the names of a model's columns: the nine factors, or, if unrolled, each factor by days
-    back, such as `RV_60_D59` … `RV_60_D0`.
+    """Return the names of a model's columns: the nine factors or, if unrolled, each factor at each
+    number of days back, such as `RV_60_D59` … `RV_60_D0`.
     """
     if layout != "unrolled":
         return list(FACTOR_NAMES)
@@ -341,12 +344,12 @@ def sequences(scaled: FloatArray, layout: Layout, days: int) -> FloatArray:
     """Return the `days` rows that end at each row of scaled features, as a view [T, n, 9, days],
     oldest first. `scaled`: [T, n, 9].
 
-    Days before the data are 0, as in pyqlib: unrolled sequences are filled by Fillna, windows by
-    the first row (ffill+bfill), on which no factor is known.
+    Days before the start of the data are 0, as in pyqlib: unrolled sequences are filled by Fillna,
+    and windows with the first row (ffill+bfill), on which no factor is known.
     """
     padded = np.concatenate([np.zeros((days - 1, *scaled.shape[1:])), scaled])
     if layout == "unrolled":
-        # 540 columns a sample: half the memory, and models compute in float32 anyway.
+        # With 540 columns per sample, float32 halves the memory, and models use float32 anyway.
         padded = padded.astype(np.float32)
     return sliding_window_view(padded, days, axis=0)
 
@@ -354,8 +357,8 @@ def sequences(scaled: FloatArray, layout: Layout, days: int) -> FloatArray:
 def arrange_sequences(sequence: FloatArray, layout: Layout) -> FloatArray:
     """Return sequences [n, 9, days] in a model's layout.
 
-    `flat` is the last day, [n, 9]; `window` is [n, days, 9]; `unrolled` is [n, 9 × days], factor by
-    factor, each oldest first, as in Alpha360.
+    `flat` gives the last day, [n, 9]; `window` gives [n, days, 9]; `unrolled` gives [n, 9 × days],
+    factor by factor, with each factor's days oldest first, as in Alpha360.
     """
     if layout == "flat":
         return np.ascontiguousarray(sequence[..., -1])
@@ -365,10 +368,10 @@ def arrange_sequences(sequence: FloatArray, layout: Layout) -> FloatArray:
 
 
 def step_input(history: FloatArray, scaler: Scaler, layout: Layout) -> FloatArray:
-    """Return the input of a trained model at one trading step, in the shape of `arrange_sequences`.
+    """Return the input to a trained model at one trading step, in the shape of `arrange_sequences`.
 
-    It equals the sample of that day in a dataset of `layout` and `days`. `history`: raw factors up
-    to the step's day (`factor_history`), [days, n, 9], oldest first.
+    The input equals that day's sample in a dataset of `layout` and `days`. `history`: raw factors
+    up to the step's day (`factor_history`), [days, n, 9], oldest first.
     """
     scaled = scaler.apply(history)
     last = sequences(scaled, layout, len(history))[-1]

@@ -1,11 +1,11 @@
-"""Train pyqlib's torch models on all rows: common parts of the fixed subclasses. Importing this
-needs torch.
+"""Train pyqlib's torch models on all rows: parts shared by the subclasses with fixes. Importing
+this module needs torch.
 
-* Every validation row is used. pyqlib drops the last incomplete batch; with fewer rows than one
-  batch nothing is left, the score is NaN, no weights are ever kept, and `fit` ends in an
+* Every validation row is used. pyqlib drops the last incomplete batch. If there are fewer rows than
+  one batch, nothing is left, the score is NaN, no weights are ever kept, and `fit` ends in an
   UnboundLocalError. Scores here are means over all rows.
-* If there are fewer training rows than a batch, they form one batch. pyqlib silently drops them.
-* A batch of one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the
+* If there are fewer training rows than one batch, they form a batch. pyqlib silently drops them.
+* A batch with one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the
   other batches.
 * Models on windows predict the requested segment, not always `test`.
 """
@@ -31,7 +31,7 @@ class RenamedSegments:
         self._names = names
 
     def prepare(self, segments: Any, **arguments: Any) -> Any:
-        """Return the data of a segment, or of a list of them."""
+        """Return the data for a segment or for a list of segments."""
         if isinstance(segments, list):
             return self._dataset.prepare(
                 [self._names.get(each, each) for each in segments], **arguments
@@ -42,8 +42,8 @@ class RenamedSegments:
 def mean_over_rows(
     rows: int, most: int, measure: Callable[[int, int], tuple[float, float]]
 ) -> tuple[float, float]:
-    """Return the mean loss and score over all rows, computed in as few nearly equal pieces of at
-    most `most` rows as possible.
+    """Return the mean loss and score over all rows, computed in as few pieces of nearly equal size
+    as possible, each with at most `most` rows.
     """
     bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
     with torch.no_grad():
@@ -53,12 +53,12 @@ def mean_over_rows(
 
 
 def one_per_row(_module: Any, _inputs: Any, output: Any) -> Any:
-    """Flatten a network's output (forward hook)."""
+    """Flatten a network's output to one value per row (forward hook)."""
     return output.reshape(-1) if isinstance(output, torch.Tensor) else output
 
 
 class TorchNetwork:
-    """A pyqlib torch model, whose network is the attribute `network`."""
+    """A pyqlib torch model. `network` is the name of the attribute with its network."""
 
     network: ClassVar[str]
     batch_size: int

@@ -70,8 +70,8 @@ class _DoneTraining:
 
 
 def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[str, Any]) -> None:
-    """Train the models that match names or patterns, and print their rank ICs. `market`: `data`,
-    `data_args` and `plugin` of a run. Raises KtdevalError.
+    """Train the models that match names or patterns, and print their rank ICs. `market`: the
+    `data`, `data_args` and `plugin` options of a run. Raises KtdevalError.
     """
     chosen = _chosen_recipes(models)
     plugins = open_plugins(market["plugin"] or ())
@@ -81,7 +81,8 @@ def train_models(models: Sequence[str], options: QlibOptions, market: Mapping[st
     for name, days in split.used.items():
         click.echo(f"{name:<6}  {days.first}:{days.last}", err=True)
 
-    # For the longest sequences: models with shorter ones ignore the first days, and learn the same.
+    # This number suits the longest sequences. Models with shorter ones ignore the first days and
+    # learn the same.
     samples = make_samples(snapshot, split, options.label, max(recipe.days for recipe in chosen))
     seeds = range(options.seed, options.seed + options.seeds)
     done = list(_train_chosen(chosen, seeds, snapshot, samples, options))
@@ -109,9 +110,9 @@ def _chosen_recipes(models: Sequence[str]) -> list[BaselineRecipe]:
 
 
 def _split_snapshot(snapshot: MarketSnapshot, options: QlibOptions) -> SegmentSplit:
-    """Split by the given days, or by those of the paper.
+    """Split by the given days, or by the days in the paper.
 
-    If the snapshot lacks the paper's training days, split the days before the test.
+    If the snapshot lacks the paper's training days, split the days before the test instead.
     """
     paper = paper_segments()
     train_days = _parse_days("--train", options.train)
@@ -211,7 +212,7 @@ def _show(progress: Progress, bar: TaskID, done: int, most: int) -> None:
 
 
 def _training_json(done: _DoneTraining) -> dict[str, JsonValue]:
-    """Return a training for `--json`: the model, the seed and the fields of its log."""
+    """Return a training as printed with `--json`: the model, the seed and the fields of the log."""
     described: dict[str, JsonValue] = {"model": f"qlib/{done.recipe.name}", "seed": done.seed}
     log = to_plain(done.log)
     if isinstance(log, Mapping):
@@ -221,7 +222,7 @@ def _training_json(done: _DoneTraining) -> dict[str, JsonValue]:
 
 
 def _training_row(done: _DoneTraining) -> tuple[str, ...]:
-    """Return the cells of a training for the table with `_COLUMNS`."""
+    """Return the cells for a training in the table with `_COLUMNS`."""
     log = done.log
     valid = log.accuracy.get("valid")
     test = log.accuracy.get("test")

@@ -1,4 +1,4 @@
-"""Trained baselines: the description and log of a folder, read without torch or pyqlib, and the
+"""Trained baselines: the description and log in a folder, read without torch or pyqlib, and the
 model `qlib/NAME`, which holds the names with the best predictions.
 """
 
@@ -35,24 +35,25 @@ _Scales = Annotated[tuple[float | None, ...], msgspec.Meta(min_length=FACTORS, m
 
 
 class ModelFile(Value):
-    """Description of a trained baseline and its training."""
+    """Description of a trained baseline and of its training."""
 
     format: Literal["ktdeval-qlib-model/1"]
     model: str  #: name of the recipe, such as lightgbm
-    recipe: _Sha256  #: of the recipe's content
+    recipe: _Sha256  #: SHA-256 of the recipe's contents
     snapshot: str  #: id of the market
     label: Label
-    wanted: Segments  #: as requested
-    used: Segments  #: as trained: cut to the snapshot, and purged
+    wanted: Segments  #: segments as requested
+    used: Segments  #: segments as used in training: restricted to the snapshot, and purged
     seed: int
-    rounds: int | None  #: instead of the published number
+    rounds: int | None  #: replaces the published number; null: the published number
     threads: int
     device: Device
-    shuffled: bool  #: a control: labels permuted within each day
-    center: _Scales  #: median of each factor over the samples of training; null if it had no values
-    scale: _Scales  #: 1.4826 median absolute deviations
-    libraries: Mapping[str, str]  #: version of each package in use
-    files: Mapping[_File, _Sha256]  #: SHA-256 of each further file of the folder
+    shuffled: bool  #: whether labels were permuted within each day, as a control
+    #: median of each factor over the training samples; null for a factor without values
+    center: _Scales
+    scale: _Scales  #: 1.4826 median absolute deviations of each factor
+    libraries: Mapping[str, str]  #: version of each package used
+    files: Mapping[_File, _Sha256]  #: SHA-256 of each other file in the folder
 
     @property
     def scaler(self) -> Scaler:
@@ -61,15 +62,13 @@ class ModelFile(Value):
 
     @property
     def last_day(self) -> str:
-        """Return the last day of the requested training and validation, on which their labels
-        end.
-        """
+        """Last day of the requested validation, up to which labels use prices."""
         return self.wanted.valid.last
 
 
 class Accuracy(Value):
-    """Rank IC of a segment: mean over days, and its 95 % interval (Newey and West); null with too
-    few days.
+    """Rank IC over a segment: mean over days, and its 95 % interval (Newey and West); null if there
+    are too few days.
     """
 
     days: int
@@ -79,11 +78,11 @@ class Accuracy(Value):
 
 
 class TrainingLog(Value):
-    """Log of a training: facts that are not part of the model."""
+    """Log of a training, with facts that are not part of the model."""
 
     seconds: float
-    rounds: int  #: done, early stopping included; 0 of a closed form
-    accuracy: Mapping[str, Accuracy]  #: by segment
+    rounds: int  #: number of rounds done, also after early stopping; 0 for a closed form
+    accuracy: Mapping[str, Accuracy]  #: rank IC by segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,9 @@ class TrainedBaseline:
 
 
 def read_model(folder: Path) -> TrainedBaseline:
-    """Read a folder's description and check its files. Raises DataError if it is missing or
-    malformed, or if a file's hash differs.
+    """Read a folder's description and check its files.
+
+    Raises DataError if the description is missing or malformed, or if the hash of a file differs.
     """
     path = folder / DESCRIPTION
     with wrap_os_error(f"{path}: can't be read", "make one with `ktdeval train qlib`", DataError):
@@ -126,15 +126,14 @@ def read_log(folder: Path) -> TrainingLog:
 
 
 class TrainedModel(TopModel):
-    """Ranks the index by a trained baseline. It is a pure function of its history, so one object
-    can serve all episodes.
+    """Ranks the index members by a trained baseline. It is a pure function of the history, so one
+    object can serve all episodes.
     """
 
     def __init__(self, name: str, params: TrainedParams) -> None:
         """Read the trained model.
 
-        Raises UsageError if it is missing, or is not the pinned one. Raises DataError as in
-        `read_model`.
+        Raises UsageError if it is missing or is not the pinned one; DataError as in `read_model`.
         """
         super().__init__(params)
         self.recipe = recipes()[name]
@@ -167,16 +166,16 @@ class TrainedModel(TopModel):
 
     @property
     def traits(self) -> ModelTraits:
-        """Traits of a rule-based model, with the file that pins it, and the windows on which it was
-        not trained.
+        """Traits of a rule-based model, with the pinned file and the check that a window lies after
+        the training.
         """
         return replace(
             super().traits, recorded_args=self._pins, window_problem=self._window_problem
         )
 
     def _window_problem(self, window: Window) -> str | None:
-        """Return why a window can't be evaluated, namely that it does not lie after the days of
-        training and validation; None if it can.
+        """Return why a window can't be evaluated, which is that it does not lie after the training
+        and validation days; None if it can.
         """
         last = self.trained.content.last_day
         if last < window.first:
@@ -191,11 +190,11 @@ class TrainedModel(TopModel):
         )
 
     def predict(self, history: FloatArray) -> FloatArray:
-        """Return [N] scores, NaN where no factor is known today; see
+        """Return [N] scores, NaN for names for which no factor is known today. See
         `ktdeval.harness.Predictor`.
         """
         features = step_input(history, self._scaler, self.recipe.layout)
-        with self._lock:  # not all model libraries are thread-safe
+        with self._lock:  # since not all model libraries are thread-safe
             scores = np.asarray(self._predictor.predict(features), dtype=float)
         return np.where(np.isfinite(history[-1]).any(axis=1), scores, np.nan)
 

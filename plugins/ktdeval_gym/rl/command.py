@@ -1,4 +1,6 @@
-"""`ktdeval train rl`: train a policy on a task, a market and days, and write it to a file."""
+"""`ktdeval train rl`: train a policy on a task, a market and a range of days, and write it to a
+file.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def rl(options: PolicyOptions, **market: Any) -> None:
     On one machine the same command gives the same file. Needs the extra `rl`; a policy is applied
     without it.
     """
-    # imported here to keep help fast
+    # imported here, so that help stays fast
     from ktdeval_gym.policy import overlap
     from ktdeval_gym.single_asset_simulation import TradingSimulation
     from ktdeval_gym.training_checks import check_days, check_task
@@ -101,7 +103,7 @@ def rl(options: PolicyOptions, **market: Any) -> None:
 
 
 def _one_window(task: Task, days: str) -> Window:
-    """Return the training days. Raises UsageError if no window, or several, of the task's own are
+    """Return the training days. Raises UsageError unless exactly one of the task's own windows is
     selected.
     """
     windows = choose_windows(task, (days,))

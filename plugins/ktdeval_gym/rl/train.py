@@ -22,8 +22,8 @@ from ktdeval_gym.training_options import Algorithm
 def learn(simulation: TradingSimulation, algorithm: Algorithm, steps: int, seed: int) -> Any:
     """Train and return a stable-baselines3 model, on rewards divided by the simulation's scale.
 
-    Training is deterministic: until the process ends, torch computes on one thread, with
-    deterministic algorithms only.
+    Training is deterministic: until the process ends, torch computes on one thread and uses only
+    deterministic algorithms.
     """
     env = gymnasium.wrappers.TransformReward(
         TradingEnv(simulation), lambda reward: reward / simulation.scale
@@ -44,9 +44,9 @@ def learn_in(env: Any, algorithm: Algorithm, steps: int, seed: int) -> Any:
 
 
 def policy_file(simulation: TradingSimulation, learner: Any) -> PolicyFile:
-    """Return the content of a trained model's file."""
+    """Return the contents of a trained model's file."""
     net = learner.policy
-    if hasattr(net, "q_net"):  # DQN chooses by Q-values, the other algorithms by an actor's logits
+    if hasattr(net, "q_net"):  # DQN chooses by Q-values, the other algorithms by the actor's logits
         parts = [net.q_net]
     else:
         parts = [net.mlp_extractor.policy_net, net.action_net]

@@ -1,11 +1,13 @@
 """Coverage of a test's folder by the chain: each byte is covered or listed as uncovered.
 
-| files | covered by | |---|---| | plan.json, .gitignore, schedules/, base/ | their hashes in the
-chain's first entry | | data/, records/ | their hashes in the chain, in the only form in which they
-are written | | chain.jsonl | the hash links between its entries | | published.jsonl | the hash
-links between its lines, and the git history, which has each line | | stamps/ | their hashes in
-published.jsonl | | cards/ | regeneration from the chain, byte by byte, except for their provenance
-|
+| files | covered by |
+|---|---|
+| plan.json, .gitignore, schedules/, base/ | their hashes in the chain's first entry |
+| data/, records/ | their hashes in the chain, in the only form in which they are written |
+| chain.jsonl | the hash links between its entries |
+| published.jsonl | the hash links between its lines, and the git history, which has each line |
+| stamps/ | their hashes in published.jsonl |
+| cards/ | regeneration from the chain, byte by byte, except for their provenance |
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the command group, and the extensions of `plan` and `list` for grids."""
+    """Return the command group, and the grid extensions of `plan` and `list`."""
     summary = (
         "Run models × agents × tasks × windows × seeds: resumable, amendable, on many workers."
     )

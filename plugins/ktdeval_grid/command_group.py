@@ -1,5 +1,5 @@
-"""`ktdeval grid`: a group whose commands are imported only when called; if the first word is a
-plan, it is launched.
+"""`ktdeval grid`: a group whose commands are imported only when they are called. If the first word
+is a plan, the plan is launched.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COMMANDS = {
         "Make tables and pages of the finished cells, at any time.",
     ),
 }
-#: Internal commands that launches call
+#: internal commands that launches call
 _HIDDEN = {
     "drive": _in(
         "launch.launch_command", "drive", "Drive a launch in the background.", hidden=True
@@ -49,7 +49,7 @@ _HIDDEN = {
 
 
 class GridGroup(LazyGroup):
-    """Group whose first word is either a command or the plan of a launch."""
+    """Group whose first word is either a command or a plan to launch."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete options, commands, and plans that can be launched."""

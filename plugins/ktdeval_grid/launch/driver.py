@@ -1,6 +1,7 @@
-"""Driver of a launch: record the launch, start workers, watch them and report how it ended.
+"""Driver of a launch: record the launch, start workers, watch them, and report how the launch
+ended.
 
-The driver itself computes nothing. Workers, which may be forks of the driver, open the grid, run
+The driver itself does no computation. Workers, which may be forks of the driver, open the grid, run
 it, and make cards, tables and pages. If the driver dies, the same command resumes from the store.
 """
 
@@ -40,18 +41,18 @@ LOGS = "logs"
 _LOOK_S = 1.0  #: time between two looks at the store
 _MAX_SHARE = 10  #: minimum pause after a look, as a multiple of the look's duration
 _ERROR = re.compile(r"ktdeval: (?:error|stopped): (.*)")
-_MAX_LOG_BYTES = 100_000  #: how much of a worker's log is searched for its error
+_MAX_LOG_BYTES = 100_000  #: number of bytes of a worker's log that are searched for its error
 
 
 class Request(Value, kw_only=True):
-    """What a driver is to do, as it is handed to a process of its own."""
+    """Instructions for a driver, in the form in which they are passed to a separate process."""
 
     plan: GridPlan
     out: Address
     workers: int
     runner: str
     only: Literal["all", "failed"] = "all"
-    words: tuple[str, ...] = ()  #: that began the launch on the command line
+    words: tuple[str, ...] = ()  #: words that began the launch on the command line
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class LaunchResult:
     launch: str
     exit_code: int
     status: GridStatus | None  #: None if the grid could not be opened
-    problems: tuple[str, ...]  #: one line per kind
+    problems: tuple[str, ...]  #: one line for each kind of problem
     site: Path | None
 
 
@@ -80,8 +81,9 @@ class Driver:
         self._reader = reader_of(place.store, f"driver-{self.launch.id}")
 
     def run(self, watcher: LaunchWatcher) -> LaunchResult:
-        """Start workers, and watch them until they end. Raises KtdevalError; KeyboardInterrupt
-        after an interrupt.
+        """Start workers, and watch them until they end.
+
+        Raises KtdevalError; KeyboardInterrupt after an interrupt.
         """
         if self._place.store.exists(GRID):
             watcher.begin(self._reader.look())
@@ -125,7 +127,7 @@ class Driver:
         )
 
     def _look_in_time(self, watcher: LaunchWatcher) -> None:
-        """Look once a second, or less often if looks take long."""
+        """Look once a second, or less often if a look takes long."""
         began_s = time.monotonic()
         if began_s < self._next_look_s:
             return
@@ -135,7 +137,7 @@ class Driver:
         self._next_look_s = time.monotonic() + max(_LOOK_S, took_s * _MAX_SHARE)
 
     def _look(self, watcher: LaunchWatcher) -> GridStatus | None:
-        """Show the grid's status; None before the grid is opened."""
+        """Show the grid's status and return it; None before the grid is opened."""
         if not self._place.store.exists(GRID):
             return None
 
@@ -169,7 +171,7 @@ class Driver:
         )
 
     def _problems(self, codes: list[int], status: GridStatus | None) -> Iterator[str]:
-        """Yield one line per kind of failure, then the errors that made workers end early."""
+        """Yield one line for each kind of failure, then the errors that made workers end early."""
         if status is not None:
             yield from failure_lines(status)
         if not any(codes):
@@ -191,7 +193,7 @@ _RESUMES = "run the same command again to resume"
 
 
 def worker_errors(logs: Path) -> Iterator[str]:
-    """Yield the last error printed by each worker, without duplicates."""
+    """Yield the last error that each worker printed, without duplicates."""
     seen: dict[str, None] = {}
     if not logs.is_dir():
         return
@@ -210,7 +212,7 @@ def worker_errors(logs: Path) -> Iterator[str]:
 
 def _exit_code(codes: list[int], status: GridStatus | None) -> int:
     """Return 0 if every unit is done, 2 if the grid could not be opened, 3 if workers ended only
-    because of a budget, else 1.
+    because of a budget, and 1 otherwise.
     """
     if status is None:
         return 2
@@ -224,8 +226,8 @@ def _exit_code(codes: list[int], status: GridStatus | None) -> int:
 def check_result(result: LaunchResult) -> None:
     """Raise an error if a launch ended early.
 
-    Raises EpisodeFailure if units are not done; BudgetError if the launch ended only because of a
-    budget; UsageError if the grid could not be opened.
+    Raises EpisodeFailure if some units are not done; BudgetError if the launch ended only because
+    of a budget; UsageError if the grid could not be opened.
     """
     if result.exit_code == 0:
         return

@@ -1,4 +1,4 @@
-"""Estimate of the remaining work of a launch, given what its grid has done so far."""
+"""Estimate of the work that remains for a launch, given what its grid has already done."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ktdeval_grid.state.records import DONE, GRID
 from ktdeval_grid.state.status import load_record
 from ktdeval_grid.workers.worker_run_folders import CALLS_AT_ONCE
 
-#: Key of an episode in a grid: system slug, task, window, seed
+#: key of an episode in a grid: system slug, task, window, seed
 Known = tuple[str, str, str | None, int]
 
 
 def estimate_request(request: Request) -> GridEstimate:
-    """Estimate the remaining work in the grid of a launch. Raises KtdevalError."""
+    """Estimate the work that remains in a launch's grid. Raises KtdevalError."""
     done = finished_cells(open_place(request.out))
 
     def is_done(system: PlannedSystem, cell: PlannedCell) -> bool:
@@ -39,7 +39,7 @@ def estimate_request(request: Request) -> GridEstimate:
 
 
 def finished_cells(place: GridPlace) -> set[Known]:
-    """Return the finished episodes of a grid; empty before it has begun."""
+    """Return the finished episodes of a grid; empty if it has not begun."""
     store = place.store
     if not store.exists(GRID):
         return set()
@@ -53,12 +53,12 @@ def finished_cells(place: GridPlace) -> set[Known]:
 
 
 def check_beginning(request: Request, estimate: GridEstimate) -> None:
-    """Raise UsageError if there is no system in a launch whose models can be called from this
-    machine.
+    """Raise UsageError if a launch has no system whose models can be called from this machine.
 
     If at least one system can start, problems with the others are reported when they occur.
     """
-    if request.runner != "local":  # its workers have different API keys and a different network
+    # workers elsewhere have different API keys and a different network
+    if request.runner != "local":
         return
 
     waiting = {model.name for model in estimate.models if model.episodes}
@@ -81,7 +81,7 @@ def check_beginning(request: Request, estimate: GridEstimate) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastOptions:
-    """Options of the command that a launch calls."""
+    """Options for the command that a launch calls."""
 
     begins: bool = flag(False, help="also check that a system can begin")
 

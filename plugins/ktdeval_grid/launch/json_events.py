@@ -1,4 +1,4 @@
-"""Lines printed by `ktdeval grid --json`: one JSON object per line, for programs that start and
+"""Lines printed by `ktdeval grid --json`, one JSON object per line, for programs that start and
 watch grids.
 """
 
@@ -15,21 +15,21 @@ from ktdeval_grid.state.status import FoundGrid, Tally, UnitState
 class LaunchLine(Value, tag_field="event", tag="launch"):
     """A launch begins."""
 
-    launch: str  #: its id
-    name: str  #: of the grid
+    launch: str  #: id of the launch
+    name: str  #: name of the grid
     place: str
     workers: int
     runner: str
-    pid: int  #: of the driver
-    log: str | None  #: file that a detached driver writes to; null: this process is the driver
-    added: tuple[str, ...]  #: changes to the plan of the grid; empty when it begins
+    pid: int  #: process id of the driver
+    log: str | None  #: log file of a detached driver; null: this process is the driver
+    added: tuple[str, ...]  #: additions to the grid's plan; empty when the grid begins
     removed: tuple[str, ...]
     changed: tuple[str, ...]
     estimate: GridEstimate | None
 
 
 class UnitLine(Value, tag_field="event", tag="unit"):
-    """A unit has another state."""
+    """The state of a unit has changed."""
 
     unit: str
     system: str
@@ -37,7 +37,7 @@ class UnitLine(Value, tag_field="event", tag="unit"):
     window: str | None
     seed: int
     state: UnitState
-    error: str | None = None  #: why it failed, which budget stopped it, or why it is not run
+    error: str | None = None  #: why the unit failed, which budget stopped it, or why it is not run
     cost_usd: float | None = None
     seconds: float | None = None
 
@@ -49,21 +49,21 @@ class EndLine(Value, tag_field="event", tag="end"):
     exit_code: int
     total: Tally
     models: tuple[Tally, ...]
-    site: str | None  #: page of the bundle; null if there is none
-    problems: tuple[str, ...]  #: one line for each kind
-    resume: (
-        str | None
-    )  #: command that continues with larger budgets; null: no budget stopped a unit
+    site: str | None  #: page of the bundle; null without one
+    problems: tuple[str, ...]  #: one line for each kind of problem
+    resume: str | None  #: command that resumes with larger budgets; null: no budget stopped a unit
 
 
 class UnitEvents:
-    """Changes of units between two consecutive looks at a grid."""
+    """Units that have changed between two consecutive looks at a grid."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
 
     def news(self, found: FoundGrid) -> list[UnitLine]:
-        """Return the units whose state has changed since the last look, in plan order."""
+        """Return a line for each unit whose state has changed since the last look, in plan
+        order.
+        """
         lines = []
         for system, unit in found.record.units():
             line = unit_line(found, system, unit)
@@ -77,7 +77,7 @@ class UnitEvents:
 
 
 def unit_line(found: FoundGrid, system: GridSystem, unit: GridUnit) -> UnitLine | None:
-    """Return a line with a unit's state; None if the unit is waiting."""
+    """Return the line with a unit's state; None if the unit is waiting."""
     state = found.find_state(unit.id)
     if state is None:
         return None

@@ -1,4 +1,6 @@
-"""`ktdeval grid PLAN`: show what is new and the estimate, then run the plan to completion."""
+"""`ktdeval grid PLAN`: show what is new and what it is estimated to cost, then run the plan to
+completion.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ from ktdeval_grid.state.status import GridStatus, load_record
 from ktdeval_grid.state.subprocess_command import own_command, run_forked
 
 FOLDER = "ktdeval-grids"  #: default parent folder for grids
-UNNAMED = "grid"  #: default name for a plan
+UNNAMED = "grid"  #: default name of a plan
 _preload = maker("ktdeval_grid.launch.preload:preload")  # imports everything that workers run
 _FAILED_ALONE = "--only failed: the grid does not exist yet; leave it out to begin one"
 
@@ -116,7 +118,9 @@ def launch(plan: str | None, options: LaunchOptions, **values: Any) -> int:
 
 
 def _workers(plan: GridPlan, given: int | None, runner: str) -> int:
-    """Return the number of workers. Raises UsageError if a grid with `--batch` would have several."""
+    """Return the number of workers. Raises UsageError if a grid with `--batch` would have
+    several.
+    """
     if not batched_systems(plan):
         return given or cores()
     if given not in (None, 1) or runner != "local":
@@ -129,7 +133,7 @@ def _workers(plan: GridPlan, given: int | None, runner: str) -> int:
 def _folder(plan: GridPlan, out: Path | None) -> str:
     """Return the folder for a grid.
 
-    Raises UsageError if neither `out` nor a plan name is given.
+    Raises UsageError if neither `out` nor the name of a plan is given.
     """
     if out is not None:
         return str(out)
@@ -161,10 +165,10 @@ def _tell_news(news: Amendment | None, place: GridPlace) -> None:
 
 
 def forecast(request: Request, *, begins: bool = False, may_fork: bool = False) -> GridEstimate:
-    """Estimate the remaining work of a grid in a separate process, so that this process creates no
-    API client.
+    """Estimate the work that remains in a grid, in a separate process, so that this process creates
+    no API client.
 
-    `begins`: also check that a system can start; `may_fork`: whether the other process may be a
+    `begins`: also check that a system can start. `may_fork`: whether the other process may be a
     fork of this one. Raises UsageError with the other process's error.
     """
     words = ["grid", "forecast"]
@@ -189,7 +193,7 @@ def forecast(request: Request, *, begins: bool = False, may_fork: bool = False) 
 
 
 def _confirm(estimate: GridEstimate, *, has_agreed: bool) -> None:
-    """Ask for confirmation before money is spent, if the command runs in a terminal.
+    """If the command runs in a terminal, ask for confirmation before money is spent.
 
     Raises click.Abort.
     """
@@ -203,7 +207,7 @@ def _confirm(estimate: GridEstimate, *, has_agreed: bool) -> None:
 
 @dataclass(frozen=True)
 class _LaunchIntent:
-    """A launch to be run, and how to report it."""
+    """A launch to be run, and how it is reported."""
 
     request: Request
     place: GridPlace
@@ -213,7 +217,7 @@ class _LaunchIntent:
     may_fork: bool = False  #: whether workers may be forks of this process
 
     def line(self, launch: str, pid: int, log: Path | None) -> LaunchLine:
-        """Return the launch's line for programs."""
+        """Return the line that announces the launch to programs."""
         news = self.news or Amendment((), (), ())
         return LaunchLine(
             launch=launch,
@@ -313,9 +317,7 @@ def _print_end(result: LaunchResult, status: GridStatus, resume: str | None) -> 
 
 
 def _detach(intent: _LaunchIntent) -> int:
-    """Start a driver as a process in a new session, which outlives this process and its
-    terminal.
-    """
+    """Start a driver in a new session, as a process that outlives this process and its terminal."""
     folder = intent.place.root / LOGS
     make_folder(folder)
     log = folder / "driver.log"
@@ -339,7 +341,8 @@ def _detach(intent: _LaunchIntent) -> int:
         click.echo(f"look    ktdeval grid status {where} --watch")
         click.echo(f"steer   ktdeval grid ctl {where} pause")
 
-    process.returncode = 0  # the driver is detached: avoid the warning about a child still running
+    # the driver is detached, so avoid the warning about a child that is still running
+    process.returncode = 0
     return 0
 
 

@@ -1,4 +1,6 @@
-"""Watchers of a launch: a live table on a terminal, plain lines elsewhere, JSON for programs."""
+"""Watchers of a launch: a live table on a terminal, plain lines elsewhere, and JSON for
+programs.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from ktdeval_grid.launch.json_events import UnitEvents
 from ktdeval_grid.state.printed_status import headline, status_lines
 from ktdeval_grid.state.status import FoundGrid, GridStatus
 
-_PLAIN_REPORTS = 20  #: number of progress lines over a whole grid, without a terminal
+_PLAIN_REPORTS = 20  #: number of progress lines for a whole grid without a terminal
 
 
 class LaunchWatcher:
     """Shows a launch while it runs."""
 
     def begin(self, found: FoundGrid) -> None:
-        """Record the state before the launch, so that it is not reported."""
+        """Record the state before the launch, so that it is not reported as a change."""
 
     def show(self, found: FoundGrid, status: GridStatus) -> None:
         """Show the grid's status."""
@@ -33,10 +35,10 @@ class LaunchWatcher:
 
 
 class LiveWatcher(LaunchWatcher):
-    """Table that is redrawn on each look."""
+    """Table that is redrawn at each look."""
 
     def __init__(self) -> None:
-        # use the raw stream, since the table moves the cursor
+        # uses the raw stream, since the table moves the cursor
         self._console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
@@ -48,7 +50,7 @@ class LiveWatcher(LaunchWatcher):
         self._live.update(Group(*texts), refresh=True)
 
     def close(self) -> None:
-        """Leave the last table on screen, and show the cursor."""
+        """Leave the last table on the screen, and show the cursor."""
         self._live.stop()
 
 

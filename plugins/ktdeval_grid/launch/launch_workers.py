@@ -1,6 +1,7 @@
-"""Workers of a launch: start them through a backend, forward signals, and wait for them to end.
+"""Workers of a launch: start them through an execution backend, forward signals, and wait for them
+to end.
 
-The launching process computes nothing.
+The launching process itself does no computation.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def start_workers(plugins: Plugins, runner: str, job: WorkerJob) -> RunningWorke
 
 
 def wait_for(workers: RunningWorkers, on_tick: Callable[[], None] = lambda: None) -> list[int]:
-    """Wait until all workers have ended; return their exit codes.
+    """Wait until all workers have ended, and return their exit codes.
 
     `on_tick` is called ten times a second, for example to update the display. On the first
-    interrupt or termination signal, workers finish their current steps; on the second, they end
-    immediately. All workers have ended when the function returns or raises. Raises
+    interrupt or termination signal, workers finish the steps in progress; on the second, they end
+    immediately. When the function returns or raises, all workers have ended. Raises
     KeyboardInterrupt after an interrupt.
     """
     signals = _Signals(workers)
@@ -71,7 +72,9 @@ class _Signals:
         self._workers = workers
 
     def pass_on(self, _number: int, _frame: FrameType | None) -> None:
-        """Forward a signal to the workers: the first stops them, the second kills them."""
+        """Forward a signal to the workers. The first signal stops them, and the second
+        kills them.
+        """
         self.count += 1
         if self.count == 1:
             self._workers.stop()

@@ -1,13 +1,13 @@
-"""Modules and data shared by the forked workers of a launch, loaded once in the launching process.
+"""Modules and data that a launch's forked workers share, loaded once in the launching process.
 
-The process holds no API client, thread or lock when it forks, so forking is safe.
+The process has no API client, thread or lock when it forks, so forking is safe.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-# For workers, so that they find these modules already imported:
+# Imported so that workers find these modules already loaded:
 import ktdeval_grid.launch.forecast
 import ktdeval_grid.workers.worker_command  # noqa: F401 - as above
 from ktdeval.cli import can_fork
@@ -20,7 +20,7 @@ LOCAL = "local"  #: backend whose workers are processes on this machine
 
 
 def preload(plan: GridPlan, runner: str) -> bool:
-    """Load what the workers of a plan read, and return whether they may be forks of this
+    """Load what the workers for a plan read, and return whether they may be forks of this
     process.
     """
     if runner != LOCAL or not can_fork():
@@ -28,7 +28,7 @@ def preload(plan: GridPlan, runner: str) -> bool:
 
     plugins = load_plugins(plan.plugin)  # the estimate warns about skipped plugins
     for system in systems(plan):
-        with suppress(KtdevalError):  # the estimate, which follows, reports the error
+        with suppress(KtdevalError):  # the estimate, which follows, will report the error
             tasks = choose_tasks(system.config, plugins)
             open_market(plugins, system.config, tasks.values())
 

@@ -4,7 +4,7 @@ gathered runs.
     tables/ktdfin-3.txt .md .csv, compare.txt .json …
     site/index.html, cards/, report.html, views/ where the plan asks for them
 
-The outputs can be rebuilt at any time from finished units; nothing else depends on them.
+The outputs can be rebuilt from finished units at any time. Nothing else depends on them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _RETURN = "total_return"
 
 @dataclass(frozen=True)
 class CardOf:
-    """A card that belongs to one of a grid's systems."""
+    """A card of one of a grid's systems."""
 
     system: str  #: slug
     path: Path
@@ -56,7 +56,7 @@ class CardOf:
 
     @property
     def run(self) -> Path:
-        """The gathered run."""
+        """Folder of the gathered run."""
         return self.path.parent.parent
 
 
@@ -64,7 +64,7 @@ class CardOf:
 class GridEnding:
     """Outputs made at the end of a grid."""
 
-    index: Path  #: page of the bundle
+    index: Path  #: index page of the bundle
     tables: list[Path] = field(default_factory=list)
     problems: list[str] = field(
         default_factory=list
@@ -74,10 +74,10 @@ class GridEnding:
 def make_ending(
     root: Path, record: GridRecord, status: GridStatus, plugins: Plugins, *, may_fork: bool = False
 ) -> GridEnding:
-    """Make the tables and the bundle from finished units. Must be called in the main thread of a
-    process.
+    """Make the tables and the bundle from finished units. Must be called in a process's main
+    thread.
 
-    With `may_fork`, forks of this process draw the report and the views in parallel. Raises
+    With `may_fork`, the report and the views are drawn in parallel by forks of this process. Raises
     UsageError if no card exists yet; StoreError if a file can't be written.
     """
     cards = list(_cards(root, record))
@@ -119,19 +119,19 @@ def make_ending(
 
 
 def _begin_call(function: Callable[[], T]) -> Callable[[], T]:
-    """Start a function call that runs in a forked child process; return a function that waits for
-    its result.
+    """Start a function call in a forked child process. Return a function that waits for its
+    result.
     """
     return ForkedCall(function).result
 
 
 def _put_off(function: Callable[[], T]) -> Callable[[], T]:
-    """Return the function itself if it can't run in parallel."""
+    """Return the function itself, for use where it can't run in parallel."""
     return function
 
 
 def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
-    """Yield the cards of the plan's current systems and tasks, in plan order."""
+    """Yield the cards of the systems and tasks in the current plan, in plan order."""
     for system in record.systems:
         run = root / RUNS / system.slug
         if not any((run / "cards").glob("*.json")):
@@ -145,7 +145,7 @@ def _cards(root: Path, record: GridRecord) -> Iterator[CardOf]:
 
 
 def _write_tables(folder: Path, outputs: Sequence[CardsOutput], ending: GridEnding) -> None:
-    """Write each table and report; delete those left from an earlier plan."""
+    """Write each table and report, and delete those left over from an earlier plan."""
     make_folder(folder)
     written = set()
     for output in outputs:
@@ -169,7 +169,7 @@ def _bundle_cards(
 ) -> tuple[tuple[BundleCard, ...], list[str]]:
     """Return the bundle's entry for each card, and the problems.
 
-    The card's file and a page for one of its episodes are written to the bundle.
+    Each card's file, and a page for one of its episodes, are written to the bundle.
     """
     bundled = []
     problems: list[str] = []
@@ -198,7 +198,9 @@ def _bundle_cards(
 
 
 def _view(site: Path, each: CardOf, plugins: Plugins, problems: list[str]) -> str:
-    """Write a page for the episode whose result is closest to the median, and return its name."""
+    """Write a page for the episode whose result is closest to the median, and return the page's
+    name.
+    """
     episode = _typical(each.card)
     folder = site / "views" / each.system / each.path.stem
     words = ["view", "episodes", str(each.run), "--out", str(folder), "--episode", episode]
@@ -212,7 +214,7 @@ def _view(site: Path, each: CardOf, plugins: Plugins, problems: list[str]) -> st
 
 def _typical(card: TradingCard | ScoringCard) -> str:
     """Return the id of the episode whose return is closest to the median; for a card without
-    returns, of the first episode.
+    returns, the id of the first episode.
     """
     if not isinstance(card, TradingCard):
         return card.episodes[0].id
@@ -231,7 +233,7 @@ def _typical(card: TradingCard | ScoringCard) -> str:
 def _draw_report(
     site: Path, cards: Sequence[Path], pages: Sequence[Page], plugins: Plugins
 ) -> tuple[str, list[str]]:
-    """Draw all cards on one page; return its name (empty without a report) and the problems."""
+    """Draw all cards on one page. Return its name (empty without a report) and the problems."""
     problems: list[str] = []
     if "report" not in pages:
         return "", problems
@@ -242,7 +244,7 @@ def _draw_report(
 
 
 def _call_command(words: Sequence[str], what: str, plugins: Plugins, problems: list[str]) -> bool:
-    """Run a command that writes a page; if it fails, record why."""
+    """Run a command that writes a page. If it fails, record the reason."""
     problem = call_command(words, plugins).problem
     if problem:
         problems.append(f"{what}: {problem}")
@@ -250,7 +252,7 @@ def _call_command(words: Sequence[str], what: str, plugins: Plugins, problems: l
 
 
 def _headline_figure(card: TradingCard | ScoringCard) -> str:
-    """Return a card's first figure as text: the median return, or the first score."""
+    """Return a card's first figure as text: the median return or the first score."""
     line: MetricLine | ScoreLine | None
     if isinstance(card, TradingCard):
         name = _RETURN

@@ -1,6 +1,6 @@
 """Tables and pages after the last card of a grid, made in a separate process.
 
-The commands that make them print to their process's streams.
+A separate process is needed since the commands that make them print to their process's streams.
 
 A worker that may fork does so before it starts threads. The forked process waits until it is
 called, and shares the modules that the worker has imported.
@@ -23,7 +23,7 @@ _ERROR = "ktdeval: error: "
 
 
 def make_tables(place: GridPlace, _record: GridRecord) -> None:
-    """Make a grid's tables and pages. Raises StoreError with the line that gives the reason."""
+    """Make a grid's tables and pages. Raises StoreError with the line that states the reason."""
     done = subprocess.run(  # noqa: S603 - our own command
         own_command(*_words(place)),
         stdin=subprocess.DEVNULL,
@@ -35,8 +35,8 @@ def make_tables(place: GridPlace, _record: GridRecord) -> None:
 
 
 class WaitingTables(Closing):
-    """A fork of this process that makes a grid's tables and pages when called. It must be closed
-    with `close`.
+    """A fork of this process that makes a grid's tables and pages when it is called. It must be
+    closed with `close`.
     """
 
     def __init__(self, place: GridPlace) -> None:
@@ -80,7 +80,7 @@ def _words(place: GridPlace) -> tuple[str, ...]:
 
 
 def _check(place: GridPlace, code: int, errors: bytes) -> None:
-    """Raise StoreError with the line that gives the reason if a command has failed."""
+    """Raise StoreError, with the line that states the reason, if a command has failed."""
     if code:
         _, _, message = errors.decode("utf-8", errors="replace").rpartition(_ERROR)
         raise StoreError(

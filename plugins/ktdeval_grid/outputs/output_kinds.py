@@ -25,16 +25,16 @@ OUTPUTS = Path(__file__).with_name("outputs.yaml")
 
 
 class Conditions(Value):
-    """When an output can be made of some cards."""
+    """Conditions under which an output can be made from some cards."""
 
-    families: tuple[str, ...] = ()  #: kinds of tasks; none: any
-    kinds: tuple[str, ...] = ("trading",)  #: of cards; one of them must be there
-    #: numbers of systems, tasks, masks and modes
+    families: tuple[str, ...] = ()  #: task families that the output supports; empty: all
+    kinds: tuple[str, ...] = ("trading",)  #: kinds of cards, at least one of which must be present
+    #: minimum number of systems, tasks, masks and modes
     least: dict[str, int] = msgspec.field(default_factory=dict)
     most: dict[str, int] = msgspec.field(default_factory=dict)
 
     def hold(self, facts: CardFacts) -> bool:
-        """Return whether the conditions are met by cards with these facts."""
+        """Return whether cards with these facts meet the conditions."""
         if self.families and not facts.families <= set(self.families):
             return False
         if not facts.kinds & set(self.kinds):
@@ -47,14 +47,14 @@ class Conditions(Value):
 
 
 class ReportSpec(Conditions, kw_only=True):
-    """A report that several cards give."""
+    """A report that can be made from several cards."""
 
     title: str
-    words: tuple[str, ...]  #: of the command
+    words: tuple[str, ...]  #: words of the command
 
 
 class OutputSpecs(Value):
-    """Content of `outputs.yaml`."""
+    """Contents of `outputs.yaml`."""
 
     tables: dict[str, Conditions]
     reports: dict[str, ReportSpec]
@@ -66,7 +66,7 @@ class CardFacts:
 
     families: frozenset[str]
     kinds: frozenset[str]
-    counts: Mapping[str, int]  #: number of systems, tasks, masks, modes
+    counts: Mapping[str, int]  #: number of systems, tasks, masks and modes
 
     @classmethod
     def of(cls, cards: Sequence[TradingCard | ScoringCard], systems: int) -> CardFacts:
@@ -86,11 +86,11 @@ class CardFacts:
 
 @dataclass(frozen=True)
 class CardsOutput:
-    """A table or report: its texts by format, or why it could not be made."""
+    """A table or report: its text in each format, or why it could not be made."""
 
     name: str
     title: str
-    texts: Mapping[str, str]  #: by file extension: txt, md, csv, json
+    texts: Mapping[str, str]  #: text by file extension: txt, md, csv, json
     notes: tuple[str, ...] = ()  #: warnings printed by the command
     problem: str = ""  #: why it could not be made; empty on success
 
@@ -103,7 +103,9 @@ def output_specs() -> OutputSpecs:
 def make_outputs(
     cards: Sequence[Path], facts: CardFacts, tables: Sequence[str] | None, plugins: Plugins
 ) -> Iterator[CardsOutput]:
-    """Yield the tables that a plan specifies or the cards allow, then the reports."""
+    """Yield the tables that the plan names or, by default, those for which the cards suffice, and
+    then the reports.
+    """
     specs = output_specs()
     if tables is None:
         tables = [name for name, conditions in specs.tables.items() if conditions.hold(facts)]
@@ -146,11 +148,11 @@ class PrintedOutput:
 
     text: str
     notes: tuple[str, ...]  #: lines on stderr
-    problem: str = ""  #: why the command failed, one line; empty on success
+    problem: str = ""  #: one line on why the command failed; empty on success
 
 
 def call_command(words: Sequence[str], plugins: Plugins) -> PrintedOutput:
-    """Run a command of any plugin in this process; may only be called in its main thread."""
+    """Run a command of any plugin in this process. May only be called in the main thread."""
     first, *rest = words
     name = first
     if first in hints()["shared_groups"]:

@@ -30,7 +30,7 @@ _CELL = re.compile(r"(?<!\\)\|")
 
 @dataclass(frozen=True)
 class BundleCard:
-    """A card as listed in the index; `card` and `view` are paths in the bundle."""
+    """A card as listed in the index. `card` and `view` are paths in the bundle."""
 
     system: str
     task: str
@@ -39,12 +39,12 @@ class BundleCard:
     figure: str
     labels: tuple[str, ...]
     card: str
-    view: str  #: empty without such a page
+    view: str  #: empty without a page for an episode
 
 
 @dataclass(frozen=True)
 class BundlePage:
-    """Content of the index."""
+    """Contents of the index."""
 
     record: GridRecord
     status: GridStatus
@@ -56,12 +56,12 @@ class BundlePage:
 
 @dataclass(frozen=True)
 class SiteTable:
-    """A table in the form that the kit's templates take."""
+    """A table in the form that the kit's templates expect."""
 
     caption: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
-    words: int  #: number of text columns, from the left
+    words: int  #: number of text columns, counted from the left
     note: str = ""
 
     @property
@@ -112,12 +112,12 @@ def _environment() -> Environment:
 
 
 def _clean_texts(value: object) -> object:
-    """Return printed texts with control characters removed: a card may be untrusted."""
+    """Return printed text with control characters removed, since cards may be untrusted."""
     return value if isinstance(value, Markup) else clean(value)
 
 
 def _labels(cards: Sequence[BundleCard]) -> list[tuple[str, str]]:
-    """Return the labels of cards, each with the number of cards that have it."""
+    """Return the labels on the cards, each with the number of cards that have it."""
     counts: dict[str, int] = {}
     for card in cards:
         for label in card.labels:
@@ -135,7 +135,7 @@ def _progress(status: GridStatus) -> SiteTable:
 
 
 def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
-    """Yield name, reason and number of episodes for each rule that pruned any."""
+    """Yield the name, the reason and the number of episodes for each rule that pruned any."""
     counts: dict[tuple[str, str], int] = {}
     for system in record.systems:
         for part in system.pruned:
@@ -147,13 +147,13 @@ def _list_pruned(record: GridRecord) -> Iterator[tuple[str, str, int]]:
 
 
 def clean_lines(text: str) -> Markup:
-    """Return a text with control characters removed, except line breaks."""
+    """Return text without control characters other than line breaks."""
     return Markup("\n").join(map(clean, text.splitlines()))
 
 
 def parse_table(text: str) -> SiteTable | None:
-    """Parse a table written by `ktdeval paper table --format markdown`: caption, rows between bars,
-    note.
+    """Parse a table written by `ktdeval paper table --format markdown`: a caption, rows between
+    bars, and a note.
 
     Returns None if the text contains no table.
     """

@@ -1,4 +1,4 @@
-"""`ktdeval grid tables`: make the outputs of a grid's end now."""
+"""`ktdeval grid tables`: make the outputs that a grid makes at its end."""
 
 from __future__ import annotations
 

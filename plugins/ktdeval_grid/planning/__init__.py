@@ -1,1 +1,1 @@
-"""Plans for grids: their fields, the cells they omit, and their estimated costs."""
+"""Plans for grids: their fields, the cells that they omit, and their estimated costs."""

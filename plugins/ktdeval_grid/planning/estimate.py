@@ -30,7 +30,8 @@ class _ModelSums:
 
     episodes: int
     is_free: bool
-    is_batched: bool  #: its episodes wait for their batches side by side, however many there are
+    #: whether all its episodes can wait for their batches concurrently, however many there are
+    is_batched: bool
     left: dict[str, list[Amount]]
 
 
@@ -40,8 +41,9 @@ def estimate_grid(
     is_done: Callable[[PlannedSystem, PlannedCell], bool],
     concurrency: int,
 ) -> GridEstimate:
-    """Estimate the remaining work of a grid; calls no model and needs no API key. Raises
-    KtdevalError.
+    """Estimate the work that remains in a grid. Calls no model and needs no API key.
+
+    Raises KtdevalError.
     """
     sums: dict[str, _ModelSums] = {}
     assumptions: dict[str, None] = {}
@@ -105,7 +107,7 @@ def _system_cells(config: RunConfig, tasks: Iterable[Task]) -> Iterable[PlannedC
 
 
 def _task_share(task: TaskEstimate, scenario: str, share: float) -> Amount:
-    """Return a fraction of a task's amount."""
+    """Return a share of a task's amounts."""
     whole = task.left[scenario]
     cost_usd = None
     if whole.cost_usd is not None:
@@ -139,7 +141,9 @@ def _model(name: str, sums: _ModelSums, concurrency: int) -> ModelEstimate:
 
 
 def _total(models: Sequence[ModelEstimate], batched: Container[str] = ()) -> ModelEstimate:
-    """Return the sum over models; those in `batched` wait side by side with all others."""
+    """Return the sum over models. The episodes of those in `batched` wait concurrently with all
+    others.
+    """
     left = {}
     for scenario in SCENARIOS:
         amount = _add_amounts([model.left[scenario] for model in models], 1)
@@ -156,7 +160,7 @@ def _total(models: Sequence[ModelEstimate], batched: Container[str] = ()) -> Mod
 
 
 def _add_amounts(parts: Sequence[Amount], concurrency: int) -> Amount:
-    """Return the sum of amounts, with hours divided among concurrent episodes."""
+    """Return the sum of amounts, with hours divided by the number of concurrent episodes."""
     return Amount(
         calls=sum(part.calls for part in parts),
         input_tokens=sum(part.input_tokens for part in parts),
@@ -169,7 +173,7 @@ def _add_amounts(parts: Sequence[Amount], concurrency: int) -> Amount:
 
 
 def _sum_known(costs: Iterable[float | None]) -> float | None:
-    """Return the sum of costs; None if one of them is unknown."""
+    """Return the sum of costs; None if any cost is unknown."""
     known = []
     for cost in costs:
         if cost is None:

@@ -1,19 +1,19 @@
 """Estimate for a grid as typed values, printed by `ktdeval plan PLAN --json` and read by a launch.
 
-A launch imports no code that computes, so these types are in a module without it.
+A launch does not import code that computes, so these types are in a separate module.
 """
 
 from __future__ import annotations
 
 from ktdeval.values import Value
 
-#: Names of the three scenarios in each estimate, as in `ktdeval plan`
+#: names of the three scenarios in each estimate, as in `ktdeval plan`
 SCENARIOS = ("low", "typical", "high")
 
 
 class Amount(Value):
-    """Calls, tokens, money and time of some episodes. `cost_usd` is that if nothing is read from
-    prompt caches; null where no price is known.
+    """Calls, tokens, money and time for some episodes. `cost_usd` is the cost if nothing is read
+    from prompt caches; null without a known price.
     """
 
     calls: int
@@ -21,30 +21,31 @@ class Amount(Value):
     output_tokens: int
     cost_usd: float | None
     hours: float
-    cache_read_tokens: int = 0  #: input that prompt caches of providers would serve
-    #: cost if they do; that of models without a price of cached tokens is `cost_usd`
+    cache_read_tokens: int = 0  #: input tokens that the providers' prompt caches would serve
+    #: cost if they are read from caches; equals `cost_usd` for models without a price for cached
+    #: tokens
     cached_cost_usd: float | None = None
 
 
 class ModelEstimate(Value):
-    """What is left of one model's episodes."""
+    """Work that remains for one model."""
 
     name: str  #: label of the model, or `total`
-    episodes: int  #: to be run
-    is_free: bool  #: whether it asks no provider
-    #: by scenario (low, typical, high); `cost_usd` is null if no price is known
+    episodes: int  #: number of episodes to be run
+    is_free: bool  #: whether the model calls no provider
+    #: amounts by scenario (low, typical, high); `cost_usd` is null if no price is known
     left: dict[str, Amount]
 
 
 class GridEstimate(Value):
-    """What is left of a grid. Hours are those of all calls one after another, divided by the
-    episodes at once.
+    """Work that remains in a grid. Hours are those of all calls made one after another, divided by
+    the number of concurrent episodes.
     """
 
     models: tuple[ModelEstimate, ...]
     total: ModelEstimate
     concurrency: int
-    pruned: int  #: episodes that rules leave out
+    pruned: int  #: number of episodes that rules omit
     assumptions: tuple[str, ...]  #: assumptions behind the figures, one sentence each
     warnings: tuple[str, ...]
 

@@ -1,4 +1,5 @@
-"""Plan of a grid: models × agents × tasks × windows × seeds, typed from YAML or from options.
+"""Plan of a grid: models × agents × tasks × windows × seeds, as typed values read from YAML or
+options.
 
 A *system* is one model with its arguments plus one agent with its arguments. Each system in a grid
 produces one ordinary run folder, so a system corresponds to a config of `ktdeval run`.
@@ -43,9 +44,9 @@ each card step by step, which takes as long as a few of its episodes.
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 _LABEL_CHARS = 48
-_DIGITS = 8  #: number of digits of the hash in a label
+_DIGITS = 8  #: number of hash digits in a label
 
-#: Run options for which a plan has separate fields, or that belong to the command
+#: run options for which a plan has separate fields, or that belong to the command
 _OWN_OPTIONS = (
     "model", "tasks", "agent", "model_args", "agent_args", "data", "data_args", "windows", "seeds",
     "seed", "mask_key", "base_url", "price", "registration", "max_cost", "max_tokens", "max_hours",
@@ -54,23 +55,24 @@ _OWN_OPTIONS = (
 
 
 class PlannedModel(Value):
-    """One model of a grid."""
+    """A model in a grid."""
 
-    name: str  #: PROVIDER/NAME, as of `ktdeval models`
+    name: str  #: PROVIDER/NAME, as listed by `ktdeval models`
     args: Arguments = msgspec.field(default_factory=dict)
-    base_url: Address | None = None  #: address of its server
-    #: US dollars a million tokens: input, output, cache_read, cache_write
+    base_url: Address | None = None  #: address of the model's server
+    #: US dollars per million tokens: input, output, cache_read, cache_write
     price: Arguments = msgspec.field(default_factory=dict)
     #: options of `ktdeval run` for this model only, such as temperature; they override the plan's
     options: Arguments = msgspec.field(default_factory=dict)
-    label: Label | None = None  #: in names of folders and tables; null: made of the name
+    #: label in names of folders and in tables; null: derived from the name
+    label: Label | None = None
 
     @property
     def short(self) -> str:
-        """Label of the model: the given label, or else its name with a hash of the arguments that
-        differ from their defaults.
+        """Label of the model: the given label or, by default, the name with a hash of the arguments
+        that differ from their defaults.
 
-        The label depends only on this entry, so a new model does not rename others.
+        The label depends only on this entry, so adding a model does not rename others.
         """
         if self.label is not None:
             return self.label
@@ -78,21 +80,24 @@ class PlannedModel(Value):
 
     @property
     def provider(self) -> str:
-        """Server of the model: the provider, plus the address if one is given."""
+        """Server of the model: the provider, and the address if one is given."""
         address = self.base_url or self.args.get("base_url") or ""
         return f"{self.name.partition('/')[0]} {address}".strip()
 
 
 class PlannedAgent(Value):
-    """One agent of a grid."""
+    """An agent in a grid."""
 
-    name: str = "react"  #: as of `ktdeval list agents`
+    name: str = "react"  #: name, as listed by `ktdeval list agents`
     args: Arguments = msgspec.field(default_factory=dict)
-    label: Label | None = None  #: in names of folders and tables; null: made of the name
+    #: label in names of folders and in tables; null: derived from the name
+    label: Label | None = None
 
     @property
     def short(self) -> str:
-        """Label of the agent: the given label, or else one built from its name and arguments."""
+        """Label of the agent: the given label or, by default, one built from its name and
+        arguments.
+        """
         return self.label or _label(self.name, [self.args])
 
 
@@ -102,45 +107,49 @@ class GridPlan(Value):
     models: tuple[PlannedModel, ...]
     tasks: tuple[str, ...]  #: names, groups or globs
     agents: tuple[PlannedAgent, ...] = (PlannedAgent(),)
-    windows: tuple[str, ...] = ()  #: names, globs, or FIRST:LAST days; none: each task's own
-    seeds: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1  #: how many
-    seed: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0  #: the first
+    #: names, globs, or FIRST:LAST days; empty: each task's own windows
+    windows: tuple[str, ...] = ()
+    seeds: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1  #: number of seeds
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0  #: first seed
     name: GridName = "grid"
-    data: Address = "synthetic"  #: snapshot folder, or data provider
+    data: Address = "synthetic"  #: snapshot folder or data provider
     data_args: Arguments = msgspec.field(default_factory=dict)
     #: further options of `ktdeval run`, for all models
     options: Arguments = msgspec.field(default_factory=dict)
-    plugin: tuple[str, ...] = ()  #: further plugins, modules or paths
-    prune: tuple[PruneRule, ...] = ()  #: omitted cells, each with its reason
-    #: tables of papers to make at the end, as of `ktdeval paper table --like`; null: those that the cards
-    #: have figures for
+    plugin: tuple[str, ...] = ()  #: further plugins, as modules or paths
+    prune: tuple[PruneRule, ...] = ()  #: rules for omitted cells, each with a reason
+    #: papers' tables to make at the end, named as in `ktdeval paper table --like`; null: those for
+    #: which the cards have figures
     tables: tuple[str, ...] | None = None
     pages: tuple[Page, ...] = ("report",)  #: pages of the bundle, in addition to its index
-    #: episodes at once over the whole grid; null: as many as the workers have threads
+    #: concurrent episodes over the whole grid; null: as many as the workers have threads
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
-    max_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None  #: US dollars of the whole grid
-    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None  #: of the whole grid, in and out
-    max_hours: Annotated[float, msgspec.Meta(gt=0)] | None = None  #: of one launch
+    max_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None  #: US dollars for the whole grid
+    #: input and output tokens for the whole grid
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_hours: Annotated[float, msgspec.Meta(gt=0)] | None = None  #: maximum hours of one launch
     mask_key: str | None = None  #: null: drawn when the grid begins, and recorded
-    #: rule by which the order of two systems on a task is settled; kept from the first unit on
+    #: rule that settles the order of two systems on a task; can't be changed after the first unit
     settle: SequentialRule | None = None
-    #: `settled`: a system whose order against every other one is settled runs no further window
+    #: `settled`: a system runs no more windows once its order relative to every other system is
+    #: settled
     stop_when: Literal["never", "settled"] = "never"
 
 
 @dataclass(frozen=True)
 class PlannedSystem:
-    """One model with one agent; produces one run folder."""
+    """One model with one agent. Produces one run folder."""
 
     slug: str  #: name of the system's folder below `runs/`; path-safe, and unique in the plan
     model: PlannedModel
     agent: PlannedAgent
-    #: without `out`; `mask_key` is the plan's, and None until the grid has begun
+    #: run config without `out`; its `mask_key` is the plan's, which is None until the grid has
+    #: begun
     config: RunConfig
 
 
 def batched_systems(plan: GridPlan) -> frozenset[str]:
-    """Return the systems of a plan that ask in batches, by slug."""
+    """Return the slugs of the systems in a plan that send their requests in batches."""
     return frozenset(system.slug for system in systems(plan) if system.config.batch)
 
 
@@ -150,13 +159,13 @@ def load_plan(path: Path) -> GridPlan:
 
 
 def named_by(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan; if `name` is missing, the file's name is used."""
+    """Return the fields of a plan. If `name` is missing, the file's name is used."""
     stem = _UNSAFE.sub("-", path.stem).lower()
     return {"name": stem[:60].strip("-.") or "grid", **values}
 
 
 def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
-    """Return a plan from a mapping in the form written by users.
+    """Return the plan given by a mapping in the form that users write.
 
     Models, agents and rules may be given as bare names, and lists as comma-separated text. Raises
     ConfigError with a message that starts with `where`.
@@ -179,8 +188,9 @@ def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
 
 
 def systems(plan: GridPlan, where: str = "plan") -> tuple[PlannedSystem, ...]:
-    """Return the systems in a plan: each model with each agent, in plan order. Raises ConfigError
-    if an option is unknown, has the wrong type or is out of range.
+    """Return the systems in a plan: each model with each agent, in plan order.
+
+    Raises ConfigError if an option is unknown, has the wrong type or is out of range.
     """
     made = []
     for index, model in enumerate(plan.models):
@@ -232,7 +242,7 @@ def _settling_problems(plan: GridPlan) -> Iterator[str]:
 
 
 def _find_taken(entries: Sequence[PlannedModel | PlannedAgent], where: str) -> Iterator[str]:
-    """Yield entries that would share a folder, which includes names that differ only in case."""
+    """Yield entries that would share a folder. Names that differ only in case do so, too."""
     seen: dict[str, int] = {}
     for index, entry in enumerate(entries):
         first = seen.setdefault(entry.short.lower(), index)
@@ -286,7 +296,9 @@ def _config(plan: GridPlan, model: PlannedModel, agent: PlannedAgent, where: str
 
 
 def _label(name: str, details: Sequence[object]) -> str:
-    """Return a name as a label, with a hash of any details and of characters that are lost."""
+    """Return a name as a label, with a hash of the details, if any, and of characters that are
+    lost.
+    """
     plain = _UNSAFE.sub("-", name).strip("-.")
     label = plain[:_LABEL_CHARS].rstrip("-.")
     is_short = label == name.replace("/", "-") and plain == label
@@ -298,14 +310,14 @@ def _label(name: str, details: Sequence[object]) -> str:
 
 
 def _listed_items(value: object) -> list[object]:
-    """Return the items of a list or of a comma-separated text; any other value is a single item."""
+    """Return the items in a list or in comma-separated text. Any other value is a single item."""
     if isinstance(value, str):
         return list(split_list(value))
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _entry_mapping(value: object) -> object:
-    """Return a model or agent given as text, `NAME` or `NAME(option=value,…)`, as a mapping."""
+    """Return a model or agent as a mapping, given as text: `NAME` or `NAME(option=value,…)`."""
     if not isinstance(value, str):
         return value
 
@@ -314,7 +326,7 @@ def _entry_mapping(value: object) -> object:
 
 
 def _rule(value: object, where: str) -> object:
-    """Return a rule given by name as a mapping."""
+    """Return a rule as a mapping, given by name."""
     if not isinstance(value, str):
         return value
     try:

@@ -1,4 +1,4 @@
-"""Grid options on the command line: a plan, and the options that override it."""
+"""Grid options on the command line: a plan, and options that override its fields."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ktdeval_grid.planning.plan import GridPlan, named_by, plan_of
 from ktdeval_grid.planning.pruning_rules import shipped_rules
 from ktdeval_grid.planning.shipped_plans import plan_path, shipped_plans
 
-#: Options of `ktdeval run` for which a plan has separate fields
+#: options of `ktdeval run` for which a plan has separate fields
 _OF_PLAN = (
     "windows", "seeds", "seed", "data", "data_args", "mask_key", "plugin",
     "max_cost", "max_tokens", "max_hours",
 )  # fmt: skip
-#: Options of `ktdeval run` that a plan has under `options`, for all models
+#: options of `ktdeval run` that a plan holds under `options`, for all models
 _OF_RUNS = (
     "limit", "items", "metrics", "rules", "certificate", "knowledge_cutoff", "temperature",
     "max_output_tokens", "context_tokens", "reasoning_effort", "reasoning_tokens", "tool_protocol",
@@ -36,7 +36,7 @@ _NEEDED = (
 
 
 def _plans(context: click.Context, parameter: click.Parameter, text: str) -> list[CompletionItem]:
-    """Complete a plan argument: shipped names first, then files."""
+    """Complete a plan argument, with shipped names first and then files."""
     shipped = complete_words(shipped_plans())(context, parameter, text)
     return shipped or [CompletionItem(text, type="file")]
 
@@ -50,7 +50,7 @@ RUN_NAMES = ("tasks", *_OF_PLAN, "base_url", "price", "concurrency", "runner", *
 
 
 class _EachText(click.types.StringParamType):
-    """Text that may contain commas within parentheses, as in `NAME(a=1,b=2)`."""
+    """Text in which commas within parentheses do not separate items, as in `NAME(a=1,b=2)`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class PlanOptions:
 
 
 def plan_of_line(plan: str | None, options: PlanOptions, values: dict[str, Any]) -> GridPlan:
-    """Return the plan for a command line: PLAN with the options that override it.
+    """Return the plan for a command line: PLAN with the options that override its fields.
 
     `values`: values of the `ktdeval run` options, by name. Raises ConfigError or UsageError.
     """
@@ -105,9 +105,9 @@ def plan_of_line(plan: str | None, options: PlanOptions, values: dict[str, Any])
 
 
 def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
-    """Return the plan from a file or a shipped name, with the options that override it.
+    """Return the plan from a file or a shipped name, with its fields overridden by options.
 
-    Options that are None or empty count as not given. Raises ConfigError or UsageError.
+    Options that are None or empty are treated as not given. Raises ConfigError or UsageError.
     """
     values: dict[str, Any] = {}
     where = "options"
@@ -127,7 +127,7 @@ def resolved_plan(plan: str | None, given: Mapping[str, Any]) -> GridPlan:
 
 
 def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan that are overridden by options."""
+    """Return the fields of a plan that options override."""
     fields_alike = (*_OF_PLAN, "concurrency", "stop_when")
     replaced = {name: _tuple_as_list(options[name]) for name in fields_alike if name in options}
     if "data_args" in replaced:

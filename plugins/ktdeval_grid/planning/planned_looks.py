@@ -13,8 +13,8 @@ from ktdeval_grid.planning.plan import GridPlan
 def check_looks(plan: GridPlan, specs: Iterable[EpisodeSpec]) -> None:
     """Check that each task's windows fit the planned looks.
 
-    Raises ConfigError if a task has fewer windows than its last look needs, or its windows share
-    days, so that their differences are not independent.
+    Raises ConfigError if a task has fewer windows than its last look needs, or if its windows share
+    days, so that differences between systems would not be independent.
     """
     rule = plan.settle
     if rule is None:

@@ -1,6 +1,6 @@
 """Pruning: cells of a grid that a named rule omits, with a reason.
 
-A pruned cell is recorded with the grid and shown as pruned. It does not count as missing.
+Pruned cells are recorded with the grid and shown as pruned. They are not treated as missing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ RuleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One episode of a plan, as seen by rules; an episode of a task without a market has no mask,
-    mode or window.
+    """An episode in a plan, as seen by rules. If its task has no market, it has no mask, mode or
+    window.
     """
 
     model: str
@@ -42,7 +42,7 @@ PrunableCell = PlannedCell | EpisodeSpec
 
 
 class Cells(Value):
-    """Cells of a grid: those that fit every field that is given; names may be globs."""
+    """Cells of a grid that match every given field. Names may be globs."""
 
     models: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Cells(Value):
 
 
 class PruneRule(Value):
-    """Cells that are left out, and why."""
+    """Cells that are omitted, and the reason."""
 
     name: RuleName
     reason: Annotated[str, msgspec.Meta(min_length=10, max_length=1000)]
@@ -88,7 +88,7 @@ def pruned_by(rules: Iterable[PruneRule], cell: PrunableCell) -> PruneRule | Non
 
 @cache
 def shipped_rules() -> dict[str, PruneRule]:
-    """Return the rules shipped with the suite, by name."""
+    """Return the rules shipped with the suite, keyed by name."""
     rules = {}
     for name, values in load_yaml(RULES).items():
         rules[name] = from_plain({"name": name, **values}, PruneRule, str(RULES), ConfigError)
@@ -96,9 +96,7 @@ def shipped_rules() -> dict[str, PruneRule]:
 
 
 def shipped_rule(name: str) -> PruneRule:
-    """Return a rule shipped with the suite. Raises UsageError if there is no rule with this
-    name.
-    """
+    """Return a rule shipped with the suite. Raises UsageError if no rule has this name."""
     rules = shipped_rules()
     if name not in rules:
         raise UsageError(

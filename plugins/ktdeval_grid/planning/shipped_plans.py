@@ -1,4 +1,4 @@
-"""Plans shipped with the suite, by name."""
+"""Plans shipped with the suite, keyed by name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PLANS = Path(__file__).parent / "plans"
 
 
 def shipped_plans() -> dict[str, Path]:
-    """Return the files of all plans shipped with the suite, by name."""
+    """Return the files of all plans shipped with the suite, keyed by name."""
     return {path.stem: path for path in sorted(PLANS.glob("*.yaml"))}
 
 
 def plan_path(text: str) -> Path:
-    """Return the file of a plan, given its path or a shipped plan's name.
+    """Return the file of a plan, given its path or the name of a shipped plan.
 
     Raises UsageError if neither exists.
     """

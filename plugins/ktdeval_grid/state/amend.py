@@ -1,7 +1,7 @@
 """Amendments: what a new plan adds to a grid, what it removes, and what it must not change.
 
 A grid may grow and shrink in models, agents, tasks, windows and seeds. Existing units keep their
-records. A removed unit is no longer shown; if a later plan includes it again, it is shown as
+records. A removed unit is no longer shown. If a later plan includes it again, it is shown as
 finished.
 """
 
@@ -17,7 +17,7 @@ from ktdeval.values import JsonValue, dumps_canonical, to_object
 from ktdeval_grid.planning.plan import GridPlan, PlannedAgent, PlannedModel
 from ktdeval_grid.planning.pruning_rules import PruneRule
 
-#: Fields in which a plan may grow or shrink, with the names of their items
+#: fields in which a plan may grow or shrink, with the names of their items
 _LISTS: Mapping[str, Callable[[GridPlan], Sequence[str]]] = {
     "model": lambda plan: [model.short for model in plan.models],
     "agent": lambda plan: [agent.short for agent in plan.agents],
@@ -27,23 +27,23 @@ _LISTS: Mapping[str, Callable[[GridPlan], Sequence[str]]] = {
     "plugin": lambda plan: plan.plugin,
     "rule of pruning": lambda plan: [rule.name for rule in plan.prune],
 }
-#: Fields that affect no unit
+#: fields that affect no unit
 _FREE = (
     "name", "tables", "pages", "concurrency", "max_cost", "max_tokens", "max_hours", "stop_when",
 )  # fmt: skip
-#: Fields that must stay the same
+#: fields that must stay the same
 _FIXED = ("data", "data_args", "options", "settle")
 
-_SHOWN = 60  #: maximum number of characters of a value in a message
+_SHOWN = 60  #: maximum number of characters shown of a value in a message
 
 
 @dataclass(frozen=True)
 class Amendment:
     """Difference between a grid's plan and a new plan."""
 
-    added: tuple[str, ...]  #: for example `model openai-gpt-5.5`
+    added: tuple[str, ...]  #: items that the plan adds, such as `model openai-gpt-5.5`
     removed: tuple[str, ...]
-    changed: tuple[str, ...]  #: settings of the grid, for example `max_cost: 5 (was 3)`
+    changed: tuple[str, ...]  #: changed settings of the grid, such as `max_cost: 5 (was 3)`
 
     @property
     def is_empty(self) -> bool:
@@ -64,7 +64,7 @@ class Amendment:
 def amendment(before: GridPlan, after: GridPlan) -> Amendment:
     """Return how a plan amends a grid's plan.
 
-    Raises UsageError, with the difference, if the plan changes a fixed setting.
+    Raises UsageError, which describes the difference, if the plan changes a fixed setting.
     """
     problem = next(_refusals(before, after), None)
     if problem is not None:
@@ -155,7 +155,7 @@ def with_key(plan: GridPlan, mask_key: str) -> GridPlan:
 
 
 def _shown_value(value: JsonValue) -> str:
-    """Return a value as shown in messages."""
+    """Return a value in the form shown in messages."""
     if value is None or value in ({}, []):
         return "none"
     if isinstance(value, str):

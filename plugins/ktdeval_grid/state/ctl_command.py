@@ -66,7 +66,7 @@ def ctl(folder: Path, action: str, values: tuple[str, ...]) -> None:
 
 
 def _has_right_count(values: Sequence[str], takes: str) -> bool:
-    """Return whether the number of values is right for an action."""
+    """Return whether an action has the right number of values."""
     if not takes:
         return not values
     if takes.endswith("…"):
@@ -127,8 +127,8 @@ def _model(record: GridRecord, text: str) -> str:
 
 
 def _failed_units(found: FoundGrid, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of failed units that match the texts. Raises UsageError if a text matches none
-    of them.
+    """Return the ids of failed units that match the texts. Raises UsageError if a text matches no
+    such unit.
     """
     names = {
         unit.id: f"{unit.id} {system.slug} {unit.label}"
@@ -151,7 +151,7 @@ def _failed_units(found: FoundGrid, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-#: The values that each action takes, and its function
+#: values that each action takes, and the function that carries it out
 _ACTIONS: Mapping[str, tuple[str, Callable[[GridPlace, GridRecord, Sequence[str]], str]]] = {
     "pause": ("", _pause),
     "resume": ("", _resume),

@@ -1,8 +1,8 @@
 """Control of a grid while it runs: pause, concurrency, dropped models, units to retry.
 
-`control.json` in the grid's store contains the whole state; `ktdeval grid ctl` replaces it, and
-workers read it every second. A command changes the state by a pure function. Each state is also
-stored under `controls/`, by number. A command that creates number n has read number n - 1, so if
+`control.json` in the grid's store contains the complete state. `ktdeval grid ctl` replaces it, and
+workers read it every second. A command changes the state with a pure function. Each state is also
+stored under `controls/`, by number. The command that creates number n has read number n - 1, so if
 two commands run at the same time, both are applied.
 """
 
@@ -27,14 +27,16 @@ Episodes = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class MalformedControl(StoreError):
-    """A file with a grid's control can't be read."""
+    """The file with a grid's control can't be read."""
 
 
 class Control(Value):
-    """Wishes of those who watch a grid. The default is that of a grid without the file."""
+    """Control requested by those who watch a grid. The default applies to a grid without
+    the file.
+    """
 
-    paused: bool = False  #: workers finish the steps in progress and start no others
-    #: episodes at once over the whole grid; null: as planned
+    paused: bool = False  #: whether workers only finish the steps in progress
+    #: number of concurrent episodes over the whole grid; null: as planned
     concurrency: Episodes | None = None
     dropped: tuple[str, ...] = ()  #: models, by name or label, whose units are no longer started
     #: number of requested retries, by unit
@@ -48,7 +50,7 @@ class Control(Value):
     def may_try(self, unit: str, requeued_before: int) -> bool:
         """Return whether a failed unit is to be retried.
 
-        `requeued_before`: how often the unit had been requeued before it was tried, from the record
+        `requeued_before`: how often the unit had been requeued before it was run, from the record
         of its failure.
         """
         return self.requeued.get(unit, 0) > requeued_before
@@ -59,7 +61,7 @@ Change = Callable[[Control], Control]
 
 
 def set_paused(is_paused: bool) -> Change:
-    """Return the change that stops after the current steps, or that resumes."""
+    """Return the change that pauses a grid after the steps in progress, or that resumes it."""
     return lambda control: replace(control, paused=is_paused)
 
 
@@ -69,7 +71,7 @@ def set_concurrency(episodes: int) -> Change:
 
 
 def drop_model(model: str) -> Change:
-    """Return the change that stops starting units of a model; finished units stay."""
+    """Return the change that stops starting a model's units. Finished units stay."""
 
     def change(control: Control) -> Control:
         return replace(control, dropped=tuple(dict.fromkeys([*control.dropped, model])))
@@ -88,7 +90,7 @@ def restore_model(model: str) -> Change:
 
 
 def requeue_units(units: Iterable[str]) -> Change:
-    """Return the change that retries failed units."""
+    """Return the change that requests a retry of failed units."""
 
     def change(control: Control) -> Control:
         requeued = dict(control.requeued)
@@ -105,15 +107,16 @@ def read_control(store: Store) -> Control:
 
 
 class SeenControl(Value):
-    """State of a grid's control, as read by an observer."""
+    """State of a grid's control, as an observer has read it."""
 
     control: Control = Control()
-    #: one line, where `control.json` can't be read and `control` is the state before; else empty
+    #: one line if `control.json` can't be read, in which case `control` is the previous state; else
+    #: empty
     warning: str = ""
 
 
 def control_in_force(store: Store, before: Control | None = None) -> SeenControl:
-    """Return the control currently in force in a grid.
+    """Return the control that is in force in a grid.
 
     If `control.json` was edited by hand and is malformed, return the state `before` or, if that is
     None, the state after the last command. Raises StoreError if the store fails.
@@ -137,7 +140,7 @@ def _last_commanded(store: Store) -> Control:
 def change_control(store: Store, change: Change) -> Control:
     """Change a grid's control and return the new state.
 
-    Raises MalformedControl: `control.json` was edited by hand and can't be read, so it is not
+    Raises MalformedControl if `control.json` was edited by hand and can't be read; it is then not
     replaced.
     """
     before = read_control(store)
@@ -154,7 +157,7 @@ def change_control(store: Store, change: Change) -> Control:
 
 
 def _publish(store: Store, control: Control) -> None:
-    """Replace `control.json` with a state, or with the state of a later command.
+    """Replace `control.json` with a state, or with the state of a later command if there is one.
 
     The later command may have been written first.
     """

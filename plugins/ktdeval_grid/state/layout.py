@@ -18,7 +18,7 @@ from ktdeval.values import content_hash
 PARTS = "parts"
 RUNS = "runs"
 OPEN_JOB = "open"  #: job that resolves a grid
-_DIGITS = 12  #: number of digits of the hash in a job's name
+_DIGITS = 12  #: number of hash digits in a job's name
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class GridPlace:
     root: Path
 
     def parts(self, worker: str) -> Path:
-        """Return the folder with all parts run by a worker."""
+        """Return the folder for all parts run by a worker."""
         return self.root / PARTS / worker
 
     def part(self, worker: str, system: str) -> Path:
-        """Return the run folder for the part of a system run by a worker."""
+        """Return the run folder for the part of a system that a worker runs."""
         return self.parts(worker) / system
 
     def run(self, system: str) -> Path:
@@ -41,7 +41,7 @@ class GridPlace:
         return self.root / RUNS / system
 
     def workers(self) -> list[str]:
-        """Return the names of all workers that have ever run a part, sorted."""
+        """Return the names of all workers that have run a part, sorted."""
         try:
             return sorted(entry.name for entry in (self.root / PARTS).iterdir())
         except FileNotFoundError:
@@ -49,7 +49,9 @@ class GridPlace:
 
 
 def open_place(out: str | Path) -> GridPlace:
-    """Return the place of a grid. Raises UsageError if it is not a folder, which workers need."""
+    """Return the place of a grid. Raises UsageError if it is not a folder, since workers
+    need one.
+    """
     store = open_store(out)
     path = store.local_path("grid.json")
     if path is None:
@@ -67,7 +69,7 @@ def amend_job(number: int) -> str:
 
 
 def start_job(system: str) -> str:
-    """Return the name of the job that asks a system's fixed questions at the start."""
+    """Return the name of the job that asks a system the fixed questions at the start."""
     return f"start.{system}"
 
 
@@ -91,8 +93,8 @@ def _units_digest(units: Iterable[str]) -> str:
 
 
 def bytes_kept(root: Path) -> int:
-    """Return the bytes that the files below a folder occupy on disk; hard links are counted
-    once.
+    """Return the number of bytes that the files below a folder occupy on disk, counting hard-linked
+    files once.
     """
     seen: set[tuple[int, int]] = set()
     total = 0

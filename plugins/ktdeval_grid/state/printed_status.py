@@ -1,6 +1,4 @@
-"""Printed texts about a grid: its estimate, its status and how it ended, as lines and as a
-table.
-"""
+"""Printed text about a grid: its estimate, its status and how it ended, as lines and as a table."""
 
 from __future__ import annotations
 
@@ -29,7 +27,9 @@ _MAX_WORDS = 300  #: maximum length of a printed error
 
 
 def status_lines(status: GridStatus, width: int | None = None) -> list[str]:
-    """Return a grid's status as plain lines of at most `width` columns; None for no limit."""
+    """Return a grid's status as plain lines of at most `width` columns, or without a limit if it is
+    None.
+    """
     columns, *rows = progress_table(status)
     lines = [headline(status), ""]
     lines += grid_lines(columns, rows, ("MODEL",), width)
@@ -101,7 +101,7 @@ def _count_text(value: int) -> str:
 
 
 def _describe_cost(tally: Tally) -> str:
-    """Return the cost of a model, with `≥` if the cost of some episodes is unknown."""
+    """Return the cost for a model, with `≥` if the cost of some episodes is unknown."""
     if not tally.uncosted:
         return dollars(tally.cost_usd)
     if not tally.cost_usd:
@@ -139,14 +139,14 @@ def _status_notes(status: GridStatus) -> Iterator[str]:
 
 
 def _shortened_text(text: str) -> str:
-    """Return a text truncated to at most `_MAX_WORDS` characters at a word boundary."""
+    """Return text truncated at a word boundary to at most `_MAX_WORDS` characters."""
     if len(text) <= _MAX_WORDS:
         return text
     return f"{text[:_MAX_WORDS].rpartition(' ')[0] or text[:_MAX_WORDS]} …"
 
 
 def failure_lines(status: GridStatus) -> Iterator[str]:
-    """Yield one line per kind of failure or stop."""
+    """Yield one line for each kind of failure or stop."""
     for slug, problem in status.unresolved.items():
         yield f"not begun: {_shortened_text(clean(problem))} ({slug})"
 
@@ -207,7 +207,7 @@ def assumption_lines(estimate: GridEstimate) -> list[str]:
 
 
 def _reads_cache(model: ModelEstimate) -> bool:
-    """Return whether a model's prompts are partly read from a cache at a price of their own."""
+    """Return whether a model's prompts are partly read from a cache at a separate price."""
     typical = model.left["typical"]
     return typical.cached_cost_usd not in (None, typical.cost_usd)
 

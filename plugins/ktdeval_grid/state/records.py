@@ -33,9 +33,9 @@ PAID = "paid"
 
 
 class GridUnit(Value):
-    """One episode of a grid, as tables show it."""
+    """One episode of a grid, as shown in tables."""
 
-    id: str  #: id of its spec
+    id: str  #: id of the episode's spec
     task: str
     window: str | None
     seed: int
@@ -47,7 +47,7 @@ class GridUnit(Value):
 
 
 class PrunedUnits(Value):
-    """Episodes of a system that a rule leaves out."""
+    """Episodes of a system that a rule omits."""
 
     rule: str
     reason: str
@@ -55,24 +55,24 @@ class PrunedUnits(Value):
 
 
 class GridSystem(Value):
-    """One system of a grid with its episodes, in the order of the plan."""
+    """A system in a grid, with its episodes in plan order."""
 
     slug: str
     model: str  #: label of the model
     agent: str  #: label of the agent
-    #: how tools are offered to the model; null for a model of this machine
+    #: how tools are offered to the model; null for a model that runs on this machine
     tool_protocol: ToolProtocol | None
     price: PriceEntry | None  #: price of the model's tokens; null if unknown
     units: tuple[GridUnit, ...]
     pruned: tuple[PrunedUnits, ...] = ()
-    #: tool protocols of further models, by the names that the agent asks them by
+    #: tool protocols of further models, keyed by the names that the agent uses for them
     further_protocols: dict[str, ToolProtocol] = msgspec.field(default_factory=dict)
     checked_by: str | None = (
         None  #: worker whose part contains the calls that determined the protocols
     )
-    #: why the system could not be resolved, so that it has no units; the next launch retries
+    #: why the system could not be resolved and so has no units; the next launch tries again
     problem: str | None = None
-    #: limits that prevented it from being resolved, as in `UnitFailed`; null: no budget did
+    #: limits that prevented the system from being resolved, as in `UnitFailed`; null: no budget did
     needed: dict[str, float] | None = None
 
 
@@ -83,15 +83,19 @@ class GridRecord(Value):
     suite: str  #: version of ktdeval
     plan: GridPlan
     mask_key: str
-    snapshot: str | None  #: id of the market; null if no task needs one
+    snapshot: str | None  #: id of the market; null if no task needs a market
     begun_at: str  #: time in UTC, ISO 8601
     systems: tuple[GridSystem, ...]
-    #: hash of the code of ktdeval and of each plugin, by name; none in grids without it
+    #: hash of the code of ktdeval and of each plugin, by name; empty in grids that recorded no
+    #: hashes
     code: dict[str, str] = msgspec.field(default_factory=dict)
-    launch: str | None = None  #: launch that resolved it; of a worker on its own, its process
+    #: launch that resolved the grid or, for a worker without a launch, the worker's process
+    launch: str | None = None
 
     def model(self, label: str) -> PlannedModel:
-        """Return a model in the plan by label. Raises KeyError if no model has this label."""
+        """Return a model in the plan, given its label. Raises KeyError if no model has this
+        label.
+        """
         return {model.short: model for model in self.plan.models}[label]
 
     def units(self) -> Iterator[tuple[GridSystem, GridUnit]]:
@@ -107,39 +111,39 @@ class UnitDone(Value):
     unit: str
     system: str  #: slug
     worker: str
-    generation: int  #: of the claim that finished it
-    seconds: float  #: that its worker spent on it, over all generations as far as known
+    generation: int  #: generation of the claim that finished the unit
+    seconds: float  #: time that workers spent on the unit, over all generations as far as known
     steps: int
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None  #: null if no price is known
-    finished_at: str  #: time in UTC, ISO 8601, of the worker's own clock
-    #: figure of the metric that the plan's rule compares; null: no rule, or it is undefined
+    cost_usd: float | None  #: null if a price is unknown
+    finished_at: str  #: time in UTC, ISO 8601, by the worker's clock
+    #: metric that the plan's rule compares; null without a rule, or if the metric is undefined
     figure: float | None = None
-    calls: int = 0  #: replies of models in its transcript; 0 in records without it
+    calls: int = 0  #: number of model replies in the transcript; 0 in records that lack it
 
 
 class UnitFailed(Value):
-    """Last failure of a unit."""
+    """The last failure of a unit."""
 
     unit: str
     system: str  #: slug
     error: str  #: one line, without secrets
     worker: str
     generation: int
-    #: how often the unit had been requeued when it was tried, as of `Control.requeued`
+    #: how often the unit had been requeued when it was run, as in `Control.requeued`
     requeued: int
-    launch: str  #: launch that tried it; a later one retries it
-    cost_usd: float | None = None  #: spent on it so far
-    failed_at: str = ""  #: time in UTC, ISO 8601, of the worker's own clock
-    #: limits that the next call would have exceeded, by option name, each with the minimum that
-    #: allows the call (none for `max_hours`); null: no budget ended the unit
+    launch: str  #: launch in which the unit failed; a later launch retries the unit
+    cost_usd: float | None = None  #: US dollars spent on the unit so far
+    failed_at: str = ""  #: time in UTC, ISO 8601, by the worker's clock
+    #: limits that the next call would have exceeded, keyed by option, each with the minimum that
+    #: allows the call (except for `max_hours`); null: no budget ended the unit
     needed: dict[str, float] | None = None
 
     @property
     def is_stopped(self) -> bool:
-        """True if a budget stopped the unit: nothing failed, and a larger budget would let it
-        resume.
+        """True if a budget stopped the unit, so that nothing failed and a larger budget would let
+        it resume.
         """
         return self.needed is not None
 
@@ -149,23 +153,23 @@ class WorkerPaid(Value):
     taken over.
     """
 
-    #: by system, then by unit that is not done, `canary` and `check`; null: a price is not known
+    #: cost by system, then by unfinished unit, `canary` and `check`; null: a price is unknown
     usd: dict[str, dict[str, float | None]] = msgspec.field(default_factory=dict)
 
 
 class Launch(Value):
-    """One launch: a driver that starts workers. Workers without a launch, such as shards of a
+    """A launch: a driver that starts workers. Workers without a launch, such as shards of a
     scheduler, receive their plan directly.
     """
 
-    id: str  #: four digits or more, counted up
+    id: str  #: counted up, with at least four digits
     plan: GridPlan  #: plan as given to the launch; it amends the grid's plan
     workers: int  #: processes
     runner: str  #: execution backend
     begun_at: str  #: time in UTC, ISO 8601
-    host: str  #: machine of the driver
-    pid: int  #: of the driver
-    #: `failed`: only units that have a record of a failure
+    host: str  #: host name of the driver's machine
+    pid: int  #: process id of the driver
+    #: `failed`: run only units with a failure record
     only: Literal["all", "failed"] = "all"
 
 
@@ -175,14 +179,14 @@ class LaunchEnd(Value):
     id: str
     ended_at: str  #: time in UTC, ISO 8601
     exit_code: int
-    done: int  #: units of the grid that are done
+    done: int  #: number of units that are done
     failed: int
-    left: int  #: units that are neither
-    stopped: str | None = None  #: why it stopped before its end; null: it did not
+    left: int  #: number of units that are neither done nor failed
+    stopped: str | None = None  #: why the launch stopped early; null: it did not
 
 
 def needed_by(problem: KtdevalError | None) -> dict[str, float] | None:
-    """Return the limits that a budget needs for the work to resume; None for other problems."""
+    """Return the limits that a budget needs to let the work resume; None for other problems."""
     return problem.needed if isinstance(problem, BudgetError) else None
 
 

@@ -1,8 +1,8 @@
 """Pairs of systems whose order is settled by a plan's sequential rule.
 
-Each pair of systems is compared on each task, window by window in plan order, at the looks that the
-plan fixed before its first unit ran. A look depends only on finished units. The first worker that
-makes a look records it: `looks/<pair>-<number>.json`.
+Each pair of systems is compared on each task, window by window in plan order, at the looks that
+were planned before the first unit ran. A look depends only on finished units. The first worker that
+makes a look records it as `looks/<pair>-<number>.json`.
 
 A system whose order relative to every other system is settled needs no more windows. If the plan
 has `stop_when: settled`, its units after the last of these looks are not run.
@@ -24,37 +24,38 @@ from ktdeval_grid.state.grid_control import Control
 from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit, UnitDone, done_key
 
 LOOKS = "looks"
-_DIGITS = 20  #: number of digits of the hash in a pair's name
+_DIGITS = 20  #: number of hash digits in a pair's name
 
 Figures = Mapping[str, float | None]
 """The figure that the rule compares, by finished unit; None if undefined."""
 
 
 class PairLook(Value):
-    """One look at a pair of systems on a task."""
+    """A look at a pair of systems on a task."""
 
     task: str
     first: str  #: slug
     second: str  #: slug
     look: int  #: number of the look, from 1
-    windows: int  #: windows that it rests on
-    #: first less second, by window in the order of the plan: the median over seeds
+    windows: int  #: number of windows on which the look is based
+    #: first system's figure less the second's, median over seeds, by window in plan order
     differences: tuple[float, ...]
     statistic: float | None  #: null for `anytime`, which has no boundary
     boundary: (
         float | None
-    )  #: minimum |statistic| with which the look settles a pair; null: no value settles it
+    )  #: minimum |statistic| at which the look settles the pair; null: no value settles it
     settled: bool
-    sign: Literal[-1, 0, 1]  #: 1: the first has the larger figure; 0: not settled
+    #: 1: the first system has the larger figure; -1: the second has; 0: not settled
+    sign: Literal[-1, 0, 1]
 
     @property
     def name(self) -> str:
-        """Name of its record."""
+        """Name of the look's record."""
         return f"{self.pair}-{self.look}"
 
     @property
     def pair(self) -> str:
-        """Name of its pair."""
+        """Name of the look's pair."""
         return pair_name(self.task, self.first, self.second)
 
 
@@ -68,12 +69,12 @@ class SettledSystem:
 
     task: str
     system: str  #: slug
-    look: int  #: the last look that settled one of the system's pairs, counted from 1
+    look: int  #: number of the last look that settled one of the system's pairs, from 1
     windows: int  #: number of windows at that look
 
     @property
     def reason(self) -> str:
-        """Why no more windows of the system are run."""
+        """Why no more windows are run for the system."""
         return f"not run: settled at look {self.look}, after {self.windows} windows"
 
 
@@ -110,8 +111,10 @@ def windows_by_task(record: GridRecord) -> dict[str, list[str]]:
 
 
 def blocks_of(record: GridRecord) -> dict[str, int]:
-    """Return the block of each unit: 0 up to the first look, 1 up to the second, and so on; a
-    single block if there is no rule, or for tasks without windows.
+    """Return the block of each unit: 0 for windows before the first look, 1 for those before the
+    second, and so on.
+
+    Without a rule, or for tasks without windows, there is a single block.
     """
     rule = record.plan.settle
     if rule is None:
@@ -129,7 +132,7 @@ def blocks_of(record: GridRecord) -> dict[str, int]:
 
 
 def looks_to_make(record: GridRecord, figures: Figures, known: Looks) -> Iterator[PairLook]:
-    """Yield the looks that are possible with the finished units and not yet recorded, in order."""
+    """Yield the looks that the finished units allow and that are not recorded yet, in order."""
     rule = record.plan.settle
     if rule is None:
         return
@@ -163,7 +166,9 @@ def _has_task(system: GridSystem, task: str) -> bool:
 
 
 def _differences(pair: SystemPair, windows: Sequence[str], figures: Figures) -> list[float]:
-    """Return the differences up to the first window in which the figure for a seed is missing."""
+    """Return the differences for the windows before the first one in which the figure for a seed is
+    missing.
+    """
     here = _units_by_cell(pair.first, pair.task)
     there = _units_by_cell(pair.second, pair.task)
     differences: list[float] = []
@@ -197,8 +202,8 @@ def _units_by_cell(system: GridSystem, task: str) -> dict[tuple[str, int], str]:
 def _look(
     rule: SequentialRule, number: int, pair: SystemPair, differences: Sequence[float]
 ) -> PairLook:
-    """Make a look. The earlier looks did not settle the pair, since otherwise this look would not
-    be made.
+    """Make a look. No earlier look settled the pair, since otherwise this look would not be
+    made.
     """
     found = answer(rule, differences)
     figures = last_look(rule, differences)
@@ -221,14 +226,14 @@ def _look(
 
 
 def find_settling_looks(looks: Looks) -> dict[str, PairLook]:
-    """Return the looks that settled a pair, by pair name."""
+    """Return the looks that settled a pair, keyed by pair name."""
     return {look.pair: look for look in looks.values() if look.settled}
 
 
 def settled_systems(record: GridRecord, looks: Looks, control: Control) -> list[SettledSystem]:
     """Return the systems whose pairs are all settled.
 
-    Pairs that include a system of a dropped model, which runs no more units, are ignored.
+    Pairs with a system of a dropped model, which runs no more units, are ignored.
     """
     settling: dict[tuple[str, str], list[PairLook | None]] = {}
     decided = find_settling_looks(looks)
@@ -276,8 +281,8 @@ def units_not_run(
 def steps_saved(record: GridRecord, unrun: Iterable[str], steps: Mapping[str, int]) -> int:
     """Return the number of decisions saved by units that are not run.
 
-    A unit's number of decisions is taken from a finished unit of the same task and window, or else
-    from the mean over the task's finished units.
+    The number of decisions in such a unit is taken from a finished unit with the same task and
+    window or, without such a unit, from the mean over the task's finished units.
     """
     units = {unit.id: unit for _, unit in record.units()}
     by_window: dict[tuple[str, str | None], int] = {}
@@ -294,9 +299,10 @@ def steps_saved(record: GridRecord, unrun: Iterable[str], steps: Mapping[str, in
 def mean_saved(
     record: GridRecord, unrun: Iterable[str], amounts: Mapping[str, float | None]
 ) -> float | None:
-    """Return what units that are not run would have used of something, each as the mean of its
-    system's finished units of the same task. `amounts`: of finished units; None if one that counts
-    is unknown.
+    """Return how much of some quantity is saved by units that are not run. Each unit is estimated
+    by the mean over its system's finished units for the same task.
+
+    `amounts`: the quantity for each finished unit. None if a required amount is unknown.
     """
     keys = {unit.id: (system.slug, unit.task) for system, unit in record.units()}
     known: dict[tuple[str, str], list[float | None]] = {}
@@ -349,17 +355,17 @@ def settled_lines(record: GridRecord, looks: Looks) -> Iterator[str]:
         )
 
 
-# ---- a worker's and an observer's records
+# ---- records kept by a worker or an observer
 
 
 class LookBook(ValueFolder[PairLook]):
-    """A grid's recorded looks, whose files never change."""
+    """The recorded looks of a grid, whose files never change."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, LOOKS, PairLook)
 
     def record(self, look: PairLook) -> None:
-        """Record a look; if another worker has already recorded it, use that record."""
+        """Record a look. If another worker has already recorded it, use that record."""
         key = f"{LOOKS}/{look.name}.json"
         if not self.store.create(key, encode_value(look)):
             look = read_value(self.store, key, PairLook)
@@ -369,8 +375,8 @@ class LookBook(ValueFolder[PairLook]):
 
 @dataclass
 class PairSettlement:
-    """A worker's looks: makes those possible with the finished units, and lists the units that are
-    not run.
+    """Looks made by a worker: it makes all looks that the finished units allow, and lists the units
+    that are not run.
     """
 
     record: GridRecord
@@ -378,7 +384,7 @@ class PairSettlement:
     _book: LookBook = field(init=False)
     _figures: dict[str, float | None] = field(default_factory=dict)
     _seen: int = -1  # number of finished units at the last look
-    _basis: tuple[int, int, Control] | None = None  # looks on which the last answer is based
+    _basis: tuple[int, int, Control] | None = None  # what the last result of `look` is based on
     _unrun: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -386,7 +392,7 @@ class PairSettlement:
         self._units = {unit.id for _, unit in self.record.units()}
 
     def look(self, done: Iterable[str], control: Control) -> dict[str, str]:
-        """Make and record the looks that are due; return the units that are not run, with the
+        """Make and record the looks that are due. Return the units that are not run, with the
         reason. Raises StoreError.
         """
         if self.record.plan.settle is None:

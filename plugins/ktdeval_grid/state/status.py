@@ -1,7 +1,7 @@
-"""Status of a grid, read from its store only.
+"""Status of a grid, read only from its store.
 
-For each model, the status contains the units that are done, running, failed and left, their cost,
-and the expected end.
+For each model, the status contains the number of units that are done, running, failed and left,
+their cost, and the expected end.
 """
 
 from __future__ import annotations
@@ -51,44 +51,44 @@ UnitState = Literal["running", "done", "failed", "stopped", "settled"]
 system's order is settled, so the unit need not be run.
 """
 
-RECENT = 50  #: number of latest finished units over which a model's pace is measured
+RECENT = 50  #: number of latest finished units from which a model's pace is measured
 _CLAIMS = "claims"
 _LEASE_S = 60.0  #: for an observer without claims
 _NUMBER = re.compile(r"\b[0-9a-f]*\d[0-9a-f]*\b")
 
 
 class Tally(Value):
-    """Units of a model, or of all, by state."""
+    """Number of units by state, for one model or for all."""
 
     name: str  #: label of the model
-    planned: int  #: units that are to be run
+    planned: int  #: number of units to be run
     done: int
     running: int
-    failed: int  #: in this launch, or the last one
-    stopped: int  #: by a budget, likewise; a larger one lets them go on
-    pruned: int  #: number of cells omitted by a rule; not among the planned
-    #: of all answered calls, those of unfinished units and of checks among them, as far as known
+    failed: int  #: number that failed in this launch or, if none is running, in the last one
+    stopped: int  #: number that a budget stopped in that launch; a larger budget lets them resume
+    pruned: int  #: number of cells omitted by a rule; not included in `planned`
+    #: cost of all answered calls as far as known, including those of unfinished units and of checks
     cost_usd: float
     uncosted: int  #: number of units, done or not, whose cost is unknown
-    dropped: bool = False  #: by `grid ctl drop`
-    settled: int = 0  #: not run, as the order of their system is settled
+    dropped: bool = False  #: whether the model was dropped with `grid ctl drop`
+    settled: int = 0  #: number not run because the order of their system is settled
     eta_s: float | None = None  #: estimated seconds until the rest is done; null if unknown
 
     @property
     def left(self) -> int:
-        """Number of remaining units: neither done, failed nor settled; includes units stopped by a
+        """Number of units that are neither done, failed nor settled, including units stopped by a
         budget.
         """
         return self.planned - self.done - self.failed - self.settled
 
 
 class FailureKind(Value):
-    """Units that failed, or that a budget stopped, for one reason."""
+    """Units that failed, or that a budget stopped, for the same reason."""
 
     error: str
     is_stopped: bool  #: whether a budget stopped them
     units: tuple[str, ...]  #: ids
-    example: str  #: system and label of the first
+    example: str  #: system and label of the first unit
 
 
 class GridStatus(Value):
@@ -102,18 +102,19 @@ class GridStatus(Value):
     models: tuple[Tally, ...]
     total: Tally
     failures: tuple[FailureKind, ...]
-    pruned: dict[str, str]  #: reason of each rule that leaves units out, by its name
-    #: systems that could not be resolved, and so have no units yet, each with the reason
+    pruned: dict[str, str]  #: reason for each rule that omits units, keyed by the rule's name
+    #: systems that could not be resolved and so have no units yet, with the reason
     unresolved: dict[str, str] = msgspec.field(default_factory=dict)
-    #: limits that stopped units exceed, by the name of their option, each with the least that lets
-    #: them go on; null: no budget stopped a unit
+    #: limits that stopped units exceed, keyed by option, each with the minimum that lets all of
+    #: them resume; null: no budget stopped a unit
     needed: dict[str, float] | None = None
-    warnings: tuple[str, ...] = ()  #: a sentence each
+    warnings: tuple[str, ...] = ()  #: one sentence each
     settled: tuple[str, ...] = ()  #: one line for each pair of systems whose order is settled
-    #: decisions that units would have taken which are not run, as far as finished ones tell
+    #: number of decisions saved by units that are not run, estimated from finished units
     steps_saved: int = 0
-    calls_saved: int = 0  #: model calls of these, as the finished episodes of their systems made
-    #: cost of these in US dollars; null where one of them is unknown
+    #: number of model calls saved by these units, estimated from their systems' finished episodes
+    calls_saved: int = 0
+    #: US dollars saved by these units; null if an amount is unknown
     usd_saved: float | None = None
 
     @property
@@ -124,7 +125,7 @@ class GridStatus(Value):
 
 @dataclass(frozen=True)
 class FoundGrid:
-    """Content of a grid's store at one point in time."""
+    """Contents of a grid's store at one point in time."""
 
     record: GridRecord
     control: Control
@@ -134,7 +135,8 @@ class FoundGrid:
     warnings: tuple[str, ...] = ()
     #: US dollars spent on calls, by system, then by unfinished unit, `canary` and `check`
     paid: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    looks: Mapping[str, PairLook] = field(default_factory=dict)  #: at pairs of systems, by name
+    #: looks at pairs of systems, by name
+    looks: Mapping[str, PairLook] = field(default_factory=dict)
 
     @cached_property
     def unrun(self) -> Mapping[str, str]:
@@ -142,7 +144,7 @@ class FoundGrid:
         return units_not_run(self.record, self.looks, self.control, self.done)
 
     def find_state(self, unit: str) -> UnitState | None:
-        """Return a unit's state; None if it is waiting."""
+        """Return a unit's state; None if the unit is waiting."""
         if unit in self.done:
             return "done"
         if unit in self.running:
@@ -154,7 +156,7 @@ class FoundGrid:
 
 @dataclass
 class GridWatch:
-    """Reads a grid repeatedly; files that have not changed are read only once."""
+    """Reads a grid repeatedly. Files that have not changed are read only once."""
 
     store: Store
     board: ClaimBoard
@@ -167,7 +169,7 @@ class GridWatch:
         self._looks = LookBook(self.store)
 
     def look(self) -> FoundGrid:
-        """Read the current content of the store. Raises UsageError if there is no grid;
+        """Read the current contents of the store. Raises UsageError if the store has no grid;
         StoreError.
         """
         record = load_record(self.store)
@@ -213,26 +215,26 @@ def _latest_launch(store: Store) -> int:
 def _is_stale(failure: UnitFailed, latest: int) -> bool:
     """Return whether a unit was stopped by a budget in an earlier launch.
 
-    Such a unit is waiting again, under the current budget.
+    With the current budget, such a unit is waiting again.
     """
     is_earlier = _is_number(failure.launch) and int(failure.launch) < latest
     return failure.is_stopped and is_earlier
 
 
 def _is_number(launch: str) -> bool:
-    """Return whether a launch was started by a driver: its id is a number."""
+    """Return whether a driver started a launch, in which case its id is a number."""
     return launch.isascii() and launch.isdigit()
 
 
 def reader_of(store: Store, name: str = "observer") -> GridWatch:
-    """Return a reader for a grid; unlike a worker, it has no heartbeat."""
+    """Return a reader for a grid. Unlike a worker, it has no heartbeat."""
     return GridWatch(store, ClaimBoard(store, "", name, _LEASE_S))
 
 
 def look(reader: GridWatch) -> tuple[FoundGrid, GridStatus]:
-    """Return the current content of a grid's store, and its status.
+    """Return the current contents of a grid's store, and the grid's status.
 
-    Raises UsageError if there is no grid; StoreError.
+    Raises UsageError if the store has no grid; StoreError.
     """
     found = reader.look()
     return found, summarise(found, reader.store.place, now_utc())
@@ -241,7 +243,7 @@ def look(reader: GridWatch) -> tuple[FoundGrid, GridStatus]:
 def load_record(store: Store) -> GridRecord:
     """Return a grid's current record.
 
-    Raises UsageError if there is no grid in the store; StoreError if one of its files is malformed.
+    Raises UsageError if the store has no grid; StoreError if one of its files is malformed.
     """
     keys = [stat.key for stat in store.list(PLANS)]
     key = max(keys) if keys else GRID
@@ -263,7 +265,7 @@ def load_record(store: Store) -> GridRecord:
 def summarise(found: FoundGrid, place: str, now: datetime | None = None) -> GridStatus:
     """Return the status of a grid.
 
-    `now`: time from which the remaining time is estimated; if None, no end is estimated.
+    `now`: time from which the remaining time is estimated. If it is None, no end is estimated.
     """
     record = found.record
     by_model: dict[str, list[GridSystem]] = {}
@@ -319,7 +321,7 @@ def _usd_saved(found: FoundGrid) -> float | None:
 
 
 def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:
-    """Return the limits exceeded by stopped units and systems, each with the smallest value
+    """Return the limits exceeded by stopped units and systems, each with the smallest value that is
     sufficient for all of them; None if no budget stopped a unit or system.
     """
     stops = [failure.needed for failure in found.failed.values()]
@@ -339,7 +341,7 @@ def _find_limits_to_raise(found: FoundGrid) -> dict[str, float] | None:
 def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | None]]:
     """Return the cost of calls by system and unit, from the worker that has made the most progress.
 
-    A worker that takes a unit over starts with the calls of the previous worker.
+    A worker that takes over a unit starts with the calls of the previous worker.
     """
     furthest: dict[str, dict[str, float | None]] = {}
     for worker in workers:
@@ -356,7 +358,7 @@ def furthest_paid(workers: Iterable[WorkerPaid]) -> dict[str, dict[str, float | 
 def _costs(systems: Sequence[GridSystem], found: FoundGrid) -> list[float | None]:
     """Return the cost of each unit that made a call, and of each system's checks.
 
-    A cost is None if it is unknown.
+    Unknown costs are None.
     """
     costs: list[float | None] = []
     for system in systems:
@@ -407,10 +409,11 @@ def _tally(
 
 
 def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float | None:
-    """Return how long the remaining units will take at the pace of the latest finished units.
+    """Return how many seconds the remaining units will take at the pace of the latest finished
+    units.
 
-    None if fewer than two are finished. The pace is measured from the earliest of these units to
-    now, so the pace falls while no unit finishes.
+    None if fewer than two units are finished. The pace is measured from the earliest of these units
+    to now, so it falls while no unit finishes.
     """
     times = sorted(datetime.fromisoformat(text) for text in finished_at)[-RECENT:]
     if left == 0:
@@ -423,7 +426,7 @@ def seconds_left(finished_at: Sequence[str], left: int, now: datetime) -> float 
 
 
 def failure_kinds(found: FoundGrid) -> Iterator[FailureKind]:
-    """Yield the reasons why units failed or were stopped, the most frequent first.
+    """Yield the reasons why units failed or were stopped, with the most frequent first.
 
     Texts that differ only in numbers are treated as one kind, represented by its first unit.
     """
@@ -447,7 +450,7 @@ def failure_kinds(found: FoundGrid) -> Iterator[FailureKind]:
 
 
 def full_label(system: GridSystem, unit: GridUnit) -> str:
-    """Return a text that identifies a unit within its grid."""
+    """Return text that identifies a unit within its grid."""
     return f"{system.slug} {unit.label}"
 
 

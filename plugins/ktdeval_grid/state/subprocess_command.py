@@ -12,7 +12,7 @@ from ktdeval.cli import CommandStreams, ForkedCommand
 
 
 def own_command(*words: str) -> list[str]:
-    """Return a command as its program and arguments.
+    """Return a ktdeval command as a list of program and arguments.
 
     -P ensures that modules in the working folder are not imported.
     """
@@ -23,7 +23,7 @@ def run_forked(words: Sequence[str], content: bytes) -> subprocess.CompletedProc
     """Run a command in a forked child process with the given standard input, and wait for it to
     end.
     """
-    # Use files, since a pipe that nobody reads could fill up.
+    # Files are used, since a pipe that nobody reads could fill up.
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as out,

@@ -1,4 +1,4 @@
-"""Order in which a worker takes the units of a grid. Pure functions."""
+"""Order in which a worker takes the units of a grid, as pure functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktdeval_grid.state.settled_pairs import blocks_of
 
 @dataclass(frozen=True)
 class Shard:
-    """The share of a grid that a worker takes first: every `count`-th unit, starting with number
+    """Units of a grid that a worker takes first: every `count`-th unit, starting with number
     `index` (counted from 1).
     """
 
@@ -24,7 +24,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class UnitTurn:
-    """A unit to run, with its system."""
+    """A unit to be run, with its system."""
 
     system: str
     unit: GridUnit
@@ -44,14 +44,14 @@ def parse_shard(text: str) -> Shard:
 
 
 def turns_of(record: GridRecord, shard: Shard) -> list[UnitTurn]:
-    """Return all units in the order in which a worker takes them: its own shard first, then the
-    shards of others, so that no worker is idle.
+    """Return all units in the order in which a worker takes them: those in its own shard, then
+    those in other shards, so that no worker is idle.
 
-    Systems take turns, so that a slow system does not hold up others. Within a system, units are
-    ordered task by task, and randomly within a task, seeded by the mask key: the plan's order is
-    public, and if it were used, the first episode seen by an endpoint would come from the first
-    window under any mask. If the plan compares systems at looks, the windows of an earlier look
-    come first, also in random order.
+    Systems take turns, so that a slow system does not hold up the others. Within a system, units
+    are ordered by task, and randomly within a task. The random order is seeded by the mask key,
+    since the plan's order is public: with that order, the first episode seen by an endpoint would
+    come from the first window under any mask. If the plan compares systems at looks, the windows of
+    an earlier look come first, again in random order.
     """
     blocks = blocks_of(record)
     columns = [_hidden_order(system, record.mask_key, blocks) for system in record.systems]
@@ -76,7 +76,7 @@ def _hidden_order(system: GridSystem, mask_key: str, blocks: Mapping[str, int]) 
 
 
 def share_of(total: int, workers: Sequence[str], worker: str) -> int:
-    """Return how many of `total` concurrent episodes a live worker may run; the shares of all live
+    """Return how many of `total` concurrent episodes a live worker may run. The shares of all live
     workers sum to `total`.
     """
     names = sorted({*workers, worker})
@@ -85,7 +85,7 @@ def share_of(total: int, workers: Sequence[str], worker: str) -> int:
 
 
 def first_place_of(total: int, workers: Sequence[str], worker: str) -> int:
-    """Return the number, counted from 0, of a worker's first slot among a grid's `total` slots,
+    """Return the number, counted from 0, of a worker's first slot among the grid's `total` slots,
     which `share_of` divides among the workers.
     """
     before = sorted(name for name in {*workers, worker} if name < worker)

@@ -1,8 +1,8 @@
-"""Gather a grid's runs and make their cards, with one worker per job.
+"""Gather a grid's runs and make their cards, with one worker for each job.
 
-A run is gathered once all its units are settled. Its cards are separate jobs, so they are spread
-over all workers. A job's name depends on its inputs: after an amendment, or when a failed unit is
-finished later, the job has a different name and is repeated.
+A run is gathered once all its units are settled. Its cards are separate jobs, so that they are
+spread over all workers. A job's name depends on its inputs. After an amendment, or after a failed
+unit is finished later, the job therefore has a different name and is repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ktdeval_grid.workers.unit_takeover import canary_part, continue_canary, fur
 
 _DONE = b"{}\n"  #: record of a finished job
 
-#: Makes a grid's tables and pages, after its last card
+#: makes a grid's tables and pages after its last card
 AtEnd = Callable[[GridPlace, GridRecord], None]
 
 
@@ -33,13 +33,13 @@ class GatherJob:
 
     name: str  #: name under which the job is recorded as done
     lock: str  #: name of the lock claimed for the job, so that only one worker does it at a time
-    system: str | None = None  #: slug of the system; None for a job over all systems
+    system: str | None = None  #: slug of the system; None for a job on all systems
     task: str | None = None  #: task of the card; None for a job that gathers the run
 
 
 @dataclass(frozen=True)
 class Gathering:
-    """A grid's jobs that follow its units."""
+    """Jobs of a grid that follow its units."""
 
     record: GridRecord
     place: GridPlace
@@ -95,7 +95,7 @@ class Gathering:
         return [unit.id for unit in system.units if unit.id in self.view.done]
 
     def _tasks(self, system: GridSystem) -> list[str]:
-        """Return the tasks of a system with at least one finished unit."""
+        """Return the tasks for which a system has at least one finished unit."""
         return tasks_of(unit for unit in system.units if unit.id in self.view.done)
 
     def do(self, job: GatherJob, claim: Claim) -> None:
@@ -110,7 +110,7 @@ class Gathering:
         except FencedError:
             pass  # the worker that holds the job will do it
         except KtdevalError as problem:
-            if claim.is_ours():  # otherwise, the other worker may have removed the missing file
+            if claim.is_ours():  # otherwise, another worker may have removed the missing file
                 self.problems[job.name] = problem
         finally:
             claim.release()
@@ -148,7 +148,7 @@ class Gathering:
         gather_run(self.place.run(system.slug), part.path, sources, fence)
 
     def _find_finished(self, system: GridSystem) -> dict[str, Path]:
-        """Return the part that finished each unit."""
+        """Return, for each finished unit, the part in which it was finished."""
         finished = {}
         for unit in self._done_of(system):
             done = read_value(self.place.store, done_key(unit), UnitDone)
@@ -157,7 +157,7 @@ class Gathering:
         return finished
 
     def _find_unfinished(self, system: GridSystem, finished: Mapping[str, Path]) -> dict[str, Path]:
-        """Return the part with the most progress on each started but unfinished unit."""
+        """Return, for each unit that is started but unfinished, the part with the most progress."""
         found = {}
         for unit in system.units:
             if unit.id in finished:

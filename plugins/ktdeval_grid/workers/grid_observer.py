@@ -15,13 +15,13 @@ from ktdeval_grid.state.grid_control import Control, control_in_force
 from ktdeval_grid.state.records import FAILED, UnitFailed
 
 _LOOK_AGAIN_S = 1.0
-_IDLE_LOOK_S = 0.1  #: for a worker that waits for another worker to finish
+_IDLE_LOOK_S = 0.1  #: interval for a worker that waits for another worker to finish
 _MAX_SHARE = 20  #: minimum pause after a look, as a multiple of the look's duration
 _BEATS = "beats"
 
 
 class WorkerLiveness:
-    """Workers whose heartbeat has changed within one lease, by this observer's own clock."""
+    """Workers whose heartbeat has changed within one lease period, by this observer's own clock."""
 
     def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._lease_s = lease_s
@@ -29,7 +29,7 @@ class WorkerLiveness:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def look(self, beats: list[Stat]) -> list[str]:
-        """Return the names of live workers; a worker seen for the first time is live."""
+        """Return the names of live workers. A worker seen for the first time is live."""
         now = self._clock()
         live = []
         for stat in beats:
@@ -52,8 +52,8 @@ class GridView:
     store: Store
     board: ClaimBoard
     liveness: WorkerLiveness
-    launch: str  #: launch of this worker, for records of failures
-    done: set[str] = field(default_factory=set)  #: units and jobs
+    launch: str  #: launch of this worker, for failure records
+    done: set[str] = field(default_factory=set)  #: units and jobs that are done
     failed: dict[str, UnitFailed] = field(default_factory=dict)  #: last failures, by unit
     #: units that are not run because their system's order is settled, with the reason
     unrun: dict[str, str] = field(default_factory=dict)
@@ -72,7 +72,8 @@ class GridView:
         self._failures = ValueFolder(self.store, FAILED, UnitFailed)
 
     def look(self, at_once: bool = False, is_idle: bool = False) -> bool:
-        """Read the store if it is time; an idle worker reads sooner. Return whether it was read.
+        """Read the store if it is time to do so, which is sooner for an idle worker. Return whether
+        it was read.
 
         Raises StoreError.
         """
@@ -92,7 +93,7 @@ class GridView:
         return True
 
     def _read_control(self) -> None:
-        """Read the control; if the file is malformed, warn once and keep the previous state."""
+        """Read the control. If the file is malformed, warn once and keep the previous state."""
         before = self.control if self._has_read_control else None
         seen = control_in_force(self.store, before)
         self.control = seen.control
@@ -111,7 +112,7 @@ class GridView:
         """Return whether a unit failed in this launch and is not to be retried.
 
         A failure recorded before this worker's first look belongs to an earlier launch, unless its
-        record gives this launch.
+        record names this launch.
         """
         failure = self.failed.get(unit)
         if failure is None or self.control.may_try(unit, failure.requeued):

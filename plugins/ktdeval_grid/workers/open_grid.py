@@ -39,23 +39,23 @@ from ktdeval_grid.state.records import (
 from ktdeval_grid.state.status import load_record
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 
-#: Sleeps; raises KeyboardInterrupt if the worker is to stop
+#: sleeps; raises KeyboardInterrupt if the worker is to stop
 Wait = Callable[[float], None]
 _LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True)
 class GridOpening:
-    """Parts and settings with which a worker opens a grid."""
+    """Objects and settings with which a worker opens a grid."""
 
     place: GridPlace
     board: ClaimBoard
     parts: OpenRunFolders
     wait: Wait
     launch: str  #: id of this worker's launch
-    #: whether a driver started the launch: a later launch continues with its own code
+    #: whether a driver started the launch; a later launch may then continue with its own code
     is_driven: bool = False
-    may_retry: bool = True  #: whether systems that earlier launches could not resolve are retried
+    may_retry: bool = True  #: whether to retry systems that earlier launches could not resolve
 
 
 def open_grid(plan: GridPlan, opening: GridOpening) -> GridRecord:
@@ -81,8 +81,9 @@ def read_record(place: GridPlace) -> GridRecord | None:
 
 
 def _needs_work(before: GridRecord, plan: GridPlan, opening: GridOpening) -> bool:
-    """Return whether a plan amends a grid, or there is still a system that an earlier launch could
-    not resolve.
+    """Return whether a grid must be resolved again: because the plan amends it, because a later
+    driven launch runs other code, or because a system that an earlier launch could not resolve is
+    to be retried.
     """
     if not amendment(before.plan, plan).is_empty:
         return True
@@ -97,9 +98,9 @@ def _needs_work(before: GridRecord, plan: GridPlan, opening: GridOpening) -> boo
 
 
 def made_by_other_code(record: GridRecord, plugins: Plugins) -> list[str]:
-    """Return the packages whose code differs between the grid's record and this process.
+    """Return the packages whose code in this process differs from the code in the grid's record.
 
-    The list is empty if the grid has no hashes.
+    The list is empty if the record has no hashes.
     """
     if record.suite != ktdeval.__version__:
         return [f"ktdeval {record.suite} there, {ktdeval.__version__} here"]
@@ -109,7 +110,7 @@ def made_by_other_code(record: GridRecord, plugins: Plugins) -> list[str]:
 
 
 def check_code(record: GridRecord, plugins: Plugins) -> None:
-    """Raise StoreError if this process would run different code from that with which the grid was
+    """Raise StoreError if this process would run other code than that with which the grid was
     resolved.
     """
     differing = made_by_other_code(record, plugins)
@@ -122,9 +123,9 @@ def check_code(record: GridRecord, plugins: Plugins) -> None:
 
 
 def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpening) -> bool:
-    """Resolve a plan, unless another worker is doing so.
+    """Resolve a plan, unless another worker is resolving it.
 
-    Returns whether there may be a new record.
+    Return whether there may be a new record.
     """
     store = opening.place.store
     number = 0 if before is None else 1 + sum(1 for _ in store.list(PLANS))
@@ -142,9 +143,9 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: GridOpen
             store.create(key, encode_value(record))
             claim.finish(b"{}\n")
     except FencedError:
-        return False  # the worker that took it over resolves the plan
+        return False  # the worker that took over this job resolves the plan
     finally:
-        opening.parts.close()  # the plans of parts may have grown
+        opening.parts.close()  # the plans in run parts may have grown
 
     return True
 
@@ -154,8 +155,8 @@ def resolve(
 ) -> GridRecord:
     """Return the record for a plan, keeping what `before` records about models.
 
-    `fence` is called before each paid call. Raises KtdevalError. If a model does not answer, or the
-    budget does not cover the check, its system is recorded with a `problem`.
+    `fence` is called before each paid call. If a model does not answer, or if the budget does not
+    cover the check, its system is recorded with a `problem`. Raises KtdevalError.
     """
     mask_key = plan.mask_key or secrets.token_hex(16)
     begun_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -203,7 +204,7 @@ def _resolve_system(
     parts: OpenRunFolders,
     fence: Fence,
 ) -> tuple[GridSystem, str | None]:
-    """Return a system in the form that is recorded, and the id of its market."""
+    """Return a system in the form in which it is recorded, and the id of its market."""
     blank = GridSystem(
         slug=system.slug,
         model=system.model.short,

@@ -1,4 +1,6 @@
-"""Run a unit of a grid: open its part, continue where others left off, and record how it ended."""
+"""Run a unit of a grid: open its part, continue where other workers stopped, and record how it
+ended.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,10 @@ class _EndedUnit:
     """Why a unit ended before it was done: a failure, or a budget that stopped it."""
 
     error: str  #: one line
-    needed: dict[str, float] | None = None  #: as of `UnitFailed`
+    needed: dict[str, float] | None = None  #: as in `UnitFailed`
 
 
-# not frozen: it remembers what was last published
+# not frozen, since it keeps what was last published
 @dataclass
 class UnitRunner:
     """Runs units of a grid in this process, on any thread."""
@@ -46,7 +48,7 @@ class UnitRunner:
     place: GridPlace
     parts: OpenRunFolders
     view: GridView
-    #: systems of which this worker runs no more units in this launch, with the reason
+    #: systems for which this worker runs no more units in this launch, with the reason
     stopped: dict[str, KtdevalError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -54,7 +56,7 @@ class UnitRunner:
             system.slug: system for system in systems(self.record.plan)
         }
         self._recorded = {system.slug: system for system in self.record.systems}
-        self._paid: WorkerPaid | None = None  # as last published
+        self._paid: WorkerPaid | None = None  # costs as last published
 
     def has_questions(self, system: GridSystem) -> bool:
         """Return whether a system's model is asked the fixed questions at the start."""
@@ -68,9 +70,9 @@ class UnitRunner:
     def run(self, turn: UnitTurn, claim: Claim, requeued: int) -> None:
         """Run a claimed unit to completion, and record it as done or failed.
 
-        After an interrupt, the next worker continues the unit. If it was taken over, the worker
-        that holds it continues. `requeued`: how often the unit was requeued. The caller has joined
-        the system's rounds for the unit.
+        After an interrupt, the next worker continues the unit. If the unit was taken over, the
+        worker that holds it continues. `requeued`: how often the unit was requeued. The caller has
+        joined the system's rounds for the unit.
         """
         try:
             ended = self._run_or_continue(turn, claim)
@@ -87,7 +89,7 @@ class UnitRunner:
             self._record_failure(turn, claim, requeued, ended)
 
     def _run_or_continue(self, turn: UnitTurn, claim: Claim) -> _EndedUnit | None:
-        """Run a unit, unless a worker has already finished it; return why it failed, or None."""
+        """Run a unit, unless a worker has already finished it. Return why it failed, or None."""
         part = self.part(turn.system)
         unit = turn.unit.id
         holder = self.parts.worker
@@ -99,12 +101,13 @@ class UnitRunner:
             if part.stop.reason is not None:
                 self.stopped.setdefault(turn.system, part.stop.reason)
 
-            claim.check()  # not a failure: another worker holds the unit now
+            # raises an error if another worker now holds the unit, which is not a failure
+            claim.check()
 
             if outcome.error is not None:
                 needed = None
                 if outcome.is_stopped:
-                    # The cause may be another unit's problem, in which case no limit is known.
+                    # The cause may be a problem with another unit, in which case no limit is known.
                     needed = needed_by(part.stop.reason) or {}
 
                 return _EndedUnit(outcome.error, needed)
@@ -156,11 +159,11 @@ class UnitRunner:
         claim.release()
 
     def publish_paid(self) -> None:
-        """Write the cost so far of unfinished units, for observers."""
+        """Write the cost of unfinished units so far, for observers."""
         store = self.place.store
         key = paid_key(self.parts.worker)
         before = self._paid
-        if before is None:  # an earlier process of this name may have written its parts' costs
+        if before is None:  # an earlier process of this name may have written costs for its parts
             before = find_value(store, key, WorkerPaid) or WorkerPaid()
 
         usd = dict(before.usd)
@@ -174,7 +177,7 @@ class UnitRunner:
         self._paid = now
 
     def ask_at_start(self, slug: str, claim: Claim) -> None:
-        """Ask a system's fixed questions, continuing where another worker left off."""
+        """Ask a system the fixed questions, continuing where another worker stopped."""
         try:
             part = self.part(slug)
             continue_canary(self.place, slug, part)

@@ -1,13 +1,13 @@
 """Budget of a grid: dollars and tokens that its workers share.
 
 A worker draws an amount before its calls spend it. The amount counts against the limits from then
-on, so they hold even if the worker dies. An unused remainder serves the worker's next calls. It is
-given back if it exceeds a hundredth of the limit, or if no call is in progress. Amounts that a
-killed worker has drawn but not used remain spent: the maximum cost of its open calls, and up to a
-hundredth of the limit.
+on, so the limits hold even if the worker dies. A remainder serves the worker's next calls. It is
+given back if it exceeds a hundredth of the limit, or if no call is in progress. If a worker is
+killed, the amounts that it has drawn but not used remain spent: the maximum cost of its open calls,
+and up to a hundredth of the limit.
 
-While a worker holds a drawn amount, it is listed in the sum's state. A call that does not fit waits
-as long as another live worker is listed, since calls cost less than they reserve.
+While a worker holds a drawn amount, it is listed in the shared sum's state. A call that does not
+fit waits as long as another live worker is listed, since calls cost less than they reserve.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ktdeval.stores import Heartbeats, SharedSum
 from ktdeval_grid.planning.plan import GridPlan
 from ktdeval_grid.state.layout import GridPlace
 
-_UNITS_A_DOLLAR = 1_000_000  #: the shared sum counts whole millionths
+_UNITS_A_DOLLAR = 1_000_000  #: the shared sum is counted in whole millionths of a dollar
 _DOLLARS = "max_cost"
 _TOKENS = "max_tokens"
 _PORTIONS = 100  #: a worker draws a hundredth of the limit at a time
@@ -40,16 +40,17 @@ class _DrawnSum:
     limit: str  #: option that sets the limit: `max_cost` or `max_tokens`
     total: SharedSum
     portion: int  #: smallest amount drawn at a time
-    free: int = 0  #: amount drawn but not given to a call; negative: calls used more than was drawn
-    has_drawn: bool = False  #: others may be waiting for what this process gives back
+    #: amount drawn but not allocated to a call; negative: calls used more than was drawn
+    free: int = 0
+    has_drawn: bool = False  #: whether others may be waiting for what this process gives back
 
     def count_units(self, amount: BudgetAmount) -> int:
-        """Return an amount in units of the sum: millionths of a dollar, or tokens."""
+        """Return an amount in units of the shared sum: millionths of a dollar, or tokens."""
         return _units(amount.usd) if self.limit == _DOLLARS else amount.tokens
 
     def take(self, most: BudgetAmount) -> bool:
-        """Allocate an amount to a call, drawing what is missing; False if the limit leaves too
-        little.
+        """Allocate an amount to a call, and draw what is missing. Return False if the limit leaves
+        too little.
         """
         units = self.count_units(most)
         missing = units - self.free
@@ -60,7 +61,7 @@ class _DrawnSum:
         return True
 
     def _draw(self, missing: int) -> bool:
-        self.has_drawn = True  # set first: a draw without a response may have succeeded
+        self.has_drawn = True  # set first, since a draw without a response may have succeeded
         for wanted in (max(missing, self.portion), missing):
             if self.total.draw(wanted):
                 self.free += wanted
@@ -69,14 +70,16 @@ class _DrawnSum:
         return False
 
     def find_needed(self, most: BudgetAmount) -> float | None:
-        """Return the smallest limit that would cover an amount; None if the current limit does."""
+        """Return the smallest limit that would cover an amount; None if the current limit covers
+        it.
+        """
         used = self.total.state().used + self.count_units(most) - self.free
         if self.total.limit is None or used <= self.total.limit:
             return None
         return used / _UNITS_A_DOLLAR if self.limit == _DOLLARS else used
 
     def give_back(self, kept: int) -> None:
-        """Give back the free amount beyond `kept`; if more was used than drawn, record the
+        """Give back the free amount beyond `kept`. If more was used than drawn, record the
         excess.
         """
         excess = min(self.free, 0)
@@ -84,11 +87,11 @@ class _DrawnSum:
             excess = self.free - kept
 
         if excess:
-            self.free -= excess  # set first: nothing may be given back twice
+            self.free -= excess  # set first, since nothing may be given back twice
             self.total.give_back(excess)
 
     def leave(self) -> None:
-        """Give back the whole free amount; others no longer wait for this process."""
+        """Give back the whole free amount, so that others no longer wait for this process."""
         if self.has_drawn:
             excess = self.free
             self.free = 0
@@ -100,10 +103,10 @@ class _DrawnSum:
 class GridAllowance:
     """Shared sums of dollars and tokens from which this process's calls draw. Thread-safe."""
 
-    purses: tuple[_DrawnSum, ...]  #: for dollars and for tokens, if the grid limits them
+    purses: tuple[_DrawnSum, ...]  #: one for dollars and one for tokens, if the grid limits them
     clock: Callable[[], float] = time.monotonic  #: seconds
     _calls: int = 0  #: number of calls in progress
-    _used_at_s: float = -math.inf  #: when the last call started or ended
+    _used_at_s: float = -math.inf  #: time at which the last call started or ended
     _refused_until_s: float = -math.inf
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -118,7 +121,7 @@ class GridAllowance:
             if not self._calls:
                 self._give_back_all()
 
-            # Others may have given back amounts since then; a refusal is final only if nobody holds
+            # Others may have given back amounts since then. A refusal is final only if nobody holds
             # any.
             may_wait = self._calls > 0 or self._others_have_drawn()
             if self._is_drawn(most):
@@ -132,7 +135,7 @@ class GridAllowance:
             return "later"
 
     def _is_drawn(self, most: BudgetAmount) -> bool:
-        """Draw for a call, if the limits allow."""
+        """Return whether the limits allow a call, and draw for it."""
         has_drawn = any(purse.has_drawn for purse in self.purses)
         if not has_drawn and self._find_needed(most):
             return False
@@ -148,7 +151,7 @@ class GridAllowance:
         return any(purse.total.may_others_give_back() for purse in self.purses)
 
     def settle(self, drawn: BudgetAmount, used: BudgetAmount) -> None:
-        """End a call that has drawn an amount, given what it has used."""
+        """End a call that has drawn an amount, given what the call has used."""
         with self._lock:
             self._calls -= 1
             self._used_at_s = self.clock()
@@ -157,7 +160,7 @@ class GridAllowance:
                 purse.free += purse.count_units(drawn) - purse.count_units(used)
 
     def find_needed(self, most: BudgetAmount) -> dict[str, float]:
-        """Return the limits that leave less than `most`, by option, each with the smallest
+        """Return the limits that leave less than `most`, keyed by option, each with the smallest
         sufficient value.
         """
         with self._lock:
@@ -170,8 +173,8 @@ class GridAllowance:
     def give_back_idle(self) -> None:
         """Give back amounts that no call needs.
 
-        If no call has been in progress for a moment, everything is given back; otherwise, the
-        excess over one portion. If the store fails, the next call retries.
+        If no call has been in progress for a short time, everything is given back; otherwise, only
+        the excess over one portion. If the store fails, the next call tries again.
         """
         with self._lock, suppress(StoreError):
             if not self._calls and self.clock() - self._used_at_s >= _IDLE_S:
@@ -181,14 +184,15 @@ class GridAllowance:
                     purse.give_back(purse.portion)
 
     def give_back_all(self) -> None:
-        """Give back everything that no call has used; no call may be in progress. Raises
-        StoreError.
+        """Give back everything that no call has used. No call may be in progress.
+
+        Raises StoreError.
         """
         with self._lock:
             self._give_back_all()
 
     def _take(self, most: BudgetAmount) -> bool:
-        """Allocate an amount to a call from all purses, or from none if one of them has too
+        """Allocate an amount to a call from all shared sums, or from none if one of them has too
         little.
         """
         for number, purse in enumerate(self.purses):

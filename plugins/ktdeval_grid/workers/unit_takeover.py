@@ -1,8 +1,8 @@
 """Takeover: continue another worker's episode.
 
-A worker that takes over an episode starts with everything that the furthest worker had of it. The
-furthest worker therefore holds every finished step and every paid reply, and can be found by a
-single comparison.
+A worker that takes over an episode starts with everything that the worker with the most progress
+had. The worker with the most progress therefore always has every finished step and every paid
+reply, and can be found by a single comparison.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ktdeval_grid.state.layout import GridPlace
 def continue_unit(place: GridPlace, worker: str, system: str, unit: str, part: RunPart) -> str:
     """Bring a unit in a worker's part up to the most advanced state that any worker has reached.
 
-    Returns the worker whose part contains the finished unit, or this worker. Raises StoreError.
+    Return the worker whose part contains the finished unit, or this worker. Raises StoreError.
     """
     best = worker
     furthest = _progress(place, worker, system, unit)
@@ -59,6 +59,7 @@ def canary_part(place: GridPlace, system: str) -> Path | None:
 
 def continue_canary(place: GridPlace, system: str, part: RunPart) -> None:
     """Bring a part's fixed questions up to the most advanced state that any worker has reached.
+
     Raises StoreError.
     """
     best = canary_part(place, system)

@@ -116,7 +116,7 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
 
 
 def _tables(out: str, stack: ExitStack) -> AtEnd:
-    """Return a function that makes tables and pages; the stack closes it.
+    """Return a function that makes tables and pages, and that the stack closes.
 
     Must be called before any thread is started.
     """
@@ -144,7 +144,7 @@ def _report_line(report: WorkerReport) -> str:
 
 def _stop_at_end_of_input(session: GridSession) -> None:
     """Stop a session when the process at the other end of standard input has ended."""
-    # Not sys.stdin: a thread waiting for it would keep Python from exiting.
+    # sys.stdin is not used, since a thread waiting for it would keep Python from exiting.
     while os.read(_STANDARD_INPUT, 1):
         pass
 

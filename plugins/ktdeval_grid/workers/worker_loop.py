@@ -1,4 +1,6 @@
-"""Main loop of a worker: claim a unit, run it, record it; then gather runs and make cards."""
+"""Main loop of a worker: claim a unit, run it, record it; at the end, gather runs and make
+cards.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,17 @@ from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.worker_run_folders import CALLS_AT_ONCE
 
 _TICK_S = 0.2  #: longest time before a signal is noticed
-_IDLE_TICK_S = 0.05  #: longest time before another worker's end is noticed when this worker is idle
+_IDLE_TICK_S = 0.05  #: longest time before an idle worker notices that another worker has ended
 _RETRY_S = 1.0  #: time after which a unit held by another worker is tried again
 _MAX_THREADS = 10_000
 
 
 @dataclass(frozen=True)
 class WorkPiece:
-    """Piece of work claimed for this worker."""
+    """A piece of work claimed for this worker."""
 
     do: Callable[[], None]
-    provider: str | None  #: provider whose slot the piece occupies; None: it needs no slot
+    provider: str | None  #: provider whose slot the piece occupies; None: the piece needs no slot
 
 
 Running = dict[Future[None], str | None]
@@ -48,7 +50,7 @@ Running = dict[Future[None], str | None]
 
 @dataclass
 class Worker:
-    """Worker on a grid, as defined by the grid's record."""
+    """A worker on a grid, as defined by the grid's record."""
 
     record: GridRecord
     board: ClaimBoard
@@ -58,8 +60,9 @@ class Worker:
     shard: Shard = field(default_factory=Shard)
     only: frozenset[str] | None = None  #: units to run; None: all
     is_stopping: bool = False
-    _refused: dict[str, float] = field(default_factory=dict)  #: names, and when to try them again
-    _is_draining: bool = False  #: parts were interrupted, and must be reopened
+    #: names that were refused, and when to try them again
+    _refused: dict[str, float] = field(default_factory=dict)
+    _is_draining: bool = False  #: whether parts were interrupted and must be reopened
 
     def __post_init__(self) -> None:
         self._turns = turns_of(self.record, self.shard)
@@ -71,7 +74,7 @@ class Worker:
         }
 
     def stop(self) -> None:
-        """End after the steps in progress; may be called by a signal handler."""
+        """End after the steps in progress. May be called by a signal handler."""
         self.is_stopping = True
         self.runner.parts.interrupt()
 
@@ -123,7 +126,8 @@ class Worker:
 
         self.view.unrun = self._settlement.look(self.view.done, self.view.control)
         with ExitStack() as holds:
-            for slug in self._batched:  # their rounds wait for all units that begin here
+            # the rounds of these systems wait for all units that begin here
+            for slug in self._batched:
                 holds.enter_context(self.runner.parts.rounds(slug).hold())
 
             while len(running) < self._share():
@@ -136,8 +140,8 @@ class Worker:
     def _next_piece(self, running: Running) -> WorkPiece | None:
         """Claim the next piece of work.
 
-        Providers with less than their share of the slots come first, so that a slow provider does
-        not block others; then any provider.
+        Providers that occupy less than their share of the slots come first, so that a slow provider
+        does not block others. After that, any provider may be chosen.
         """
         under_way = Counter(running.values())
         shares = self._shares()
@@ -177,19 +181,19 @@ class Worker:
         return CALLS_AT_ONCE if is_remote else 1
 
     def _without_ended(self, running: Running) -> Running:
-        """Wait briefly for work to end; return what is still running."""
+        """Wait briefly for work to end. Return the work that is still running."""
         if not running:
             time.sleep(_IDLE_TICK_S)
             return running
 
         ended, left = wait(running, _TICK_S, FIRST_COMPLETED)
         for future in ended:
-            future.result()  # failures of units are recorded; anything else ends this worker
+            future.result()  # failures of units are recorded; any other error ends this worker
 
         return {future: running[future] for future in left}
 
     def _pieces(self, providers: Set[str] | None) -> Iterator[WorkPiece]:
-        """Yield pieces of work for some or all providers, most urgent first.
+        """Yield pieces of work for some or all providers, with the most urgent first.
 
         Each piece is claimed when the iterator reaches it.
         """
@@ -211,7 +215,7 @@ class Worker:
                     yield WorkPiece(partial(self.runner.run, turn, claim, requeued), provider)
 
         for job in self._jobs():
-            owner = self._providers.get(job.system or "")  # None: a job over all systems
+            owner = self._providers.get(job.system or "")  # None: a job on all systems
             if owner is None or _is_among(owner, providers):
                 claim = self._claim(job.lock)
                 if claim is not None:
@@ -230,7 +234,7 @@ class Worker:
         return claim
 
     def _open_turns(self) -> Iterator[UnitTurn]:
-        """Yield the open units that are for this worker to run."""
+        """Yield the open units that this worker may run."""
         wanted = {system.slug for system in self.record.systems if self._is_wanted(system)}
         turns = []
         for turn in self._turns:
@@ -263,7 +267,7 @@ class Worker:
         self._turns = [turn for turn in self._turns if turn.unit.id not in self.view.done]
 
     def _is_wanted(self, system: GridSystem) -> bool:
-        """Return whether this worker starts more units of a system."""
+        """Return whether this worker starts more units for a system."""
         is_dropped = self.view.control.drops(self.record.model(system.model))
         return not is_dropped and system.slug not in self.runner.stopped
 
@@ -285,7 +289,7 @@ class Worker:
         return not any(self.board.holder(unit.id) is not None for unit in open_units)
 
     def _jobs(self) -> Iterator[GatherJob]:
-        """Yield the jobs following the units that can be done now."""
+        """Yield the jobs that follow units and can be done now."""
         settled = [system for system in self.record.systems if self._is_settled(system)]
         jobs = list(self.gathering.jobs(settled))
         yield from jobs

@@ -1,4 +1,4 @@
-"""Names of workers: the machine's name plus the first number not used by a live process."""
+"""Names of workers: the machine's name plus the first number that no live process uses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MAX_LETTERS = 40
 class WorkerName(Closing):
     """Name reserved for this process until it closes the name or ends.
 
-    A process that gets a name knows that no earlier process with that name is alive: the lock on
-    its folder ends with the process. Machines that share a grid must have different host names.
+    A process that gets a name knows that no earlier process with that name is alive, since the lock
+    on its folder ends with the process. Machines that share a grid must have different host names.
     """
 
     def __init__(self, place: GridPlace) -> None:

@@ -17,7 +17,8 @@ from ktdeval_grid.state.layout import GridPlace
 from ktdeval_grid.state.records import GridRecord, GridSystem
 from ktdeval_grid.workers.shared_budget import GridAllowance
 
-CALLS_AT_ONCE = 8  #: number of concurrent episodes of a worker whose models are behind a network
+#: number of concurrent episodes in a worker whose models are called over a network
+CALLS_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class OpenRunFolders(Closing):
     worker: str
     plugins: Plugins
     allowance: GridAllowance | None = None  #: budget of the whole grid; None without a budget
-    #: when the worker started, in seconds of `time.monotonic`; `max_hours` is counted from here
+    #: start of the worker, in seconds of `time.monotonic`; `max_hours` is counted from here
     began_s: float = field(default_factory=time.monotonic)
     _open: dict[str, RunPart] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -48,7 +49,7 @@ class OpenRunFolders(Closing):
     ) -> RunPart:
         """Open the part for a system that is being resolved.
 
-        The model's tool protocol is checked, unless it is known from `before`; `fence` is called
+        The model's tool protocol is checked, unless it is known from `before`. `fence` is called
         before each call. Raises KtdevalError.
         """
         config = self._config(system, plan, mask_key)
@@ -60,8 +61,10 @@ class OpenRunFolders(Closing):
         return self._open_part(system.slug, config, shared, StopSignal())
 
     def part(self, system: PlannedSystem, recorded: GridSystem, record: GridRecord) -> RunPart:
-        """Return the part for a recorded system, opened on first use. Raises KtdevalError if it
-        can't be opened, or would be a different run on this machine.
+        """Return the part for a recorded system, opened on first use.
+
+        Raises KtdevalError if the part can't be opened, or would be a different run on this
+        machine.
         """
         with self._lock:
             if recorded.slug in self._open:
@@ -116,9 +119,7 @@ class OpenRunFolders(Closing):
         )
 
     def list_costs(self) -> dict[str, dict[str, float | None]]:
-        """Return the US dollars spent on the calls recorded by open parts, by system and
-        episode.
-        """
+        """Return the US dollars spent on calls recorded by open parts, by system and episode."""
         return {slug: part.list_costs() for slug, part in list(self._open.items())}
 
     def interrupt(self) -> None:

@@ -39,7 +39,7 @@ class WorkerOptions:
     out: str  #: place of the grid
     shard: Shard = field(default_factory=Shard)
     only_failed: bool = False  #: run only units that failed before this worker started
-    lease_s: float = LEASE_S  #: silence after which others take over a worker's claims
+    lease_s: float = LEASE_S  #: silence after which other workers take over a worker's claims
     launch: str | None = None  #: id shared by a launch's workers; None: a separate launch
 
 
@@ -50,15 +50,15 @@ class WorkerReport:
     place: Path
     name: str
     planned: int  #: number of units in the grid
-    done: int  #: number of units done, by any worker
-    failed: int  #: number of failed units, without units stopped by a budget
+    done: int  #: number of units done by all workers
+    failed: int  #: number of failed units, not counting units stopped by a budget
     problems: tuple[str, ...]  #: why systems or jobs were given up here, one line each
-    is_stopped: bool = False  #: whether the work here ended only because of a budget
+    is_stopped: bool = False  #: whether work ended here only because of a budget
     settled: int = 0  #: number of units not run because their system's order is settled
 
 
 class GridSession:
-    """Process that works on a grid; `stop` ends it between steps."""
+    """A process that works on a grid. `stop` ends it between steps."""
 
     def __init__(
         self, options: WorkerOptions, plugins: Plugins, at_end: AtEnd | None = None
@@ -76,7 +76,7 @@ class GridSession:
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """End after the steps in progress; safe in a signal handler and on any thread."""
+        """End after the steps in progress. Safe in a signal handler and on any thread."""
         self._stopping.set()
         if self._worker is not None:
             self._worker.stop()
@@ -133,7 +133,7 @@ class GridSession:
         worker = Worker(record, board, view, runner, gathering, self._options.shard, only)
         self._worker = worker
         try:
-            if self._stopping.is_set():  # stopped before there was a worker
+            if self._stopping.is_set():  # stopped before a worker existed
                 raise KeyboardInterrupt
 
             worker.work()
@@ -150,7 +150,9 @@ class GridSession:
 
 
 def _check_batches(plan: GridPlan, place: GridPlace, name: str) -> None:
-    """Raise StoreError if another worker has batches of this grid, which only it can collect."""
+    """Raise StoreError if another worker has batches for this grid, which only that worker can
+    collect.
+    """
     if not batched_systems(plan):
         return
 
@@ -225,7 +227,7 @@ def check_report(report: WorkerReport) -> None:
     """Raise an error if the work is not complete.
 
     Raises BudgetError if the work ended only because of a budget; EpisodeFailure if a unit is not
-    done for another reason, or a system or job was given up.
+    done for another reason, or if a system or job was given up.
     """
     left = report.planned - report.done - report.settled
     if not left and not report.problems:

@@ -1,4 +1,6 @@
-"""Manifest of the de-anonymization probes: how much of a masked payload an attacker can identify."""
+"""Manifest of the de-anonymization probes, which measure how much of a masked payload an attacker
+can identify.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_cards() -> list[Spec]:
-    """Certificate of a mask."""
+    """Return the card type for mask certificates."""
     summary = "What attackers recovered from masked payloads, and the bounds that follow."
     return [
         Spec(
@@ -21,7 +23,7 @@ def ktdeval_cards() -> list[Spec]:
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Command that creates and verifies certificates."""
+    """Return the command that creates and verifies certificates."""
     summary = "Certify a mask: attack what it shows, and bound what models can recover."
     command = later("ktdeval_deanon.certificate.command:certify")
     return [Spec("certify", command, summary, groups=("masks",))]
@@ -29,7 +31,7 @@ def ktdeval_commands() -> list[Spec]:
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    """Four probes, one for each mask."""
+    """Return four probe tasks, one for each mask."""
     from ktdeval.registry import task_maker, task_specs
 
     make = task_maker("ktdeval_deanon.task:DeanonTask", "ktdeval_deanon.task:DeanonConfig")

@@ -1,5 +1,5 @@
-"""Answer form, and parsing of an answer: codes in any vendor's style; dates, industries and boards
-in many spellings.
+"""Answer form and answer parsing. Codes may follow any vendor's style; dates, industries and boards
+may be spelled in many ways.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktdeval.values import JsonValue, convert_value, load_yaml
 
 
 class _Tickers(Struct):
-    """Part of the answer form that limits an answer's codes."""
+    """Part of the answer form that limits the number of codes in an answer."""
 
     most: int = field(name="maxItems")
 
@@ -64,10 +64,11 @@ _WORD = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 
 
 def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Normalised codes in an answer, best first; texts without a code and repeats are omitted.
+    """Return the normalised codes in an answer, best first, without repeats and without strings
+    that contain no code.
 
-    A code may be part of a longer text (`600519 Kweichow Moutai`): recovery is scored, not
-    spelling.
+    A code may be part of a longer string (`600519 Kweichow Moutai`), because the score measures
+    recovery, not spelling.
     """
     tickers = convert_value(answer["tickers"], list[str])
     codes = [_code_in(text) for text in tickers[:MAX_TICKERS]]
@@ -75,7 +76,7 @@ def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
 
 def _answer_text(answer: Mapping[str, JsonValue], name: str) -> str:
-    """Return a field of an answer; empty where it is null."""
+    """Return a field of an answer, or an empty string if the field is null."""
     value = answer[name]
     return value if isinstance(value, str) else ""
 
@@ -90,11 +91,12 @@ def _code_in(text: str) -> str | None:
 
 
 def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int | None:
-    """Trading days between the answered date and the row's day; 0 is the day itself.
+    """Return the number of trading days between the date in an answer and the day of `row`; 0 if
+    they are the same day.
 
-    A date on which the exchange was closed is moved to whichever neighbouring trading day is nearer
-    to the row's day. `days`: [T] the snapshot's trading days. None for a missing or invalid date
-    (30 February), or one outside the snapshot.
+    If the exchange was closed on the date in the answer, the neighbouring trading day nearer to the
+    day of `row` is used instead. `days`: [T] the snapshot's trading days. Returns None if the date
+    is missing, invalid (30 February) or outside the snapshot.
     """
     try:
         day = np.datetime64(date.fromisoformat(_answer_text(answer, "date").strip()), "D")
@@ -110,17 +112,19 @@ def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int |
 
 
 def board_of_answer(answer: Mapping[str, JsonValue]) -> Board | None:
-    """Board that an answer names, in English or Chinese; None if it names no board, or several."""
+    """Return the board that an answer names, in English or Chinese; None if it names no board or
+    several.
+    """
     text = unicodedata.normalize("NFKC", _answer_text(answer, "board")).casefold()
     named = [board for board, words in _BOARD_WORDS.items() if words.search(text)]
     return named[0] if len(named) == 1 else None
 
 
 def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
-    """Return whether an answer's sector matches an industry, by its name in the data or a known
-    English or Chinese name.
+    """Return whether an answer's sector matches an industry, either by its name in the data or by a
+    known English or Chinese name.
 
-    If an answer gives several, the first is used.
+    If an answer gives several sectors, only the first is used.
     """
     named = unicodedata.normalize("NFKC", _answer_text(answer, "sector"))
     pieces = [piece for piece in _ALTERNATIVES.split(named) if piece.strip()]
@@ -129,7 +133,7 @@ def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
 
 @cache
 def sector_keys(industry: str) -> frozenset[str]:
-    """All names of an industry, normalised for comparison. Two industries may share a name
+    """Return all names of an industry, normalised for comparison. Two industries may share a name
     (`pharmaceuticals`).
     """
     names = (industry, *_industry_names().get(industry, ()))
@@ -138,7 +142,9 @@ def sector_keys(industry: str) -> frozenset[str]:
 
 @cache
 def _industry_names() -> Mapping[str, tuple[str, ...]]:
-    """Industry name used by A-share data vendors -> its other names; ships with the package."""
+    """Return the other names of each industry, keyed by the industry name that A-share data vendors
+    use. The list ships with the package.
+    """
     return {
         name: tuple(others)
         for name, others in load_yaml(Path(__file__).with_name("industries.yaml")).items()

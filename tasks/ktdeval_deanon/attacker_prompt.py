@@ -1,5 +1,5 @@
-"""The attacker's brief: the market, what is hidden, and what to answer. It contains no code and no
-date.
+"""Brief for the attacker: the market, what is hidden, and what to answer. It contains no codes or
+dates.
 """
 
 from __future__ import annotations
@@ -22,21 +22,23 @@ _WORDS = load_yaml(Path(__file__).with_name("brief.yaml"))
 
 @cache
 def prompt_text(name: str) -> str:
-    """Text of a prompt file that ships with the package (a constant, so it is read once)."""
+    """Return the text of a prompt file that ships with the package (a constant, so it is read
+    once).
+    """
     return Path(__file__).with_name("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
 def prompt_hashes() -> dict[str, str]:
-    """SHA-256 of the prompt files, by file name."""
+    """Return the SHA-256 of each prompt file, keyed by file name."""
     return {f"{name}.md": sha256_hex(prompt_text(name)) for name in _PROMPTS}
 
 
 class ProbeBrief:
-    """System prompt for one set of probes. It gives what is public about the whole set, and nothing
+    """System prompt for one set of probes. It states what is public about the whole set and nothing
     about any single probe.
 
-    `period`: rows [start, stop) of the days that may be asked about; `factors`: factors by which
-    the shown screen is ranked.
+    `period`: rows [start, stop) of the days that may be asked about; `factors`: the factors that
+    rank the shown screen.
     """
 
     def __init__(
@@ -49,14 +51,17 @@ class ProbeBrief:
         self._market = market
         self._public = {
             "boards": ", ".join(str(board) for board in Board if board in ever_members),
-            "period_days": f"{stop - start:,}",  # 2024 would read as a year
+            # without the comma, a count such as 2024 would read as a year
+            "period_days": f"{stop - start:,}",
             "first_quarter": quarter_words(market.days[start]),
             "last_quarter": quarter_words(market.days[stop - 1]),
             "factors": ", ".join(f"`{name}`" for name in factors),
         }
 
     def text(self, lens: Lens) -> str:
-        """Brief for a probe behind this mask; it differs between probes only where masks do."""
+        """Return the brief for probes behind the lens's mask. Within a set, briefs differ only
+        where masks differ.
+        """
         market = self._market
         if market.meta.synthetic:
             kind = _WORDS["generated"]
@@ -65,7 +70,7 @@ class ProbeBrief:
         else:
             kind = _WORDS["real"]
 
-        # An index whose name is its code or a date stays unnamed where the mask hides these.
+        # If the mask hides codes or dates, an index named after its code or a date stays unnamed.
         index = market.index_names.get(market.meta.benchmark, market.meta.benchmark)
         universe = (
             "an index of large stocks" if lens.is_hidden_identity(index) else f"the {index} index"
@@ -81,7 +86,7 @@ class ProbeBrief:
 
 
 def _number_words(lens: Lens) -> str:
-    """Effect of the mask on the numbers."""
+    """Describe how the mask changes the numbers."""
     mask = lens.mask
     words = []
     if mask.rebase_prices:
@@ -102,9 +107,9 @@ def _number_words(lens: Lens) -> str:
 
 
 def quarter_words(day: np.datetime64) -> str:
-    """Return a quarter as text without digits, `the second quarter of twenty twenty-four`.
+    """Return a quarter in words, without digits: `the second quarter of twenty twenty-four`.
 
-    A leak guard that hides dates rejects a year in digits.
+    The leak guard of a mask that hides dates would reject a year written in digits.
     """
     plain = date.fromisoformat(str(day))
     quarter = ("first", "second", "third", "fourth")[(plain.month - 1) // 3]

@@ -25,7 +25,8 @@ _define = partial(
     better="lower",
     source=_SOURCE,
     headline=True,
-    unanswered="left_out",  # an unanswered probe counts neither as a miss of the attacker nor as a success of the mask
+    # an unanswered probe is neither a miss for the attacker nor a success for the mask
+    unanswered="left_out",
 )
 
 DEFINITIONS: Mapping[str, ScoreDefinition] = {
@@ -56,18 +57,20 @@ _CHANCES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
 
 
 def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
-    """Probability that a random guess scores on one item (any score except `unparsable_rate`) for a
-    probe with these facts.
+    """Return the probability that a random guess scores on one item (any score except
+    `unparsable_rate`) for a probe with these facts.
 
-    The guesser knows the day's index members and the board, which is shown, and draws its codes
-    from the members on that board; its industry is that of a member drawn in the same way; its date
-    is a random trading day of the period, independent of the codes.
+    The guesser knows the day's index members and the board, which is shown. It draws its codes from
+    the members on the board, and takes the industry of a member drawn in the same way. Its date is
+    a random trading day of the period, independent of the codes.
     """
     return _CHANCES[name](facts)
 
 
 def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
-    """All scores of `DEFINITIONS` over these records, which may span several windows and seeds."""
+    """Return all scores in `DEFINITIONS` over these records, which may span several windows and
+    seeds.
+    """
     answered = [record for record in records if record.answer is not None]
     silent = len(records) - len(answered)
     return {
@@ -77,9 +80,11 @@ def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
 
 
 def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score:
-    """One recovery rate with its breakdown. A probe whose gold answer is missing from the data
-    (null score) doesn't count. The `silent` probes, without a valid answer, enter no rate; the
-    detail gives the rate over all probes if all of these had missed, and if all had hit.
+    """Return one recovery rate with its breakdown.
+
+    A probe whose gold answer is missing from the data (null score) doesn't count. The `silent`
+    probes, which have no valid answer, do not enter the rate; the detail gives the rate over all
+    probes if they had all missed, and if they had all hit.
     """
     scored = [record for record in answered if record.scores[name] is not None]
     if not scored:
@@ -130,7 +135,7 @@ def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score
 
 
 def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """Rate in each window or board, with its interval and its chance level."""
+    """Return the rate in each window or board, with its interval and its chance level."""
     rates: dict[str, JsonValue] = {}
     by_stratum: dict[str, list[AnswerRecord]] = {}
     for record in scored:
@@ -148,8 +153,8 @@ def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str
 
 
 def _unparsable(records: Sequence[AnswerRecord]) -> Score:
-    """Count of probes without a valid answer, by cause: an invalid form (`fallback`), or a call
-    that failed (`error`).
+    """Return the fraction of probes without a valid answer, with their number by cause: an invalid
+    form (`fallback`) or a failed call (`error`).
     """
     if not records:
         return Score(None, 0, reason="there are no probes")

@@ -1,5 +1,5 @@
-"""Probe tasks: which stocks and days are asked about in a window and seed, what each probe shows,
-its gold answer, and scoring.
+"""Probe tasks: which stocks and days are asked about for a window and seed, what each probe shows,
+its gold answer, and its scoring.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class DeanonConfig(TaskConfig):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One stock at one day's close, as column and row of the snapshot; draws are stratified by
-    board.
+    """One stock at one day's close, given by its column and row in the snapshot. Draws are
+    stratified by board.
     """
 
     asset: int
@@ -91,8 +91,8 @@ class Probe:
 
 
 def _decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
-    """Rows [start, stop) of the days inside a window at whose close a trading episode over this
-    window makes a decision.
+    """Return the rows [start, stop) of the days inside a window at whose close a trading episode
+    over the window makes a decision.
 
     An episode also decides at the close before the window, but not at the window's last close.
     """
@@ -107,16 +107,16 @@ def _decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
 def draw_probes(
     snapshot: MarketSnapshot, window: Window, count: int, max_per_stock: int, seed: int
 ) -> tuple[Probe, ...]:
-    """Draw a window's probes in the order dealt; equal arguments give equal probes, and no
-    stock-day pair occurs twice.
+    """Draw a window's probes and return them in the order dealt. Equal arguments give equal probes,
+    and no stock-day pair occurs twice.
 
-    A pair can be drawn if the stock is an index member and trades that day. Boards take turns, in a
-    seeded order, until all probes are dealt; a board that runs out (too few members) is skipped,
-    and the others take its share, so any prefix is about as evenly stratified as the whole. Within
-    a board each stock is asked about once, on a random day of its own, before any stock is asked
-    about twice. Draws depend on code and date only, not on columns and rows of the snapshot. Raises
-    DataError if the window extends beyond the data or has fewer than two trading days; ConfigError
-    if it has fewer pairs than requested.
+    A pair can be drawn if the stock is an index member and trades on the day. Boards take turns, in
+    a seeded order, until all probes are dealt. A board that runs out of pairs is skipped and the
+    other boards take its share, so any prefix is about as evenly stratified as the whole. Within a
+    board, each stock is asked about once, on a random day of its own, before any stock is asked
+    about twice. Draws depend only on codes and dates, not on the snapshot's columns and rows.
+    Raises DataError if the window extends beyond the data or has fewer than two trading days;
+    ConfigError if it has fewer pairs than requested.
     """
     start, stop = _decision_rows(snapshot, window)
     traded = np.isfinite(snapshot.close[start:stop]) & (snapshot.volume[start:stop] > 0)
@@ -153,7 +153,7 @@ def _queue(
     seed: int,
 ) -> Iterator[Probe]:
     """Yield the probes of one board in the order in which they are dealt: each stock once, then
-    each a second time, …
+    each stock a second time, and so on.
     """
     start, eligible = days
     assets: list[int] = []
@@ -165,7 +165,7 @@ def _queue(
     shuffled: dict[int, list[int]] = {}
     for turn in range(max_per_stock):
         for asset in assets:
-            # Shuffled lazily: most boards are never exhausted.
+            # Shuffled lazily, since most boards are never exhausted.
             if asset not in shuffled:
                 rows = [start + row for row in np.flatnonzero(eligible[:, asset]).tolist()]
                 shuffled[asset] = _shuffled_days(snapshot, asset, rows, seed)
@@ -177,7 +177,7 @@ def _queue(
 def _shuffled_days(
     snapshot: MarketSnapshot, asset: int, rows: Sequence[int], seed: int
 ) -> list[int]:
-    """Return rows in a seeded order that depends on code and dates only."""
+    """Return rows in a seeded order that depends only on the stock's code and the dates."""
     code = snapshot.codes[asset]
     return sorted(rows, key=lambda row: derive_seed(seed, "day", code, str(snapshot.days[row])))
 
@@ -187,8 +187,8 @@ def _shuffled_days(
 
 @dataclass(frozen=True, slots=True)
 class ProbeView:
-    """View of a probe: its own mask, and the JSON text of `market_context`, `screen` and
-    `snapshot`, the answers of three tools.
+    """View of a probe: its mask, and the JSON text of `market_context`, `screen` and `snapshot`,
+    the results of three tools.
     """
 
     lens: Lens
@@ -196,10 +196,10 @@ class ProbeView:
 
 
 def target_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> EpisodeSpec:
-    """Return the episode of the target task that a probe is taken from.
+    """Return the episode of the target task from which a probe is taken.
 
-    Its seed is the probe's own, so its scene draws a fresh alias map: knowledge from one probe, or
-    any other episode, does not reveal the handles of the next.
+    Each probe has its own seed, so the scene draws a fresh alias map: knowledge from one probe, or
+    from any other episode, does not reveal the handles in the next.
     """
     task = target_task.task
     seed = derive_seed(spec.mask_seed, "probe", number)
@@ -215,8 +215,8 @@ def view_probe(
     snapshot: MarketSnapshot,
     probe: Probe,
 ) -> ProbeView:
-    """Call the target task's tools through its own scene, at the probe's close, as a model with an
-    untouched account would.
+    """Call the target task's tools through its own scene, at the close of the probe's day, as a
+    model with an untouched account would.
 
     `spec` is the target task's episode (`target_spec`). Raises ConfigError if a tool is missing or
     refuses its arguments.
@@ -273,17 +273,17 @@ def _alike(sector: str, industries: Mapping[str, int]) -> int:
 
 
 class DeanonSamples:
-    """Probes of one window and seed. Pure: equal arguments give equal bytes.
+    """Probes for one window and seed. Pure: equal arguments give equal bytes.
 
-    The mask key determines which stocks and days are asked about, and in which order: seed and
-    window do not reveal them. Models under the same key get the same probes, so that their rates
-    can be paired probe by probe. Each mask has its own stocks and days: an unmasked probe would
-    give away the answer to the same probe behind a mask.
+    The mask key determines which stocks and days are asked about, and in which order, so the seed
+    and the window do not reveal them. Models under the same key get the same probes, so that their
+    rates can be paired probe by probe. Each mask has its own stocks and days, because an unmasked
+    probe would give away the answer to the same probe behind a mask.
 
-    `windows`: the task's default windows. The `period`, rows [start, stop), runs from their first
-    day to their last and includes this set's own window; the brief names it, and chance draws its
-    day from it. Raises ConfigError if the window has too few stocks; DataError if it lies outside
-    the snapshot.
+    `windows`: the task's default windows. The `period`, rows [start, stop), runs from the first day
+    of these windows to their last and includes this set's own window. The brief names the period,
+    and a random guess draws its date from it. Raises ConfigError if the window has too few stocks;
+    DataError if it lies outside the snapshot.
     """
 
     def __init__(
@@ -311,11 +311,11 @@ class DeanonSamples:
         self._brief = ProbeBrief(snapshot, self.period, config.screen_factors)
 
     def __len__(self) -> int:
-        """Number of probes."""
+        """Return the number of probes."""
         return len(self.probes)
 
     def sample(self, number: int) -> Sample:
-        """One probe as an attacker receives it."""
+        """Return one probe as an attacker receives it."""
         view = self.view(number)
         user = Template(prompt_text("user")).substitute(payload=view.text)
         return Sample(
@@ -328,7 +328,7 @@ class DeanonSamples:
         )
 
     def view(self, number: int) -> ProbeView:
-        """View of a probe, without its gold answer."""
+        """Return the view of a probe, without its gold answer."""
         spec = target_spec(self._target_task, self._spec, number)
         return view_probe(
             self._config, self._target_task, spec, self._snapshot, self.probes[number]
@@ -341,7 +341,7 @@ class DeanonSamples:
         probe = self.probes[number]
         market = self._snapshot
         boards: Counter[str] = Counter()
-        industries: Counter[str] = Counter()  # counts over the members of the probe's board
+        industries: Counter[str] = Counter()  # counts over the members on the probe's board
         for asset in np.flatnonzero(market.member[probe.row]).tolist():
             boards[str(market.boards[asset])] += 1
             if market.boards[asset] is probe.board:
@@ -367,21 +367,21 @@ class DeanonSamples:
             "sector": sector,
             "board": str(probe.board),
             "window": self._spec.span.name,
-            # the day's index members by board
+            # number of index members on the day, by board
             "members": {str(board): boards[str(board)] for board in Board if boards[str(board)]},
-            # members of this board whose industry shares a name with the gold industry (including
-            # the stock itself), or with the most common one
+            # members on this board whose industry shares a name with the gold industry (including
+            # the stock itself); members with the most common industry
             "sector_members": sector_members,
             "largest_sector": largest_sector,
-            # trading days in the period, and how many of them lie within this many trading days of
-            # the gold day
+            # trading days in the period, and how many of them lie within each margin (in trading
+            # days) of the gold day
             "period_days": stop - start,
             "near_days": near,
         }
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, bool | None]:
-        """Return which items an answer recovered, as booleans by name; `sector` is null if the data
-        do not give the stock's sector.
+        """Return which items an answer recovered, as booleans keyed by name. `sector` is null if
+        the data do not give the stock's sector.
         """
         probe = self.probes[number]
         market = self._snapshot
@@ -404,12 +404,12 @@ class DeanonSamples:
 
 
 class DeanonTask:
-    """One variant: a mask, and the trading task that shows it. Implements
-    `ktdeval.api.ScoringTask`.
+    """One variant: a mask, and the trading task that shows its tool results behind the mask.
+    Implements `ktdeval.api.ScoringTask`.
     """
 
     mode: str = "deanon_probe"
-    tools: tuple[str, ...] = ()  #: empty, since a probe shows the tool results itself
+    tools: tuple[str, ...] = ()  #: empty, since a probe itself shows the tool results
     scores: Mapping[str, ScoreDefinition] = DEFINITIONS
 
     def __init__(self, name: str, config: DeanonConfig) -> None:
@@ -424,8 +424,8 @@ class DeanonTask:
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config without the control, which changes no question; the answer form; and the
-        hashes of the prompts.
+        """Return the whole config except the control, which changes no question, with the answer
+        form and the hashes of the prompts.
         """
         form = {
             "name": ANSWER_FORM.name,
@@ -446,7 +446,7 @@ class DeanonTask:
     def samples(
         self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None
     ) -> DeanonSamples:
-        """Probes of one window and seed.
+        """Return the probes for one window and seed.
 
         Raises ConfigError if the target task is missing or has another mask, or if the window has
         too few stocks; DataError if the window lies outside the snapshot.
@@ -467,5 +467,5 @@ class DeanonTask:
         return DeanonSamples(self._config, defaults, spec, snapshot, target_task)
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Recovery rates pooled over all answered probes; pure."""
+        """Return the recovery rates pooled over all answered probes. Pure."""
         return summarise(records)

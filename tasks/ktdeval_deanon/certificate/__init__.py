@@ -1,1 +1,3 @@
-"""Certificates: attacks on what a mask shows, what they recovered, and the bounds that follow."""
+"""Certificates: attacks on what a mask shows, what the attackers recovered, and the bounds that
+follow.
+"""

@@ -1,8 +1,9 @@
 """Results of attackers on a probe set, with positive controls.
 
-Attackers without a language model get the same questions as models, and also single fields of them.
-Models are scored by their answers in finished runs of the scoring task, which must match these
-questions. Each attacker's positive control is the unmasked questions about the same windows.
+Attackers without a language model get the same questions as models, and also get single fields of
+those questions. Models are scored by their answers in finished runs of the scoring task, which must
+have asked exactly these questions. The positive control for each attacker is the set of unmasked
+questions about the same windows.
 """
 
 from __future__ import annotations
@@ -46,19 +47,20 @@ Answer = dict[str, JsonValue]  #: answer in the form used by the de-anonymizatio
 
 _HEADLINE = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
 _UNITS = (1.0, 100.0)
-_NEAR = 0.3  # decades: the mask's noise moves a median by less, a different unit by more
+# decades: noise from the mask moves a median by less than this, a different unit by more
+_NEAR = 0.3
 
 
 def attack_questions(
     questions: ProbeSet, control: ProbeSet, on_probe: Callable[[int], None]
 ) -> tuple[list[Entry], Entry]:
-    """Put every question to the exact matcher, the date matcher and the random attacker, and every
-    unmasked control question without its labels.
+    """Put every question to the exact matcher, the date matcher and the random attacker. Then put
+    every unmasked control question to them, without its labels.
 
     The exact matcher answers from all fields, from each single field, and from all fields but one.
-    `on_probe` is called with the number of probes done. Returns the entries of a certificate's
-    `attackers`, and its `identifiability`. Raises ConfigError if these attackers can't read or
-    answer the questions; DataError if a payload is not what the research tools return.
+    `on_probe` is called with the number of probes done so far. Returns the certificate's
+    `attackers` entries and its `identifiability`. Raises ConfigError if these attackers can't read
+    or answer the questions; DataError if a payload is not what the research tools return.
     """
     asked = questions.all
     market = questions.snapshot
@@ -121,7 +123,7 @@ def attack_questions(
 
 
 def _shown_fields(mask: MaskConfig) -> list[Field]:
-    """Return the fields of payloads that a mask shows: blinded payloads have no labels."""
+    """Return the payload fields that a mask shows: blinded payloads have no labels."""
     return [field for field in FIELDS if field != "labels" or mask.kind != "blinded"]
 
 
@@ -131,8 +133,8 @@ def _attack_control(
     random: RandomAttacker,
     on_probe: Callable[[int], None],
 ) -> dict[str, Entry]:
-    """Return, by attacker, what it reads from the unmasked questions. The matchers use numbers
-    only, since labels reveal stock and day.
+    """Return, keyed by attacker, what each one reads from the unmasked questions. The matchers use
+    only numbers, since labels reveal the stock and the day.
     """
     numbers = [field for field in FIELDS if field != "labels"]
     answers: dict[str, list[Answer]] = {
@@ -166,7 +168,7 @@ def _answer(attacker: str, guess: AttackerGuess) -> Answer:
 
 def _date_answer(evidence: Evidence, number: int) -> Answer:
     """Return the date matcher's answer: the day on which the market moved most like the shown
-    one.
+    market.
     """
     day = evidence.guess(("index", "breadth"), number).day
     return {**blank_answer(DATE_MATCHER), "date": day}
@@ -178,8 +180,8 @@ def _records(questions: ProbeSet, answers: Sequence[Answer]) -> list[AnswerRecor
 
 
 def _anonymity(counts: Sequence[int]) -> Entry:
-    """Summarise how many asset-day pairs agree with a payload; `alone` is the fraction of payloads
-    with which only their own pair agrees.
+    """Summarise how many asset-day pairs agree with each payload. `alone` is the fraction of
+    payloads that only their own pair agrees with.
     """
     values = np.array(counts)
     return {
@@ -197,9 +199,9 @@ def _units(
     """Return the unit in which payloads show each factor (1, or 100 for per cent), and the names of
     all shown figures.
 
-    Units are public (tool descriptions give them), but only the tools define them. They are derived
-    from the median ratio of shown to raw values, which noise and rounding hardly affect. A factor
-    that matches no unit is not one of ours and is omitted.
+    Units are public, since tool descriptions state them, but only the tools define them. Here they
+    are derived from the median ratio of shown to raw values, which noise and rounding hardly
+    affect. A factor that matches no unit is not one of the factors computed here and is omitted.
     """
     market = questions.snapshot
     shown = set[str]()
@@ -250,13 +252,13 @@ _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
 def read_attacks(
     paths: Sequence[Path], questions: ProbeSet, control: ProbeSet
 ) -> tuple[list[Entry], dict[str, str]]:
-    """Return the models' entries in a certificate's `attackers`, each under a unique name, and the
-    SHA-256 of answers and transcripts by path.
+    """Return each model's entry in a certificate's `attackers`, under a unique name, and the
+    SHA-256 of each file of answers or transcripts, keyed by path.
 
-    Transcripts must show that a model was asked these questions, word for word; answers are scored
-    again. A model's control is the unmasked questions of the same run, so model and settings are
-    the same. Raises StoreError if a run is absent, unfinished or given twice, if a record is
-    unreadable, or if the run asked something else, which the message names.
+    Transcripts must show that a model was asked these questions word for word. Answers are scored
+    again. The control for a model is the unmasked questions in the same run, so that the model and
+    its settings are the same. Raises StoreError if a run is absent, unfinished or given twice, if a
+    record is unreadable, or if the run asked something else, which the message names.
     """
     entries: list[Entry] = []
     artefacts: dict[str, str] = {}
@@ -265,7 +267,7 @@ def read_attacks(
         folder = RunFolder.load(path)
         specs = _match_episodes(folder, questions)
         control_specs = _control_specs(folder, control)
-        # A task without a mask is its own control: its episodes are in both lists.
+        # A task without a mask is its own control, so its episodes are in both lists.
         others = [spec for spec in control_specs if spec not in specs]
         digests = folder.artefacts([*specs, *others])
         if not artefacts.keys().isdisjoint(digests):
@@ -306,8 +308,8 @@ def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Pro
 
 
 def _control_specs(folder: RunFolder, control: ProbeSet) -> list[EpisodeSpec]:
-    """Episodes of a run that ask the control questions, in the control's order; empty if the run
-    asks none.
+    """Return the episodes of a run that ask the control questions, in the control's order; empty if
+    the run does not ask them.
     """
     if all(spec.task != control.task.name for spec in folder.manifest.specs):
         return []
@@ -315,7 +317,7 @@ def _control_specs(folder: RunFolder, control: ProbeSet) -> list[EpisodeSpec]:
 
 
 def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: ProbeSet) -> Entry:
-    """Positive control of a model, before its rates are computed."""
+    """Return a model's positive control as counts, before its rates are computed."""
     if not specs:
         return {"value": None, "reason": f"the run did not ask {control.task.name}"}
 
@@ -327,7 +329,9 @@ def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: Pro
 
 
 def _match_episodes(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]:
-    """Return a run's episodes in the order of the probe set. Raises StoreError like `read_attacks`."""
+    """Return a run's episodes in the order of the probe set. Raises StoreError as `read_attacks`
+    does.
+    """
     manifest = folder.manifest
     task = questions.task
     specs = folder.specs_of(task.name)
@@ -380,7 +384,7 @@ def _checked_records(
 def _answer_problem(
     question: ProbeQuestion, record: AnswerRecord, entry: TranscriptEntry
 ) -> str | None:
-    """Return why a record is not an answer to a question; None if it is."""
+    """Return why a record does not answer a question; None if it does."""
     if (record.step, record.sample) != (question.number, question.sample.id):
         return "its record does not answer this probe"
     if dumps_canonical(record.facts) != dumps_canonical(dict(question.sample.facts)):
@@ -404,7 +408,7 @@ def _answer_problem(
 
 
 def _was_asked(question: ProbeQuestion, entry: TranscriptEntry) -> bool:
-    """Return whether the first call of a transcript has the question unchanged."""
+    """Return whether the first call in a transcript contains the question unchanged."""
     try:
         call = read_exchanges(entry, "transcript")[0]
     except (IndexError, StoreError):

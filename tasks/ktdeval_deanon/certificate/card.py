@@ -1,9 +1,9 @@
 """Certificate of a mask: what attackers recovered from masked payloads, the bounds that follow, and
-which trading cards it covers.
+which trading cards the certificate covers.
 
-It bounds what a model can recover from the prompts from memory. Someone with a price database can
-find stock and day by looking the numbers up; the certificate measures that too, and shows it next
-to the bound.
+A bound limits what a model can recover from the prompts by memory alone. Someone with a price
+database can find the stock and the day by looking up the numbers; the certificate measures this too
+and shows it next to the bound.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ NO_CONTROL = (
     "no model that attacked the mask passed its control: none was shown to read unmasked probes"
 )
 
-ALL_FIELDS = "all"  #: Ablation entry that uses all fields, like the exact matcher
+ALL_FIELDS = "all"  #: Ablation entry for all fields, which are also what the exact matcher uses
 
-_TOLERANCE = 1e-9  # quantiles of two versions of SciPy may differ in their last digits
-#: Fields of `KEYED` that are objects, and how messages describe a difference in them
+_TOLERANCE = 1e-9  # quantiles may differ in the last digits between SciPy versions
+#: Fields of `KEYED` that are objects, with the message for a difference in each
 _PARTS = {"mask": "another mask", "harness": "other limits", "tool_texts": "other tools"}
-#: Mask options, with the values of a task that does not set them
+#: Mask options, with their values if a task does not set them
 _MASK_OPTIONS: Mapping[str, JsonValue] = {
     "rebase_prices": False,
     "round_digits": None,
@@ -69,7 +69,7 @@ _MASK_OPTIONS: Mapping[str, JsonValue] = {
 
 
 def stated_mask(task: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the mask given in a task's description, with its options."""
+    """Return the mask in a task's description, with its options."""
     mask: dict[str, JsonValue] = {"kind": task.get("mask")}
     for name, usual in _MASK_OPTIONS.items():
         mask[name] = task.get(name, usual)
@@ -78,11 +78,11 @@ def stated_mask(task: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 def covered_by(task: Mapping[str, Any], snapshot_id: str) -> dict[str, JsonValue]:
-    """Return what a certificate of a task covers: the fields `KEYED`, their hash as `key`, and the
-    task's name and hash.
+    """Return what a certificate of a task covers: the fields in `KEYED`, their hash as `key`, and
+    the task's name and hash.
 
-    Prompts, costs, windows and metrics are not among them: probes show what research tools answer,
-    on any day of the snapshot.
+    Prompts, costs, windows and metrics are not covered facts, since probes show what research tools
+    answer on any day of the snapshot.
     """
     keyed: dict[str, JsonValue] = {
         "snapshot": snapshot_id,
@@ -104,9 +104,9 @@ def covered_by(task: Mapping[str, Any], snapshot_id: str) -> dict[str, JsonValue
 def share(successes: int, n: int, baseline: float | None) -> dict[str, JsonValue]:
     """Return one score of an attacker: the fraction of `n` that it recovered.
 
-    The fields are successes, n, value (null with a reason when n is 0), interval (Wilson), upper
-    (exact one-sided bound of Clopper and Pearson; 1 when n is 0) and baseline, the chance level on
-    the same probes (null if unknown).
+    The fields are `successes`, `n`, `value` (null with a reason if `n` is 0), `interval` (Wilson),
+    `upper` (exact one-sided Clopper-Pearson bound; 1 if `n` is 0) and `baseline`, the chance level
+    on the same probes (null if unknown).
     """
     line: dict[str, JsonValue] = {
         "value": successes / n if n else None,
@@ -123,15 +123,15 @@ def share(successes: int, n: int, baseline: float | None) -> dict[str, JsonValue
 
 
 def derive_certificate(certificate: Certificate) -> Certificate:
-    """Return the certificate with bound and labels derived again from its other fields."""
+    """Return the certificate with its bound and labels derived again from the other fields."""
     return msgspec.structs.replace(
         certificate, bound=_certified_bound(certificate), labels=_labels(certificate)
     )
 
 
 def _certified_bound(certificate: CertificateFacts) -> Bound:
-    """Return, for each score, the largest upper bound of any model that counts for it; null with a
-    reason if no model does.
+    """Return, for each score, the largest upper bound of any model that counts for the score. The
+    bound is null with a reason if no model counts.
     """
     if not certificate.models:
         return Bound(value=None, reason=NO_MODEL)
@@ -149,7 +149,7 @@ def _certified_bound(certificate: CertificateFacts) -> Bound:
         if definition.better != "lower" or not tried:
             continue
 
-        # Among ties `max` returns the first attacker in the certificate's order.
+        # In a tie, `max` returns the first attacker in the certificate's order.
         strongest, score = max(tried, key=lambda pair: pair[1].upper)
         bounds[name] = BoundEntry(
             upper=score.upper,
@@ -166,7 +166,7 @@ def _certified_bound(certificate: CertificateFacts) -> Bound:
 
 
 def _labels(certificate: CertificateFacts) -> list[str]:
-    """Return the labels that a reader must see before any figure."""
+    """Return the labels that readers must see before any figure."""
     models = certificate.models
     counting = certificate.counting
     conditions = {
@@ -183,15 +183,15 @@ def _labels(certificate: CertificateFacts) -> list[str]:
 
 
 def _names_few(attacker: Attacker) -> bool:
-    """Return whether too few of an attacker's answers name a stock, or a day, for its misses to
-    give a bound.
+    """Return whether too few of an attacker's answers name a stock, or name a day, for its misses
+    to support a bound.
     """
     return any(_is_short(count, attacker.answered) for count in asdict(attacker.named).values())
 
 
 def _is_incomplete(certificate: CertificateFacts) -> bool:
-    """Return whether the stock or the day has no qualifying model, so that a part of the mask has
-    no bound.
+    """Return whether no model counts for the stock or for the day, so that part of the mask has no
+    bound.
     """
     counted: set[str] = set()
     for attacker in certificate.counting:
@@ -212,7 +212,9 @@ def _is_short(part: int, whole: int) -> bool:
 
 
 def build_certificate(parts: Mapping[str, Any]) -> Certificate:
-    """Build a certificate from its parts: derive rates from counts, then bound and labels. Pure."""
+    """Build a certificate from its parts: derive rates from counts, then the bound and the labels.
+    Pure.
+    """
     needs = parts["control"]["needs"]
     identifiability = parts["identifiability"]
     ablation = [_with_shares(entry) for entry in identifiability["ablation"]]
@@ -230,7 +232,7 @@ def build_certificate(parts: Mapping[str, Any]) -> Certificate:
 
 
 def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return an entry with the rate and interval of each of its scores."""
+    """Return an entry with a rate and an interval for each of its scores."""
     scores: dict[str, JsonValue] = {}
     for name, score in entry["scores"].items():
         scores[name] = share(score["successes"], score["n"], score["baseline"])
@@ -239,7 +241,7 @@ def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 def _with_control(attacker: Mapping[str, Any], needs: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return an attacker with the figures of its control, and the scores for which it counts."""
+    """Return an attacker with the figures for its control and the scores for which it counts."""
     given = attacker["control"]
     shares: dict[str, ControlShare] = {}
     if given["value"] is not None:
@@ -321,8 +323,8 @@ def _attacker_problems(certificate: Certificate) -> Iterator[Problem]:
 def _control_problems(
     path: JsonPath, attacker: Attacker, certificate: Certificate
 ) -> Iterator[Problem]:
-    """Yield a control's figures that do not follow from its counts, and scores that count although
-    the control was not passed.
+    """Yield control figures that do not follow from their counts, and scores that count although
+    the attacker failed the control.
     """
     shares = attacker.control.value or {}
     for name, share_read in shares.items():
@@ -355,8 +357,8 @@ def _control_problems(
 
 
 def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
-    """Yield problems with the ablation. With all fields it must recover what the exact matcher
-    does.
+    """Yield problems with the ablation. With all fields, the ablation must recover what the exact
+    matcher recovers.
     """
     exact = certificate.scores_of(EXACT_MATCHER)
     for index, entry in enumerate(certificate.identifiability.ablation):
@@ -373,7 +375,7 @@ def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
 def _score_problems(
     path: JsonPath, scores: Mapping[str, Recovery], certificate: Certificate, answered: int
 ) -> Iterator[Problem]:
-    """Yield each score's figures that do not follow from its number of successes."""
+    """Yield figures of each score that do not follow from its number of successes."""
     for name, score in scores.items():
         if name not in certificate.definitions:
             yield (*path, name), "has no definition"
@@ -407,11 +409,11 @@ def _is_close(recorded: float | None, expected: float | None) -> bool:
 def certificate_block(
     task: Mapping[str, Any], snapshot_id: str, certificate: Certificate
 ) -> dict[str, JsonValue]:
-    """Return the field `certificate` of a trading card to which a certificate is attached.
+    """Return the `certificate` field of a trading card to which a certificate is attached.
 
-    It is `{"value": {…}}` with hash, key, probes, attackers, bounds, and what the exact matcher
-    recovered; or `{"value": null, "reason"}` if the certificate does not cover the card (with what
-    differs), or if no attacker counts.
+    The field is `{"value": {…}}` with the hash, key, probes, attackers, bounds, and what the exact
+    matcher recovered. It is `{"value": null, "reason"}` if the certificate does not cover the card
+    (the reason says what differs) or if no attacker counts.
     """
     plain = certificate.plain
     different = coverage_difference(covered_by(task, snapshot_id), plain["covers"])
@@ -442,13 +444,13 @@ def _attached_attacker(attacker: Attacker) -> dict[str, JsonValue]:
         "kind": attacker.kind,
         "card": attacker.card,
         "model": None if attacker.model is None else attacker.model.name,
-        "counts_for": list(attacker.counts_for),  # scores for which it passed its control
+        "counts_for": list(attacker.counts_for),  # scores for which the attacker passed its control
     }
 
 
 def coverage_difference(covered: Mapping[str, Any], certified: Mapping[str, Any]) -> str | None:
-    """Return the first difference between a card and a certificate in `KEYED`, as text: `another
-    snapshot (1f3a…, the card's is 9bc0…)`; None if they agree.
+    """Return the first difference between a card and a certificate in the fields `KEYED`, such as
+    `another snapshot (1f3a…, the card's is 9bc0…)`; None if they agree.
     """
     ours = covered["snapshot"]
     theirs = certified["snapshot"]

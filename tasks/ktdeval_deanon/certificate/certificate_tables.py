@@ -1,5 +1,5 @@
-"""Certificates as a card type: their tables (what models recovered and the bounds that follow) and
-their rows on trading cards.
+"""Certificates as a card type: tables of what models recovered and the bounds that follow, and the
+rows that a certificate adds to trading cards.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _certificate_report(certificate: Certificate) -> Report:
 
 
 def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield a trading card's rows about its certificate: hash, attackers, bounds, and what the
-    exact matcher finds in the same texts.
+    """Yield the rows about its certificate on a trading card: the hash, the attackers, the bounds,
+    and what the exact matcher finds in the same payloads.
     """
     labels = ""
     if value["labels"]:
@@ -88,7 +88,7 @@ def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _bound_words(name: str, entry: Mapping[str, Any]) -> str:
-    """`ticker_top1 at most 1.20 % (chance 0.30 %)`."""
+    """Return a bound such as `ticker_top1 at most 1.20 % (chance 0.30 %)`."""
     words = f"{name} at most {points(entry['upper'])} %"
     if entry["baseline"] is None:
         return words
@@ -109,7 +109,7 @@ def _certificate_facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
 
 
 def _mask_words(mask: MaskOptions) -> str:
-    """`blinded, prices rebased, 3 significant digits, noise of 0.5 %`."""
+    """Describe a mask: `blinded, prices rebased, 3 significant digits, noise of 0.5 %`."""
     words: list[str] = [mask.kind]
     words.append("prices rebased" if mask.rebase_prices else "original prices")
     if mask.round_digits is not None:
@@ -121,7 +121,7 @@ def _mask_words(mask: MaskOptions) -> str:
 
 
 def _bound_grid(certificate: Certificate) -> Grid:
-    """Return each score's bound, next to what the exact matcher recovers."""
+    """Return the bound for each score next to what the exact matcher recovers."""
     bounds = certificate.bound.value or {}
     exact = certificate.scores_of(EXACT_MATCHER)
     rows: list[tuple[str, ...]] = []
@@ -147,7 +147,7 @@ def _bound_grid(certificate: Certificate) -> Grid:
 
 
 def _controls(certificate: Certificate) -> Grid:
-    """Return one row for each item that each attacker had to read from unmasked probes."""
+    """Return one row for each attacker and each item that it had to read from unmasked probes."""
     control = certificate.control
     rows: list[tuple[str, ...]] = []
     for attacker in certificate.attackers:
@@ -203,7 +203,7 @@ def _attackers(certificate: Certificate) -> Grid:
 
 
 def _attacker_heading(attacker: Attacker) -> str:
-    """Return an attacker's name with its kind, its counts of answers, and the hash of its card."""
+    """Return an attacker's name and kind, the number of its answers, and the hash of its card."""
     answered = f", {attacker.answered:,} of {attacker.probes:,} probes answered"
     if attacker.kind == MODEL:
         named = attacker.named
@@ -219,7 +219,7 @@ def _attacker_heading(attacker: Attacker) -> str:
 
 
 def _interval_words(interval: ShareInterval) -> str:
-    """Return both ends in per cent; empty for an interval without ends."""
+    """Return both ends in per cent; empty if the interval has no ends."""
     if interval.low is None or interval.high is None:
         return ""
     return f"{points(interval.low, '.1f')} … {points(interval.high, '.1f')}"

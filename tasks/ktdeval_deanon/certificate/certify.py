@@ -1,4 +1,4 @@
-"""Certify a mask: put a probe set to all attackers and record what they recovered; and verify a
+"""Certify a mask by putting a probe set to all attackers and recording what they recover; verify a
 certificate by attacking its probe set again.
 """
 
@@ -71,8 +71,8 @@ class CertifyConfig:
 
 @dataclass(frozen=True, slots=True)
 class CertifiedMask:
-    """A valid certificate, and its probe set: file name -> text, with the true answers in a
-    separate file.
+    """A valid certificate and its probe set. The probe set maps file names to file contents, with
+    the true answers in a separate file.
     """
 
     certificate: Certificate
@@ -82,7 +82,8 @@ class CertifiedMask:
 def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> CertifiedMask:
     """Draw the probe set, attack it, and build the certificate.
 
-    Raises KtdevalError if the config is unusable, or if a run's model was asked something else.
+    Raises KtdevalError if the config is unusable, or if the model in a run was asked something
+    else.
     """
     began = time.perf_counter()
     task = find_scoring_task(config.exam, config.task, plugins)
@@ -106,7 +107,7 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
 
 
 def _mask_key_of_runs(runs: Sequence[Path]) -> str | None:
-    """Return the mask key of the first run that has one; None if no run has one."""
+    """Return the mask key of the first run that has one; None if no run does."""
     for run in runs:
         key = mask_key_of(recorded_run(run))
         if key:
@@ -122,15 +123,15 @@ def verify_certificate(
     runs: Sequence[Path],
     on_probe: OnProbe = lambda *_: None,
 ) -> str | None:
-    """Redraw a certificate's probe set, attack it again, and return the first line that differs;
+    """Redraw a certificate's probe set and attack it again. Return the first line that differs;
     None if everything is as recorded.
 
-    `changes`: `data` and `data_args`, if the snapshot has moved. `runs`: runs of the models that
-    attacked, in the certificate's order; their answers must follow from the recorded replies.
-    Without runs, the models' counts are accepted as recorded and only the figures that follow from
-    them are checked: the certificate stays claimed. Raises CardError if the certificate is invalid
-    or belongs to another snapshot; StoreError if another version of the tasks is installed, or a
-    run did not attack this certificate; DataError if the snapshot is missing.
+    `changes`: `data` and `data_args`, if the snapshot has moved. `runs`: runs of the attacking
+    models, in the certificate's order; their answers must follow from the recorded replies. Without
+    runs, the models' counts are accepted as recorded and only the figures derived from them are
+    checked, so the certificate remains merely claimed. Raises CardError if the certificate is
+    invalid or belongs to another snapshot; StoreError if another version of the tasks is installed,
+    or a run did not attack this certificate; DataError if the snapshot is missing.
     """
     recorded = cast(Certificate, load_card(path, KIND))
     exam = recorded.exam
@@ -155,13 +156,13 @@ def verify_certificate(
         both = f"was made on snapshot {recorded.snapshot.id[:12]}, but {data} is {snapshot.id[:12]}"
         raise CardError(f"{path}: {both}; name the right one with --data")
 
-    # Another import of the same content may have a different name and source.
+    # The same contents, imported again, may have a different name and source.
     if "data" in changes:
         shown = recorded.snapshot
         meta = replace(snapshot.meta, name=shown.name, source=shown.source)
         snapshot = replace(snapshot, meta=meta)
 
-    # A window given as a range of days is named after that range.
+    # A window given as a date range is named after the range.
     windows = tuple(window.name for window in probes.windows)
     choice = ProbeChoice(windows, probes.seed, probes.limit, probes.mask_key)
     questions = open_questions(task, plugins, snapshot, choice)
@@ -189,8 +190,8 @@ def verify_certificate(
 def _record_difference(
     runs: Sequence[Path], tasks: Mapping[str, Any], plugins: Plugins, snapshot: MarketSnapshot
 ) -> str | None:
-    """Return the first record of the runs that does not follow from its recorded replies; None if
-    all do.
+    """Return the first record in the runs that does not follow from its recorded replies; None if
+    all records do.
     """
     for run in runs:
         folder = RunFolder.load(run)
@@ -207,7 +208,7 @@ def _record_difference(
 
 
 class ProbeQuestions(NamedTuple):
-    """Masked questions, and the unmasked ones about the same windows."""
+    """Masked questions, and unmasked questions about the same windows."""
 
     questions: ProbeSet
     control: ProbeSet
@@ -219,7 +220,7 @@ def _parts(
     attacks: tuple[list[Entry], dict[str, str]],
     on_probe: OnProbe,
 ) -> Entry:
-    """Return the parts of a certificate that depend on neither time nor machine."""
+    """Return the parts of a certificate that depend on neither the time nor the machine."""
     models, artefacts = attacks
     questions, control = asked
     task = questions.task
@@ -273,9 +274,7 @@ def _parts(
 
 
 def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
-    """Return the scoring task that asked, with a hash of everything that can change its
-    questions.
-    """
+    """Return the scoring task that asked, with a hash of everything that can change its questions."""
     return {
         "name": task.name,
         "version": task.version,
@@ -284,8 +283,8 @@ def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
 
 
 def _check_mask(questions: ProbeSet, stated: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a probe's mask differs from the task's description: the certificate
-    would name the wrong mask.
+    """Raise ConfigError if a probe's mask differs from the mask in the task's description; the
+    certificate would then name the wrong mask.
     """
     for question in questions.all:
         shown = to_mapping(question.sample.lens.mask)

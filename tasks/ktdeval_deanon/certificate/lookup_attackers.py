@@ -1,8 +1,8 @@
-"""Attackers without a language model: they look up a masked payload in the whole public history.
+"""Attackers without a language model, which look up a masked payload in the whole public history.
 
-The exact matcher compares every shown number with the same number of each asset on each day and
-takes the nearest: what a perfect memory could do. It knows the mask's options, which every card
-states, and nothing of the episode except the payload.
+The exact matcher compares every shown number with the corresponding number for each asset and day,
+and takes the nearest: it does what a perfect memory could do. It knows the mask's options, which
+every card states, and nothing about the episode except the payload.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ktdeval_deanon.certificate.public_history import PublicHistory, SingleArray
 
 TOP = 5
 
-# degrees of freedom of the Student t distribution of misfits: quadratic for small misfits, robust
-# to outliers
+# degrees of freedom of the Student t distribution of misfits, which is quadratic for small misfits
+# and robust to outliers
 _FREEDOM = 8.0
 _FARTHEST = 1e4  # squared misfits are capped here
-# factors multiplied before their logarithm is taken: (1 + _FARTHEST / _FREEDOM) ** 8 fits single
-# precision
+# number of factors multiplied before taking the logarithm: (1 + _FARTHEST / _FREEDOM) ** 8 fits
+# single precision
 _FLUSH = 8
-_BLOCK_CELLS = 40_000  # cells processed in one pass: its arrays fit in the cache
+_BLOCK_CELLS = 40_000  # cells processed in one pass, so that its arrays fit in the cache
 _IMPOSSIBLE = np.float32(1e6)
 
 
@@ -46,21 +46,23 @@ class AttackerGuess:
     tickers: tuple[str, ...]  #: codes, best first, at most five
     day: str
     sector: str  #: industry of the first ticker
-    board: str  #: its exchange board
+    board: str  #: exchange board of the first ticker
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Misfit between a payload and every asset and day of the history, by field."""
+    """Misfit between a payload and every asset and day in the history, keyed by field."""
 
     history: PublicHistory
     #: field -> [T, N] or [T, 1] negative log likelihood; fields without evidence are absent
     misfit: Mapping[Field, SingleArray]
-    #: field -> whether all its numbers agree to the shown precision, same shape
+    #: field -> whether all numbers in the field agree to the shown precision, same shape
     agrees: Mapping[Field, BoolArray]
 
     def guess(self, fields: Collection[Field] = FIELDS, seed: int = 0) -> AttackerGuess:
-        """Nearest assets and day by some of the fields; ties are broken at random by `seed`."""
+        """Return the assets and the day nearest to the payload in some of the fields; `seed` breaks
+        ties at random.
+        """
         total = np.where(self.history.is_listed, np.float32(0.0), 2 * _IMPOSSIBLE)
         for field in _known_fields(fields):
             total += self.misfit.get(field, np.float32(0.0))
@@ -75,8 +77,8 @@ class Evidence:
         """Return how many asset-day pairs agree with these fields to the shown precision: the k of
         k-anonymity.
 
-        Only assets that had a bar by then are included. The payload's own pair is among them, so
-        the minimum is 1 (under noise, a number beyond `NOISE_BOUND` can exclude it).
+        Only assets with a bar on or before the day are included. The payload's own pair is among
+        the pairs, so the minimum is 1 (under noise, a number beyond `NOISE_BOUND` can exclude it).
         """
         agrees = self.history.is_listed.copy()
         for field in _known_fields(fields):
@@ -98,12 +100,13 @@ def weigh(
     fields: Collection[Field] = FIELDS,
     mask: MaskConfig | None = None,
 ) -> Evidence:
-    """Compare some fields of a payload with every asset and day; `.guess()` on the result is the
-    exact matcher's answer.
+    """Compare some fields of a payload with every asset and day. Calling `.guess()` on the result
+    gives the exact matcher's answer.
 
-    One pass serves all subsets of the fields: `Evidence.guess` and `Evidence.anonymity` take them.
-    `mask`: the options of the mask, which are public; the default is the plain mask. Raises
-    DataError if the payload is not what the tools return, or a field does not exist.
+    One pass serves all subsets of the fields, which are passed to `Evidence.guess` and
+    `Evidence.anonymity`. `mask`: the options of the mask, which are public; the default is the
+    plain mask. Raises DataError if the payload is not what the tools return, or a field does not
+    exist.
     """
     chosen = _known_fields(fields)
     evidence = PayloadComparisons(
@@ -133,7 +136,9 @@ def _known_fields(fields: Collection[Field]) -> Sequence[Field]:
 
 
 def _compare(evidence: Sequence[ShownComparison]) -> tuple[SingleArray, BoolArray]:
-    """Misfit and agreement of all days and assets with the evidence, computed in blocks of days."""
+    """Return the misfit and agreement between the evidence and all days and assets, computed in
+    blocks of days.
+    """
     shape = evidence[0].values.shape
     misfit = np.zeros(shape, dtype=np.float32)
     agrees = np.ones(shape, dtype=np.bool_)
@@ -165,8 +170,8 @@ def _compare_block(
 
 
 def _squared_distance(comparison: ShownComparison, block: slice) -> npt.NDArray[np.float32]:
-    """[days, N] squared difference in units of the comparison's scale; NaN where the history has no
-    value.
+    """Return the [days, N] squared difference in units of the comparison's scale; NaN where the
+    history has no value.
     """
     values, offset, shown, _, scale, minus, minus_offset = comparison
     first = max(block.start, -offset, -minus_offset)
@@ -188,9 +193,9 @@ class RandomAttacker:
     """Random attacker that uses only what a payload shows openly: the board, and whether the stock
     is an index member.
 
-    `history`: the public history; tickers are drawn uniformly, without replacement, from its assets
-    on the shown board (if the payload says that the stock is an index member, from assets that ever
-    were members); `rows`: days to draw from uniformly; the whole history if None.
+    `history`: the public history. Tickers are drawn uniformly without replacement from its assets
+    on the shown board; if the payload says that the stock is an index member, only from those that
+    were ever members. `rows`: the days to draw from uniformly; the whole history if None.
     """
 
     def __init__(self, history: PublicHistory, rows: range | None = None) -> None:
@@ -199,8 +204,8 @@ class RandomAttacker:
         self._ever_member = history.market.member.any(axis=0)
 
     def guess(self, payload: Mapping[str, JsonValue], seed: int) -> AttackerGuess:
-        """An answer; equal seeds give equal answers to equal payloads. Raises DataError if the
-        payload is not what the tools return.
+        """Return an answer. Equal seeds give equal answers to equal payloads. Raises DataError if
+        the payload is not what the tools return.
         """
         rng = np.random.default_rng(derive_seed(seed, "random attacker"))
         pool = self.pool(payload)
@@ -209,7 +214,9 @@ class RandomAttacker:
         return _guess_of(self.history, drawn, self.rows[int(rng.integers(len(self.rows)))])
 
     def pool(self, payload: Mapping[str, JsonValue]) -> npt.NDArray[np.intp]:
-        """Columns that tickers are drawn from; all columns if no asset is on the shown board."""
+        """Return the columns from which tickers are drawn; all columns if no asset is on the shown
+        board.
+        """
         shown = read_payload(payload, self.history.rows)
         fits = self.history.boards == shown.board
         if shown.member:
@@ -218,7 +225,9 @@ class RandomAttacker:
 
 
 def field_sets(fields: Collection[Field] = FIELDS) -> dict[str, tuple[Field, ...]]:
-    """Field sets of an ablation by name: each field by itself, all but one, and all."""
+    """Return the field sets of an ablation, keyed by name: each single field, all fields but one,
+    and all fields.
+    """
     everything = tuple(field for field in FIELDS if field in fields)
     sets: dict[str, tuple[Field, ...]] = {field: (field,) for field in everything}
     sets.update(

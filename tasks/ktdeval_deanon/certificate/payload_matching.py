@@ -1,9 +1,9 @@
-"""Contents of a masked payload, and the comparison of each number with the same number of every
-asset and day of the public history.
+"""Contents of a masked payload, and comparisons of each shown number with the corresponding number
+for every asset and day of the public history.
 
-A payload is what a model gets to see of one stock on one day: an object with the results of three
-research tools, `market_context` (`get_market_context`), `screen` (`screen_candidates`) and
-`snapshot` (`get_stock_snapshot` with bars), as the lens rendered them.
+A payload is what a model sees of one stock on one day: an object with the results of three research
+tools, as the lens rendered them. They are `market_context` (from `get_market_context`), `screen`
+(from `screen_candidates`) and `snapshot` (from `get_stock_snapshot`, with bars).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DAY_HANDLE = re.compile(r"day_([+-][0-9]{1,6})")
 class ShownBar:
     """One bar shown in a payload."""
 
-    offset: int  #: trading days from the payload's day; 0 is that day, -1 the one before
+    offset: int  #: trading days from the payload's day: 0 is the same day, -1 the day before
     numbers: Numbers  #: column (such as `close_cny`) -> number
 
 
@@ -47,22 +47,22 @@ class ShownPayload:
     """A parsed payload."""
 
     stock_id: str  #: the asset's label as shown: a code or a handle
-    #: row of the payload's day in the public calendar, None if only a handle is shown
+    #: row of the payload's day in the public calendar; None if only a handle is shown
     row: int | None
-    since_start: int | None  #: trading days since `day_+0`; None if the payload does not show them
+    since_start: int | None  #: trading days since `day_+0`; None if not shown
     board: str
     member: bool  #: whether the payload says that the stock is an index member
-    figures: Numbers  #: the snapshot's returns, turnover and factor values, by name
+    figures: Numbers  #: returns, turnover and factor values in the snapshot, by name
     bars: tuple[ShownBar, ...]  #: oldest first
-    indices: tuple[Numbers, ...]  #: figures of each index, benchmark first; empty if omitted
+    indices: tuple[Numbers, ...]  #: figures for each index, benchmark first; empty if omitted
     breadth: Numbers  #: counts and sums over all members; empty if omitted
 
 
 def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> ShownPayload:
-    """Read a payload.
+    """Parse a payload.
 
     `rows`: ISO date -> row of the public calendar. Raises DataError if a part is missing or not
-    what the tools return; the message names it.
+    what the tools return; the message names the part.
     """
     snapshot = _payload_field(payload, "snapshot", Mapping)
     context = _payload_field(payload, "market_context", Mapping)
@@ -76,7 +76,7 @@ def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> S
     elif is_handle:
         since_start = number  # a handle counts from day_+0
 
-    # Coarse masks that hide days omit both.
+    # Coarse masks that hide days omit both fields.
     indices: list[dict[str, Any]] = []
     breadth: Mapping[str, Any] = {}
     if "indices" in context or "breadth" in context:
@@ -102,7 +102,7 @@ def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> S
 
 
 def _day_number(day: Any, rows: Mapping[str, int], where: str) -> tuple[int, bool]:
-    """Return the number of a day's handle, or the row of a date; and whether it is a handle."""
+    """Return the number in a day handle or the row of a date, and whether the day is a handle."""
     if isinstance(day, str):
         handle = _DAY_HANDLE.fullmatch(day)
         if handle:
@@ -126,7 +126,7 @@ def _numbers(row: Mapping[str, Any]) -> Numbers:
 
 
 def _payload_field(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
-    """Return a field of a payload. Raises DataError if it is absent or of another type."""
+    """Return a field of a payload. Raises DataError if it is absent or has another type."""
     value = of.get(name)
     if not isinstance(value, kind):
         expected = "text" if kind is str else "a JSON object"
@@ -166,49 +166,49 @@ Field = Literal[
 FIELDS: tuple[Field, ...] = get_args(Field)
 
 NOISE_BOUND = 4.5
-"""A number agrees with a shown one when they differ by no more than rounding and this many standard
-deviations of the noise.
+"""A history number agrees with a shown number if the two differ by no more than rounding plus this
+many standard deviations of the noise.
 """
 
-# error that single precision can add to the difference of two logarithms, and to a number
+# rounding error that single precision may add to a difference of logarithms, and to a number
 _LOG_SLACK = 4e-6
 _SLACK = 3e-7
 _CERTAIN = 1e-3
 _NOISE_OF = {"high": (WICK_SHIFT, WICK_SD), "low": (-WICK_SHIFT, WICK_SD)}
-"""Mean and standard deviation of the noise of a bar's prices, in units of the noise; 0 and 1 for
-the others.
+"""Mean and standard deviation of the noise in a bar's high and low prices, in units of the noise; 0
+and 1 for the other prices.
 """
 _FIELD_OF: Mapping[str, Field] = {"return_": "returns", "drawdown_": "returns", "amount_": "volume"}
 _SMALLEST_UNIT = 1e-5  # numbers below 1 have five decimals
 
 
 class ShownComparison(NamedTuple):
-    """One shown number next to the same number of every asset and day."""
+    """One shown number next to the corresponding number for every asset and day."""
 
-    values: SingleArray  #: [T, N] or [T, 1], by the day that the number refers to
+    values: SingleArray  #: [T, N] or [T, 1], by the day to which the number refers
     offset: int  #: days from the payload's day to the number's day, at most 0
     shown: float
     bound: float  #: largest difference at which a number agrees
-    scale: float  #: typical difference if it agrees
-    #: subtracted from `values`, for a number that is relative to another
+    scale: float  #: typical difference if a number agrees
+    #: subtracted from `values` if the number is relative to another number
     minus: SingleArray | None = None
-    minus_offset: int = 0  #: days from the payload's day to that other number's day
+    minus_offset: int = 0  #: days from the payload's day to the other number's day
 
 
 class PayloadComparisons:
-    """Evidence in a payload, as numbers to compare and as conditions to meet."""
+    """Evidence in a payload: numbers to compare and conditions to meet."""
 
     def __init__(self, shown: ShownPayload, history: PublicHistory, mask: MaskConfig) -> None:
         self.shown = shown
         self.history = history
         self.mask = mask
         self.noise = mask.noise_pct / 100.0
-        # Rebased values refer to day_+0, this many days earlier.
+        # Rebased values refer to day_+0, which is this many days before the payload's day.
         self.start: int | None = None
         if shown.since_start is not None and shown.since_start >= 0:
             self.start = shown.since_start
 
-        # The last bar with a close; without it there is nothing to compare the others with.
+        # The last bar with a close; without it, the other bars have no reference.
         self.last: ShownBar | None = None
         for bar in shown.bars:
             if bar.numbers.get("close_cny", 0.0) > 0.0:
@@ -225,7 +225,7 @@ class PayloadComparisons:
         yield "breadth", list(self._breadth())
 
     def conditions(self) -> Iterator[tuple[Field, BoolArray]]:
-        """Yield the fields that allow or exclude an asset or a day."""
+        """Yield the conditions that allow or exclude an asset or a day, by field."""
         shown = self.shown
         history = self.history
         matches = np.zeros(history.has_bar.shape, dtype=np.bool_)
@@ -276,8 +276,8 @@ class PayloadComparisons:
                 yield self._number(changes, bar.offset, change, noise)
 
     def _ratios(self) -> Iterator[ShownComparison]:
-        """Yield the ratios of all shown prices to the last shown close: what prices reveal beyond
-        their scale.
+        """Yield the ratios of all shown prices to the last shown close, which are all that prices
+        reveal beyond their scale.
         """
         if self.last is None:
             return
@@ -298,7 +298,7 @@ class PayloadComparisons:
                 )
 
     def _absences(self) -> Iterator[ShownComparison]:
-        """Yield the days without a bar between the first shown bar and the payload's day."""
+        """Yield the days without a bar, from the first shown bar to the payload's day."""
         shown = {bar.offset for bar in self.shown.bars}
         for offset in range(min(shown, default=1), 1):
             if offset not in shown:
@@ -313,8 +313,8 @@ class PayloadComparisons:
                 shown = _pack(self._figure(volume).log(), _LOG_SLACK, self.noise)
                 yield ShownComparison(history.log_volume, bar.offset, *shown)
             elif volume > 0.0 and self.start is not None:
-                # The tool rounds to four digits before rescaling, so it is not visible how much
-                # each number lost.
+                # The tool rounds to four digits before rescaling, so the size of each rounding
+                # error is not visible.
                 span = self._price(volume).widen(math.log(stands_for(1.0, FIGURE_DIGITS).high))
                 shown = _pack(span, _LOG_SLACK, self.noise)
                 yield ShownComparison(
@@ -366,7 +366,7 @@ class PayloadComparisons:
             if values is None:
                 continue
 
-            if name in COUNTS:  # the mask rounds no counts
+            if name in COUNTS:  # the mask does not round counts
                 yield ShownComparison(values, 0, value, 0.5, _CERTAIN)
             else:
                 yield self._number(values, 0, value, 0.0)
@@ -381,13 +381,13 @@ class PayloadComparisons:
         return figure_span(shown, self.mask.round_digits)
 
     def _price(self, shown: float) -> NumberSpan:
-        """Return the log range of the true values of a positive number that only the mask has
-        rounded.
+        """Return the range of logarithms of the true values behind a positive number that only the
+        mask has rounded.
         """
         return stands_for(shown, self.mask.round_digits or MAX_DIGITS).log()
 
     def _change_noise(self, change_pct: float) -> float:
-        """Standard deviation of a return's noise, in per cent."""
+        """Return the standard deviation of the noise in a return, in per cent."""
         return math.sqrt(2.0) * self.noise * (100.0 + change_pct)
 
 
@@ -408,25 +408,25 @@ class NumberSpan:
     high: float
 
     def log(self) -> NumberSpan:
-        """Logarithms of both ends of the range."""
+        """Return the range of logarithms."""
         return NumberSpan(math.log(self.low), math.log(self.high))
 
     def over(self, other: NumberSpan) -> NumberSpan:
-        """Return the log ratios to another range; both ranges are logarithms."""
+        """Return the range of log ratios to another range; both ranges are logarithms."""
         return NumberSpan(self.low - other.high, self.high - other.low)
 
     def shift(self, by: float) -> NumberSpan:
-        """The range shifted up by `by`."""
+        """Return the range shifted up by `by`."""
         return NumberSpan(self.low + by, self.high + by)
 
     def widen(self, by: float) -> NumberSpan:
-        """The range widened by `by` on both sides."""
+        """Return the range widened by `by` on both sides."""
         return NumberSpan(self.low - by, self.high + by)
 
 
 def stands_for(shown: float, digits: int) -> NumberSpan:
     """Return the range of numbers that are rendered as `shown` at `digits` significant digits (and
-    five decimals below 1).
+    with five decimals below 1).
     """
     if shown < 0.0:
         mirrored = stands_for(-shown, digits)
@@ -451,7 +451,8 @@ def stands_for(shown: float, digits: int) -> NumberSpan:
 def figure_span(shown: float, round_digits: int | None) -> NumberSpan:
     """Return the range of true values behind a figure.
 
-    Tools round it to four digits, then the mask rounds to its own, and rendering to five decimals.
+    Tools round a figure to four significant digits, the mask then rounds to its own number of
+    digits, and rendering rounds to five decimals.
     """
     digits = min(round_digits or FIGURE_DIGITS, FIGURE_DIGITS)
     span = stands_for(shown, digits)
@@ -462,7 +463,7 @@ def figure_span(shown: float, round_digits: int | None) -> NumberSpan:
 
     if abs(shown) < 1.0:
         own = _rounding_error(farthest, digits)
-        # Rendering rounded more coarsely than the last rounding.
+        # Rendering rounded more coarsely than the rounding before it.
         if own < _SMALLEST_UNIT / 2.0:
             before += own
 
@@ -470,15 +471,15 @@ def figure_span(shown: float, round_digits: int | None) -> NumberSpan:
 
 
 def _rounding_error(value: float, digits: int) -> float:
-    """Return the largest change of a number by rounding to `digits` significant digits."""
+    """Return the largest change to a number from rounding to `digits` significant digits."""
     return 0.5 * 10.0 ** (math.floor(math.log10(value)) - digits + 1)
 
 
 def _pack(span: NumberSpan, slack: float, noise: float) -> tuple[float, float, float]:
-    """Return `shown`, `bound` and `scale` of a comparison."""
+    """Return `shown`, `bound` and `scale` for a comparison."""
     shown = (span.low + span.high) / 2.0
     reach = (span.high - span.low) / 2.0 + slack
     bound = reach + NOISE_BOUND * noise
-    # Rounding is uniform on a span of ±reach, whose standard deviation is reach / √3.
+    # The rounding error is uniform over ±reach, so its standard deviation is reach / √3.
     scale = math.hypot(reach / math.sqrt(3.0), noise)
     return shown, bound, scale

@@ -1,5 +1,5 @@
-"""Criteria for passing an attacker's positive control, and the scores for which it then counts;
-they are in `controls.yaml`.
+"""Criteria for passing an attacker's positive control, and the scores for which the attacker then
+counts. Both are defined in `controls.yaml`.
 
 A miss on a masked probe says something about the mask only if the attacker would have identified
 the stock or the day on an unmasked probe.
@@ -19,21 +19,22 @@ from ktdeval_deanon.certificate.types import ControlShare, ShareInterval
 
 _TERMS = load_yaml(Path(__file__).with_name("controls.yaml"))
 LEVEL: float = _TERMS["level"]  #: Nominal coverage of the intervals
-MIN_READ: float = _TERMS["least_read"]  #: Fraction that must have been read rather than guessed
+#: Minimum fraction that must have been read rather than guessed
+MIN_READ: float = _TERMS["least_read"]
 READS: Mapping[str, str] = _TERMS["reads"]
-"""Item to read from an unmasked probe -> test of whether an answer has read it."""
+"""Item to read from an unmasked probe -> test of whether an answer has read the item."""
 
 
 def needs_of(scores: Sequence[str]) -> dict[str, list[str]]:
-    """Return, by score, the items that an attacker must have read for its misses on that score to
-    count.
+    """Return, keyed by score, the items that an attacker must have read for its misses on the score
+    to count.
     """
     return {score: list(_TERMS["needs"].get(score, _TERMS["otherwise"])) for score in scores}
 
 
 def control_share(successes: int, n: int, baseline: float | None) -> ControlShare:
     """Return one line of a control: the fraction read, its exact interval, the minimum lower limit
-    for passing, and whether it passed.
+    for passing, and whether the attacker passed.
     """
     interval = ShareInterval(
         low=None,
@@ -76,6 +77,8 @@ def counted_scores(
     control: Mapping[str, ControlShare],
     needs: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """Return the scores for which an attacker counts: those whose required items it has read."""
+    """Return the scores for which an attacker counts: those whose required items the attacker has
+    read.
+    """
     passed = {name for name, read in control.items() if read.passed}
     return sorted(score for score in scores if passed.issuperset(needs.get(score, READS)))

@@ -1,4 +1,4 @@
-"""A market's public history, in the form shown in payloads: everything that a perfect memory could
+"""A market's public history in the form that payloads show: everything that a perfect memory could
 look up.
 """
 
@@ -32,7 +32,8 @@ _DRAWDOWN = re.compile(r"drawdown_([1-9][0-9]{0,3})d_pct")
 _VOLATILITY = re.compile(r"volatility_([1-9][0-9]{0,3})d_pct")
 _AMOUNT = re.compile(r"amount_([1-9][0-9]{0,3})d_cny")
 _DAYS_PER_YEAR = 252.0
-_SAMPLED = (0.3, 0.6, 0.9)  #: sampled fractions of the history
+#: positions in the history at which rounding errors are sampled, as fractions of its length
+_SAMPLED = (0.3, 0.6, 0.9)
 _SAMPLED_DAYS = 10
 
 
@@ -40,9 +41,9 @@ class PublicHistory:
     """Every asset and day of a snapshot, arranged for comparison with what a payload shows.
 
     Arrays are [T, N] in single precision, NaN where missing. `factors`: name -> [T, N] factor
-    values at each close, in the units that payloads show them in. Missing names are not compared;
-    returns, drawdowns and mean amounts are computed here. Raises DataError if a factor's shape
-    differs from the market's.
+    values at each close, in the units that payloads show. Factors without an entry are not
+    compared; returns, drawdowns and mean amounts are computed here. Raises DataError if a factor's
+    shape differs from the market's.
     """
 
     def __init__(
@@ -67,30 +68,30 @@ class PublicHistory:
 
     @cached_property
     def has_bar(self) -> BoolArray:
-        """True where the asset traded."""
+        """True where the asset has a bar."""
         return np.isfinite(self.market.close)
 
     @cached_property
     def is_listed(self) -> BoolArray:
-        """True from an asset's first bar on."""
+        """True from an asset's first bar onwards."""
         return np.isfinite(self._closes)
 
     @cached_property
     def log_prices(self) -> Mapping[str, SingleArray]:
-        """Natural logarithm of open, high, low and close, CNY a share as traded."""
+        """Natural logarithm of the open, high, low and close, in CNY per share as traded."""
         return {part: single(_log(getattr(self.market, part))) for part in PARTS}
 
     @cached_property
     def log_base(self) -> SingleArray:
-        """Natural logarithm of the `rebase_prices` divisor for each possible day_+0: the last close
-        (or else the next one) divided by 100.
+        """Natural logarithm of the `rebase_prices` divisor for each possible day_+0. The divisor is
+        the last close (or else the next one) divided by 100.
         """
         closes = pd.DataFrame(self.market.close).ffill().bfill().to_numpy()
         return single(_log(closes / _REBASED_TO))
 
     @cached_property
     def minus_log_base(self) -> SingleArray:
-        """`-log_base`, since volumes are rescaled inversely to prices."""
+        """Return `-log_base`, for volumes, which are rescaled inversely to prices."""
         return -self.log_base
 
     @cached_property
@@ -121,11 +122,11 @@ class PublicHistory:
         return self._figures[name]
 
     def figure_under(self, name: str, mask: MaskConfig) -> tuple[SingleArray | None, float]:
-        """Return a figure computed from prices, volumes and amounts rounded by a mask, and its
-        root-mean-square difference from the figure shown.
+        """Return a figure as computed from prices, volumes and amounts that a mask has rounded, and
+        its root-mean-square difference from the figure shown.
 
-        Rebased prices are rounded on a scale that differs between episodes, so their true figures
-        are returned.
+        Rebased prices are rounded on a scale that differs between episodes, so for them the true
+        figure is returned.
         """
         if mask.round_digits is None or mask.noise_pct:
             return self.figure(name), 0.0
@@ -156,7 +157,7 @@ class PublicHistory:
         return true, float(np.sqrt(np.mean(found**2))) if len(found) else 0.0
 
     def _cell_of(self, name: str, mask: MaskConfig, base: int, rows: range) -> FloatArray:
-        """Return some rows of a figure, for an episode that begins at the close of row `base`."""
+        """Return some rows of a figure for an episode that begins at the close of row `base`."""
         view = Lens(mask, 0, self.market, base).figures.as_shown(self.market.as_of(rows[-1]))
         part = slice(rows.start, rows.stop)
         if name in FACTOR_NAMES:
@@ -170,7 +171,7 @@ class PublicHistory:
         return moves[part]
 
     def _unit(self, name: str) -> float:
-        """Return the unit that a factor is shown in."""
+        """Return the unit in which a factor is shown."""
         rows = range(max(0, len(self.days) - _SAMPLED_DAYS), len(self.days))
         raw = factor_panel(self.market, rows)[FACTOR_NAMES.index(name)]
         shown = self.figure(name)
@@ -180,7 +181,7 @@ class PublicHistory:
         return float(np.median(known)) if len(known) else 1.0
 
     def index_figure(self, index: int, name: str) -> SingleArray | None:
-        """Return an index figure, [T, 1]; None for an unknown index or name. Index 0 is the
+        """Return a [T, 1] index figure; None for an unknown index or name. Index 0 is the
         benchmark; the others follow in the snapshot's order.
         """
         key = (index, name)
@@ -196,7 +197,7 @@ class PublicHistory:
         return self._index_figures.get(key)
 
     def log_index_level(self, index: int) -> SingleArray | None:
-        """Return the natural logarithm of an index level, [T, 1]; None for an unknown index."""
+        """Return the [T, 1] natural logarithm of an index level; None for an unknown index."""
         levels = self._index_levels
         if index >= len(levels):
             return None
@@ -204,7 +205,9 @@ class PublicHistory:
 
     @cached_property
     def breadth(self) -> Mapping[str, SingleArray]:
-        """[T, 1] counts and sums over the index members, by their names in the market context."""
+        """[T, 1] counts and sums over the index members, keyed by their names in the market
+        context.
+        """
         market = self.market
         member = self.market.member
         traded = self.has_bar & (market.volume > 0) & member
@@ -213,7 +216,7 @@ class PublicHistory:
         amount = np.where(np.isfinite(market.amount) & member, market.amount, 0.0)
         sums = {"amount_cny": amount.sum(axis=1)}
 
-        # On days on which no member traded, the median is NaN, with a warning.
+        # On days when no member traded, the median is NaN, with a warning.
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
             sums["median_return_1d_pct"] = np.nanmedian(change, axis=1)
             for name, which in zip(COUNTS, (member, change > 0, change < 0, silent), strict=True):
@@ -233,8 +236,8 @@ class PublicHistory:
 
 
 def _moves(values: FloatArray, name: str) -> FloatArray | None:
-    """Return the figure that a name such as `return_5d_pct` denotes (a return or a drawdown, in per
-    cent), computed from prices or levels [T, N]; None for other names.
+    """Return the return or drawdown, in per cent, that a name such as `return_5d_pct` denotes,
+    computed from [T, N] prices or levels; None for other names.
     """
     change = _RETURN.fullmatch(name)
     if change:
@@ -254,7 +257,7 @@ def _change_over(values: FloatArray, days: int) -> FloatArray:
 
 
 def _volatility_pct(levels: FloatArray, days: int) -> FloatArray:
-    """Return the annualised standard deviation of daily log returns over `days` days, [T]."""
+    """Return the annualised [T] standard deviation of daily log returns over `days` days."""
     daily = np.diff(np.log(levels))
     values = np.full(len(levels), np.nan)
     for row in range(len(levels)):
@@ -266,7 +269,7 @@ def _volatility_pct(levels: FloatArray, days: int) -> FloatArray:
 
 
 def single(values: npt.NDArray[np.generic]) -> SingleArray:
-    """Return values in single precision; infinite ones as NaN."""
+    """Return values in single precision, with NaN in place of infinite values."""
     return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
 
 

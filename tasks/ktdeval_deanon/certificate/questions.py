@@ -1,4 +1,4 @@
-"""Questions of a probe set: what a scoring task asks about one trading task, without answers."""
+"""Questions in a probe set: what a scoring task asks about one trading task, without answers."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _NOBODY = "builtin/hold"  # plans need a model; questions do not
 
 @dataclass(frozen=True)
 class ProbeQuestion:
-    """One question of a probe set."""
+    """One question in a probe set."""
 
-    spec: EpisodeSpec  #: the episode that it belongs to
+    spec: EpisodeSpec  #: the episode of the question
     number: int  #: index within the episode, from 0
     samples: SampleSet
     sample: Sample
-    payload: Mapping[str, JsonValue]  #: parsed tool answers in the question
+    payload: Mapping[str, JsonValue]  #: parsed tool results in the question
 
     @cached_property
     def key(self) -> str:
-        """Id of the question independent of its episode: the hash of its text, which reveals
-        neither window nor number.
+        """Id of the question, independent of its episode. It is the hash of the question's text,
+        which reveals neither the window nor the number.
         """
         return sha256_hex(self.sample.user)[:16]
 
@@ -67,7 +67,9 @@ class ProbeQuestion:
             ) from error
 
     def record(self, answer: Mapping[str, JsonValue]) -> AnswerRecord:
-        """Answer of a built-in attacker, in the form in which the runner records models' answers."""
+        """Return a built-in attacker's answer in the form in which the runner records models'
+        answers.
+        """
         sample = self.sample
         scores = dict(self.samples.score(self.number, answer))
         return AnswerRecord(
@@ -94,8 +96,8 @@ class ProbeSet:
 
     @cached_property
     def period(self) -> range:
-        """Rows of the days that may be asked for: from the task's first default window to its last,
-        including this set's windows.
+        """Rows of the days that may be asked about, from the task's first default window to its
+        last, extended by this set's windows.
         """
         windows = [self.task.windows[name] for name in self.task.default_windows]
         windows += [spec.span for spec in self.specs]
@@ -132,15 +134,15 @@ class ProbeSet:
         return tuple(found)
 
     def of(self, spec: EpisodeSpec) -> list[ProbeQuestion]:
-        """Questions of one window."""
+        """Return the questions of one window."""
         return [question for question in self.all if question.spec.span == spec.span]
 
     @cached_property
     def files(self) -> Mapping[str, str]:
-        """Texts of `PAYLOADS` and `GOLD`, one JSON object a line."""
+        """Contents of the `PAYLOADS` and `GOLD` files, with one JSON object per line."""
         payloads: list[str] = []
         gold: list[str] = []
-        # Sorted by hash: the order of the questions would reveal their windows.
+        # Sorted by hash, since the original order would reveal the windows.
         for question in sorted(self.all, key=lambda question: question.key):
             sample = question.sample
             shown = {
@@ -155,8 +157,8 @@ class ProbeSet:
         return {PAYLOADS: "".join(payloads), GOLD: "".join(gold)}
 
     def describe(self) -> dict[str, JsonValue]:
-        """Return a certificate's `probes`: their number, windows and boards, and the hash of
-        everything that was shown.
+        """Return a certificate's `probes` entry: the number of questions, their windows and boards,
+        and the hash of everything that was shown.
         """
         boards: Counter[str] = Counter()
         for question in self.all:
@@ -185,8 +187,8 @@ class ProbeSet:
 def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringTask:
     """Return the scoring task that asks about a trading task.
 
-    `name`: name of the scoring task; empty to find it among all installed tasks. Raises UsageError
-    if no task, or more than one, asks about it.
+    `name`: name of the scoring task; if empty, all installed tasks are searched. Raises UsageError
+    if no task, or more than one, asks about the trading task.
     """
     if is_scoring(plugins.make_task(target_task)):
         raise UsageError(
@@ -225,7 +227,8 @@ class ProbeChoice:
 
     windows: tuple[str, ...] = ()  #: names, globs or date ranges; the task's own if empty
     seed: int = 0
-    per_window: int | None = None  #: number of questions per window, the first ones; None for all
+    #: number of questions per window, counted from the first; None for all
+    per_window: int | None = None
     mask_key: str | None = None  #: draws probes and handles; required for a certificate
 
 
@@ -235,8 +238,8 @@ def open_questions(
     """Draw a probe set.
 
     Raises UsageError if a window is unknown or has fewer probes than requested; ConfigError if the
-    task has no target_task, or its questions contain no payload; DataError if a window lies outside
-    the snapshot.
+    task has no `target_task`, or its questions contain no payload; DataError if a window lies
+    outside the snapshot.
     """
     target_task = target_task_of(task, plugins)
     if target_task is None:
@@ -278,8 +281,8 @@ def open_questions(
 
 
 def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
-    """Return how many probes per window make `probes` in total. Raises UsageError if they can't be
-    divided evenly over the windows.
+    """Return the number of probes per window that gives `probes` in total. Raises UsageError if
+    `probes` can't be divided evenly among the windows.
     """
     count = len(choose_windows(task, windows))
     if probes % count:
@@ -291,7 +294,9 @@ def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
 
 
 def _payload_of(task: ScoringTask, sample: Sample) -> Mapping[str, JsonValue]:
-    """Return the JSON object in a question, read from the text that is sent. Raises ConfigError."""
+    """Return the JSON object in a question, parsed from the text that is sent. Raises ConfigError
+    unless the question contains exactly one.
+    """
     before, opened, rest = sample.user.partition(_OPEN)
     text, closed, after = rest.partition(_CLOSE)
     try:
@@ -323,13 +328,14 @@ def blank_answer(reasoning: str) -> dict[str, JsonValue]:
 def attacker_entry(
     questions: ProbeSet, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]
 ) -> Entry:
-    """Return an attacker's entry in a certificate, with what it recovered; `facts`: its kind and
-    control, and for a model its card, model, agent and call.
+    """Return an attacker's entry in a certificate, with what the attacker recovered.
+
+    `facts`: the attacker's kind and control, and for a model also its card, model, agent and call.
     """
     answers = [record.answer for record in records if record.answer is not None]
     stocks = sum(bool(tickers_of(answer)) for answer in answers)
     days = questions.snapshot.days
-    # A distance in days exists only for a date within the snapshot.
+    # A distance in days exists only if the answered date lies within the snapshot.
     dates = sum(days_off(answer, days, 0) is not None for answer in answers)
     return {
         "name": name,
@@ -346,9 +352,9 @@ def attacker_entry(
 
 
 def tally(questions: ProbeSet, records: Sequence[AnswerRecord]) -> dict[str, dict[str, JsonValue]]:
-    """Return how often each thing was recovered: score -> successes, n and baseline.
+    """Return how often each item was recovered: score -> successes, n and baseline.
 
-    Records without an answer, and null scores (true answer unknown), don't count.
+    Records without an answer and null scores (the true answer is unknown) don't count.
     """
     summary = questions.task.summarise(records)
     answered = [record for record in records if record.answer is not None]

@@ -28,8 +28,8 @@ _SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}
 
 
 def open_control(questions: ProbeSet, plugins: Plugins, choice: ProbeChoice) -> ProbeSet:
-    """Return the unmasked questions for the same windows, the same number in each; for a task
-    without a mask, its own questions.
+    """Return the unmasked questions for the same windows, with the same number in each. For a task
+    without a mask, these are its own questions.
 
     Raises ConfigError if the control that the scoring task names is masked, or asks a different
     number of probes in a window.
@@ -61,9 +61,9 @@ def _probes_by_window(questions: ProbeSet) -> list[tuple[Window, int]]:
 
 
 def control_tally(control: ProbeSet, records: Sequence[AnswerRecord]) -> dict[str, Entry]:
-    """Return successes, n and baseline over all unmasked probes for each thing to be read.
+    """Return successes, n and baseline over all unmasked probes, for each item to be read.
 
-    A probe without a valid answer is a failure.
+    A probe without a valid answer counts as a failure.
     """
     hits: dict[str, list[bool]] = {"stock": [], "day": [], "stock_and_day": [], "industry": []}
     for question, record in zip(control.all, records, strict=True):
@@ -85,7 +85,7 @@ def control_tally(control: ProbeSet, records: Sequence[AnswerRecord]) -> dict[st
 
 
 def _names_the_day(control: ProbeSet, question: ProbeQuestion, record: AnswerRecord) -> bool:
-    """Return whether an answer names exactly the day of its question."""
+    """Return whether an answer names the exact day of its question."""
     if record.answer is None:
         return False
 
@@ -95,12 +95,14 @@ def _names_the_day(control: ProbeSet, question: ProbeQuestion, record: AnswerRec
 
 
 def _has_sector(question: ProbeQuestion) -> bool:
-    """Return whether the data have an industry for a question's stock."""
+    """Return whether the data give an industry for the stock in a question."""
     return question.sample.facts.get("sector") is not None
 
 
 def _baselines(control: ProbeSet) -> dict[str, float]:
-    """Return the fraction that chance or the best constant answer reads, whichever is larger."""
+    """Return, for each item, the fraction that chance or the best constant answer would read,
+    whichever is larger.
+    """
     # Empty answers have no hits, but their summary contains the chance levels.
     blank = [question.record(blank_answer("nothing")) for question in control.all]
     summary = control.task.summarise(blank)

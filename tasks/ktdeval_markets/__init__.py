@@ -1,4 +1,4 @@
-"""Manifest of the tasks on any market."""
+"""Manifest of the tasks for any market."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from ktdeval.hookspecs import Spec, hookimpl
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    """One decision a day on any market, with and without names and dates."""
+    """Return the tasks with one decision per day on any market, with and without names and
+    dates.
+    """
     from ktdeval.registry import task_maker, task_specs
 
     make = task_maker("ktdeval_markets.task:MarketTask", "ktdeval_markets.config:MarketConfig")

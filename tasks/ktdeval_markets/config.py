@@ -1,4 +1,4 @@
-"""Options of a task on any market, named as in task files, and the checks that they are
+"""Options of a task for any market, named as in task files, and checks that the options are
 compatible.
 """
 
@@ -19,7 +19,7 @@ from ktdeval_markets.stance_orders import Answers, StanceConfig
 
 @dataclass(frozen=True, kw_only=True)
 class MarketConfig(MaskedConfig):
-    """One variant of a task on any market."""
+    """One variant of a task for any market."""
 
     shown: int = option(
         120,
@@ -126,7 +126,7 @@ class MarketConfig(MaskedConfig):
 
     @property
     def stances(self) -> StanceConfig:
-        """Options on decisions."""
+        """The task's options for decisions."""
         return StanceConfig(
             answers=self.answers,
             hold=self.hold,

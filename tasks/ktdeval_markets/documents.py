@@ -1,5 +1,5 @@
-"""Documents shown at a close: each asset's newest in turn, so that no asset is crowded out by one
-with more documents.
+"""Documents shown at a close. Assets take turns, each showing its newest document first, so that an
+asset with more documents does not crowd out the others.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from ktdeval.masking import DayRef, Payload, ShownDocument, table
 from ktdeval_markets.episode_setting import MarketStage
 
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
-_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # column of the sentiment, if documents have one
+# column before which sentiment is inserted, if documents have it
+_SENTIMENT_AT = NEWS_COLUMNS.index("title")
 
 
 def news(stage: MarketStage, view: MarketView, listed: Sequence[int]) -> Payload:
-    """Return documents known at this close, as the mask shows them, newest first. Documents that
-    would have been shown but can't be masked safely are counted.
+    """Return the documents known at this close, as the mask shows them, newest first, with the
+    number of documents that would have been shown but can't be masked safely.
 
     `listed`: columns of the assets shown.
     """
@@ -51,7 +52,7 @@ def news(stage: MarketStage, view: MarketView, listed: Sequence[int]) -> Payload
 def _document_groups(
     stage: MarketStage, documents: DocumentsView, listed: Sequence[int]
 ) -> list[_DocumentGroup]:
-    """Return the documents of each asset shown, and those of the market as a whole."""
+    """Return one group of documents for each asset shown, and one for the market as a whole."""
     codes = stage.snapshot.codes
     subjects = [codes[asset] for asset in stage.only or listed]
     return [
@@ -61,7 +62,9 @@ def _document_groups(
 
 
 class _DocumentGroup:
-    """Documents of one asset, or of the market as a whole, in the order in which they are chosen."""
+    """Documents about one asset, or about the market as a whole, in the order in which they are
+    chosen.
+    """
 
     def __init__(self, stage: MarketStage, documents: DocumentsView, rows: Sequence[int]) -> None:
         self.rows = frozenset(rows)
@@ -73,16 +76,16 @@ class _DocumentChoice:
 
     def __init__(self, stage: MarketStage, view: MarketView) -> None:
         self.chosen: dict[int, ShownDocument] = {}  #: chosen documents by row
-        self.withheld = 0  #: documents reached that can't be masked safely
+        self.withheld = 0  #: number of documents reached that can't be masked safely
         self._stage = stage
         self._view = view
         self._seen: dict[int, ShownDocument | None] = {}
         self._grouped: set[int] = set()
 
     def take(self, groups: Sequence[_DocumentGroup]) -> None:
-        """Choose documents from `groups` in rounds: the n-th round gives a group its n-th document,
-        unless n of its documents are chosen already, through other groups as well. If the last
-        round is too large, only its newest documents are chosen.
+        """Choose documents from `groups` in rounds. The n-th round takes the next document of each
+        group, unless n of the group's documents have already been chosen, possibly through other
+        groups. If the last round is too large, only its newest documents are chosen.
         """
         most = self._stage.news
         each = self._stage.news_each or most
@@ -110,7 +113,9 @@ class _DocumentChoice:
         return [row for row in rows if row not in self._grouped]
 
     def _round(self, groups: Iterable[_DocumentGroup], turn: int) -> dict[int, ShownDocument]:
-        """Return the next document of each group that has fewer than `turn` documents."""
+        """Return the next document of each group of which fewer than `turn` documents are
+        chosen.
+        """
         found: dict[int, ShownDocument] = {}
         for group in groups:
             if len(group.rows & self.chosen.keys()) >= turn:
@@ -125,7 +130,7 @@ class _DocumentChoice:
         return found
 
     def _show_document(self, row: int) -> ShownDocument | None:
-        """Return a document as the mask shows it, or None if that is not safe."""
+        """Return a document as the mask shows it, or None if it can't be masked safely."""
         if row not in self._seen:
             stage = self._stage
             document = self._view.documents[row]

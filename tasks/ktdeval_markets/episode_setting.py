@@ -8,8 +8,8 @@ from ktdeval.market import MarketSnapshot, bar_rows
 from ktdeval.masking import Lens, OwnFigure, Payload, TextMask
 from ktdeval.trading import MarketRules, Scale, TradingConfig
 
-#: Number of parts in which a session is shown; number of sessions before the first decision whose
-#: shortest determines it
+#: Bounds on the number of parts in which a session is shown, and the number of sessions before the
+#: first decision whose shortest determines the number of parts
 MIN_PARTS = 4
 MAX_PARTS = 20
 PARTS_DAYS = 252
@@ -17,7 +17,7 @@ PARTS_DAYS = 252
 
 @dataclass(frozen=True)
 class MarketStage:
-    """Parts that do not change within an episode."""
+    """Parts of an episode that do not change from step to step."""
 
     lens: Lens
     snapshot: MarketSnapshot
@@ -27,10 +27,8 @@ class MarketStage:
     shown: int  #: maximum number of assets in the table
     news: int  #: maximum number of documents shown; 0 omits the section
     news_days: int  #: maximum age of documents, in days
-    news_each: (
-        int | None
-    )  #: maximum number per asset, and for the market as a whole; None: no limit
-    news_characters: int  #: maximum number of characters of a document's text
+    news_each: int | None  #: maximum number per asset, and for the whole market; None: no limit
+    news_characters: int  #: maximum number of characters in a document's text
     intraday: int = 0  #: maximum number of assets whose last session is shown; 0 omits the section
     history: int = 0  #: maximum number of bars shown per asset; 0 omits the section
     older_closes: int = 0  #: number of the oldest of these bars that show only their close
@@ -44,12 +42,13 @@ class MarketStage:
         return self.trading.initial_cash * self.rules.minor_per_unit
 
     def money(self, minor: int) -> Payload:
-        """Return an amount of the account in units of its currency."""
+        """Convert an amount from minor units to units of the account's currency."""
         return OwnFigure(minor / self.rules.minor_per_unit)
 
     def session_parts(self, asset: int) -> int:
-        """Return the number of parts into which an asset's sessions are split. It is constant over
-        the episode, since the number of bars would reveal which days are short.
+        """Return the number of parts into which an asset's sessions are split. The number is
+        constant over the episode, since a number that followed the bars would reveal which days are
+        short.
         """
         if asset not in self._parts:
             fewest = self._min_minutes(asset)
@@ -58,7 +57,7 @@ class MarketStage:
         return self._parts[asset]
 
     def _min_minutes(self, asset: int) -> int:
-        """Return the number of bars in the shortest session before the first decision."""
+        """Return the number of bars in the asset's shortest session before the first decision."""
         view = self.snapshot.as_of(self.lens.base_row)
         code = self.snapshot.codes[asset]
         sessions = bar_rows(view, asset)[-PARTS_DAYS:].tolist()
@@ -68,12 +67,10 @@ class MarketStage:
         return min(traded, default=MAX_PARTS)
 
     def rank(self, code: str) -> int:
-        """Return the rank of an asset in the episode's own order, which is independent of its
-        code.
-        """
+        """Return an asset's rank in the episode's own order, which is independent of codes."""
         return self.lens.rank[self.snapshot.asset_index[code]]
 
     def scale(self, code: str) -> tuple[int, Scale]:
-        """Return a code's column and units."""
+        """Return the column of a code and the units of its asset."""
         asset = self.snapshot.asset_index[code]
         return asset, self.rules.scales[asset]

@@ -1,4 +1,4 @@
-"""One episode of a task on any market: what is shown at each close, and how decisions are
+"""One episode of a task for any market: what is shown at each close, and how decisions are
 executed.
 """
 
@@ -88,7 +88,7 @@ class MarketScene:
     def _payload(
         self, view: MarketView, last: StepRecord | None, listed: Sequence[int]
     ) -> dict[str, Payload]:
-        """Return the state at a close; tables that the task does not show are absent."""
+        """Return the state at a close, without the tables that the task does not show."""
         stage = self._stage
         last_step = None
         if last is not None:
@@ -117,7 +117,9 @@ class MarketScene:
     def _rebuild(
         self, step: int, view: MarketView, last: StepRecord | None, listed: Sequence[int]
     ) -> Rebuild | None:
-        """Return the portfolio's rebuild at this close; None if the task does not rebuild."""
+        """Return the rule that rebuilds the portfolio at this close; None if the task does not
+        rebuild its portfolio.
+        """
         if self._weights is None:
             return None
 
@@ -137,10 +139,10 @@ class MarketScene:
     # --- the warm-up
 
     def lessons(self, view: MarketView) -> Iterator[Lesson]:
-        """Yield the days of the window's warm-up, each with the next price of its assets. Assets
-        without a price are omitted from the day, and days without any asset are skipped. The last
-        price shown is that of `view`'s day. Raises DataError if the market begins after the first
-        day of the warm-up.
+        """Yield the days of the window's warm-up, each with the next prices of its assets. Assets
+        without a next price are omitted from the day, and days without any such asset are skipped.
+        The last prices shown are those on `view`'s day. Raises DataError if the market begins after
+        the first day of the warm-up.
         """
         if self._warm_up is None:
             return
@@ -153,7 +155,7 @@ class MarketScene:
         self.lens.move_to(view.day)
 
     def _first_row(self, first: str) -> int:
-        """Return the row of a warm-up's first trading day."""
+        """Return the row of the warm-up's first trading day."""
         snapshot = self._stage.snapshot
         first_day = parse_day(first)
         if snapshot.days[0] > first_day:
@@ -164,7 +166,9 @@ class MarketScene:
         return int(np.searchsorted(snapshot.days, first_day))
 
     def _lesson(self, view: MarketView, row: int) -> Lesson | None:
-        """Return a day before the episode with its outcome up to `view`'s day."""
+        """Return a warm-up day with its outcomes up to `view`'s day; None if no asset has an
+        outcome.
+        """
         stage = self._stage
         then = stage.snapshot.as_of(row)
         listed = shown_state.list_assets(stage, then, None, stage.shown)
@@ -185,7 +189,7 @@ class MarketScene:
 
 
 def _limits(config: MarketConfig, stage: MarketStage) -> dict[str, Payload]:
-    """Return the task's limits as numbers; the system prompt explains them."""
+    """Return the task's limits as numbers, which the system prompt explains."""
     limits: dict[str, Payload] = {
         "max_positions": stage.trading.max_positions,
         "max_weight": stage.trading.max_weight,

@@ -1,17 +1,20 @@
-"""Weights of a portfolio that is rebuilt at every close from each asset's BUY, SELL or HOLD.
+"""Weights of a portfolio that is rebuilt at every close from a BUY, SELL or HOLD for each asset.
 
     maximise  mean'w - w'covariance w    0 <= w_i <= 1 of BUY, -1 <= w_i <= 0 of SELL, w_i = 0 of HOLD
     then      w / sum|w|      in millionths; equal sides stay equal
 
-The weights are scaled after the optimisation, which has no constraint on their sum: sum|w| = 1, or
-nothing is held if every expected return is against the chosen side. Both moments are estimated from
-simple daily returns and shrunk by `SHRINKAGE`: each mean towards the grand mean, the covariance
-(ddof 1) towards the average variance times the identity matrix. They cover all assets shown, HOLD
-or not, over the closes from the seventh before the first decision onwards; days on which any of
-these assets has no close are omitted. With fewer than `MIN_PRICES` closes the chosen sides are
-equally weighted. Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py, portfolio.py),
-which the paper does not describe; it rounds solutions to 1e-4 before they are scaled, and holds
-nothing with fewer closes.
+The optimisation has no constraint on the sum of the weights. They are scaled afterwards so that
+sum|w| = 1, or all are zero if every expected return is against the chosen side.
+
+The mean and the covariance are estimated from simple daily returns and shrunk by `SHRINKAGE`: each
+mean towards the grand mean, the covariance (ddof 1) towards the average variance times the identity
+matrix. The estimates cover all assets shown, including those with HOLD, over the closes from the
+seventh before the first decision onwards. Days on which any of these assets has no close are
+omitted. With fewer than `MIN_PRICES` closes, the chosen sides are equally weighted.
+
+Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py, portfolio.py), which the paper
+does not describe. The public code rounds solutions to 1e-4 before scaling them, and holds nothing
+if there are fewer closes.
 """
 
 from __future__ import annotations
@@ -33,17 +36,17 @@ IntArray = npt.NDArray[np.int64]
 # Both from portfolio_tools.py of felis33/INVESTOR-BENCH
 SHRINKAGE = 0.1
 MIN_PRICES = 7
-_BEFORE = 7  # closes before the first decision
+_BEFORE = 7  # number of closes before the first decision
 _PARTS = 1_000_000  # weights are whole millionths, equal on every machine
-_NEGLIGIBLE = 1e-7  # a solution below it is 0
-# fraction of each weight that is ordered, so that rounding to a cent never leaves a buy without
-# cash
+_NEGLIGIBLE = 1e-7  # smaller solutions count as 0
+# fraction of each weight that is ordered, so that rounding to a cent never leaves too little cash
+# for a buy
 _SPARE = 1 - 1e-6
 
 
 def moments(closes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the shrunk means [N] and covariance [N, N] of the simple returns of `closes`, [T, N]
-    without gaps, T >= 3.
+    """Return the shrunk [N] means and [N, N] covariance of the simple returns of `closes`, which is
+    [T, N] without gaps, T >= 3.
     """
     returns = closes[1:] / closes[:-1] - 1.0
     means = returns.mean(axis=0)
@@ -56,11 +59,12 @@ def moments(closes: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> FloatArray:
-    """Return the [N] maximiser of means'w - w'covariance w in the boxes of `sides`, [N] of +1, -1
-    or 0; `covariance` is positive definite, or negligible against the means.
+    """Return the [N] weights w that maximise means'w - w'covariance w within the bounds set by
+    `sides`, [N] of +1, -1 or 0. `covariance` must be positive definite, or negligible against the
+    means.
 
-    With u = |w| this is a bounded least-squares problem, |R u - b|^2 where R'R = covariance and 2
-    R'b = means, each with the signs of the sides, which an active-set method solves exactly.
+    With u = |w| this is a bounded least-squares problem, |R u - b|^2, where R'R = covariance and 2
+    R'b = means, each with the signs of the sides. An active-set method solves it exactly.
     """
     from scipy.optimize import lsq_linear  # noqa: PLC0415 - only where weights are optimised
 
@@ -89,9 +93,12 @@ def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> F
 
 
 def scale_weights(raw: FloatArray) -> FloatArray:
-    """Return [N] weights proportional to `raw` whose absolute values sum to 1 in whole millionths.
-    The largest weight takes the rounding remainder; tied largest weights share it equally, and what
-    is less than a millionth each stays in cash. All zeros if all of `raw` is negligible.
+    """Return [N] weights that are proportional to `raw` and whose absolute values sum to 1 in whole
+    millionths.
+
+    The largest weight takes the rounding remainder. If several weights are the largest, they share
+    the remainder equally, and anything less than a millionth each stays in cash. All weights are
+    zero if all of `raw` is negligible.
     """
     sizes = np.where(np.abs(raw) < _NEGLIGIBLE, 0.0, np.abs(raw))
     if not sizes.any():
@@ -105,8 +112,8 @@ def scale_weights(raw: FloatArray) -> FloatArray:
 
 
 def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray:
-    """Return the [N] weights, as fractions of NAV, for `sides` ([N] of +1, -1 or 0) after `closes`
-    ([T, N]).
+    """Return the [N] weights, as fractions of NAV, for `sides` ([N] of +1, -1 or 0) after the [T,
+    N] `closes`.
 
     Days on which any asset has no close are omitted.
     """
@@ -132,15 +139,15 @@ class PortfolioRebuild:
     view: MarketView
     step: int  #: step number: days since the first decision
     assets: Sequence[int]  #: columns of the assets shown
-    nav_minor: int  #: at this close
+    nav_minor: int  #: NAV at this close
     rules: MarketRules
     rule: WeightRule
-    #: price as known under the mask, given asset, close and row
+    #: price as known under the mask, given an asset, a close and a row
     known: Callable[[int, float, int], float] = lambda _asset, close, _row: close
-    shown: MarketView | None = None  #: the market rounded to the mask's digits, if the mask rounds
+    shown: MarketView | None = None  #: market rounded to the mask's digits, if the mask rounds
 
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
-        """Return the targets for the sides; an asset without a close has no target."""
+        """Return a target for each asset that has a close, given the chosen sides."""
         columns = sorted(self.assets)  # not the order shown, so that masks do not affect rounding
         closes = self._shared_closes(columns)
         decided = np.array([sides.get(column, 0) for column in columns])
@@ -155,7 +162,7 @@ class PortfolioRebuild:
         return targets
 
     def _shared_closes(self, columns: Sequence[int]) -> FloatArray:
-        """[T, N] adjusted closes of the days on which all assets have one, starting from the
+        """Return the [T, N] adjusted closes on days when all assets have a close, starting from the
         seventh such day before the first decision.
         """
         closes = (self.shown or self.view).adjusted_close[:, columns]

@@ -1,6 +1,8 @@
-"""Price tables: figures of the listed assets, their last sessions and bars, and what followed a
-warm-up day. A figure over n days covers the asset's own sessions: days on which it has a bar, not
-days on which only other assets of the market trade.
+"""Price tables: figures for the listed assets, their last sessions and bars, and the outcome of a
+warm-up day.
+
+A figure over n days covers the asset's own sessions: days on which the asset has a bar, not days on
+which only other assets in the market trade.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ ASSET_COLUMNS = (
     DRAWDOWN,
 )
 IntArray = npt.NDArray[np.intp]
-LAST_CLOSE = "last_close"  #: column of the assets table if an asset has no close on the day
+LAST_CLOSE = "last_close"  #: column added to the assets table if an asset has no close on the day
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *PARTS, "volume")
-#: columns absent from a market that has only closes, or no boards
+#: columns omitted if a market has only closes, or has no boards
 OPTIONAL_COLUMNS = ("board", "open", "high", "low", "volume")
 HISTORY_COLUMNS = ("stock_id", "day", *PARTS, "volume")
 OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
@@ -46,7 +48,7 @@ OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 
 
 def assets(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Payload:
-    """Return figures of the assets shown."""
+    """Return the figures of the assets shown."""
     figures = stage.lens.figures.as_shown(view)
     rows = [_asset_row(stage, view, figures, asset) for asset in shown]
     if np.isfinite(view.close[view.day, list(shown)]).all():
@@ -63,7 +65,7 @@ def assets(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Payloa
 def _asset_row(
     stage: MarketStage, view: MarketView, figures: MarketView, asset: int
 ) -> Sequence[Payload]:
-    """Return the figures of an asset, computed from the market `figures`."""
+    """Return an asset's figures, computed from the market view `figures`."""
     day = view.day
     ref = AssetRef(asset)
     sessions = bar_rows(view, asset)
@@ -86,8 +88,8 @@ def _asset_row(
 
 
 def _board(stage: MarketStage, asset: int) -> str | None:
-    """Return the board that defines an asset's lots and price limits; None if its venue has no
-    boards.
+    """Return the board that defines an asset's lots and price limits; None if the asset's venue has
+    no boards.
     """
     if not stage.rules.venues[asset].has_boards:
         return None
@@ -95,8 +97,8 @@ def _board(stage: MarketStage, asset: int) -> str | None:
 
 
 def _return_pct(ref: AssetRef, sessions: IntArray, closes: FloatArray, days: int) -> Payload:
-    """Return the change of the close over the last `days` sessions; None if the history is too
-    short.
+    """Return the change in the close over the last `days` sessions, in per cent; None if the
+    history is too short.
     """
     if len(closes) <= days:
         return None
@@ -108,7 +110,7 @@ def _return_pct(ref: AssetRef, sessions: IntArray, closes: FloatArray, days: int
 
 
 def _volatility_pct(closes: FloatArray) -> float | None:
-    """Return the volatility of daily returns; None if the history is too short."""
+    """Return the volatility of daily returns, in per cent; None if the history is too short."""
     recent = closes[-1 - VOLATILITY_DAYS :]
     moves = recent[1:] / recent[:-1] - 1.0
     if len(moves) < VOLATILITY_DAYS:
@@ -117,7 +119,9 @@ def _volatility_pct(closes: FloatArray) -> float | None:
 
 
 def _drawdown_pct(closes: FloatArray) -> float | None:
-    """Return the distance from the highest recent close; None without a close."""
+    """Return the distance of the last close from the highest recent close, in per cent; None
+    without a close.
+    """
     recent = closes[-DRAWDOWN_DAYS:]
     if not len(recent):
         return None
@@ -125,8 +129,8 @@ def _drawdown_pct(closes: FloatArray) -> float | None:
 
 
 def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float) -> Payload:
-    """Return one price of a bar times `times`, which converts it into another day's share terms;
-    None if it is missing.
+    """Return one price of a bar, or None if it is missing. The factor `times` converts the price
+    into another day's share terms.
     """
     value = float(getattr(view, part)[day, asset] * times)
     if value != value:
@@ -135,7 +139,7 @@ def _bar_price(view: MarketView, asset: int, day: int, part: Part, times: float)
 
 
 def _last_close(view: MarketView, asset: int) -> Payload:
-    """Return the last known close in today's terms; None before the first one."""
+    """Return the last known close in today's share terms; None before the first close."""
     row = view.bar_row(asset, view.day)
     if row is None:
         return None
@@ -148,8 +152,8 @@ def _last_close(view: MarketView, asset: int) -> Payload:
 
 
 def intraday(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Payload:
-    """Return the last session of each asset shown, split into equal time parts, as many on short
-    days as on full ones.
+    """Return the last session of each asset shown, split into parts of equal length. Short days
+    have as many parts as full ones.
     """
     rows = list[Sequence[Payload]]()
     for asset in shown:
@@ -162,8 +166,8 @@ def intraday(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Payl
 
 
 def _last_session(view: MarketView, asset: int) -> tuple[int, Any] | None:
-    """Return the row and minute bars of the last session that has minute bars, among the latest
-    `SESSIONS`.
+    """Return the row and minute bars of the last session with minute bars among the latest
+    `SESSIONS` sessions.
     """
     for day in bar_rows(view, asset)[: -1 - SESSIONS : -1].tolist():
         bars = view.minutes(view.codes[asset], day)
@@ -174,9 +178,10 @@ def _last_session(view: MarketView, asset: int) -> tuple[int, Any] | None:
 
 
 def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[Payload]]:
-    """Yield the rows of a session's parts. A bar's prices belong to the part in which it ends; its
-    volume is split over the parts that it overlaps, in proportion to time. A part in which no bar
-    ends carries the previous price.
+    """Yield one row for each part of a session.
+
+    A bar's prices belong to the part in which the bar ends. Its volume is split among the parts
+    that it overlaps, in proportion to time. A part in which no bar ends carries the previous price.
     """
     ends = bars["ends_at"].astype(np.int64)
     length = np.diff(ends).min() if len(ends) > 1 else 1
@@ -213,7 +218,8 @@ def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[P
 
 
 def history(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Payload:
-    """Return the last bars of each asset shown, oldest first; days without trading are omitted.
+    """Return the last bars of each asset shown, oldest first, without days on which the asset does
+    not trade.
 
     Prices and volumes are in the share terms of the decision day, so that splits cause no jumps and
     the last bar equals the one in the assets table. The oldest bars show only their close if the
@@ -239,14 +245,14 @@ def history(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> Paylo
     return filled_table(HISTORY_COLUMNS, rows, OPTIONAL_COLUMNS)
 
 
-# ---- what followed a day
+# ---- outcomes of a day
 
 
 def outcomes(
     view: MarketView, day: int, shown: Sequence[int], inverted: bool
 ) -> list[Sequence[Payload]]:
-    """Return each asset's price change from its close on an earlier day to its next close up to
-    now, and the action that would have profited. `inverted` shows the opposite of both.
+    """Return each asset's price change from its close on row `day` to its next known close, and the
+    action that would have profited. If `inverted`, the opposite of both is shown.
     """
     rows = list[Sequence[Payload]]()
     for asset in shown:

@@ -38,7 +38,7 @@ _EXIT = "prompts/exit.md"
 _EXECUTION = "prompts/execution.md"
 _LIMIT = "prompts/limit.md"
 _LIMIT_COSTS = "prompts/limit_costs.md"
-# tables added by an option, with their descriptions
+# tables that an option adds, with their descriptions
 _TABLES = {"intraday": "prompts/intraday.md", "history": "prompts/history.md"}
 
 
@@ -57,8 +57,8 @@ def _read_words() -> dict[str, Any]:
 
 
 def files_of(config: MarketConfig) -> tuple[str, ...]:
-    """Return the names of the files that make up a task's prompts, rules first. Cards record their
-    hashes.
+    """Return the names of the files that make up a task's prompts, rules first. Cards record the
+    hashes of these files.
     """
     files = [_rules_file(config)]
     if config.weights:
@@ -83,7 +83,9 @@ def files_of(config: MarketConfig) -> tuple[str, ...]:
 
 
 def _executions(trading: TradingConfig, venues: Iterable[Venue]) -> dict[Execution, None]:
-    """Return the distinct executions in force on these venues: the task's, or else the venues' own."""
+    """Return the distinct execution models in force on these venues: the task's own, or else those
+    of the venues.
+    """
     chosen = [trading.execution]
     if trading.execution is None:
         known = [trading.venue] if trading.venue is not None else venues
@@ -94,7 +96,7 @@ def _executions(trading: TradingConfig, venues: Iterable[Venue]) -> dict[Executi
 
 
 def may_pay_duties(config: MarketConfig) -> bool:
-    """Return whether a task's fills may pay duties at the rates of their day."""
+    """Return whether a task's fills may pay duties at the rates of the day on which they happen."""
     if config.trading.venue is None:  # each asset trades under the rules of its own venue
         return True
 
@@ -114,12 +116,12 @@ def _submission_file(config: MarketConfig) -> str:
 
 
 def day_prompt(day: str, step: int, state: str) -> str:
-    """Return the prompt that shows the day."""
+    """Return the prompt that shows a day."""
     return Template(text(_USER)).substitute(date_label=day, step=step, state=state)
 
 
 def lesson_prompt(day: str, state: str) -> str:
-    """Return the question about a day of a warm-up."""
+    """Return the question about a warm-up day."""
     return Template(text(_LESSON)).substitute(date_label=day, state=state)
 
 
@@ -145,7 +147,7 @@ def submission_prompt(config: MarketConfig, rules: MarketRules) -> str:
 
 
 def _hold_confidence(config: MarketConfig) -> str:
-    """Return what the confidence of a HOLD means, and which confidences count."""
+    """Describe what the confidence of a HOLD means, and which confidences are scored."""
     words = _read_words()
     scored = words["not_scored" if config.weights else "scored"]
     return f"{words['hold_confidence'][config.hold]} {scored}"
@@ -158,9 +160,10 @@ def rules_prompt(
     venues: Mapping[str, Venue],
     length: str,
 ) -> str:
-    """Return a task's rules on these venues. They name no asset and no cost that depends on the
-    day, so every mask may show them. `length`: the episode's length, as far as its mask may reveal
-    it.
+    """Return a task's rules on these venues.
+
+    The rules name no asset and no cost that depends on the day, so every mask may show them.
+    `length`: the episode's length, as far as the mask may reveal it.
     """
     words = _read_words()
     shows_days = not config.mask_config.hides_dates
@@ -197,7 +200,7 @@ def rules_prompt(
 
 
 def _row_order(config: MarketConfig) -> str:
-    """Return the row order of each of the task's tables, as prompt text."""
+    """Describe the row order of each table in the task, as prompt text."""
     orders = _read_words()["row_order"]
     options = [name for name in ("news", "history", "intraday") if getattr(config, name)]
     parts = [orders[name] for name in ("positions", *options, "last_step", "rest")]
@@ -206,7 +209,7 @@ def _row_order(config: MarketConfig) -> str:
 
 
 def _fill(venues: Collection[Venue], trading: TradingConfig) -> str:
-    """Return when orders fill, as prompt text."""
+    """Describe when orders fill, as prompt text."""
     fills = {venue.fill for venue in venues}
     key = "mixed" if len(fills) > 1 else next(iter(fills))
     if not fills & FILLS_OF_MINUTES:
@@ -220,8 +223,8 @@ def _fill(venues: Collection[Venue], trading: TradingConfig) -> str:
 
 
 def _state_words(config: MarketConfig) -> str:
-    """Return what the state shows in addition to the account and the assets, and how orders are
-    counted if the mask changes figures.
+    """Describe what the state shows in addition to the account and the assets and, if the mask
+    changes figures, how orders are counted.
     """
     parts: list[str] = []
     if config.news:
@@ -244,7 +247,7 @@ def _state_words(config: MarketConfig) -> str:
 
 
 def _sell(config: MarketConfig, shorts: bool) -> str:
-    """Return what SELL means."""
+    """Describe what SELL means."""
     if config.sell and shorts:
         return text(_CLOSE).rstrip("\n")
 
@@ -318,7 +321,9 @@ def _costs(venue: Venue, trading: TradingConfig, shows_days: bool) -> str:
 
 
 def _duties(venue: Venue, shows_days: bool) -> str:
-    """Return the text that duties are due, without their rates, which would reveal the date."""
+    """Return the text that says that duties are due. It omits their rates, which would reveal the
+    date.
+    """
     words = load_yaml(_FOLDER / _DUTIES)
     kinds = dict.fromkeys(row.kind for row in duty_rows()[venue.name])
     named = " and ".join(words["kinds"][kind] for kind in kinds)

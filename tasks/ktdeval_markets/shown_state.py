@@ -1,4 +1,4 @@
-"""State shown at a close: the account as booked, and which assets are listed."""
+"""State shown at a close: the account as booked, and the listed assets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktdeval.values import first_of, group_by_place, places
 from ktdeval_markets.episode_setting import MarketStage
 
 Part = Literal["open", "high", "low", "close"]
-PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: prices of a bar
+PARTS: tuple[Part, ...] = ("open", "high", "low", "close")  #: prices in a bar
 LIQUIDITY_DAYS = 20
 POSITION_COLUMNS = (
     "stock_id",
@@ -70,7 +70,7 @@ def account(stage: MarketStage, last: StepRecord | None) -> Payload:
 
 
 def positions(stage: MarketStage, view: MarketView, last: StepRecord | None) -> Payload:
-    """Return holdings and shorts, the largest first."""
+    """Return long and short positions, the largest first."""
     if last is None:
         return table(POSITION_COLUMNS, [])
 
@@ -97,15 +97,15 @@ def positions(stage: MarketStage, view: MarketView, last: StepRecord | None) -> 
 
 
 def _weight(minor: int, nav_minor: int) -> float:
-    """Return a value as a fraction of NAV, to four decimals."""
+    """Return a value as a fraction of NAV, rounded to four decimals."""
     return round(minor / nav_minor, 4) if nav_minor > 0 else 0.0
 
 
 def standings(
     stage: MarketStage, last: StepRecord | None, shown: Sequence[int]
 ) -> dict[int, Standing]:
-    """Return the state of assets before a decision: the amount that can be invested after costs,
-    the position's weight, and the fraction of the position that the last step closed.
+    """Return the state of each asset before a decision: the amount that can be invested after
+    costs, the weight of the position, and the fraction of the position that the last step closed.
     """
     standing = dict[int, Standing]()
     for asset in shown:
@@ -131,8 +131,8 @@ def _position(last: StepRecord | None, code: str) -> PositionRecord | None:
 
 
 def _closed_share(last: StepRecord, position: PositionRecord) -> float:
-    """Return the fraction of a position that the last step closed, with both sides valued at that
-    step's closing prices.
+    """Return the fraction of a position that the last step closed. Both the closed and the
+    remaining part are valued at the closing prices of the last step.
     """
     value = abs(position.value_minor)
     closing_side = "SELL" if position.shares > 0 else "BUY"
@@ -150,8 +150,8 @@ def _closed_share(last: StepRecord, position: PositionRecord) -> float:
 
 
 def last_step(stage: MarketStage, record: StepRecord, day: int) -> Payload:
-    """Return the outcomes of the previous step's orders, filled up to the close of row `day`, and
-    the venue's charges. An invalid stock_id is null.
+    """Return the outcomes of the previous step's orders, which were filled up to the close of row
+    `day`, and the venue's charges. An invalid `stock_id` is null.
     """
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
@@ -169,7 +169,7 @@ def last_step(stage: MarketStage, record: StepRecord, day: int) -> Payload:
 
 
 def _working(stage: MarketStage, record: StepRecord) -> Payload:
-    """Unfilled remainders of orders that are still working on the next day."""
+    """Return the unfilled remainders of orders that are still working on the next day."""
     rows = []
     for rest in record.working:
         asset, scale = stage.scale(rest.code)
@@ -196,9 +196,9 @@ def _order_table(stage: MarketStage, orders: Sequence[OrderRecord], day: int) ->
 
 
 def _order_row(stage: MarketStage, order: OrderRecord, day: int) -> Sequence[Payload]:
-    """Return `ORDER_COLUMNS`, in the units of the asset's venue."""
+    """Return the values of `ORDER_COLUMNS` for an order, in the units of the asset's venue."""
     if order.code is None:
-        # The submitted text is not repeated: it may be an identity that the mask hides.
+        # The submitted text is not repeated, since it may be an identity that the mask hides.
         return (
             *(None, order.side, order.target_weight),
             *(None, order.status, order.rule),
@@ -237,8 +237,8 @@ def _order_row(stage: MarketStage, order: OrderRecord, day: int) -> Sequence[Pay
 
 
 def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
-    """Return the duties due on a day's fills. They reveal the date, so only masks that show it may
-    use them.
+    """Return the duties due on a day's fills. They reveal the date, so they may be shown only under
+    masks that show dates.
     """
     rows = []
     for venue in venues:
@@ -255,8 +255,8 @@ def duties(venues: Iterable[Venue], day: np.datetime64) -> Payload:
 
 
 def find_closed(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> frozenset[int]:
-    """Return the assets whose orders can't be filled today: orders fill at this close, but the
-    asset does not trade.
+    """Return the assets whose orders can't be filled today, because orders fill at this close but
+    the asset does not trade.
     """
     venues = stage.rules.venues
     at_this_close = [asset for asset in shown if venues[asset].fill == "same_close"]
@@ -264,7 +264,7 @@ def find_closed(stage: MarketStage, view: MarketView, shown: Sequence[int]) -> f
 
 
 def status(view: MarketView, asset: int) -> str:
-    """Return `trading`, `closed` (no trade this day) or `not_listed` at this close."""
+    """Return `trading`, `closed` (no trade on the day) or `not_listed` at this close."""
     has_close = np.isfinite(view.close[view.day, asset])
     if has_close and view.volume[view.day, asset] != 0:
         return "trading"
@@ -276,11 +276,11 @@ def status(view: MarketView, asset: int) -> str:
 def list_assets(
     stage: MarketStage, view: MarketView, last: StepRecord | None, most: int
 ) -> list[int]:
-    """Return members and held assets in the episode's own order; only the most traded if there are
-    too many to show.
+    """Return members and held assets in the episode's own order. If there are too many to show,
+    held assets take precedence, then the most traded ones.
 
-    Ties in trading are broken by the volumes and prices of the day; tied assets are all shown or
-    all omitted.
+    Ties in trading are broken by the volumes and prices of the day. Assets that are still tied are
+    all shown or all omitted.
     """
     day = view.day
     records = last.positions if last else ()
@@ -304,7 +304,7 @@ def list_assets(
 
 
 def _traded_values(view: MarketView) -> FloatArray:
-    """[N] value traded in the last sessions of each asset's exchange."""
+    """Return the [N] value traded in the last sessions of each asset's exchange."""
     traded = np.zeros(len(view.codes))
     for group in session_groups(view):
         volume = group.latest(view.volume, LIQUIDITY_DAYS)

@@ -1,5 +1,5 @@
-"""Decisions in place of orders: the meaning of BUY, SELL and HOLD for each asset in a task, and
-checks that its options are compatible.
+"""Decisions in place of orders: what BUY, SELL and HOLD mean for each asset in a task, and checks
+that the task's options are compatible.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ Answers = Literal["orders", "stances"]
 class StanceConfig:
     """A task's options for decisions. A task file gives each one as a field of the task."""
 
-    answers: Answers  #: whether the task asks for decisions (`stances`)
+    answers: Answers  #: whether the task asks for orders or for decisions (`stances`)
     hold: HoldRule  #: meaning of HOLD
-    sell: Literal["close"] | None  #: `close`: SELL of a holding only closes it
-    #: number of parts in which decisions against a position on consecutive days close it; None: the
-    #: first such decision closes it
+    sell: Literal["close"] | None  #: `close`: SELL only closes a holding
+    #: relative sizes of the parts in which decisions against a position on consecutive days close
+    #: it; None: the first such decision closes all of it
     exit: tuple[int, ...] | None
-    weights: WeightRule | None  #: for a portfolio rebuilt at every close; None: `max_weight` each
+    #: rule for a portfolio rebuilt at every close; None: `max_weight` each
+    weights: WeightRule | None
     max_weight: float  #: maximum weight of one asset, as a fraction of NAV
 
     @property
     def are_asked_for(self) -> bool:
-        """Return whether the task asks for decisions instead of orders."""
+        """Whether the task asks for decisions instead of orders."""
         return self.answers == "stances"
 
     def rule(self, shorts: bool) -> StanceRule:
-        """Return the meaning of decisions in an account that may or may not hold shorts."""
+        """Return the meaning of decisions in an account that can or can't hold shorts."""
         return StanceRule(
             weight=self.max_weight,
             hold=self.hold,
@@ -54,7 +55,7 @@ class StanceConfig:
         if self.exit is not None:
             self._check_exit(where, self.exit)
 
-        # The weights of all positions sum to 1, so one position may take all of it.
+        # The absolute weights of all positions sum to 1, so one position may take the whole sum.
         if self.weights and not (self.are_asked_for and self.max_weight >= 1.0):
             raise ConfigError(
                 f"{where}: weights needs decisions without a weight limit; set answers: stances "

@@ -1,4 +1,4 @@
-"""A task on any market: its config, its description on a card, its episodes."""
+"""A task for any market: its config, its description on a card, and its episodes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class MarketTask:
         )
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the whole config, the rules of its venue, and the hashes of the texts and, if
-        fills may pay duties at the rates of their day, of the duties table.
+        """Return the whole config, the rules of its venue, and the hashes of the prompt files. The
+        hash of the duties table is included if fills may pay duties at the rates of their day.
         """
         venue = self.trading.venue
         files = prompt_texts.files_of(self._config)
@@ -93,15 +93,15 @@ class MarketTask:
         return MarketScene(config, stage, self._venues(stage), warm_up)
 
     def _warm_up_from(self, window: Window) -> str | None:
-        """Return the first day of a window's warm-up; None without a warm-up, as for windows given
-        by their dates.
+        """Return the first day of a window's warm-up. Returns None without a warm-up, which is also
+        the case for windows given by their dates.
         """
         warm_up = self._config.warm_up or {}
         return warm_up.get(window.name)
 
     def _venues(self, stage: MarketStage) -> Mapping[str, Venue]:
-        """Return the venues that the prompt describes, by name: the task's venue, or those of the
-        assets shown.
+        """Return the venues that the prompt describes, keyed by name: the task's own venue, or else
+        those of the assets shown.
         """
         if self.trading.venue is not None:
             return {self.trading.venue.name: self.trading.venue}

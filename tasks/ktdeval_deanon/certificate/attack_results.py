@@ -362,7 +362,7 @@ def _match_episodes(folder: RunFolder, questions: ProbeSet) -> list[EpisodeSpec]
 def _checked_records(
     folder: RunFolder, spec: EpisodeSpec, questions: ProbeSet
 ) -> list[AnswerRecord]:
-    """Return the records of one window. Raises StoreError if a record does not answer its question."""
+    """Return the records of one window. Raises StoreError if one does not answer its question."""
     asked = questions.of(spec)
     records = folder.load_answers(spec)
     transcript = folder.load_transcript(spec)

@@ -274,7 +274,7 @@ def _parts(
 
 
 def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
-    """Return the scoring task that asked, with a hash of everything that can change its questions."""
+    """Return the scoring task that asked, with a hash of all that can change its questions."""
     return {
         "name": task.name,
         "version": task.version,

@@ -19,7 +19,7 @@ _TOOLS = {
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    """Twelve tasks: four masks times three modes."""
+    """Return twelve tasks: four masks in each of three modes."""
     from ktdeval.registry import task_maker, task_specs
 
     make = task_maker("ktdeval_ktdfin.task:KtdfinTask", "ktdeval_ktdfin.task:KtdfinConfig")
@@ -28,7 +28,7 @@ def ktdeval_tasks() -> list[Spec]:
 
 @hookimpl
 def ktdeval_tools() -> list[Spec]:
-    """Read-only research tools over the step of a KTD-Fin scene."""
+    """Return the read-only research tools that query a step of a KTD-Fin scene."""
     return [
         Spec(name, maker("ktdeval_ktdfin.tools:research_tool", name), summary)
         for name, summary in _TOOLS.items()

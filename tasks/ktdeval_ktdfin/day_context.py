@@ -1,7 +1,7 @@
 """Market-wide figures at a day's close: sectors, breadth and indices.
 
-They depend only on the market, so runs cache them by day (`MarketView.load_arrays`), each computed from
-the view of its own day.
+The figures depend only on the market, so runs cache them by day (`MarketView.load_arrays`). Each
+day's figures are computed from the view of that day.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BREADTH = (
 
 @lru_cache(maxsize=8)  # one entry per market
 def sector_names(industries: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sectors of a market in the row order of `sectors` in `context_table`."""
+    """Return a market's sectors in the row order of `sectors` in `context_table`."""
     return tuple(sorted(set(industries)))
 
 
@@ -41,7 +41,7 @@ def day_context(market: MarketDay) -> Mapping[str, FloatArray]:
 
 def _stored_context(market: MarketDay) -> Mapping[str, FloatArray]:
     def make(view: MarketView) -> dict[str, FloatArray]:
-        # Even without a cache, the figures of the caller's own day are computed only once.
+        # Even without a cache, the figures for the caller's own day are computed only once.
         is_same = market.is_exact and view.day == market.view.day
         return context_table(market if is_same else MarketDay(view, market.limit_ppm))
 
@@ -123,8 +123,8 @@ def _breadth(market: MarketDay) -> FloatArray:
 
 
 def _index_figures(levels: FloatArray) -> tuple[float, ...]:
-    """Return an index's returns over `INDEX_HORIZONS`, volatility and drawdown as fractions; NaN
-    where the history is too short.
+    """Return an index's returns over `INDEX_HORIZONS`, its volatility and its drawdown, all as
+    fractions. A return is NaN if the history is too short for it; so is the volatility.
     """
     last = levels[-1]
     returns = []

@@ -26,8 +26,8 @@ SECTOR_COLUMNS = (
 
 
 def breadth(market: MarketDay) -> Payload:
-    """Return how many members advance, decline, are suspended or at a price limit, and their traded
-    value.
+    """Return how many members advance, decline, are suspended or are at a price limit, with the
+    median return and the traded value.
     """
     member = market.member
     is_up, is_down = market.limit_moves
@@ -48,18 +48,18 @@ def breadth(market: MarketDay) -> Payload:
 
 @dataclass(frozen=True, slots=True)
 class SectorTone:
-    """Sectors that have members on a day, ranked by their members' mean 20-day return."""
+    """Sectors that have members on a day, ranked by the mean 20-day return of their members."""
 
     total: int  #: number of sectors
-    strongest: Sequence[Sequence[str]]  #: groups of equal sectors, the strongest first
-    weakest: Sequence[Sequence[str]]  #: groups of equal sectors, the weakest first
+    strongest: Sequence[Sequence[str]]  #: groups of equal sectors, strongest first
+    weakest: Sequence[Sequence[str]]  #: groups of equal sectors, weakest first
     #: sector in these groups -> its row, without its name
     row_of: Mapping[str, Sequence[Payload]]
 
     def rows(
         self, groups: Sequence[Sequence[str]], rank: Mapping[str, int]
     ) -> list[Sequence[Payload]]:
-        """Return the rows of `groups`; tied sectors are ordered by the episode's `rank`."""
+        """Return the rows of `groups`, with tied sectors in the order of the episode's `rank`."""
         rows: list[Sequence[Payload]] = []
         for group in groups:
             for sector in sorted(group, key=rank.__getitem__):
@@ -69,17 +69,17 @@ class SectorTone:
 
 
 def sector_tone(market: MarketDay) -> SectorTone:
-    """Return the strongest and the weakest sectors of a day."""
+    """Return the strongest and the weakest sectors on a day."""
     sectors = sector_names(market.view.industries)
     table = day_context(market)["sectors"]
     figures = table[:, 1:].tolist()
     members = table[:, 0].astype(np.int64).tolist()
     filled = [number for number, count in enumerate(members) if count]
-    # A sector without a 20-day return is neither strong nor weak; if no sector has a 20-day return,
+    # A sector without a 20-day return is neither strong nor weak. If no sector has a 20-day return,
     # the other figures decide.
     longest = len(HORIZONS) - 1
     shown = [number for number in filled if math.isfinite(figures[number][longest])] or filled
-    # Ties are broken by the other figures; sectors that are equal in all of them are all shown or
+    # Ties are broken by the other figures. Sectors that are equal in all figures are all shown or
     # all omitted.
     returns = [table[shown, 1 + horizon] for horizon in reversed(range(len(HORIZONS)))]
     keys = [*returns, -table[shown, 0], table[shown, -1]]

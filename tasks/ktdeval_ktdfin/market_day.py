@@ -1,8 +1,8 @@
-"""Market at one day's close, as the KTD-Fin tasks query it: status, returns, factors, rankings, and
-their rendered texts.
+"""The market at one day's close, as the KTD-Fin tasks query it: status, returns, factors, rankings,
+and the rendered text of each.
 
 Nothing here depends on an account, a mask or an episode, so all episodes that reach a day share it
-(`MarketView.derive_figures`). The mask fills in the identities in its texts (`Prepared`).
+(`MarketView.derive_figures`). The mask fills in identities in the rendered text (`Prepared`).
 """
 
 from __future__ import annotations
@@ -40,26 +40,27 @@ MEASURE_NAMES = (
 )
 DIM_NAMES = (*FACTOR_NAMES, *MEASURE_NAMES)
 _RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
-# Returns and ratios to a price are shown in per cent: rounding would strip the digits of raw daily
-# means.
+# Returns and ratios to a price are shown in per cent, because rounding would strip the digits of
+# raw daily means.
 _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
-#: Answers that a day keeps, the latest ones: episodes of a rule-based agent ask the same
+#: Number of latest answers that a day keeps, since episodes of a rule-based agent ask the same
 _MAX_RECENT = 12
 
 
 @dataclass(frozen=True, slots=True)
 class LastCloses:
-    """Last closes in today's terms, CNY a share, [N] each; NaN before the first bar."""
+    """Last closes in today's share terms, in CNY per share, [N] each; NaN before the first bar."""
 
     marks: FloatArray  #: as of today
-    previous: FloatArray  #: up to the day before; today's price limits refer to these
+    previous: FloatArray  #: as of the day before; today's price limits refer to these
 
 
 class MarketDay:
-    """Market at the close of a view's day. `limit_ppm`: [N] distance from the previous close at
-    which trading stops, in parts per million. `shown`: the same day rounded to a mask's digits
-    (`ShownFigures.as_shown`), from which figures and rankings are computed; None to compute them
-    from the view.
+    """The market at the close of a view's day.
+
+    `limit_ppm`: [N] distance from the previous close at which trading stops, in parts per million.
+    `shown`: the same day rounded to a mask's digits (`ShownFigures.as_shown`), from which figures
+    and rankings are computed; None to compute them from `view`.
     """
 
     def __init__(
@@ -75,35 +76,35 @@ class MarketDay:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether figures are computed from the unmasked market."""
+        """Whether figures are computed from the unmasked market."""
         return self._shown is self.view
 
     # --- trading status and price limits
 
     @cached_property
     def has_bar(self) -> BoolArray:
-        """[N] True where the asset traded this day."""
+        """[N] True where the asset trades on this day."""
         view = self.view
         traded: BoolArray = np.isfinite(view.close[view.day]) & (view.volume[view.day] > 0)
         return traded
 
     @cached_property
     def closes(self) -> LastCloses:
-        """Last closes."""
+        """Last closes as of today and as of the day before."""
         version = _code_version()
         return LastCloses(*self.view.load_arrays("ktdfin closes", version, closes_table)["closes"])
 
     @cached_property
     def close_ticks(self) -> list[int]:
-        """[N] last closes in ticks, 0 before the first bar."""
+        """[N] last closes in ticks; 0 before the first bar."""
         marks = self.closes.marks
         ticks: list[int] = _ticks(np.where(np.isnan(marks), 0.0, marks)).tolist()
         return ticks
 
     @cached_property
     def limit_moves(self) -> tuple[BoolArray, BoolArray]:
-        """[N] True where the close is too near the upper price limit to buy, and [N] where it is
-        too near the lower limit to sell.
+        """Two [N] arrays: True where the close is too near the upper price limit to buy, and True
+        where it is too near the lower limit to sell.
         """
         known = self.has_bar & np.isfinite(self.closes.previous)
         close = _ticks(np.where(known, self.closes.marks, 0.0))
@@ -116,22 +117,24 @@ class MarketDay:
 
     @property
     def member(self) -> BoolArray:
-        """[N] True where the asset is in the index this day."""
+        """[N] True where the asset is in the index on this day."""
         member: BoolArray = self.view.member[self.view.day]
         return member
 
     @cached_property
     def candidates(self) -> BoolArray:
-        """[N] True if the asset can be bought now: a member that trades and is not limit-up."""
+        """[N] True where the asset can be bought now: a member that trades and is not limit-up."""
         is_up, _ = self.limit_moves
         return self.member & self.has_bar & ~is_up
 
     @cached_property
     def statuses(self) -> list[str]:
-        """[N] `trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
+        """[N] status at this close: `trading`, `limit_up`, `limit_down`, `suspended` or
+        `not_listed`.
+        """
         is_up, is_down = self.limit_moves
         found = ["trading"] * len(is_up)
-        # The last status that applies to an asset wins.
+        # If several statuses apply to an asset, the last one wins.
         states = {
             "limit_down": is_down,
             "limit_up": is_up,
@@ -155,7 +158,7 @@ class MarketDay:
         return dict(zip(DIM_NAMES, table, strict=True))
 
     def show_figure(self, name: str, asset: int) -> Payload:
-        """One of `dims` as a payload, null where undefined."""
+        """Return one figure of `dims` as a payload; null where undefined."""
         value = figure(self.dims[name][asset])
         if value is None:
             return None
@@ -171,7 +174,7 @@ class MarketDay:
         return AssetRef(asset).figure(value, name, day)
 
     def market_figure(self, value: float) -> Payload:
-        """Return a market-wide figure as a payload, null where undefined."""
+        """Return a market-wide figure as a payload; null where undefined."""
         number = figure(value)
         if number is None:
             return None
@@ -182,10 +185,12 @@ class MarketDay:
     def rank_groups(
         self, keys: Sequence[FloatArray], pool: BoolArray, most: int | None = None
     ) -> list[Sequence[int]]:
-        """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,
-        larger is better). Ties are broken by all factor values, then by the other figures; assets
-        that are equal in all of them form one group, in ascending order. `most`: return only the
-        first whole groups with at most this many assets in total.
+        """Return groups of assets in `pool` ([N]), best first by `keys` ([N] each, most important
+        first, larger is better).
+
+        Ties are broken by all factor values, then by the other figures. Assets that are equal in
+        all figures form one group, in ascending order. `most`: return only the first whole groups
+        with at most this many assets in total.
         """
         assets = np.flatnonzero(pool)
         columns = chain(keys, self.dims.values())
@@ -193,7 +198,7 @@ class MarketDay:
         if most is None:
             return list(group_by_place(assets.tolist(), placed.tolist()))
 
-        # One more asset is sorted to see whether the last group is complete.
+        # One more asset is sorted, to see whether the last group is complete.
         best = np.argsort(placed, kind="stable")[: most + 1]
         groups = group_by_place(assets[best].tolist(), placed[best].tolist())
         return list(whole_groups(groups, most))
@@ -201,15 +206,15 @@ class MarketDay:
     # --- shared by episodes
 
     def once(self, key: Hashable, make: Callable[[MarketDay], T]) -> T:
-        """Return `make(self)`, computed once per day; callers must not modify it."""
+        """Return `make(self)`, computed once per day. Callers must not modify the result."""
         found = self._found.get(key)
         if found is None:
             found = self._found.setdefault(key, make(self))
         return found  # type: ignore[return-value]  # made by the `make` of this key
 
     def recent(self, key: Hashable, make: Callable[[MarketDay], T]) -> T:
-        """Return `make(self)` like `once`, but keep only the latest results, since a model's
-        queries are unbounded.
+        """Return `make(self)` as `once` does, but keep only the latest results, since the number of
+        a model's queries is unbounded.
         """
         found = self._recent.get(key)
         if found is None:
@@ -219,7 +224,9 @@ class MarketDay:
         return found  # type: ignore[return-value]  # made by the `make` of this key
 
     def answer(self, key: Hashable, make: Callable[[], Payload]) -> Prepared:
-        """Return the rendered payload that this day and `key` determine; only the latest are kept."""
+        """Return the rendered payload that this day and `key` determine. Only the latest
+        are kept.
+        """
         return self.recent(("answer", key), lambda _: prepare_payload(make()))
 
 
@@ -245,7 +252,7 @@ def dims_table(view: MarketView) -> dict[str, FloatArray]:
     values["drawdown_60d_pct"] = _drawdown_pct(closes)
     values["amount_20d_cny"] = _mean_amount_cny(view)
     table = np.stack([values[name] for name in DIM_NAMES])
-    table.setflags(write=False)  # episodes of all masks share it
+    table.setflags(write=False)  # shared by the episodes of all masks
 
     return {"dims": table}
 
@@ -261,19 +268,21 @@ def closes_table(view: MarketView) -> dict[str, FloatArray]:
         previous = closes[-2] / factor
 
     table = np.stack([marks, previous])
-    table.setflags(write=False)  # episodes of all masks share it
+    table.setflags(write=False)  # shared by the episodes of all masks
     return {"closes": table}
 
 
 def _filled_closes(view: MarketView) -> FloatArray:
-    """[≤ 61, N] adjusted closes, forward-filled; NaN before an asset's first bar."""
+    """Return the [≤ 61, N] adjusted closes, forward-filled; NaN before an asset's first bar."""
     history = view.adjusted_close
     start = max(0, view.day - LOOKBACK_DAYS)
     return filled_forward(history[start:], last_known(history, start))
 
 
 def _mean_amount_cny(view: MarketView) -> FloatArray:
-    """[N] mean amount over the days with trading among the last 20; NaN without such days."""
+    """Return the [N] mean amount over those of the last 20 days on which the asset traded; NaN if
+    there are none.
+    """
     amount = view.amount[-AMOUNT_DAYS:]
     usable = np.isfinite(amount) & (amount > 0)
     count = usable.sum(axis=0)
@@ -285,8 +294,8 @@ def _mean_amount_cny(view: MarketView) -> FloatArray:
 
 
 def _trailing_returns(closes: FloatArray, days: int) -> FloatArray:
-    """[N] simple close-to-close returns over the last `days` trading days (at most 60), NaN where
-    the history is shorter.
+    """Return the [N] simple close-to-close returns over the last `days` trading days (at most 60);
+    NaN where the history is shorter.
     """
     if len(closes) <= days:
         return np.full(closes.shape[1], np.nan)
@@ -295,7 +304,7 @@ def _trailing_returns(closes: FloatArray, days: int) -> FloatArray:
 
 
 def _drawdown_pct(closes: FloatArray) -> FloatArray:
-    """[N] distance of the close from the 60-day high, in per cent."""
+    """Return the [N] distance of the close from the 60-day high, in per cent."""
     with np.errstate(all="ignore"):
         highest = np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0)
         drawdown: FloatArray = (closes[-1] / highest - 1.0) * 100.0

@@ -1,9 +1,9 @@
-"""Two research tools over the market's documents, for tasks that list them: documents known at the
-step's close, masked.
+"""Two research tools that read the market's documents, for tasks that list these tools. They show
+documents known at the step's close, masked.
 
-A query is matched only against the texts as shown, without the parts that the mask removed, and a
-document's id is valid only in this episode, so neither reveals a handle's identity. Documents that
-can't be masked safely are omitted and counted.
+Neither tool reveals the identity behind a handle: a query is matched only against the text as
+shown, without the parts that the mask removed, and a document's id is valid only in this episode.
+Documents that can't be masked safely are omitted and counted.
 """
 
 # ruff: noqa: D417 - docstrings are what a model reads of a tool, and it never sees the first parameter
@@ -24,7 +24,8 @@ MAX_FOUND = 50
 MAX_SEARCHED = 500
 MAX_CHARACTERS = 20_000
 NEWS_COLUMNS = ("document_id", "day", "source", "kind", "stock_ids", "title")
-_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # column of the sentiment, if documents have one
+# column before which sentiment is inserted, if documents have it
+_SENTIMENT_AT = NEWS_COLUMNS.index("title")
 _TERM = re.compile(r"[^\W_]+")
 
 
@@ -123,7 +124,7 @@ class _DocumentMatch:
 
     row: int
     document: ShownDocument
-    hits: int  #: number of query words that it contains
+    hits: int  #: number of query words that the document contains
 
 
 def _shown_document(step: ResearchStep, row: int, most: int | None = None) -> ShownDocument | None:
@@ -140,7 +141,9 @@ def _news_columns(has_sentiment: bool) -> list[str]:
 def _head(
     step: ResearchStep, row: int, document: ShownDocument, has_sentiment: bool
 ) -> dict[str, Payload]:
-    """Return a document's cells by column, including its sentiment if the table has that column."""
+    """Return a document's cells by column. They include its sentiment if the table has a sentiment
+    column.
+    """
     day = DayRef(step.view.documents.day_of(row))
     assets = list(document.assets)
     values: list[Payload] = [
@@ -153,7 +156,9 @@ def _head(
 
 
 def _pattern(term: str) -> re.Pattern[str]:
-    """Pattern that matches a term at the start of a word; a Chinese term matches anywhere."""
+    """Return a pattern that matches a term at the start of a word; a Chinese term matches
+    anywhere.
+    """
     if term.isascii():
         return re.compile(rf"(?<![^\W_]){re.escape(term)}")
     return re.compile(re.escape(term))

@@ -1,9 +1,9 @@
-"""Payloads shared by observations and tools: account, positions, performance, bars, candidate
+"""Payloads shared by observations and tools: account, positions, performance, bars, and candidate
 tables.
 
-A table is `{"columns": [...], "rows": [[...], ...]}`: column names are given once, which takes half
-the tokens of a list of objects. Names carry the units: `_cny` yuan (prices per share), `_pct` per
-cent; weights are fractions of NAV.
+A table is `{"columns": [...], "rows": [[...], ...]}`. Column names are given once, which takes half
+the tokens of a list of objects. Names carry the units: `_cny` is yuan (prices per share), `_pct` is
+per cent. Weights are fractions of NAV.
 """
 
 from __future__ import annotations
@@ -92,19 +92,19 @@ FEATURE_COLUMNS = (
 
 
 def cny(fen: int) -> Payload:
-    """Convert an account's fen to CNY."""
+    """Convert an account's amount from fen to CNY."""
     return OwnFigure(fen / 100)
 
 
 def weight(fen: int, nav_fen: int) -> float:
-    """Return a value as a fraction of NAV, to four decimals."""
+    """Return a value as a fraction of NAV, rounded to four decimals."""
     if nav_fen <= 0:
         return 0.0
     return round(fen / nav_fen, 4)
 
 
 def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payload:
-    """Return a close, multiplied by `times` if given, as a payload; null without a price."""
+    """Return a close as a payload, multiplied by `times`; null without a price."""
     number = float(value)
     if math.isnan(number):
         return None
@@ -112,12 +112,12 @@ def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payloa
 
 
 def last_close(step: ResearchStep, asset: int) -> Payload:
-    """Return the last close in today's terms, null before the first bar."""
+    """Return the last close in today's share terms; null before the first bar."""
     return price(asset, step.marks_cny[asset], step.view.bar_row(asset, step.view.day))
 
 
 def account(step: ResearchStep) -> Payload:
-    """Cash, holdings and NAV at this close."""
+    """Return cash, holdings and NAV at this close."""
     return {
         "cash_cny": cny(step.account.cash_minor),
         "holdings_cny": cny(step.nav_fen - step.account.cash_minor),
@@ -128,8 +128,8 @@ def account(step: ResearchStep) -> Payload:
 
 
 def positions(step: ResearchStep) -> Payload:
-    """Holdings, largest first. `locked_shares` were bought this day (T+1) and can be sold from the
-    next open on.
+    """Return the holdings, largest first. `locked_shares` were bought today (T+1) and can be sold
+    from the next open onwards.
     """
     rows = []
     for asset, value in step.held_fen.items():
@@ -152,9 +152,9 @@ def positions(step: ResearchStep) -> Payload:
 
 
 def performance(step: ResearchStep) -> Payload:
-    """Returns of the portfolio and the benchmark since the first decision, in per cent.
+    """Return the returns of the portfolio and the benchmark since the first decision, in per cent.
 
-    Only the portfolio's return if market-wide figures are omitted.
+    If market-wide figures are omitted, only the portfolio's return is given.
     """
     stage = step.stage
     day = step.view.day
@@ -176,7 +176,7 @@ def performance(step: ResearchStep) -> Payload:
 
 
 def constraints(step: ResearchStep) -> dict[str, Payload]:
-    """Return the task's limits as numbers; the system prompt explains them."""
+    """Return the task's limits as numbers, which the system prompt explains."""
     trading = step.stage.trading
     return {
         **{name: getattr(trading, name) for name in LIMITS},
@@ -186,8 +186,8 @@ def constraints(step: ResearchStep) -> dict[str, Payload]:
 
 
 def last_step(step: ResearchStep, record: StepRecord) -> Payload:
-    """Return the outcomes of the previous step's orders, filled on this day. An invalid stock_id
-    shows as null.
+    """Return the outcomes of the previous step's orders, filled on this day. An invalid `stock_id`
+    is shown as null.
     """
     stage = step.stage
     payload: dict[str, Payload] = {
@@ -215,7 +215,9 @@ def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -
 
 
 def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
-    """Unfilled remainders of orders still working on the next day; empty without such orders."""
+    """Return the unfilled remainders of orders that are still working on the next day; empty if
+    there are none.
+    """
     rows = []
     for rest in record.working:
         asset = stage.code_column[rest.code]
@@ -227,7 +229,7 @@ def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
 
 
 def _order_row(stage: EpisodeStage, order: OrderRecord, day: int) -> Sequence[Payload]:
-    """Return `ORDER_COLUMNS`, in shares and CNY."""
+    """Return the values of `ORDER_COLUMNS` for an order, in shares and CNY."""
     asset = stage.code_column.get(order.code or "")
     if asset is None:
         return (*_book_order_row(stage, order), None, order.status, order.rule, 0, None, 0, None)
@@ -271,7 +273,7 @@ def _event_row(stage: EpisodeStage, event: CorporateActionRecord) -> Sequence[Pa
 
 
 def account_at_book(step: ResearchStep) -> Payload:
-    """Cash as the remainder of the ordered weights, and the number of holdings."""
+    """Return cash as the remainder of the ordered weights, and the number of holdings."""
     account = step.account
     return {
         "cash_weight": account.cash_minor / BOOK_NAV,
@@ -280,7 +282,7 @@ def account_at_book(step: ResearchStep) -> Payload:
 
 
 def positions_at_book(step: ResearchStep) -> Payload:
-    """Holdings with their ordered weights, largest first."""
+    """Return the holdings with their ordered weights, largest first."""
     positions = step.account.positions
 
     def by_weight(asset: int) -> tuple[int, int]:
@@ -300,16 +302,16 @@ def last_step_at_book(step: ResearchStep, record: StepRecord) -> Payload:
 
 
 def _book_order_row(stage: EpisodeStage, order: OrderRecord) -> Sequence[Payload]:
-    """Return `BOOK_ORDER_COLUMNS`, the first of `ORDER_COLUMNS`."""
+    """Return the values of `BOOK_ORDER_COLUMNS`, the first of `ORDER_COLUMNS`, for an order."""
     asset = stage.code_column.get(order.code or "")
-    # The submitted text is not repeated: it may be an identity that the mask hides.
+    # The submitted text is not repeated, since it may be an identity that the mask hides.
     label = None if asset is None else AssetRef(asset)
     return (label, order.side, order.target_weight)
 
 
 def bars(step: ResearchStep, asset: int, lookback: int) -> Payload:
-    """Daily bars of one asset, oldest first; days without a bar are omitted. Prices are unadjusted,
-    returns adjusted.
+    """Return an asset's daily bars, oldest first, without days that have no bar. Prices are
+    unadjusted; returns are adjusted.
     """
     adjusted = step.shown_view.adjusted_close[:, asset]
     known = np.flatnonzero(np.isfinite(adjusted))
@@ -348,7 +350,7 @@ def _bar(step: ResearchStep, asset: int, row: int) -> tuple[Payload, ...]:
 
 
 def identity(step: ResearchStep, asset: int) -> tuple[Payload, ...]:
-    """stock_id, board, sector and status of an asset."""
+    """Return an asset's `stock_id`, board, sector and status."""
     return (
         AssetRef(asset),
         str(step.view.boards[asset]),
@@ -358,7 +360,7 @@ def identity(step: ResearchStep, asset: int) -> tuple[Payload, ...]:
 
 
 def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
-    """Today's bar, recent returns and all factors, one row per asset."""
+    """Return today's bar, recent returns and all factors, with one row per asset."""
     rows: list[Payload] = []
     if not step.stage.lens.shares_prepared_texts:
         rows += [_feature_row(step, asset) for asset in assets]
@@ -373,23 +375,25 @@ def features(step: ResearchStep, assets: Iterable[int]) -> Payload:
 
 
 def _feature_row(step: ResearchStep, asset: int) -> Sequence[Payload]:
-    """Return an asset's row, which holds market figures only."""
+    """Return an asset's row, which contains only market figures."""
     figures = [step.show_figure(name, asset) for name in (*MEASURE_NAMES, *FACTOR_NAMES)]
     return (*identity(step, asset), *_bar(step, asset, step.view.day), *figures)
 
 
 def factor_union(step: ResearchStep, most: int) -> list[int]:
-    """Return the fixed candidate list: the union of each factor's top k, with the largest k whose
-    union has at most `most` names. Assets that are equal in all figures are all in it or all
-    omitted. The episode's shuffle orders the list, so that no factor is favoured. If even k = 1
-    gives too many names, factors are used in their documented order until the list is full.
+    """Return the fixed candidate list: the union of each factor's top k, for the largest k at which
+    the union has at most `most` names.
+
+    Assets that are equal in all figures are either all included or all omitted. The list is in the
+    episode's shuffled order, so that no factor is favoured. If even k = 1 gives too many names,
+    factors are used in their documented order until the list is full.
     """
     chosen = step.market.once(("factor union", most), partial(_factor_union, most))
     return sorted(chosen, key=step.stage.rank.__getitem__)
 
 
 def _factor_union(most: int, market: MarketDay) -> Sequence[int]:
-    """Return the assets of the fixed candidate list."""
+    """Return the assets in the fixed candidate list."""
     rankings = []
     for name in FACTOR_NAMES:
         values = market.dims[name]
@@ -409,7 +413,7 @@ def _factor_union(most: int, market: MarketDay) -> Sequence[int]:
 
 
 def _top_groups(rankings: Sequence[Sequence[Sequence[int]]], k: int) -> list[Sequence[int]]:
-    """Return the groups within each ranking's top k, each group once."""
+    """Return the groups within the top k of each ranking, each group once."""
     union: dict[int, Sequence[int]] = {}
     for ranking in rankings:
         for group in whole_groups(ranking, k):

@@ -1,4 +1,4 @@
-"""One step seen through a market view: the day's market, the account, and how the episode's mask
+"""One step as seen through a market view: the day's market, the account, and how the episode's mask
 shows both.
 """
 
@@ -19,7 +19,7 @@ from ktdeval_ktdfin.market_day import TICKS_PER_CNY, IntArray, MarketDay
 
 @dataclass(frozen=True)
 class EpisodeStage:
-    """Parts that do not change within an episode."""
+    """Parts of an episode that do not change from step to step."""
 
     lens: Lens
     harness: HarnessConfig
@@ -30,7 +30,8 @@ class EpisodeStage:
     rules: MarketRules
     #: [N] each asset's rank in `lens.order`, used by lists that have no order of their own
     rank: IntArray
-    #: industry name -> rank of its first asset in `lens.order`, which is independent of the name
+    #: industry name -> rank among industries by first appearance in `lens.order`, independent of
+    #: names
     sector_rank: Mapping[str, int]
     code_column: Mapping[str, int]
     texts: TextMask
@@ -72,13 +73,15 @@ class EpisodeStage:
 
 
 def limit_stop_pct(board: Board, trading: TradingConfig) -> float:
-    """Move of the open from the previous close at which a board's stocks stop trading, in per cent."""
+    """Return the move from the previous close to the open, in per cent, at which a board stops
+    trading.
+    """
     return round(DAILY_LIMIT_PCT[board] - trading.limit_buffer_pct, 6)
 
 
 class ResearchStep:
-    """Market and account at the close of one decision day (`number` 0 is the first). Research tools
-    receive it as their first argument.
+    """Market and account at the close of one decision day (`number` 0 is the first day). Research
+    tools receive this object as their first argument.
     """
 
     def __init__(
@@ -91,30 +94,30 @@ class ResearchStep:
 
     @cached_property
     def shown_view(self) -> MarketView:
-        """This day's market, rounded to the mask's digits."""
+        """Market on this day, rounded to the mask's digits."""
         return self.stage.lens.figures.as_shown(self.view)
 
     @cached_property
     def market(self) -> MarketDay:
-        """This day's market, shared by all episodes whose masks show figures as they are."""
+        """Market on this day, shared by all episodes whose masks show figures as they are."""
         limits = self.stage.limit_ppm
         shown = self.shown_view
         return shown.derive_figures(self.stage.day_key, lambda: MarketDay(self.view, limits, shown))
 
     @property
     def has_bar(self) -> BoolArray:
-        """[N] True where the asset traded this day."""
+        """[N] True where the asset trades on this day."""
         return self.market.has_bar
 
     @property
     def marks_cny(self) -> FloatArray:
-        """[N] last close in today's terms, CNY a share, NaN before the first bar."""
+        """[N] last close in today's share terms, in CNY per share; NaN before the first bar."""
         return self.market.closes.marks
 
     @property
     def previous_cny(self) -> FloatArray:
-        """[N] last close before this day in today's terms, CNY a share; today's price limits refer
-        to it.
+        """[N] last close before this day in today's share terms, in CNY per share. Today's price
+        limits refer to this close.
         """
         return self.market.closes.previous
 
@@ -130,16 +133,18 @@ class ResearchStep:
 
     @property
     def member(self) -> BoolArray:
-        """[N] True where the asset is in the index this day."""
+        """[N] True where the asset is in the index on this day."""
         return self.market.member
 
     @property
     def candidates(self) -> BoolArray:
-        """[N] True if the asset can be bought now: a member that trades and is not limit-up."""
+        """[N] True where the asset can be bought now: a member that trades and is not limit-up."""
         return self.market.candidates
 
     def status(self, asset: int) -> str:
-        """`trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
+        """Return an asset's status at this close: `trading`, `limit_up`, `limit_down`, `suspended`
+        or `not_listed`.
+        """
         return self.market.statuses[asset]
 
     @property
@@ -150,24 +155,24 @@ class ResearchStep:
         return self.market.dims
 
     def show_figure(self, name: str, asset: int) -> Payload:
-        """One of `dims` as a payload, null where undefined."""
+        """Return one figure of `dims` as a payload; null where undefined."""
         return self.market.show_figure(name, asset)
 
     def share_answer(self, key: Hashable, make: Callable[[], Payload]) -> Payload:
-        """Return the payload of `make`, which the day's market and `key` determine. Where the mask
-        shows figures as they are, this is its text, rendered once for all episodes.
+        """Return the result of `make`, which the day's market and `key` must determine. If the mask
+        shows figures as they are, the result is text that is rendered once for all episodes.
         """
         if not self.stage.lens.shares_prepared_texts:
             return make()
         return self.market.answer(key, make)
 
     def in_turn(self, groups: Iterable[Sequence[int]]) -> list[Sequence[int]]:
-        """Return groups of equal assets, each in the episode's shuffled order."""
+        """Return groups of equal assets, each group in the episode's shuffled order."""
         return [sorted(group, key=self.stage.rank.__getitem__) for group in groups]
 
     def known_ticks(self, asset: int) -> int:
-        """Last close in ticks as known under the mask, 0 before the first bar; answers about the
-        account are computed from it.
+        """Return the last close in ticks, as known under the mask; 0 before the first bar. Tool
+        results about the account are computed from this price.
         """
         if not self.stage.lens.mask.is_coarse:
             return self.market.close_ticks[asset]
@@ -181,12 +186,14 @@ class ResearchStep:
         return round(known * TICKS_PER_CNY)
 
     def value_fen(self, asset: int, shares: int) -> int:
-        """Value of a holding at the last close as known under the mask, in fen, rounded half up."""
+        """Return the value of a holding at the last close as known under the mask, in fen, rounded
+        half up.
+        """
         return (shares * self.known_ticks(asset) + 50) // 100
 
     @cached_property
     def held_fen(self) -> dict[int, int]:
-        """Asset -> value of the holding in fen, largest first; the order of equal values does not
+        """Asset -> value of its holding in fen, largest first. The order of equal values does not
         depend on labels.
         """
         positions = self.account.positions
@@ -199,13 +206,13 @@ class ResearchStep:
 
     @cached_property
     def nav_fen(self) -> int:
-        """Cash and holdings at the last closes, in fen."""
+        """Cash plus holdings at the last closes, in fen."""
         return self.account.cash_minor + sum(self.held_fen.values())
 
     @property
     def next_day_at_closes(self) -> TradingDay:
-        """Simulate the next day from today: it opens at the last closes as known under the mask,
-        with today's suspensions and limit states.
+        """Next day, simulated from today: it opens at the last closes as known under the mask, with
+        today's suspensions and limit states.
         """
         if self.stage.lens.mask.is_coarse:
             ticks = [self.known_ticks(asset) for asset in range(len(self.marks_cny))]
@@ -224,6 +231,8 @@ class ResearchStep:
         )
 
     def benchmark_return(self, since_row: int) -> float:
-        """Simple return of the benchmark index from the close of `since_row` to this close."""
+        """Return the simple return of the benchmark index from the close of row `since_row` to this
+        close.
+        """
         levels = self.view.indices[self.view.benchmark_code]
         return float(levels[-1] / levels[since_row] - 1.0)

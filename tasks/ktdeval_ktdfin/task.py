@@ -1,5 +1,5 @@
-"""A KTD-Fin trading task: its config, its prompts (one system prompt per mode, one user message
-with the state) and its episodes.
+"""A KTD-Fin trading task: its config, its episodes, and its prompts (one system prompt per mode,
+and one user message with the state).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class KtdfinConfig(MaskedConfig):
 
     @property
     def is_at_book(self) -> bool:
-        """Return whether the account is shown at book."""
+        """Whether the account is shown at book value."""
         return self.account == "book" or (self.account is None and self.mode == "memory_only")
 
     def check(self, where: str) -> None:
@@ -113,12 +113,14 @@ class KtdfinConfig(MaskedConfig):
 
 @cache
 def _prompt_text(name: str) -> str:
-    """Text of a prompt file that ships with the package (a constant, so it is read once)."""
+    """Return the text of a prompt file that ships with the package (a constant, so it is read
+    once).
+    """
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
 def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
-    """Names of the prompt files with the rules of a mode."""
+    """Return the names of the prompt files with the rules of a mode."""
     files = [f"system_{config.mode}"]
     if config.is_at_book:
         files = ["system_at_book"]
@@ -138,7 +140,7 @@ def _rules_files(config: KtdfinConfig) -> tuple[str, ...]:
 
 
 def _submission_files(config: KtdfinConfig) -> tuple[str, ...]:
-    """Names of the prompt files that describe the form of a submission."""
+    """Return the names of the prompt files that describe the form of a submission."""
     files = ["submission_at_book" if config.is_at_book else "submission"]
     if config.trading.limit_orders:
         files.append("limit")
@@ -147,13 +149,15 @@ def _submission_files(config: KtdfinConfig) -> tuple[str, ...]:
 
 
 def _tool_files(config: KtdfinConfig) -> tuple[str, ...]:
-    """Names of the prompt files that explain each research tool's purpose."""
+    """Return the names of the prompt files that explain the purpose of each research tool."""
     return ("research",) if config.mode == "open_research" else ()
 
 
 def _fill_prompt(config: KtdfinConfig, files: Sequence[str], length: str) -> str:
-    """Return the text of prompt files with the task's limits filled in. It names no stock, so every
-    mask may show it. `length`: the episode's length, as far as its mask may reveal it.
+    """Return the text of prompt files with the task's limits filled in.
+
+    The text names no stock, so every mask may show it. `length`: the episode's length, as far as
+    the mask may reveal it.
     """
     trading = config.trading
     harness = config.harness
@@ -188,7 +192,7 @@ def _fill_prompt(config: KtdfinConfig, files: Sequence[str], length: str) -> str
 
 
 def _price_limits(trading: TradingConfig) -> str:
-    """Return the price moves at which trading stops, with the boards that each applies to."""
+    """Return the price moves at which trading stops, with the boards to which each applies."""
     boards_of: dict[float, list[str]] = {}
     for board in Board:
         boards_of.setdefault(limit_stop_pct(board, trading), []).append(str(board))
@@ -202,7 +206,7 @@ def _price_limits(trading: TradingConfig) -> str:
 
 
 class KtdfinScene:
-    """One episode of a KTD-Fin task, seen through its lens. Pure: equal arguments give equal
+    """One episode of a KTD-Fin task, as seen through its lens. Pure: equal arguments give equal
     bytes.
     """
 
@@ -225,7 +229,7 @@ class KtdfinScene:
         """Return the prompt of one step."""
         payload = self._state(self.tool_context(step, view, account), last)
         state = observe(self.lens, payload, is_compact=self._config.is_compact)
-        # KTD-Fin Appendix C: one template of the user message for all modes
+        # KTD-Fin Appendix C: one user message template for all modes
         day = self.lens.day_handle(view.day)
         return Observation(
             step,
@@ -238,8 +242,8 @@ class KtdfinScene:
         )
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> ResearchStep:
-        """Return the object that research tools receive at this step. The lens then shows that
-        day's codes and names.
+        """Return the object that research tools receive at this step. From then on, the lens shows
+        the codes and names of that day.
         """
         self.lens.move_to(view.day)
         return ResearchStep(self._stage, step, view, account)
@@ -260,13 +264,14 @@ class KtdfinScene:
         if config.mode == "memory_only":
             state["universe"] = self._universe
         elif config.mode == "fixed_candidate":
-            # KTD-Fin §3.2: a factor table over a small union of factors' top names
+            # KTD-Fin §3.2: a factor table over a small union of the factors' top names
             candidates = payloads.factor_union(step, config.harness.max_candidates)
             others_held = [asset for asset in step.held_fen if asset not in candidates]
             state["candidates"] = payloads.features(step, candidates)
             state["holdings"] = payloads.features(step, others_held)
         else:
-            # §3.4: the prompt has only account and constraints, so the market must be researched.
+            # §3.4: the prompt shows only account and constraints, so the model must research the
+            # market.
             state["constraints"] |= {
                 "max_candidates": config.harness.max_candidates,
                 "max_tool_calls": config.harness.max_tool_calls,
@@ -275,7 +280,9 @@ class KtdfinScene:
         return state
 
     def _state_at_book(self, step: ResearchStep, last: StepRecord | None) -> dict[str, Payload]:
-        """Return the state for memory_only: labels, and the account as ordered weights."""
+        """Return the state for an account at book value: labels, and the account as ordered
+        weights.
+        """
         return {
             "day": DayRef(step.view.day),
             "account": payloads.account_at_book(step),
@@ -312,7 +319,7 @@ class KtdfinTask:
         )
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the whole config, and the hashes of the prompts."""
+        """Return the whole config and the hashes of the prompts."""
         config = self._config
         files = (*_rules_files(config), *_tool_files(config), *_submission_files(config))
         files = (*files, "user", "request")
@@ -325,7 +332,7 @@ class KtdfinTask:
     def scene(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> KtdfinScene:
         """Open one episode. Raises DataError if the window lies outside the snapshot."""
         lens = self._config.lens(spec, snapshot)
-        # Index membership of a code can reveal the day, even if everything else is masked.
+        # A code's index membership can reveal the day, even if everything else is masked.
         lens.only_shown = self.mode == "memory_only" and lens.hides_dates
         stage = EpisodeStage.open(snapshot, lens, (self.harness, self.trading))
         return KtdfinScene(self._config, lens, stage, self._config.length_words(spec.span))

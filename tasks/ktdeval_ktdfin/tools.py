@@ -1,5 +1,5 @@
-"""The six read-only research tools of open_research (KTD-Fin Appendix B). Each receives the step's
-market and account.
+"""The six read-only research tools of the `open_research` mode (KTD-Fin Appendix B). Each receives
+the step's market and account.
 """
 
 # ruff: noqa: D417 - docstrings are what a model reads of a tool, and it never sees the first parameter
@@ -239,9 +239,9 @@ _FUNCTIONS = (
 _BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 
 
-@cache  # runs, scoring and verification request them repeatedly
+@cache  # runs, scoring and verification request tools repeatedly
 def research_tool(name: str) -> Tool:
-    """One of the tools by name. Its schema comes from the function's signature."""
+    """Return the tool with this name. Its schema comes from the function's signature."""
     return tool(_BY_NAME[name])
 
 
@@ -249,11 +249,11 @@ def research_tool(name: str) -> Tool:
 class _MemberRanking:
     """A day's ranking of the index members that can be bought."""
 
-    names: tuple[str, ...]  #: factors of the ranking; a leading minus ranks the lowest first
+    names: tuple[str, ...]  #: ranking factors; a leading minus ranks the lowest values first
     ranked_of: int  #: number of assets ranked
-    #: assets in groups of equals, best first; as many as a screen can show
+    #: groups of equal assets, best first; as many as a screen can show
     groups: Sequence[Sequence[int]]
-    score: Mapping[int, float]  #: mean percentile rank of each of these assets
+    score: Mapping[int, float]  #: mean percentile rank of each asset in `groups`
 
 
 def _screen(names: tuple[str, ...], market: MarketDay) -> _MemberRanking:
@@ -272,7 +272,7 @@ def _screen(names: tuple[str, ...], market: MarketDay) -> _MemberRanking:
 def _screen_groups(
     step: ResearchStep, screen: _MemberRanking, groups: Iterable[Sequence[int]]
 ) -> dict[str, Payload]:
-    """Return the table of a screen's leading groups."""
+    """Return the table for the leading groups of a screen."""
     shown = [name.removeprefix("-") for name in screen.names]
     rows = []
     for asset in chain.from_iterable(groups):
@@ -327,29 +327,31 @@ def _comparison(step: ResearchStep, assets: Sequence[int], names: Sequence[str])
 
 
 def _signed_dim(market: MarketDay, name: str) -> FloatArray:
-    """[N] values to rank by, larger is better; a leading minus ranks the lowest first."""
+    """Return the [N] values to rank by, where larger is better. A leading minus in the name ranks
+    the lowest values first.
+    """
     if name.startswith("-"):
         return -market.dims[name[1:]]
     return market.dims[name]
 
 
 def _order_to(asset: int, weight: float, held_fen: int, nav_fen: int) -> Order:
-    """Return the order that reaches a weight: a sale if the holding is above that weight, else a
-    purchase.
+    """Return the order that brings a holding to a weight: a sale if the holding is above the
+    weight, else a purchase.
     """
     side: Side = "SELL" if weight * nav_fen < held_fen else "BUY"
     return Order(asset, side, 0.5, "", weight)
 
 
 def _sellable(account: Account) -> Account:
-    """Return an account without locks: everything held can be sold at the next open."""
+    """Return an account without locks, since everything held can be sold at the next open."""
     positions = {asset: Position(held.shares) for asset, held in account.positions.items()}
     return Account(account.cash_minor, positions)
 
 
 def _percentile_ranks(values: FloatArray) -> FloatArray:
-    """[n] ranks scaled to 0 (lowest) … 1 (highest); ties share their mean rank, so the order of
-    assets does not matter.
+    """Return [n] ranks scaled from 0 (lowest) to 1 (highest). Ties share their mean rank, so the
+    order of assets does not matter.
     """
     if len(values) == 1:
         return np.ones(1)
@@ -372,8 +374,8 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
 
 
 def _index_rows(step: ResearchStep) -> list[list[Payload]]:
-    """Return the benchmark, then the other indices. Index names are shown only if stock names are:
-    an index also identifies the market.
+    """Return the benchmark, then the other indices. Index names are shown only if stock names are,
+    because an index also identifies the market.
     """
     view = step.view
     lens = step.stage.lens
@@ -394,7 +396,7 @@ def _index_rows(step: ResearchStep) -> list[list[Payload]]:
 
 
 def _index_row(code: str, market: MarketDay) -> list[Payload]:
-    """Return the level of an index and its figures."""
+    """Return an index's level and figures."""
     indices = market.view.indices
     values = day_context(market)["indices"][list(indices).index(code)]
     figures = [market.market_figure(value * 100.0) for value in values.tolist()]

@@ -1,5 +1,5 @@
-"""Manifest of the arena: the tasks and metrics of Agent Market Arena and DeepFund, and a planted
-signal for teams.
+"""Manifest of the arena: the tasks and metrics of Agent Market Arena and DeepFund, and a market
+with a planted signal for teams.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from ktdeval.values import later
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    """Tasks with one decision a day on one stock or coin, or on a fund of a few stocks."""
+    """Return the tasks with one decision per day, on one stock or crypto asset or on a fund of a
+    few stocks.
+    """
     from ktdeval.registry import task_specs
 
     specs: list[Spec] = []
@@ -21,7 +23,7 @@ def ktdeval_tasks() -> list[Spec]:
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """Metrics of the two papers."""
+    """Return the metrics of the two papers."""
     from ktdeval.registry import metric_specs
 
     specs: list[Spec] = []

@@ -1,4 +1,4 @@
-"""`ktdeval paper ama`: daily summaries of news."""
+"""`ktdeval paper ama`: daily news summaries."""
 
 from __future__ import annotations
 
@@ -163,7 +163,9 @@ def ama(files: tuple[Path, ...], options: SummaryOptions, max_cost: float | None
 
 
 def _chosen_codes(assets: Sequence[str], articles: Sequence[Document]) -> tuple[str, ...]:
-    """Asset codes from `--assets`. Raises UsageError if no article is filed under one of them."""
+    """Return the asset codes given by `--assets`. Raises UsageError if no article is filed under
+    one of the codes.
+    """
     filed: set[str] = set()
     for article in articles:
         filed.update(article.assets)
@@ -179,7 +181,7 @@ def _chosen_codes(assets: Sequence[str], articles: Sequence[Document]) -> tuple[
 
 
 def _print_counts(stream: StoryStream, texts: dict[str, str], failures: dict[str, str]) -> None:
-    """Print counts of articles, stories and summaries, and the first failures."""
+    """Print the number of articles, stories and summaries, and the first failures."""
     rows = [("articles", stream.articles)]
     for rule, count in stream.dropped.items():
         rows.append((f"left out: {MIS['dropped'][rule]}", count))

@@ -1,15 +1,19 @@
 """Agent Market Arena's metrics (§3.3, Table 1) for an account that holds at most one asset, with
-costs in basis points.
+costs in basis points. All metrics are fractions.
 
-A path holds the account's value after the trades at each close, starting with the first decision
-that has a price; at its last point the position is closed at the run's average cost (5 basis points
-if nothing was filled). `paper` follows the public code (testbed/get_return.py at 8fa7e5b): the base
-is the value after the first trade, so the cost of that trade is never counted. Venues with 365 days
-per year get a zero return before the others; at other venues zero returns are dropped, whether the
-exchange was closed or the account held no position. `strict`: the base is the cash before the first
-trade, the path covers the days on which the asset has a price, and only the returns of these days
-count. Buy & Hold buys at the first close and sells at the last close, at the same costs. All
-metrics are fractions.
+A path gives the account's value after the trades at each close, starting with the first decision
+that has a price. At the last point of the path, the position is closed at the run's average cost (5
+basis points if nothing was filled).
+
+The `paper` rules follow the public code (testbed/get_return.py at 8fa7e5b). The base is the value
+after the first trade, so the cost of this trade is never counted. At venues with 365 days per year,
+a zero return precedes the others. At other venues, zero returns are dropped, whether the exchange
+was closed or the account held no position.
+
+Under `strict` rules, the base is the cash before the first trade, the path covers the days on which
+the asset has a price, and only the returns of these days count.
+
+Buy & Hold buys at the first close and sells at the last close, at the same costs.
 """
 
 from __future__ import annotations
@@ -30,17 +34,17 @@ from ktdeval.stats import MetricValue, RuleSet, has_no_variance
 from ktdeval.trading import Ledger, StepRecord
 
 _COST = 5e-4  #: fraction of the notional, if nothing was filled
-#: tolerance within which two returns are equal: fills are rounded to a cent, and orders leave a
-#: millionth for that
+#: tolerance for treating two returns as equal, because fills are rounded to a cent and orders leave
+#: a millionth unspent for the rounding
 _EQUAL = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class AccountCourse:
-    """Course of an account from its first close to its last, n days later."""
+    """An account from its first close to its last, n days later."""
 
-    path: FloatArray  #: [n + 1] value after the trades at each close, the last position closed
-    before: FloatArray  #: [n + 1] value before these trades
+    path: FloatArray  #: [n + 1] value after the trades at each close, with the last position closed
+    before: FloatArray  #: [n + 1] value before the trades at each close
     sides: FloatArray  #: [n] side held from one close to the next: +1, −1, or 0
     held: FloatArray | None  #: [n + 1] value of Buy & Hold; None if no asset or price is known
     cost: float  #: cost of a fill, as a fraction of its notional
@@ -48,7 +52,7 @@ class AccountCourse:
 
 
 def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCourse | str:
-    """Return a ledger's course, or why it can't be computed."""
+    """Return the course of the account in a ledger, or why it can't be computed."""
     steps = ledger.steps
     if not steps:
         return "no steps"
@@ -75,7 +79,8 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCou
         days = market.rules[market.venues[asset]].days_a_year
         known = np.isfinite(prices)
 
-        # Nothing moves before the first price or after the last, except for the cost of closing.
+        # Before the first price and after the last one, nothing moves except for the cost of
+        # closing.
         if known[:-1].any():
             has_price = known if rules == "strict" else np.maximum.accumulate(known)
             rows = np.flatnonzero(has_price)
@@ -91,7 +96,7 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> AccountCou
 
 
 def _cost_of(steps: Sequence[StepRecord]) -> float:
-    """Average cost of a fill as a fraction of its notional."""
+    """Return the average cost of a fill, as a fraction of its notional."""
     traded = 0
     for step in steps:
         traded += sum(order.notional_minor for order in step.orders)
@@ -101,12 +106,12 @@ def _cost_of(steps: Sequence[StepRecord]) -> float:
 
 
 def _side(step: StepRecord) -> float:
-    """Side held from a step's close: 1, -1, or 0."""
+    """Return the side held from a step's close onwards: 1, -1, or 0."""
     return float(np.sign(sum(position.shares for position in step.positions)))
 
 
 def _involved_assets(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[int]:
-    """Assets that were held or ordered; the market's assets if there were no orders or positions."""
+    """Return the assets that were held or ordered; if there are none, all assets of the market."""
     codes: set[str] = set()
     for step in steps:
         codes.update(position.code for position in step.positions)
@@ -128,8 +133,8 @@ def _gross(step: StepRecord) -> int:
 def _value_buy_and_hold(
     prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet
 ) -> FloatArray:
-    """[n + 1] value of one unit of money in Buy & Hold. Prices are forward-filled, and back-filled
-    before the first price.
+    """Return the [n + 1] value of one unit of money in Buy & Hold. Prices are forward-filled, and
+    back-filled before the first price.
     """
     rows = np.maximum.accumulate(np.where(known, np.arange(len(prices)), int(np.argmax(known))))
     held: FloatArray = prices[rows] / prices[rows[0]] / (1.0 + cost)
@@ -145,17 +150,17 @@ def _daily_returns(of: AccountCourse, rules: RuleSet) -> FloatArray:
     returns: FloatArray = np.diff(of.path) / of.path[:-1]
     if rules == "strict":
         return returns
-    # get_return.py at 8fa7e5b starts the returns of crypto with a zero.
+    # For crypto assets, get_return.py at 8fa7e5b puts a zero before the returns.
     if of.days == 365:
         return np.concatenate([[0.0], returns])
 
-    # get_return.py at 8fa7e5b drops zero returns of stocks.
+    # For stocks, get_return.py at 8fa7e5b drops zero returns.
     moved: FloatArray = returns[np.abs(returns) > _EQUAL]
     return moved if len(moved) else returns
 
 
 def _of_returns(name: str, of: AccountCourse, returns: FloatArray) -> float | str:
-    """Metrics computed from daily returns."""
+    """Return a metric computed from daily returns, or why it can't be computed."""
     growth = float(of.path[-1] / of.path[0])
     if name == "ama_annualised_return":
         # §3.3: (1 + R) to the power of days per year over days, minus 1
@@ -169,7 +174,7 @@ def _of_returns(name: str, of: AccountCourse, returns: FloatArray) -> float | st
 
     spread = float(np.std(returns, ddof=1))
     if name == "ama_volatility":
-        # §3.3 prints 252 for all assets; these are the venue's own days.
+        # §3.3 states 252 days for all assets; here the venue's own number of days is used.
         return spread * math.sqrt(of.days)
 
     resolution = 1.0 / float(of.path.min())  # the path is in minor units of money
@@ -181,16 +186,16 @@ def _of_returns(name: str, of: AccountCourse, returns: FloatArray) -> float | st
 
 
 def _win_rate(of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
-    """Fraction of closed positions with a gain (in `strict`, after the costs of opening and
-    closing), and the number of closed positions.
+    """Return the fraction of closed positions with a gain (under `strict`, after the costs of
+    opening and closing), and the number of closed positions.
     """
     if of.held is None and of.sides.any():
         return "several assets were traded, so positions have no common side", len(of.sides)
 
     turns = [0, *(np.flatnonzero(np.diff(of.sides)) + 1).tolist(), len(of.sides)]
     if rules == "strict":
-        # Opening and closing each incur costs once; from the second point on, the path already
-        # includes costs.
+        # Opening and closing each incur costs once. From the second point onwards, the path already
+        # includes the cost of opening.
         after_costs = (1.0 - of.cost) ** 2
         opened = np.concatenate([of.before[:1] * (1.0 - of.cost), of.path[1:]])
     else:
@@ -208,12 +213,12 @@ def _win_rate(of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
 
 
 def _find_moves(levels: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return whether each return differs from zero by more than rounding."""
+    """Return, for each return, whether it differs from zero by more than rounding."""
     return np.asarray(np.abs(np.diff(levels) / levels[:-1]) > _EQUAL)
 
 
 def _against(name: str, of: AccountCourse, rules: RuleSet) -> tuple[float | str, int]:
-    """Metrics relative to Buy & Hold, and the number of days."""
+    """Return a metric relative to Buy & Hold, and the number of days."""
     if of.held is None:
         reason = "no single asset for Buy & Hold: several assets, or none, were traded"
         return reason, len(of.sides)
@@ -222,7 +227,7 @@ def _against(name: str, of: AccountCourse, rules: RuleSet) -> tuple[float | str,
     held = of.held / of.held[0] - 1.0
     open_days = np.ones(len(own) - 1, dtype=np.bool_)
 
-    if rules == "paper":  # days on which either of the two moved
+    if rules == "paper":  # days on which the account or Buy & Hold moved
         open_days = _find_moves(of.path) | _find_moves(of.held)
 
     gaps = (own - held)[1:][open_days]

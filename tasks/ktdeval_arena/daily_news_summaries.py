@@ -1,10 +1,10 @@
-"""Daily summaries of articles from many sources: grouping articles into stories by asset and day,
-filtering (`mis.yaml`) and deduplicating them, and summarising them, either as an extract without a
-model or by a model in a run of its own.
+"""Daily summaries of articles from many sources. Articles are filtered (`mis.yaml`), deduplicated
+and grouped into stories by asset and day. The stories are then summarised, either as an extract
+without a model or by a model in a run of its own.
 
-A day runs from just after the previous session's close up to and including its own close: nothing
-that became known later is part of it. An article is compared with its asset's stories of recent
-days by the Jaccard index of their word trigrams.
+A day runs from just after the previous session's close up to and including its own close, so
+nothing that became known later is part of it. An article is compared with recent stories about its
+asset by the Jaccard index of their word trigrams.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _DAY = np.timedelta64(1, "D")
 
 @dataclass(frozen=True)
 class Story:
-    """Articles on an asset and day that report the same story."""
+    """Articles about an asset on one day that report the same story."""
 
-    article: Document  #: first article to become known
-    row: int  #: row of its session
-    sources: list[str]  #: distinct sources, in the order in which they reported it
+    article: Document  #: article that became known first
+    row: int  #: row of the session
+    sources: list[str]  #: distinct sources, in the order in which they reported the story
     size: int = 0  #: number of word trigrams
 
 
 @dataclass(frozen=True, slots=True)
 class NewsDay:
-    """Stories of an asset and day."""
+    """Stories about one asset on one day."""
 
     asset: str
     day: str  #: ISO
     begins: datetime  #: close of the previous session
-    cutoff: datetime  #: its own close
+    cutoff: datetime  #: close of the day's own session
     stories: Sequence[Story]  #: most widely reported first, outlets in turn
 
     @property
@@ -69,8 +69,8 @@ class NewsDay:
         return list(sources)
 
     def facts(self) -> dict[str, JsonValue]:
-        """Record of the day, scored 0, 1 or 2 on each quality rule that can be computed; bias needs
-        a human reader.
+        """Return a record of the day, with a score of 0, 1 or 2 for each quality rule that can be
+        computed. Bias is not scored, since it needs a human reader.
         """
         sources = self.sources
         drivers = themes(self)
@@ -94,7 +94,7 @@ class NewsDay:
 
 
 def _rating(count: int, enough: int) -> int:
-    """Rate a count: 2 if it reaches `enough`, 1 if there are several, else 0."""
+    """Return 2 if a count reaches `enough`, 1 if it is at least two, else 0."""
     if count >= enough:
         return 2
     return 1 if count > 1 else 0
@@ -102,20 +102,22 @@ def _rating(count: int, enough: int) -> int:
 
 @dataclass
 class StoryStream:
-    """Stories by asset and day, and how many articles each rule has excluded."""
+    """Stories by asset and day, and the number of articles that each rule has excluded."""
 
-    days: list[NewsDay] = field(default_factory=list)  #: by day, then asset
+    days: list[NewsDay] = field(default_factory=list)  #: sorted by day, then asset
     dropped: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(MIS["dropped"], 0)))
     articles: int = 0
 
 
 def words_of(article: Document) -> list[str]:
-    """Words of title and text in lower case."""
+    """Return the words in an article's title and text, in lower case."""
     return _WORD.findall(f"{article.title} {article.text}".lower())
 
 
 def themes(day: NewsDay) -> dict[str, int]:
-    """Number of stories on each driver, most frequent first; drivers without stories are omitted."""
+    """Return the number of stories about each driver, most frequent first. Drivers without stories
+    are omitted.
+    """
     vocabularies = [set(words_of(story.article)) for story in day.stories]
     counts: Counter[str] = Counter()
     for name, terms in MIS["drivers"].items():
@@ -127,9 +129,11 @@ def themes(day: NewsDay) -> dict[str, int]:
 def stream_of(
     articles: Iterable[Document], venue: Venue, assets: Sequence[str] = ()
 ) -> StoryStream:
-    """Return the stories of `assets` (empty: all assets that articles are filed under), by a
-    venue's days. `articles`: sorted by when they became known. Raises DataError if the venue's
-    calendar does not cover their dates.
+    """Return the stories about `assets`, grouped by the days of a venue.
+
+    `articles`: sorted by when they became known. `assets`: if empty, all assets under which
+    articles are filed. Raises DataError if the venue's calendar does not cover the dates of the
+    articles.
     """
     stream = StoryStream()
     sound: list[Document] = []
@@ -176,7 +180,7 @@ def stream_of(
 
 
 def _fault(article: Document, assets: Sequence[str]) -> str | None:
-    """Name of the first rule that excludes an article."""
+    """Return the name of the first rule that excludes an article; None if no rule does."""
     limits = MIS["filter"]
     latency = article.known_at - article.published_at
     if article.known_at < article.published_at:
@@ -195,7 +199,7 @@ def _fault(article: Document, assets: Sequence[str]) -> str | None:
 
 
 class _VenueSessions:
-    """Sessions of a venue around a span of time."""
+    """Sessions of a venue around a time span."""
 
     def __init__(self, venue: Venue, first: datetime, last: datetime) -> None:
         self._close = Close.parse(f"{venue.close} {venue.zone}")
@@ -205,26 +209,26 @@ class _VenueSessions:
         self.days = sessions(start, end, venue.calendar)
 
     def close(self, row: int) -> datetime:
-        """Close of a session."""
+        """Return the close of a session."""
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
             microseconds=self._close.instant(self.days[row])
         )
 
     def row_of(self, moment: datetime) -> int:
-        """Row of the first session whose close is not before a moment."""
+        """Return the row of the first session whose close is not before `moment`."""
         return bisect_left(range(len(self.days)), moment, key=self.close)
 
 
 class _StoryIndex:
-    """Stories of an asset, indexed by their word trigrams."""
+    """Stories about one asset, indexed by their word trigrams."""
 
     def __init__(self) -> None:
-        self.stories: list[Story] = []  #: by when they became known
+        self.stories: list[Story] = []  #: sorted by when they became known
         self._with: dict[tuple[str, ...], list[int]] = defaultdict(list)
 
     def add(self, article: Document, row: int) -> str | None:
-        """Add a session's article to the story that it matches, or as a new story; return the rule
-        that excludes it, if any.
+        """Add an article to the story of this session that it matches, or as a new story. Return
+        the rule that excludes the article, if any: `repeated` or `duplicate`.
         """
         words = words_of(article)
         runs = {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
@@ -244,8 +248,8 @@ class _StoryIndex:
         return None
 
     def _nearest(self, runs: Collection[tuple[str, ...]], row: int) -> tuple[float, int]:
-        """Return the Jaccard index of the most similar recent story, and that story's number; index
-        0 without stories.
+        """Return the Jaccard index of the most similar recent story and the number of this story.
+        The index is 0 if no recent story shares a trigram.
         """
         shared: Counter[int] = Counter()
         for run in runs:
@@ -262,8 +266,8 @@ class _StoryIndex:
 
 
 def _in_turn(stories: Sequence[Story]) -> list[Story]:
-    """Stories by how widely they are reported, ties latest first, taking one from each outlet in
-    turn.
+    """Return the stories sorted by how widely they are reported, with ties latest first, taking one
+    story from each outlet in turn.
     """
     ordered = sorted(
         stories, key=lambda story: (len(story.sources), story.article.known_at), reverse=True
@@ -287,9 +291,10 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def extract(day: NewsDay) -> str:
-    """Return counts, titles and first sentences of the most reported stories, themes and word-based
-    sentiment, in at most `most_characters` (`mis.yaml`). This extract is our own: the paper's
-    summaries are written by a model.
+    """Return counts, themes, word-based sentiment, and the titles and first sentences of the most
+    reported stories, in at most `most_characters` characters (`mis.yaml`).
+
+    The extract is not from the paper, whose summaries are written by a model.
     """
     wording: Mapping[str, str] = MIS["wording"]
     most: Mapping[str, int] = MIS["summary"]
@@ -315,7 +320,7 @@ def extract(day: NewsDay) -> str:
 
 
 def _tones(day: NewsDay) -> dict[str, int]:
-    """Number of words of each tone in all stories."""
+    """Return how often words of each tone occur in all stories."""
     words: Counter[str] = Counter()
     for story in day.stories:
         words.update(words_of(story.article))
@@ -327,9 +332,9 @@ def _tones(day: NewsDay) -> dict[str, int]:
 
 
 def _first_words(story: Story, most: int) -> str:
-    """Title and first sentence on one line, cut at a word boundary."""
+    """Return a story's title and first sentence on one line, cut at a word boundary."""
     sentence = re.split(r"(?<=[.!?])\s", story.article.text.strip(), maxsplit=1)[0]
-    parts: dict[str, None] = {}  # some texts begin with their title
+    parts: dict[str, None] = {}  # some texts begin with the title
     for part in (story.article.title, sentence):
         line = " ".join(part.split()).rstrip(".")
         if line:
@@ -339,8 +344,8 @@ def _first_words(story: Story, most: int) -> str:
 
 
 class SummaryTask(QATask):
-    """Scoring task that asks for each day's summary, following the instructions in the paper's
-    appendix A.
+    """Scoring task that asks for a summary of each day, following the instructions in the paper's
+    Appendix A.
     """
 
     source = "Qian et al. 2025 (arXiv:2510.11695), §3.1 and appendix A"
@@ -359,7 +364,7 @@ class SummaryTask(QATask):
 
     @hookimpl
     def ktdeval_tasks(self) -> list[Spec]:
-        """The task itself."""
+        """Return this task."""
         return [self.spec()]
 
 
@@ -385,7 +390,9 @@ def _question(day: NewsDay) -> str:
 
 
 def _numbers_found(answer: str, sample: Mapping[str, JsonValue]) -> float | None:
-    """Fraction of a summary's numbers that appear in its articles; None if it has no numbers."""
+    """Return the fraction of numbers in a summary that appear in its articles; None if it has no
+    numbers.
+    """
     numbers = _NUMBER.findall(answer)
     if not numbers:
         return None
@@ -397,13 +404,13 @@ def _numbers_found(answer: str, sample: Mapping[str, JsonValue]) -> float | None
 class ModelSummaries(NamedTuple):
     """Summaries by a model."""
 
-    texts: dict[str, str]  #: summary by the id of its day
-    failures: dict[str, str]  #: reason by the id of each day without a summary
-    folder: Path  #: id of the run
+    texts: dict[str, str]  #: summary by day id
+    failures: dict[str, str]  #: reason by id, for each day without a summary
+    folder: Path  #: run folder
 
 
 def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> ModelSummaries:
-    """Ask a model for summaries; repeating the command resumes its run and repeats no call. Raises
+    """Ask a model for summaries. Repeating the command resumes its run and repeats no call. Raises
     the same KtdevalErrors as a run.
     """
     plugins.add(SummaryTask(days), TASK)
@@ -429,8 +436,8 @@ def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> ModelSu
 
 
 def document_line(day: NewsDay, text: str | None) -> str:
-    """Return a summary as a line of a documents file, known at its day's close. If `text` is None,
-    the document says that the summary is missing.
+    """Return a summary as one line of a documents file, known at the close of its day. If `text` is
+    None, the document says that the summary is missing.
     """
     missing = MIS["wording"]["missing"].format(stories=len(day.stories))
     return dumps_canonical(

@@ -1,8 +1,8 @@
-"""Reader for DeepFund databases (SQLite): validity and consistency of signals and decisions, by
-model.
+"""Reader for DeepFund databases (SQLite), whose signals and decisions are tested for validity and
+consistency by model.
 
-A database is untrusted: it is opened read-only, its views, triggers and virtual tables are refused,
-and prompts are never read.
+A database is untrusted, so it is opened read-only, its views, triggers and virtual tables are
+refused, and prompts are never read.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _COLUMNS = {
 
 
 def read_database(path: Path) -> SignalRecord:
-    """Read a DeepFund database. Raises DataError, with table and row, if it is not a readable
-    SQLite file, a table or column is missing, or a value is not one that DeepFund uses.
+    """Read a DeepFund database. Raises DataError if the file is not a readable SQLite database, a
+    table or column is missing, or DeepFund does not use a value; the message names the table and
+    row.
     """
     rows = _read_tables(path)
     defaults = load_yaml(RULES)["error_defaults"]
@@ -65,7 +66,7 @@ def read_database(path: Path) -> SignalRecord:
                 ticker=ticker,
                 analyst=str(row["analyst"]),
                 signal=signal,
-                # DeepFund stores a signal even after an error, with one of these justifications.
+                # After an error, DeepFund also stores a signal, with one of these justifications.
                 is_default=row["justification"] in defaults["signal"],
             )
         )
@@ -100,15 +101,15 @@ def read_database(path: Path) -> SignalRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Portfolio:
-    """A portfolio of the database."""
+    """A portfolio in the database."""
 
     config: str
-    shares: Mapping[str, float]  #: shares held by ticker
+    shares: Mapping[str, float]  #: number of shares held, by ticker
 
 
 def _day_of_stamp(stamp: object, where: str) -> str:
-    """Return the day of a timestamp, which must be a date or a midnight. Raises DataError
-    otherwise.
+    """Return the day of a timestamp. Raises DataError unless the timestamp is a date or
+    midnight.
     """
     day = str(stamp)[:10]
     midnight = str(stamp)[10:]
@@ -120,7 +121,7 @@ def _day_of_stamp(stamp: object, where: str) -> str:
 
 
 def _read_tables(path: Path) -> dict[str, list[_Row]]:
-    """Rows of the four tables, in the order of the file."""
+    """Return the rows of the four tables, in file order."""
     if not path.is_file():
         raise DataError(
             f"{path}: no such file; give a DeepFund database, such as its src/example/deepfund.db"
@@ -182,7 +183,9 @@ def _allowed_value(value: Any, allowed: Any, where: str) -> Any:
 
 
 def _holdings(text: Any, where: str) -> dict[str, float]:
-    """Shares held by ticker, from a portfolio's `positions`: {"TSLA": {"value": 0.0, "shares": 0}}."""
+    """Return the shares held by ticker, from a portfolio's `positions`: {"TSLA": {"value": 0.0,
+    "shares": 0}}.
+    """
     try:
         positions: Any = loads_untrusted(text)
         held = {ticker: position["shares"] for ticker, position in positions.items()}
@@ -198,7 +201,7 @@ def _holdings(text: Any, where: str) -> dict[str, float]:
 
 
 def notes(of: str = "database") -> list[str]:
-    """Return caveats about the figures of a `database` or of a `run`."""
+    """Return caveats about the figures for a `database` or a `run`."""
     rules = load_yaml(RULES)
     quoted: list[str] = []
     for kind, texts in rules["error_defaults"].items():

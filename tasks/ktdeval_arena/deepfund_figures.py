@@ -1,12 +1,16 @@
-"""DeepFund metrics (§3, Appendix D) beyond the standard panel, on simple daily returns of the NAV,
-r, and of the market's index, m.
+"""DeepFund metrics (§3, Appendix D) beyond the standard panel. They are computed from simple daily
+returns of the NAV, r, and of the market's index, m. All metrics are fractions.
 
-`paper`: risk-free rate f = 4.29 % / 252 per day, 252 days per year; a win is a day on which the NAV
-rose, since the win rates in Table 3 are 52, 57, 61, 65 and 70 %: 12 to 16 of the 23 returns of its
-24 days. `strict`: f = 1.0429^(1/D) - 1 with the venue's D days per year; a win is a sale above
-average cost after trading costs, following Appendix D. The paper gives neither divisor nor scale:
-standard deviations have ddof 1, alpha is annualised. CR and MDD are `total_return` and
-`max_drawdown`. Fractions.
+`paper`: the risk-free rate is f = 4.29 % / 252 per day, with 252 days per year. A win is a day on
+which the NAV rose. This follows from the win rates in Table 3, which are 52, 57, 61, 65 and 70 %:
+12 to 16 of the 23 daily returns over the paper's 24 days.
+
+`strict`: f = 1.0429^(1/D) - 1 with the venue's D days per year. A win is a sale above average cost
+after trading costs, following Appendix D.
+
+The paper states neither the divisor of standard deviations nor whether alpha is annualised; here
+standard deviations have ddof 1 and alpha is annualised. CR and MDD are `total_return` and
+`max_drawdown`.
 """
 
 from __future__ import annotations
@@ -44,15 +48,15 @@ RISK_FREE = 0.0429  #: annual yield of the 1-month US Treasury bill on 2025-04-1
 
 
 def risk_free(days: int, rules: RuleSet) -> float:
-    """Risk-free return per day, for `days` days per year."""
+    """Return the risk-free return per day, for `days` days per year."""
     if rules == "paper":
         return RISK_FREE / TRADING_DAYS
     return float((1.0 + RISK_FREE) ** (1.0 / days)) - 1.0
 
 
 def buy_and_hold(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Return of the first day's portfolio, held to the last day, on closes adjusted for splits and
-    dividends.
+    """Return the return of the first day's portfolio held to the last day, on closes adjusted for
+    splits and dividends.
     """
     if not ledger.steps:
         return "no steps"
@@ -75,13 +79,13 @@ def buy_and_hold(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
 
 
 def _last_known(closes: FloatArray) -> Any:
-    """Last close that is known, or None."""
+    """Return the last known close, or None."""
     known = closes[np.isfinite(closes)]
     return known[-1] if known.size else None
 
 
 def sharpe(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
-    """Sharpe ratio over the risk-free rate of 4.29 %."""
+    """Return the Sharpe ratio over the risk-free rate of 4.29 %."""
     problem = level_problem(ledger.nav)
     if problem:
         return problem
@@ -99,7 +103,9 @@ def sharpe(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
 
 
 def win_rate(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
-    """Fraction of days with a profit, or of sales under strict rules."""
+    """Return the fraction of days with a profit; under strict rules, the fraction of profitable
+    sales.
+    """
     problem = level_problem(ledger.nav)
     if problem:
         return problem
@@ -117,8 +123,8 @@ def win_rate(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
 
 
 def sale_profits(ledger: Ledger) -> Iterator[float]:
-    """Profit of each sale of a holding, in minor units: its proceeds less its part of the holding's
-    cost.
+    """Yield the profit of each sale of a holding in minor units: the proceeds less the cost of the
+    part sold.
     """
     shares: dict[str, int] = {}
     costs: dict[str, float] = {}
@@ -142,8 +148,8 @@ def sale_profits(ledger: Ledger) -> Iterator[float]:
 
 
 def _fills(step: StepRecord) -> Iterator[tuple[str, int, int]]:
-    """Code, change in shares and change in cash (including costs) of each fill, in order of
-    execution: margin calls, sells, buys.
+    """Yield the code, the change in shares and the change in cash (including costs) for each fill,
+    in order of execution: margin calls, sells, buys.
     """
     for call in step.charges:
         if call.kind == "margin_call":
@@ -161,14 +167,14 @@ def _fills(step: StepRecord) -> Iterator[tuple[str, int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class MarketModel:
-    """Regression of the NAV's daily returns on the index's."""
+    """Regression of the NAV's daily returns on those of the index."""
 
     beta: float
     index_returns: FloatArray  #: [steps] daily returns of the index
 
 
 def market_model(ledger: Ledger, market: MarketSnapshot) -> MarketModel | str:
-    """Return the market model of a ledger, or why it can't be computed."""
+    """Return a ledger's market model, or why it can't be computed."""
     problem = level_problem(ledger.nav)
     if problem:
         return problem
@@ -189,7 +195,7 @@ def market_model(ledger: Ledger, market: MarketSnapshot) -> MarketModel | str:
 
 
 def beta(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Beta to the market's index, the S&P 500 in the paper."""
+    """Return the beta to the market's index (in the paper, the S&P 500)."""
     model = market_model(ledger, market)
     if isinstance(model, str):
         return model
@@ -197,7 +203,7 @@ def beta(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
 
 
 def alpha(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
-    """Annualised Jensen's alpha against the market's index."""
+    """Return the annualised Jensen's alpha against the market's index."""
     model = market_model(ledger, market)
     if isinstance(model, str):
         return model
@@ -211,8 +217,8 @@ def alpha(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue
 
 
 def effectiveness(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Fraction of filled orders that proved right: buys followed by a rise and sells followed by a
-    fall, measured from the fill to the next price of the same kind.
+    """Return the fraction of filled orders that proved right: buys followed by a rise and sells
+    followed by a fall. The change is measured from the fill to the next price of the same kind.
     """
     forecasts = judged_orders(ledger, market).forecasts
     if not forecasts:

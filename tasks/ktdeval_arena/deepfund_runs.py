@@ -1,5 +1,5 @@
-"""Reader of run folders for DeepFund's tables: signals and decisions of any team whose analysts
-give signals, results, and weekly figures.
+"""Reader of run folders for DeepFund's tables: results, weekly figures, and the signals and
+decisions of any team whose analysts give signals.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class EpisodeGroup:
 
     folder: RunFolder
     task: str
-    experiment: str  #: the task, with the run if there are several runs
-    model: str  #: model and agent, plus the differences from systems of the same name
+    experiment: str  #: task, with the run if there are several runs
+    model: str  #: model and agent, with the differences from other systems of the same name
     specs: Sequence[EpisodeSpec]
 
 
 def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
-    """Open run folders; a card is replaced by its run.
+    """Open run folders and group their finished episodes. A card's path stands for its run.
 
     Raises StoreError if a folder is not a run; UsageError if a run has no finished trading episode.
     """
@@ -84,7 +84,9 @@ def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
 
 
 def _named_groups(groups: Sequence[EpisodeGroup]) -> list[EpisodeGroup]:
-    """Name each group by model and agent; if several systems share these, add their differences."""
+    """Name each group by model and agent. If several systems share a name, their differences are
+    added.
+    """
     systems = [
         System.of_spec(group.specs[0], group.folder.manifest.request_settings) for group in groups
     ]
@@ -110,7 +112,7 @@ def _named_groups(groups: Sequence[EpisodeGroup]) -> list[EpisodeGroup]:
 
 def read_record(groups: Sequence[EpisodeGroup]) -> SignalRecord:
     """Find signals and decisions in transcripts. A ticker is the asset's code if an order in the
-    episode reveals it, else its label.
+    episode reveals the code, else the asset's label.
 
     Raises StoreError if a record is damaged.
     """
@@ -145,7 +147,7 @@ def _read_steps(folder: RunFolder, spec: EpisodeSpec) -> list[_ReadStep]:
 
 
 def _codes_by_label(steps: Sequence[_ReadStep]) -> dict[str, str]:
-    """Code of each label for which an order was executed in the episode."""
+    """Return the code behind each label for which the episode records an order."""
     codes: dict[str, str] = {}
     for step in steps:
         for label, order in step.orders.items():
@@ -155,7 +157,7 @@ def _codes_by_label(steps: Sequence[_ReadStep]) -> dict[str, str]:
 
 
 class _ReadStep:
-    """One step: signals, and submissions by label."""
+    """One step: the signals, and what was submitted for each label."""
 
     def __init__(self, step: StepRecord, talk: TranscriptEntry, ledger: Ledger) -> None:
         self.step = step
@@ -166,7 +168,7 @@ class _ReadStep:
         self.actions, self.orders = _read_submitted(talk, step, self._signals)
 
     def opinions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[AnalystSignal]:
-        """Yield the expected signals of each analyst: one for each asset shown."""
+        """Yield each analyst's expected signals, one for each asset shown."""
         for analyst, signals in self._signals.answers.items():
             for label in self._signals.held:
                 signal = signals.get(label)
@@ -202,7 +204,7 @@ class _ReadStep:
             )
 
     def _find_filled_shares(self, label: str) -> float:
-        """Number of shares filled for a label's order."""
+        """Return the number of shares filled by the order for a label."""
         order = self.orders.get(label)
         if order is None:
             return 0.0
@@ -212,7 +214,9 @@ class _ReadStep:
 def _read_submitted(
     talk: TranscriptEntry, step: StepRecord, signals: StepSignals
 ) -> tuple[dict[str, Action], dict[str, OrderRecord]]:
-    """Return the actions and, where orders were submitted, their records, by the label shown."""
+    """Return the submitted actions and, if orders were submitted, their records, keyed by the label
+    shown.
+    """
     submitted = submission_object(talk.submission or "{}")
     shown = {label_key(label): label for label in signals.held}
     entries = submitted.get("orders", submitted.get("decisions"))
@@ -228,7 +232,7 @@ def _read_submitted(
         if side in _ACTIONS:
             actions[label] = _ACTIONS[side]
 
-    # Order records carry no labels: they are in the order of the submission.
+    # Order records carry no labels, but are in the order of the submission.
     orders: dict[str, OrderRecord] = {}
     if "orders" in submitted and len(labels) == len(step.orders):
         orders = dict(zip(labels, step.orders, strict=True))
@@ -241,7 +245,7 @@ def _read_submitted(
 
 @dataclass(frozen=True, kw_only=True)
 class EffectiveOrders:
-    """Number of filled orders that have a next price, and number of these that proved right; None:
+    """Number of filled orders that have a next price, and how many of them proved right; None if
     unknown.
     """
 
@@ -253,7 +257,7 @@ class EffectiveOrders:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultRow:
-    """Effectiveness and cost of the decisions of one group."""
+    """Effectiveness and cost of one group's decisions."""
 
     experiment: str
     model: str
@@ -261,15 +265,15 @@ class ResultRow:
     effective_buys: int | None
     sells: int | None
     effective_sells: int | None
-    total_return: float | None  #: median on the card, a fraction
-    usd: float | None  #: per episode
+    total_return: float | None  #: median on the card, as a fraction
+    usd: float | None  #: cost per episode
     return_per_usd: float | None
 
 
 def result_rows(
     groups: Sequence[EpisodeGroup], markets: Mapping[Path, MarketSnapshot | str]
 ) -> list[ResultRow]:
-    """One row per group; figures missing on its card are None."""
+    """Return one row per group. Figures that its card lacks are None."""
     rows = []
     for group in groups:
         market = markets[group.folder.path]
@@ -303,7 +307,9 @@ def result_rows(
 
 
 def _effective(group: EpisodeGroup, market: MarketSnapshot) -> EffectiveOrders:
-    """Count filled buys followed by a rise, and filled sells followed by a fall."""
+    """Count filled orders with a next price, and how many proved right: buys followed by a rise and
+    sells followed by a fall.
+    """
     filled: Counter[str] = Counter()
     right: Counter[str] = Counter()
     for spec in group.specs:
@@ -335,7 +341,7 @@ def _card_of(group: EpisodeGroup) -> TradingCard | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WeekRow:
-    """Figures of a group and window at the end of a week, averaged over seeds; returns and
+    """Figures for a group and window at the end of a week, averaged over seeds. Returns and
     drawdowns are fractions.
     """
 
@@ -351,9 +357,10 @@ class WeekRow:
 
 
 def weekly_rows(groups: Sequence[EpisodeGroup]) -> list[WeekRow]:
-    """One row for each week of a group and window. Figures are computed per seed, then averaged:
-    the drawdown of an average NAV would be smaller, since seeds have their drawdowns on different
-    days.
+    """Return one row for each week of each group and window.
+
+    Figures are computed per seed and then averaged. The drawdown of an average NAV would be
+    smaller, since seeds have their drawdowns on different days.
     """
     rows: list[WeekRow] = []
     for group in groups:
@@ -374,13 +381,13 @@ def weekly_rows(groups: Sequence[EpisodeGroup]) -> list[WeekRow]:
 
 
 def _weeks(group: EpisodeGroup, window: str | None, ledgers: Sequence[Ledger]) -> Iterator[WeekRow]:
-    # Index of each week's last day, by the week's Sunday.
+    # Number of each week's last day, keyed by the Sunday that ends the week.
     last: dict[str, int] = {}
     for index, day in enumerate(ledgers[0].days.tolist(), 1):
         sunday = day + timedelta(days=6 - day.weekday())
         last[str(sunday)] = index
 
-    # [seeds, days]; the first column is the initial cash
+    # [seeds, days + 1]; the first column is the initial cash
     nav = np.array([ledger.nav for ledger in ledgers], dtype=np.float64)
     peaks = np.maximum.accumulate(nav, axis=1)
     drawdown = np.maximum.accumulate(1.0 - nav / peaks, axis=1)

@@ -1,5 +1,5 @@
-"""DeepFund's tables: validity, consistency and distributions of signals and decisions, from its
-database or from runs, and results by week.
+"""DeepFund's tables: validity, consistency and distributions of signals and decisions, from a
+DeepFund database or from runs, and weekly results.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _DATABASE = ".db"  #: file extension of a database
 
 
 def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:
-    """Rows of one part (`models`, `analysts`, `decisions`, `results`), from a DeepFund database or
-    from run folders of a team whose analysts give signals.
+    """Return the rows of one part (`models`, `analysts`, `decisions` or `results`), from a DeepFund
+    database or from run folders of a team whose analysts give signals.
 
-    Raises UsageError for `results` of a database, or for runs together with a database; DataError
-    or StoreError if a file can't be read.
+    Raises UsageError if `results` are requested from a database, or if runs and a database are
+    given together; DataError or StoreError if a file can't be read.
     """
     part = table.settings["part"]
     databases = [path for path in paths if path.suffix == _DATABASE]
@@ -59,8 +59,8 @@ def record_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices
 
 
 def week_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:  # noqa: ARG001 - as tables are made
-    """One row for each week of a task and window. Weeks end on Sundays; each figure is the mean of
-    the seeds' own NAVs, returns or drawdowns.
+    """Return one row for each week of a task and window. Weeks end on Sundays. Each figure is
+    computed for each seed and then averaged over seeds.
     """
     return _frame(_printed_rows(weekly_rows(read_groups(paths))), ())
 
@@ -74,7 +74,7 @@ def _part_rows(record: SignalRecord, part: str) -> list[_Row]:
 
 
 def _signals(record: SignalRecord) -> list[_Row]:
-    """Rows for analysts, preceded by each model's totals."""
+    """Return one row per analyst, preceded by each model's totals."""
     analysts = _printed_rows(analyst_rows(record))
     sums = []
     for row in _printed_rows(summary_rows(record)):
@@ -88,7 +88,7 @@ _SIGNAL_FIELDS = ("analyst", "signals", "errors", "Bullish", "Bearish", "Neutral
 
 
 def _effectiveness(groups: Sequence[EpisodeGroup], choices: TableChoices) -> list[_Row]:
-    """Rows for results, with a warning for each market that can't be read."""
+    """Return the rows of results, and warn about each market that can't be read."""
     missing = "Without the market, effective decisions can't be counted"
     markets: dict[Path, MarketSnapshot | str] = {}
     for group in groups:
@@ -104,12 +104,12 @@ def _effectiveness(groups: Sequence[EpisodeGroup], choices: TableChoices) -> lis
 
 
 def _printed_rows(values: Iterable[object]) -> list[_Row]:
-    """Typed rows, converted for printing."""
+    """Convert typed rows for printing."""
     return [to_object(value) for value in values]
 
 
 def _frame(rows: Sequence[_Row], remarks: Sequence[str]) -> pd.DataFrame:
-    # object dtype: counts stay integers even if some are missing.
+    # With object dtype, counts stay integers even if some are missing.
     frame = pd.DataFrame(rows, dtype=object)
     frame.attrs["notes"] = tuple(remarks)
     return frame

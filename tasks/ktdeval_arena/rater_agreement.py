@@ -1,11 +1,11 @@
 """Ratings of daily summaries under Agent Market Arena's rules (`mis.yaml`), and inter-rater
-agreement, with and without correction for chance.
+agreement with and without correction for chance.
 
-Agreement is the fraction of items to which all raters gave the same score, the paper's statistic.
-Krippendorff's α corrects it for chance: 1 − D_o / D_e with squared score differences, where D_o is
-the mean over pairs of ratings of the same item, items weighted by their number of ratings, and D_e
-the mean over all pairs of ratings. It is undefined if all scores are equal. Items with fewer than
-two ratings enter only the mean score.
+Agreement, the paper's statistic, is the fraction of items to which all raters gave the same score.
+Krippendorff's α corrects agreement for chance: α = 1 − D_o / D_e with squared score differences.
+D_o is the mean over pairs of ratings of the same item, with items weighted by their number of
+ratings; D_e is the mean over all pairs of ratings. α is undefined if all scores are equal. Items
+with fewer than two ratings enter only the mean score.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ Ratings = Mapping[str, Sequence[int]]  #: item -> its scores under one rule, one
 
 @dataclass(frozen=True, slots=True)
 class RuleAgreement:
-    """Ratings of one rule."""
+    """Ratings under one rule."""
 
     rule: str
     items: int
     shared: int  #: items with at least two ratings
     mean: float  #: mean of all scores, 0 to 2
-    same: float | None  #: fraction of the shared items whose ratings are all equal
-    low: float | None  #: its 95 % Wilson interval
+    same: float | None  #: fraction of shared items whose ratings are all equal
+    low: float | None  #: 95 % Wilson interval of `same`
     high: float | None
     alpha: float | None  #: Krippendorff's α, from squared score differences
-    levels: tuple[int, int, int]  #: number of scores equal to 0, 1, 2
+    levels: tuple[int, int, int]  #: number of scores equal to 0, 1 and 2
 
 
 def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
-    """Return the scores by rule and item of a CSV file with `COLUMNS`, in the order of `RULES`.
-    Raises DataError, with file and line, if the file is unreadable, a column is missing, a rule or
-    score is unknown, or a rater scores an item twice.
+    """Return the scores in a CSV file with `COLUMNS`, keyed by rule and item, in the order of
+    `RULES`.
+
+    Raises DataError if the file is unreadable, a column is missing, a rule or score is unknown, or
+    a rater scores an item twice; the message names the file and, for a rating, its line.
     """
     try:
         text = read_plain(path).decode("utf-8-sig")
@@ -93,7 +95,7 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
 
 
 def _rating_problem(item: str, rater: str, rule: str, score: str) -> str:
-    """Return the problem with a line, or ""."""
+    """Return the problem with a rating, or an empty string."""
     if not item or not rater:
         return "item and rater must not be empty"
     if rule not in RULES:
@@ -104,7 +106,7 @@ def _rating_problem(item: str, rater: str, rule: str, score: str) -> str:
 
 
 def agreement(rule: str, ratings: Ratings) -> RuleAgreement:
-    """Return one rule's figures. `ratings`: at least one score."""
+    """Return the figures for one rule. `ratings` must contain at least one score."""
     every: list[int] = []
     shared: list[Sequence[int]] = []
     for scores in ratings.values():
@@ -128,7 +130,9 @@ def agreement(rule: str, ratings: Ratings) -> RuleAgreement:
 
 
 def alpha(shared: Sequence[Sequence[int]]) -> float | None:
-    """Krippendorff's α over items with at least two scores each; None if all scores are equal."""
+    """Return Krippendorff's α over items with at least two scores each; None if all scores are
+    equal.
+    """
     pooled: list[int] = []
     for scores in shared:
         pooled += scores
@@ -143,7 +147,7 @@ def alpha(shared: Sequence[Sequence[int]]) -> float | None:
 
 
 def _distance(scores: Sequence[int]) -> int:
-    """Sum of squared differences over all pairs of scores."""
+    """Return the sum of squared differences over all pairs of scores."""
     return sum((one - other) ** 2 for one, other in combinations(scores, 2))
 
 
@@ -152,8 +156,8 @@ def ratings_frame(
     table: PaperTable,
     choices: TableChoices,  # noqa: ARG001 - as tables are made
 ) -> pd.DataFrame:
-    """One row per rule in a ratings file. Raises UsageError for several files; DataError without
-    ratings.
+    """Return one row for each rule in a ratings file. Raises UsageError if several files are given;
+    DataError if the file has no ratings.
     """
     if len(paths) > 1:
         raise UsageError(f"{table.name} takes exactly one file of ratings")

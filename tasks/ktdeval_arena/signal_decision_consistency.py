@@ -1,10 +1,10 @@
-"""Validity of DeepFund's signals and decisions (§3), and consistency between the two (§4.3), in its
-database and in runs.
+"""Validity of DeepFund's signals and decisions (§3) and consistency between the two (§4.3), in a
+DeepFund database or in runs.
 
-The paper calls a Buy after dominant Bullish signals consistent, a Sell after dominant Bearish ones,
-and a Hold after Neutral or mixed ones. *Dominant* is a strict plurality: more signals than of any
-other kind. Under that rule, Bearish signals require a Sell even if nothing is held; with
-`accepts_empty`, a Hold is consistent in that case.
+The paper calls a Buy consistent after dominant Bullish signals, a Sell after dominant Bearish
+signals, and a Hold after Neutral or mixed signals. A *dominant* signal is one with a strict
+plurality: more signals than any other kind. Under this rule, Bearish signals require a Sell even if
+nothing is held; with `accepts_empty`, a Hold is consistent in that case.
 
 A signal or decision that replaces a missing or unreadable reply is invalid. An invalid decision is
 neither judged nor counted among the actions.
@@ -33,13 +33,15 @@ _CALLED_FOR: dict[Signal | None, Action] = {
 
 
 def dominant(signals: Sequence[Signal]) -> Signal | None:
-    """Signal given more often than any other; None for a tie, as for 2 Bearish and 2 Neutral."""
+    """Return the signal given more often than any other; None in a tie, such as 2 Bearish and 2
+    Neutral.
+    """
     counted = Counter(signals).most_common(2)
     if not counted:
         return None
 
     first, most = counted[0]
-    # §4.3 says "dominant" without a rule: a tie between two kinds is mixed.
+    # §4.3 says "dominant" without defining it; here a tie between two kinds counts as mixed.
     is_tied = len(counted) == 2 and counted[1][1] == most
     return None if is_tied else first
 
@@ -47,10 +49,10 @@ def dominant(signals: Sequence[Signal]) -> Signal | None:
 def is_consistent(
     signals: Sequence[Signal], action: Action, held: float, accepts_empty: bool = False
 ) -> bool | None:
-    """Return whether a decision follows its signals by strict plurality; None without signals.
+    """Return whether a decision follows the strict plurality of its signals; None without signals.
 
-    `held`: shares held before the decision. `accepts_empty`: a Hold after dominant Bearish signals
-    with nothing held is consistent.
+    `held`: number of shares held before the decision. `accepts_empty`: whether a Hold is consistent
+    after dominant Bearish signals if nothing is held.
     """
     if not signals:
         return None
@@ -63,15 +65,17 @@ def is_consistent(
 
 
 def share(flags: Sequence[bool | None]) -> float | None:
-    """Fraction of True among the flags that are not None; None if all are None."""
+    """Return the fraction of True among the flags that are not None; None if all are None."""
     known = [flag for flag in flags if flag is not None]
     return sum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True)
 class AnalystSignal:
-    """One analyst's signal on one ticker, as the manager received it; None if no signal was
-    received. `is_default`: the reply was missing or unreadable.
+    """One analyst's signal on one ticker, as the manager received it.
+
+    `signal`: None if no signal was received. `is_default`: whether the reply was missing or
+    unreadable.
     """
 
     config: str
@@ -84,9 +88,11 @@ class AnalystSignal:
 
 @dataclass(frozen=True)
 class TickerDecision:
-    """Decision on one ticker, with the signals it was based on. `held`: shares held before, exact
-    for a Hold (`replay.yaml`). `shares`: number of shares decided, or filled in a run.
-    `is_default`: a Hold for lack of a readable reply.
+    """Decision on one ticker, with the signals on which it was based.
+
+    `held`: number of shares held before the decision, exact for a Hold (`replay.yaml`). `shares`:
+    number of shares decided; in a run, the number filled. `is_default`: whether the decision is a
+    Hold for lack of a readable reply.
     """
 
     config: str
@@ -102,8 +108,10 @@ class TickerDecision:
 
 @dataclass(frozen=True)
 class SignalRecord:
-    """Signals and decisions from a database or from runs, where a portfolio is a window and seed.
-    `configs`: experiment and model by id, in order.
+    """Signals and decisions from a database or from runs. In runs, a portfolio is one window and
+    seed.
+
+    `configs`: experiment and model by config id, in order.
     """
 
     configs: Mapping[str, tuple[str, str]]
@@ -116,7 +124,7 @@ _ACTION_NAMES = {name.lower(): name for name in ACTIONS}
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True, rename=_ACTION_NAMES | _SIGNAL_NAMES):
-    """Counts, validity and consistency of one config, or of all; fractions with a zero denominator
+    """Counts, validity and consistency for one config or for all. Fractions with a zero denominator
     are None.
     """
 
@@ -142,7 +150,7 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True, rename=_ACTION_NAMES
 
 
 class AnalystRow(msgspec.Struct, frozen=True, kw_only=True, rename=_SIGNAL_NAMES):
-    """Signals of one analyst, all models combined."""
+    """Signals of one analyst, with all models combined."""
 
     analyst: str
     signals: int
@@ -165,14 +173,14 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, rename=_SIGNAL_NAME
     neutral: int
     action: Action
     shares: float
-    held: float | None  #: for a Hold
+    held: float | None  #: only for a Hold
     is_valid: bool
     consistent: bool | None
     consistent_held: bool | None  #: with `accepts_empty`
 
 
 def summary_rows(record: SignalRecord) -> list[SummaryRow]:
-    """One row for all configs, then one per config."""
+    """Return one row for all configs, then one per config."""
     rows = [_summary_row("all", "all", record.opinions, record.decisions)]
     for key, (experiment, model) in record.configs.items():
         opinions = [opinion for opinion in record.opinions if opinion.config == key]
@@ -216,7 +224,7 @@ def _summary_row(
 
 
 def analyst_rows(record: SignalRecord) -> list[AnalystRow]:
-    """One row per analyst, by name."""
+    """Return one row per analyst, sorted by name."""
     by_analyst: dict[str, list[AnalystSignal]] = {}
     for opinion in record.opinions:
         by_analyst.setdefault(opinion.analyst, []).append(opinion)
@@ -239,7 +247,7 @@ def analyst_rows(record: SignalRecord) -> list[AnalystRow]:
 
 
 def decision_rows(record: SignalRecord) -> list[DecisionRow]:
-    """One row per decision, in order."""
+    """Return one row per decision, in order."""
     rows = []
     for decision in record.decisions:
         experiment, model = record.configs[decision.config]

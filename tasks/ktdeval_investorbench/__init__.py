@@ -1,5 +1,5 @@
-"""InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings; its
-metrics; and FinMem.
+"""InvestorBench: trading of single assets by BUY, SELL and HOLD on prices, news and filings, with
+its metrics and the FinMem agent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ktdeval.values import maker
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    """Return the tasks: one asset, one decision a day."""
+    """Return the tasks with one asset and one decision per day."""
     from ktdeval.registry import task_specs
 
     return task_specs(f"{__path__[0]}/investorbench.yaml")
@@ -18,8 +18,8 @@ def ktdeval_tasks() -> list[Spec]:
 
 @hookimpl
 def ktdeval_venues() -> list[Spec]:
-    """Return venues for stocks and coins on which a decision is filled at its own close, without
-    cost.
+    """Return venues for stocks and crypto assets at which decisions are filled at the same close,
+    without cost.
     """
     from ktdeval.registry import venue_specs
 
@@ -28,8 +28,8 @@ def ktdeval_venues() -> list[Spec]:
 
 @hookimpl
 def ktdeval_data() -> list[Spec]:
-    """Return the providers of the public repository's files, and of a synthetic market in the same
-    form.
+    """Return two providers: one for the public repository's files, and one for a synthetic market
+    in the same form.
     """
     from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, InvestorMarketParams
 
@@ -74,7 +74,7 @@ def ktdeval_agents() -> list[Spec]:
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """Return the figures of the paper's tables."""
+    """Return the figures in the paper's tables."""
     from ktdeval.registry import metric_specs
 
     return metric_specs(f"{__path__[0]}/figures.csv", "ktdeval_investorbench.figures:figure")

@@ -1,5 +1,5 @@
-"""Model epochs: finished episodes from cards by task, window and model, the input to
-InvestorBench's tables.
+"""Model epochs: finished episodes from cards, grouped by task, window and model. They are the input
+to InvestorBench's tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class EpochCard:
 
 @dataclass(frozen=True)
 class SystemEpochs:
-    """All epochs of a system on one task and window, by seed."""
+    """All epochs of a system on one task and window, sorted by seed."""
 
     task: str
     window: str
@@ -38,9 +38,11 @@ class SystemEpochs:
     label: str = ""  #: name shown in tables
 
     def choose_epochs(self, rule: Median) -> tuple[EpochCard, ...]:
-        """Return the epochs that figures are computed from: all, or for `trajectory` the epoch with
-        the median Sharpe ratio (the lower median; ties go to the lowest seed). If no epoch has a
-        Sharpe ratio, cumulative returns are ranked instead.
+        """Return the epochs from which figures are computed.
+
+        These are all epochs or, if `rule` is `trajectory`, only the epoch with the median Sharpe
+        ratio (the lower median; ties go to the lowest seed). If no epoch has a Sharpe ratio,
+        cumulative returns are ranked instead.
         """
         if rule != "trajectory":
             return self.members
@@ -55,7 +57,9 @@ class SystemEpochs:
         return self.members
 
     def figure(self, name: str, rule: Median) -> float | str:
-        """Return the median of a figure over the shown epochs that have it, or why no epoch has it."""
+        """Return the median of a figure over the chosen epochs that have it, or why no epoch has
+        it.
+        """
         metrics = [epoch.episode.metrics[name] for epoch in self.choose_epochs(rule)]
         values = [metric.value for metric in metrics if metric.value is not None]
         if values:
@@ -66,10 +70,11 @@ class SystemEpochs:
 
 
 def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[SystemEpochs]:
-    """Return the epochs on the cards of files and run folders (`RUN/cards/*.json`), in any order.
-    `rules`: only cards under this rule set. Raises UsageError or CardError if no card is found, if
-    cards use two rule sets, or if the cards of one task and window differ in task, market or days,
-    or repeat a seed.
+    """Return the epochs on the cards in files and run folders (`RUN/cards/*.json`).
+
+    `paths`: files and folders in any order. `rules`: only cards under this rule set. Raises
+    UsageError or CardError if no card is found, if the cards use two rule sets, or if the cards of
+    one task and window differ in task, market or days, or repeat a seed.
     """
     cards = []
     for path, card in _cards(paths):
@@ -109,8 +114,8 @@ def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[SystemEpoc
 
 
 def _cards(paths: Sequence[Path]) -> Iterator[tuple[Path, TradingCard]]:
-    """Yield the trading cards that have the figures, each file once; other cards are skipped in a
-    folder, and refused if given as files.
+    """Yield the trading cards that have InvestorBench's figures, each file once. Other cards are
+    skipped in a folder, and refused if given as files.
     """
     for file in card_files(paths):
         card = load_card(file, "trading" if file in paths else None)

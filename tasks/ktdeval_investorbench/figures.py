@@ -1,13 +1,15 @@
-"""InvestorBench metrics (§4.1, Appendix), computed from the asset's log returns times the side
-held; `strict`: from log returns of the NAV.
+"""InvestorBench metrics (§4.1, Appendix), as fractions. The `paper` rules use the asset's log
+returns times the side held, the `strict` rules use log returns of the NAV.
 
-`paper`: r_t = side_t · ln(p_t / p_t-1), side_t = +1 for a holding, −1 for a short, 0 for none, over
-the asset's days with a price (adjusted for splits and dividends); a missing one is skipped. CR = Σ
-r; AV = sd(r) · √(the venue's days per year); SR = (CR / (N / 252)) / AV with N prices, 252 even for
-coins; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t /
-NAV_t-1), N returns and the venue's days per year throughout, MDD of the NAV. If several assets were
-held, `paper` also uses ln(NAV_t / NAV_t-1), with its own annualisation and path; a portfolio that
-held only one asset has that asset's figures. Fractions, not per cent.
+`paper`: r_t = side_t · ln(p_t / p_t-1) over the asset's days with a price (adjusted for splits and
+dividends), where side_t is +1 for a holding, −1 for a short position and 0 for none. Days without a
+price are skipped. CR = Σ r; AV = sd(r) · √(the venue's days per year); SR = (CR / (N / 252)) / AV
+with N prices, and with 252 even for crypto assets. MDD is that of a path that starts at 1 and is
+multiplied by 1 + r each day. If several assets were held, r_t is ln(NAV_t / NAV_t-1) instead, with
+the same annualisation and path; a portfolio that held only one asset has the figures of this asset.
+
+`strict`: r_t = ln(NAV_t / NAV_t-1). N returns and the venue's days per year are used throughout,
+and MDD is that of the NAV.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _TRADING_DAYS = 252
 def daily_returns(
     ledger: Ledger, market: MarketSnapshot, rules: RuleSet
 ) -> tuple[FloatArray, int] | str:
-    """Return [days] log returns of the traded assets, NaN on days without a price, and the days per
-    year; or why they can't be computed.
+    """Return the [days] log returns of the traded assets, NaN on days without a price, and the
+    number of days per year; or return why they can't be computed.
     """
     if not ledger.steps:
         return "no steps"
@@ -62,7 +64,7 @@ def daily_returns(
         sides.append(float(np.sign(shares)))
 
     priced = np.isfinite(closes)
-    # The paper's returns are logarithmic (Appendix); a day without a price is skipped.
+    # The paper's returns are logarithmic (Appendix); days without a price are skipped.
     moves = np.diff(np.log(closes[priced]))
     days_of_moves = np.flatnonzero(priced)[1:] - 1
     returns = np.full(len(ledger.steps), np.nan)
@@ -93,7 +95,7 @@ def _figure_value(
     if has_no_variance(spread, resolution):
         return "the returns do not vary"
 
-    # Published figures use 252 days per year even for coins.
+    # Published figures use 252 days per year even for crypto assets.
     years = (len(returns) + 1) / _TRADING_DAYS if rules == "paper" else len(returns) / days
     return cumulative / years / volatility
 

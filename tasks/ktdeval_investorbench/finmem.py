@@ -8,7 +8,7 @@ from ktdeval_memory.params import MemoryParams
 
 
 class FinmemAgent(MemoryAgent):
-    """Agent of FinMem and InvestorBench."""
+    """FinMem, the agent of the FinMem and InvestorBench papers."""
 
     def __init__(
         self, params: MemoryParams | None = None, embedder: Embedder | None = None

@@ -1,14 +1,14 @@
 """Markets from InvestorBench's public files, and a generated market in the same form.
 
-A file describes one asset: a JSON object keyed by day, with `prices`, `news` and, for stocks, `10k`
-and `10q`. Prices are adjusted closes. A day's texts are known at its close, when the paper's agents
-see them. The sentiment at the end of a text, `(Sentiment: positive)`, becomes a field of the
-document. Nothing trades on a day without a price: a single return spans it. Source:
-felis33/INVESTOR-BENCH.
+A file describes one asset: it is a JSON object keyed by day, with `prices`, `news` and, for stocks,
+`10k` and `10q`. Prices are adjusted closes. A day's texts are known at the close, when the paper's
+agents see them. A label at the end of a text, such as `(Sentiment: positive)`, becomes the
+document's sentiment field. Nothing trades on a day without a price, so a single return spans it.
+Source: felis33/INVESTOR-BENCH.
 
-The generated market has random-walk closes, news (some of it predictive), and filings.
-`twin.yaml` holds the periods, the wording of the news and its effects. Informative news moves the
-next day's close; noise has no effect. Prices are cumulative sums of shocks, rounded once.
+The generated market has random-walk closes, news (some of it predictive) and filings. Informative
+news moves the next day's close; noise has no effect. Closes are exponentials of cumulative sums of
+shocks, rounded once. `twin.yaml` contains the periods, the wording of the news and its effects.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def make_market(params: FileParams) -> MarketSnapshot:
 
 
 def read_files(params: FileParams) -> RawMarket:
-    """Read the files that `params` specifies; nothing is checked or repaired. Raises UsageError if
-    a symbol is unknown or has no file; DataError, with file and day, if a file is unreadable or
-    malformed.
+    """Read the files that `params` specifies, without checks or repairs. Raises UsageError if a
+    symbol is unknown or has no file; DataError if a file is unreadable or malformed, with its name
+    and day.
     """
     files = _symbol_files(Path(params.folder), params.symbols, load_yaml(_HERE / "symbols.yaml"))
     days = {code: _read_days(path) for code, path in files.items()}
@@ -84,7 +84,8 @@ def market_of(
     more: Iterable[Entity],
     synthetic: bool = False,
 ) -> RawMarket:
-    """Return a market from the days of each symbol, with prices and cells in the public form;
+    """Return a market from the days of each symbol, with prices and cells in the public form.
+
     `more`: additional entities.
     """
     symbols = load_yaml(_HERE / "symbols.yaml")
@@ -121,7 +122,7 @@ def market_of(
 
 
 def _price_table(days: Mapping[str, Sequence[Day]]) -> pd.DataFrame:
-    """Return date, code and close for the days that have a price."""
+    """Return the date, code and close of each day that has a price."""
     rows: list[tuple[str, str, float]] = []
     for code, listed in days.items():
         for day, price, _ in listed:
@@ -133,9 +134,9 @@ def _price_table(days: Mapping[str, Sequence[Day]]) -> pd.DataFrame:
 
 
 def _every_session(lives: pd.DataFrame, venue_of: Mapping[str, Venue]) -> pd.DataFrame:
-    """Return date and code of each session between an asset's first and last price."""
-    # A session without a price is still a market day, so windows begin on the paper's day even if a
-    # file has gaps.
+    """Return the date and code of each session between an asset's first and last price."""
+    # A session without a price is still a market day, so that windows begin on the paper's day even
+    # if a file has gaps.
     tables: list[pd.DataFrame] = []
     for code, first, last in lives.to_numpy():
         listed = sessions(str(first.date()), str(last.date()), venue_of[code].calendar)
@@ -147,7 +148,7 @@ def _every_session(lives: pd.DataFrame, venue_of: Mapping[str, Venue]) -> pd.Dat
 def _documents(
     days: Mapping[str, Sequence[Day]], venue_of: Mapping[str, Venue], more: Iterable[Entity]
 ) -> Documents:
-    """Return the texts of all days, with the entities that they may mention."""
+    """Return the texts of all days, with the entities that the texts may mention."""
     documents: list[Document] = []
     for code, listed in days.items():
         for day, _, cells in listed:
@@ -158,7 +159,7 @@ def _documents(
         entities.append(Entity(row["code"], row["kind"], row["text"]))  # type: ignore[arg-type]
 
     entities.extend(more)
-    # A market has a single close for its documents: that of its latest venue.
+    # A market has a single close for its documents: that of the venue that closes last.
     latest = max(venue_of.values(), key=lambda venue: (venue.close, venue.zone))
     close = Close.parse(f"{latest.close} {latest.zone}")
     return Documents.of(documents, close, [one for one in entities if one.code in days])
@@ -167,7 +168,9 @@ def _documents(
 def _symbol_files(
     folder: Path, symbols: tuple[str, ...], assets: Mapping[str, Any]
 ) -> dict[str, Path]:
-    """Return each symbol's file: for the requested symbols, or for all symbols with a file."""
+    """Return the file of each requested symbol or, if none is requested, of each symbol that has a
+    file.
+    """
     requested = [symbol.strip().upper() for symbol in symbols]
     for symbol in requested:
         if symbol not in assets:
@@ -198,7 +201,9 @@ def _symbol_files(
 
 
 def _read_days(path: Path) -> list[Day]:
-    """Return day, price (None if missing) and cells for each day in a file, ascending."""
+    """Return the day, price (None if missing) and cells for each day in a file, in
+    ascending order.
+    """
     try:
         content = loads_data(read_plain(path))
     except (OSError, ValueError, RecursionError) as error:
@@ -249,7 +254,9 @@ def _price_of_cells(cells: Any, where: str) -> float | None:
 
 
 def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Iterator[Document]:
-    """Yield a day's texts, timestamped at noon or the close, whichever is earlier."""
+    """Yield a day's texts as documents, timestamped at noon or at the close, whichever is
+    earlier.
+    """
     hour, minute = map(int, venue.close.split(":"))
     if hour > 12:
         hour = 12
@@ -276,7 +283,7 @@ def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Itera
 
 
 def make_twin(params: InvestorMarketParams) -> MarketSnapshot:
-    """Return the snapshot, without an id; equal parameters give equal bytes."""
+    """Return a generated snapshot without an id. Equal parameters give equal bytes."""
     plan = load_yaml(_HERE / "twin.yaml")
     symbols = load_yaml(_HERE / "symbols.yaml")
     days: dict[str, list[Day]] = {}

@@ -1,4 +1,4 @@
-"""Parameters of the providers, in a module of their own so that listing them imports
+"""Parameters of the providers, in a module of their own so that listing the providers imports
 nothing else.
 """
 

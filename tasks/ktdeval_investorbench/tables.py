@@ -1,5 +1,5 @@
-"""InvestorBench's tables from the user's cards: models, model classes as % of Buy & Hold, and tests
-of daily rewards.
+"""InvestorBench's tables from the user's cards: models, model classes as a percentage of Buy &
+Hold, and tests of daily rewards.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 
 Type = Literal["financial_domain", "proprietary", "open_source", "no_language_model"]
 TYPES = (*get_args(Type), "unclassified")  #: in table order
-# matches neither the 22 of A22B nor the 7 of 8x7b
+# matches neither the 22 in A22B nor the 7 in 8x7b
 _STATED = re.compile(r"(?<![a-z0-9.])(\d{1,4}(?:\.\d{1,2})?)b(?![a-z0-9])")
 
 Row = dict[str, Any]
-#: size classes, by their upper bound in billions of parameters
+#: size classes, with their upper bounds in billions of parameters
 SIZES = {"<= 10B": 10.0, "10B-65B": 65.0, "> 65B": float("inf"), "unknown": float("nan")}
-#: number of epochs in the paper; Holm-adjusted p at or below which one of two models is called
-#: better
+#: number of epochs in the paper, and the Holm-adjusted p-value at or below which one of two models
+#: is called better
 EPOCHS = 5
 LEVEL = 0.05
-#: mean of Buy & Hold (a fraction, or a Sharpe ratio) at or below which a percentage of it is
+#: Buy & Hold mean (a fraction, or a Sharpe ratio) at or below which a percentage of it is
 #: meaningless
 LEAST = 0.001
 BUY_AND_HOLD = "builtin/buy_and_hold"
@@ -63,7 +63,7 @@ _HELD = "buy_and_hold"
 @dataclass(frozen=True)
 class ModelClasses:
     """Globs for lower-case model names, matched against the whole name or the part after the last
-    slash: by type, and by known billions of parameters.
+    slash. They are grouped by type, and by billions of parameters if known.
     """
 
     types: dict[Type, tuple[str, ...]] = field(default_factory=dict)
@@ -71,8 +71,9 @@ class ModelClasses:
 
 
 def read_classes(options: Sequence[str]) -> list[ModelClasses]:
-    """Return the classes from `--class` options, first `MODEL=TYPE[:BILLIONS]`, then files, and
-    last the built-in classes. Raises UsageError or ConfigError.
+    """Return the classes from the `--class` options in order of precedence: first
+    `MODEL=TYPE[:BILLIONS]`, then files, and last the built-in classes. Raises UsageError or
+    ConfigError if an option is invalid.
     """
     from_options: dict[str, dict[str, Any]] = {"types": {}, "sizes": {}}
     files = [Path(text) for text in options if "=" not in text]
@@ -109,8 +110,8 @@ def read_classes(options: Sequence[str]) -> list[ModelClasses]:
 
 
 def classify(model: str, classes: Sequence[ModelClasses]) -> tuple[str, float | None]:
-    """Return a model's type (one of `TYPES`) and billions of parameters (or None), from its name,
-    such as `openai/gpt-4o`.
+    """Return a model's type (one of `TYPES`) and billions of parameters (or None), from a name such
+    as `openai/gpt-4o`.
     """
     return _type_of(model, classes), _billions_of(model, classes)
 
@@ -125,7 +126,9 @@ def _type_of(model: str, classes: Sequence[ModelClasses]) -> str:
 
 
 def _billions_of(model: str, classes: Sequence[ModelClasses]) -> float | None:
-    """Return the billions of parameters as listed, else as given in the name."""
+    """Return the billions of parameters as listed in the classes, else as stated in the model's
+    name.
+    """
     for each in classes:
         for pattern, size in each.sizes.items():
             if _is_pattern_match(model, pattern):
@@ -142,14 +145,14 @@ def _last_part(model: str) -> str:
 
 
 def _is_pattern_match(model: str, pattern: str) -> bool:
-    """Return whether a glob matches a model's name, whole or after its last slash."""
+    """Return whether a glob matches a model's whole name or the part after its last slash."""
     glob = pattern.lower()
     return fnmatchcase(model.lower(), glob) or fnmatchcase(_last_part(model), glob)
 
 
 def check_named(classes: ModelClasses, models: Iterable[str]) -> None:
-    """Refuse a `--class` that matches no model on the cards. Raises UsageError with the unmatched
-    class and the available models.
+    """Raise UsageError if a `--class` matches no model on the cards. The message gives the
+    unmatched class and the available models.
     """
     known = list(dict.fromkeys(models))
     for pattern in itertools.chain.from_iterable(classes.types.values()):
@@ -163,7 +166,7 @@ def check_named(classes: ModelClasses, models: Iterable[str]) -> None:
 def model_rows(
     groups: Sequence[SystemEpochs], rule: Median, classes: Sequence[ModelClasses]
 ) -> list[Row]:
-    """Return one row per task, window and system: Buy & Hold first, then by type, largest model
+    """Return one row per task, window and system: Buy & Hold first, then models by type, largest
     first.
 
     Raises CardError if two systems are Buy & Hold.
@@ -230,16 +233,18 @@ def _model_row(group: SystemEpochs, rule: Median, classes: Sequence[ModelClasses
 
 
 def _size_class(billions: float | None) -> str:
-    """Return the size class."""
+    """Return the size class for billions of parameters."""
     if billions is None:
         return "unknown"
     return next(name for name, most in SIZES.items() if billions <= most)
 
 
 def class_rows(rows: Sequence[Row], by: str) -> list[Row]:
-    """Return one row per class of the models in `model_rows`, by `type`, or by `size` for
-    open-source models: mean figures as a percentage of the Buy & Hold mean on the same assets; null
-    with a reason if a row lacks the figure, or the Buy & Hold mean is close to 0 or negative.
+    """Return one row per class of the models in `model_rows`: by `type`, or by `size` for
+    open-source models only.
+
+    Figures are means as a percentage of the Buy & Hold mean on the same assets. They are null with
+    a reason if a row lacks the figure, or if the Buy & Hold mean is close to 0 or negative.
     """
     held = {(row["task"], row["window"]): row for row in rows if row["type"] == _HELD}
     models = list(rows)
@@ -275,7 +280,7 @@ def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str],
                 held_values.append(of_held)
 
         lacking = len(members) - len(values)
-        # The leading 0 fixes numpy's order of summation, and so the last bits.
+        # The leading 0 fixes the order in which numpy sums, and thus the last bits.
         value = float(np.sum([0.0, *values])) / len(members)
         hold = float(np.sum([0.0, *held_values])) / len(members)
 
@@ -331,15 +336,16 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
 def wilcoxon_rows(
     groups: Sequence[SystemEpochs], rule: Median, market_of: Callable[[Path], MarketSnapshot]
 ) -> list[Row]:
-    """Return one row per task, window and pair of models: Wilcoxon's signed-rank test of the paired
-    differences in daily rewards, with p-values Holm-adjusted over all rows. A reward is a day's log
-    return in `ib_cumulative_return`: that of the shown epoch, or the mean over all epochs. Raises
-    CardError if a task and window have only one model, or if a ledger is missing or does not match
-    its card.
+    """Return one row per task, window and pair of models, with a Wilcoxon signed-rank test of the
+    paired differences in daily rewards. The p-values are Holm-adjusted over all rows.
+
+    A reward is a day's log return in `ib_cumulative_return`, averaged over the epochs that `rule`
+    chooses. Raises CardError if a task and window have only one model, or if a ledger is missing or
+    does not match its card.
     """
     rows: list[Row] = []
     markets: dict[str, MarketSnapshot] = {}
-    # groups come sorted by task and window (`read_epochs`)
+    # groups are sorted by task and window (`read_epochs`)
     by_window = itertools.groupby(groups, key=lambda one: (one.task, one.window))
     for (task, window), members in by_window:
         rewards: dict[str, FloatArray] = {}
@@ -373,7 +379,7 @@ def wilcoxon_rows(
 
 def _signed_rank_row(differences: FloatArray) -> Row:
     defined = differences[np.isfinite(differences)]
-    defined[np.abs(defined) < 1e-7] = 0.0  # NAVs are whole cents, quantities are rounded
+    defined[np.abs(defined) < 1e-7] = 0.0  # NAVs are whole cents and quantities are rounded
     test = signed_rank(defined)
     centred = defined - defined.mean()
     lag_1 = None  # the differences are all equal
@@ -395,8 +401,9 @@ def _rewards(
     market_of: Callable[[Path], MarketSnapshot],
     markets: dict[str, MarketSnapshot],
 ) -> FloatArray:
-    """Return an epoch's [days] rewards, NaN on days without a price; `markets`: the markets opened
-    so far, by id.
+    """Return an epoch's [days] rewards, NaN on days without a price.
+
+    `markets`: the markets opened so far, keyed by id.
     """
     name = f"episodes/{epoch.episode.id}/ledger.parquet"
     run = run_of(epoch.path)
@@ -416,7 +423,7 @@ def _rewards(
     )
     returns = daily_returns(load_ledger(ledger), markets[snapshot_id], epoch.card.rules)
     cumulative = epoch.episode.metrics[FIGURES[0]].value
-    if isinstance(returns, str) or cumulative is None:  # text: why returns are missing
+    if isinstance(returns, str) or cumulative is None:  # a string says why returns are missing
         raise CardError(misfit)
 
     rewards = returns[0]
@@ -429,7 +436,8 @@ def _rewards(
 
 
 def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices) -> pd.DataFrame:
-    """Rows of a table of models, model types or sizes, or tests (its setting `show`).
+    """Return the rows of a table of models, of model types or sizes, or of tests, as its setting
+    `show` says.
 
     An epoch is a seed. Buy & Hold is the card of `builtin/buy_and_hold`. Tests need run folders.
     Raises UsageError or CardError if the table can't be made from the cards.
@@ -460,7 +468,7 @@ def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices)
             " --class"
         )
 
-    # object dtype: counts stay integers even if some are missing.
+    # With object dtype, counts stay integers even if some are missing.
     frame = pd.DataFrame(shown, dtype=object)
     remarks = [clean(note) for note in notes(rows, shown)]
     frame.attrs["notes"] = (_title(groups, rule), *remarks, *table.notes)
@@ -468,7 +476,7 @@ def table_frame(paths: Sequence[Path], table: PaperTable, choices: TableChoices)
 
 
 def _title(groups: Sequence[SystemEpochs], rule: Median) -> str:
-    """Return a table's rule set, and all labels of its cards."""
+    """Return a table's title: its rule set and all labels on its cards."""
     labels: set[str] = set()
     for group in groups:
         for epoch in group.members:

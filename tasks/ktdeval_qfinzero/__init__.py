@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def ktdeval_commands() -> Sequence[Spec]:
-    """The commands on the services."""
+    """Return the commands for the services."""
     return [
         Spec(
             "paper qfinzero",
@@ -28,8 +28,8 @@ def ktdeval_commands() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
-    """Calling and planning, with calls recorded, written as text or executed; chats and sessions
-    from files.
+    """Return the tasks for calling and planning, with calls recorded, written as text or executed,
+    and the tasks for chats and trading sessions from files.
     """
     from ktdeval.registry import task_maker, task_specs
 
@@ -41,8 +41,8 @@ def ktdeval_tasks() -> Sequence[Spec]:
     make_session = task_maker("ktdeval_qfinzero.session.trading_task:SessionTask", live_config)
 
     def make(name: str, config: Mapping[str, Any], where: str) -> Any:
-        """Make a task of the suite; if the config has a conversation, the task of a chat turn; if
-        it has a trading session, the task of that session.
+        """Make a task of the suite. If the config has a conversation, make the task for a chat
+        turn; if it has a trading session, make the task for this session.
         """
         if "conversation" in config:
             return make_chat(name, config, where)
@@ -55,7 +55,7 @@ def ktdeval_tasks() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_data() -> Sequence[Spec]:
-    """Data for the services: a synthetic market, and the user's own files."""
+    """Return the data providers for the services: a synthetic market, and the user's own files."""
     from ktdeval_qfinzero.data.providers import providers
 
     return providers()
@@ -63,7 +63,7 @@ def ktdeval_data() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_agents() -> Sequence[Spec]:
-    """The agent of a chat."""
+    """Return the agent for a chat."""
     summary = "One loop for a chat: tools are called until a reply is text, which is the answer"
     return [
         Spec("chat", lambda *_: later("ktdeval_qfinzero.chat.agent:ChatAgent")()(), summary),

@@ -1,4 +1,6 @@
-"""Operations of PMB: reads, and commands, whose answers are derived from their outcomes."""
+"""Operations of PMB. Queries read the broker's state; commands change it, and their answers are
+derived from their outcomes.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ _Row = TypeVar("_Row")
 
 
 def account_created(engine: Engine, done: CommandOutcome) -> answers.AccountCreated:
-    """A new account."""
+    """Return the new account."""
     account = engine.state.accounts[done.id]
     return answers.AccountCreated(
         account_id=done.id,
@@ -159,7 +161,7 @@ def get_session(engine: Engine, given: arguments.OneSession) -> answers.SessionA
 
 
 def session_changed(engine: Engine, done: CommandOutcome) -> answers.SessionAnswer:
-    """A session that was begun or ended."""
+    """Return the session that was begun or ended, and its account."""
     return _session_answer(engine, engine.state.sessions[done.id])
 
 
@@ -174,7 +176,7 @@ def _session_answer(engine: Engine, session: Session) -> answers.SessionAnswer:
 
 
 def describe_step(engine: Engine, done: CommandOutcome) -> answers.Stepped:
-    """Outcome of a step."""
+    """Return the outcome of a step."""
     session = engine.state.sessions[done.id]
     account = engine.state.accounts[session.account_id]
     before, now = moment_text(done.before_ns), moment_text(engine.now_ns)
@@ -258,7 +260,7 @@ def get_order(engine: Engine, given: arguments.OneOrder) -> answers.OrderAnswer:
 
 
 def order_cancelled(engine: Engine, done: CommandOutcome) -> answers.OrderAnswer:
-    """An order that was cancelled."""
+    """Return the order that was cancelled."""
     return _order_answer(engine, done.id)
 
 
@@ -268,27 +270,27 @@ def _order_answer(engine: Engine, order_id: str) -> answers.OrderAnswer:
 
 
 def order_placed(engine: Engine, done: CommandOutcome) -> answers.OrderPlaced:
-    """An order that was sent, now or before."""
+    """Return the order that was sent, now or in an earlier call."""
     order = show.order_shown(engine.state.orders[done.id])
     return show.view(answers.OrderPlaced, order, idempotent=not done.events, order=order)
 
 
 def order_modified(engine: Engine, done: CommandOutcome) -> answers.OrderModified:
-    """An order that replaced another."""
+    """Return the order that replaced another."""
     order = show.order_shown(engine.state.orders[done.id])
     ids = {"old_order_id": order.replaces, "new_order_id": order.order_id}
     return show.view(answers.OrderModified, order, order=order, **ids)
 
 
 def spread_placed(engine: Engine, done: CommandOutcome) -> answers.SpreadPlaced:
-    """A spread that was sent, now or before."""
+    """Return the spread that was sent, now or in an earlier call."""
     first = engine.state.orders[done.id]
     legs = [show.order_shown(order) for order in engine.legs_of(first)]
     return show.view(answers.SpreadPlaced, legs[0], orders=legs, idempotent=not done.events)
 
 
 def describe_exercise(engine: Engine, done: CommandOutcome) -> answers.Exercised:
-    """Outcome for contracts."""
+    """Return the outcome of an exercise, or of an instruction about exercise."""
     assert isinstance(done.given, arguments.ExerciseOption)
     account_id = done.given.account_id
     return answers.Exercised(
@@ -342,8 +344,8 @@ def _account_by_id(engine: Engine, account_id: str) -> Account:
 
 
 def _statuses(text: str | None) -> frozenset[str]:
-    """Return the states that an argument names; all if it is absent. Raises ServiceError
-    `invalid_argument`.
+    """Return the states that an argument names; all states if the argument is absent. Raises
+    ServiceError `invalid_argument` if a state is unknown.
     """
     names = get_args(OrderStatus)
     if text is None:
@@ -368,8 +370,8 @@ def _page(
     given: arguments.AccountRows,
     key: Callable[[_Row], tuple[int]],
 ) -> tuple[Sequence[_Row], str | None]:
-    """Return the rows after the cursor's key, up to the limit, and the next cursor, None at the
-    end. Rows come by ascending key.
+    """Return the rows after the cursor's key, up to the limit, and the next cursor (None at the
+    end). Rows are in ascending order of their keys.
     """
     after = (-1,) if given.cursor is None else read_cursor(given.cursor, (int,))
     later = (row for row in rows if key(row) > after)
@@ -382,7 +384,9 @@ def _page(
 def _command(
     name: str, path: str, answer: Callable[[Engine, CommandOutcome], msgspec.Struct]
 ) -> Operation:
-    """Make an operation that carries out the command of its name and answers with its outcome."""
+    """Make the operation for the command of this name. Its answer is derived from the command's
+    outcome.
+    """
     command = name.removeprefix("PMB.")
 
     def handler(workspace: Workspace, given: Plain) -> msgspec.Struct:

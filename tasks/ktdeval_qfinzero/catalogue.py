@@ -1,5 +1,5 @@
-"""All operations of the three services: the catalogue from which HTTP routes, MCP tools and
-in-process tools are generated.
+"""All operations of the three services. HTTP routes, MCP tools and in-process tools are generated
+from this catalogue.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ ESP: tuple[Operation, ...] = (
 
 
 class HasWorkspace(Protocol):
-    """Context that a tool's function is called with."""
+    """Context with which a tool's function is called."""
 
     @property
     def workspace(self) -> Workspace:
-        """Workspace that the call acts on."""
+        """Workspace on which the call acts."""
 
 
 @cache
 def catalogue() -> Catalogue:
-    """Operations of UPQ, ESP and PMB."""
+    """Return the operations of UPQ, ESP and PMB."""
     return Catalogue((*UPQ, *ESP, *PMB))
 
 
 def answer_call(
     operation: Operation, context: HasWorkspace, arguments: JsonValue
 ) -> Exact | Refusal:
-    """Call an operation as a tool: return its answer, or a refusal with the error envelope, counted
-    by its code.
+    """Call an operation as a tool. Return its answer or a refusal, which contains the error
+    envelope and is counted by error code.
     """
     try:
         return Exact(operation.call(context.workspace, arguments))
@@ -96,8 +96,9 @@ def answer_call(
 
 
 def service_tools(function: Callable[[Operation, Any, Any], Any] = answer_call) -> tuple[Tool, ...]:
-    """Return each operation as a tool of a task. `function`: (operation, context with a
-    `workspace`, arguments) -> result.
+    """Return each operation as a tool of a task.
+
+    `function`: (operation, context with a `workspace`, arguments) -> result.
     """
     operations = catalogue().operations
     return tuple(

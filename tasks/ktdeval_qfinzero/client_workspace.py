@@ -1,5 +1,5 @@
-"""A workspace: one client's clock and broker over a dataset. Workspaces share nothing but the
-dataset, which never changes.
+"""A workspace: one client's clock and broker over a dataset. Workspaces share only the dataset,
+which never changes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from ktdeval_qfinzero.timestamps import Clock
 
 
 class Workspace:
-    """Clock and broker that the calls of one client act on. The clock starts at the given moment,
-    or at the dataset's default.
+    """Clock and broker on which the calls of one client act. The clock starts at the given time, or
+    at the dataset's default.
     """
 
     def __init__(self, dataset: Dataset, as_of_ns: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """Page cursors.
 
-A cursor is an opaque text that encodes where a page ended. The next page begins after that key, so
-pages neither lose nor repeat a row.
+A cursor is an opaque string that encodes where a page ended. The next page begins after the encoded
+key, so pages neither lose nor repeat a row.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Row = TypeVar("Row")
 
 
 def write_cursor(*key: str | int) -> str:
-    """Cursor for a key: unpadded URL-safe base64 of the canonical JSON of its parts."""
+    """Return the cursor for a key: the canonical JSON of its parts as unpadded URL-safe base64."""
     text = dumps_canonical(list(key))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def read_cursor(text: str, kinds: tuple[type, ...]) -> Key:
-    """Return the key of a cursor whose parts have these types. Raises ServiceError
+    """Return the key of a cursor whose parts have the types `kinds`. Raises ServiceError
     `invalid_argument` if the cursor was not made by this operation.
     """
     padding = b"=" * (-len(text) % 4)
     try:
         parts = loads_strict(base64.urlsafe_b64decode(text.encode("ascii") + padding))
-        # several texts decode to one key; only the issued one is accepted
+        # several strings decode to one key; only the issued one is accepted
         if _is_key(parts, kinds) and write_cursor(*parts) == text:
             return tuple(parts)
     except ValueError:  # not ASCII, not base64, not UTF-8, not JSON
@@ -55,8 +55,8 @@ def _is_key(parts: JsonValue, kinds: tuple[type, ...]) -> TypeGuard[list[str | i
 def page_of(
     rows: Iterable[Row], limit: int, key: Callable[[Row], Key]
 ) -> tuple[list[Row], str | None]:
-    """Return the first rows of a sorted stream and the cursor of the next page (the key of this
-    page's last row), None at the end.
+    """Return the first rows of a sorted stream and the cursor of the next page. The cursor is the
+    key of this page's last row, or None at the end.
     """
     first_rows = list(islice(rows, limit + 1))
     page = first_rows[:limit]

@@ -1,4 +1,6 @@
-"""Errors of the services: code, message and argument, the same for every transport."""
+"""Errors of the services, with a code, a message and an argument that are the same for every
+transport.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ STATUS: dict[Code, int] = {
     "conflict": 409,
     "too_large": 413,
     "unavailable": 503,
-}  #: HTTP status of each code
+}  #: HTTP status for each code
 
 
 class ServiceError(KtdevalError):
-    """A refused call; `field` is the path of the argument concerned (`order.limit_price`), empty if
-    no argument is.
+    """A refused call. `field` is the path of the argument concerned (`order.limit_price`), or empty
+    if no argument is concerned.
     """
 
     def __init__(self, code: Code, message: str, field: str = "") -> None:
@@ -41,25 +43,25 @@ class ServiceError(KtdevalError):
 
     @property
     def status(self) -> int:
-        """HTTP status."""
+        """HTTP status for the code."""
         return STATUS[self.code]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Error envelope of all services and transports."""
+        """Return the error envelope that all services and transports use."""
         error: dict[str, JsonValue] = {"code": self.code, "message": self.message}
         return {"error": error | ({"field": self.field} if self.field else {})}
 
 
 def invalid(field: str, message: str) -> ServiceError:
-    """Return the error of an argument that can't be used."""
+    """Return the error for an argument that can't be used."""
     return ServiceError("invalid_argument", message, field)
 
 
 def not_found(field: str, message: str) -> ServiceError:
-    """Return the error of something that does not exist, or not yet as of the clock."""
+    """Return the error for something that does not exist, or does not exist yet as of the clock."""
     return ServiceError("not_found", message, field)
 
 
 def conflict(message: str, field: str = "") -> ServiceError:
-    """Return the error of a call that the present state does not allow."""
+    """Return the error for a call that the present state does not allow."""
     return ServiceError("conflict", message, field)

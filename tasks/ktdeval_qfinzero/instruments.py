@@ -1,4 +1,4 @@
-"""Instruments: stocks by ticker, options by their OPRA symbol such as `O:AVLN250221P00225000`."""
+"""Instruments: stocks by ticker, and options by OPRA symbol, such as `O:AVLN250221P00225000`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ktdeval_qfinzero.errors import invalid
 
 Right = Literal["C", "P"]
 
-MAX_TICKER = 16  #: Maximum number of characters
+MAX_TICKER = 16  #: Maximum number of characters in a ticker
 #: `AVLN`, `BRK.B`, `600519.SH`, `BTC-USD`, `^GSPC`, `EURUSD=X`
 TICKER = re.compile(r"[A-Z0-9^][A-Z0-9.^=-]{0,15}")
 _OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})", re.ASCII)
@@ -28,12 +28,13 @@ class OptionContract:
     #: strike in ten-thousandths of a dollar; a multiple of ten, since OPRA uses thousandths
     strike_e4: int
     right: Right  #: call or put
-    root: str = ""  #: root of its OPRA symbol if not the underlying (`SPXW` for `^GSPC`)
+    root: str = ""  #: root of the OPRA symbol if it is not the underlying (`SPXW` for `^GSPC`)
 
     @property
     def symbol(self) -> str:
-        """Its OPRA symbol."""
-        day = self.expiry  # written by hand: strftime takes most of the time of listing contracts
+        """OPRA symbol."""
+        # Written by hand, since strftime would take most of the time needed to list contracts.
+        day = self.expiry
         expiry = f"{day.year % 100:02d}{day.month:02d}{day.day:02d}"
         # OPRA: root, yymmdd, C or P, and the strike in thousandths of a dollar, eight digits
         return f"O:{self.root or self.underlying}{expiry}{self.right}{self.strike_e4 // 10:08d}"
@@ -50,9 +51,11 @@ class OptionContract:
 
 @lru_cache(maxsize=65_536)
 def read_contract(symbol: str) -> OptionContract | None:
-    """Return the contract of an OPRA symbol, with its root as the underlying; None if the text is
-    not an OPRA symbol. Roots may hold digits and dots. If the underlying differs from the root, a
-    dataset's contracts name it.
+    """Return the contract of an OPRA symbol, with the symbol's root as the underlying; None if the
+    string is not an OPRA symbol.
+
+    Roots may contain digits and dots. If the underlying differs from the root, the dataset's
+    contracts name the underlying.
     """
     match = _OPRA.fullmatch(symbol)
     if match is None:
@@ -68,7 +71,9 @@ def read_contract(symbol: str) -> OptionContract | None:
 
 
 def parse_contract(symbol: str, field: str) -> OptionContract:
-    """Like `read_contract`. Raises ServiceError `invalid_argument`."""
+    """Return a contract as `read_contract` does. Raises ServiceError `invalid_argument` if the
+    string is not an OPRA symbol.
+    """
     contract = read_contract(symbol)
     if contract is None:
         raise invalid(
@@ -79,8 +84,8 @@ def parse_contract(symbol: str, field: str) -> OptionContract:
 
 
 def parse_tickers(text: str, field: str) -> tuple[str, ...]:
-    """Return tickers separated by commas, in order, each once. Raises ServiceError
-    `invalid_argument` if one is not a ticker in capitals.
+    """Return comma-separated tickers in order, each once. Raises ServiceError `invalid_argument` if
+    one is not a ticker in capitals.
     """
     tickers = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for ticker in tickers:

@@ -1,5 +1,5 @@
-"""Operations: name, arguments and answer of each call. Tools, HTTP routes and MCP tools are made
-only from these.
+"""Operations: the name, arguments and answer of each call. Tools, HTTP routes and MCP tools are
+made only from these.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ktdeval_qfinzero.client_workspace import Workspace
 
 _DEEPEST = 32  #: Maximum nesting depth of arguments
-_LONGEST_NAME = 40  #: Maximum number of characters of a member's name that an error shows
-_EXACT_INTEGERS = 2**53  #: From here on floats are not exact integers
-#: Maximum number of bits of an integer; Python refuses to write much longer ones
+_LONGEST_NAME = 40  #: Maximum number of characters that an error shows of a member's name
+_EXACT_INTEGERS = 2**53  #: Floats of this size or more are not exact integers
+#: Maximum number of bits in an integer; Python refuses to write much longer ones
 _LONGEST_BITS = 1024
 _AS_OF = "as_of_ts"
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
@@ -40,9 +40,10 @@ Handler = Callable[["Workspace", Plain], msgspec.Struct]
 
 
 def plain_json(value: JsonValue) -> JsonValue:
-    """Return a value as strict JSON: no NaN, infinity, lone surrogates or endless nesting. 5.0
-    becomes the integer 5, since JSON and schemas treat both as equal and Python does not. Raises
-    ServiceError `invalid_argument`, which names the argument.
+    """Return a value as strict JSON: without NaN, infinity, lone surrogates or endless nesting.
+
+    5.0 becomes the integer 5, since JSON and schemas treat the two as equal but Python does not.
+    Raises ServiceError `invalid_argument`, which names the argument.
     """
     return _plain_value(value, "", _DEEPEST)
 
@@ -81,7 +82,7 @@ def _plain_value(value: JsonValue, where: str, depth: int) -> JsonValue:
 
 
 def _inside(where: str, name: str) -> str:
-    """Return the path of a member in one printable line, for any name."""
+    """Return the path of a member, whatever its name, in one printable line."""
     label = (
         name if name.isprintable() and len(name) <= _LONGEST_NAME else ascii(name[:_LONGEST_NAME])
     )
@@ -96,8 +97,8 @@ def _check_text(text: JsonValue, where: str) -> None:
 def _matches(
     _validator: Draft202012Validator, pattern: str, text: JsonValue, _schema: JsonValue
 ) -> Iterator[ValidationError]:
-    """Match patterns of JSON Schema as ECMAScript does: `$` is the end of the text, not a line
-    break before it.
+    """Match JSON Schema patterns as ECMAScript does: `$` matches only the end of the string, not
+    the position before a final line break.
     """
     if isinstance(text, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), text):
         yield ValidationError("does not match")
@@ -110,7 +111,7 @@ _ArgumentValidator: type[Draft202012Validator] = extend(  # type: ignore[no-unty
 
 @dataclass(frozen=True)
 class Operation:
-    """One call of a service, with its HTTP route. Path parameters are among the arguments; schemas
+    """One call to a service, with its HTTP route. Path parameters are among the arguments. Schemas
     are made from the types.
     """
 
@@ -119,16 +120,18 @@ class Operation:
     path: str
     summary: str  #: one-line summary, which models also read
     takes: type[Arguments]
-    #: A field that is unset by default may be absent; one that may be null says so
+    #: type of the answer; a field that is unset by default may be absent, and one that may be null
+    #: says so
     gives: type[msgspec.Struct]
-    #: called with a workspace and valid plain arguments, defaults filled in; raises ServiceError
+    #: called with a workspace and valid plain arguments, with defaults filled in; raises
+    #: ServiceError
     handler: Handler
-    changes: bool = False  #: whether it changes the workspace
-    is_timed: bool = True  #: whether its answer begins with the clock's time, `as_of_ts`
+    changes: bool = False  #: whether the operation changes the workspace
+    is_timed: bool = True  #: whether the answer begins with the clock's time, `as_of_ts`
 
     @property
     def family(self) -> str:
-        """`UPQ`, `ESP` or `PMB`."""
+        """Service of the operation: `UPQ`, `ESP` or `PMB`."""
         return self.name.partition(".")[0]
 
     @property
@@ -152,7 +155,7 @@ class Operation:
 
     @cached_property
     def required(self) -> tuple[str, ...]:
-        """Required arguments."""
+        """Names of the required arguments."""
         return tuple(cast("list[str]", self._takes.get("required", [])))
 
     @cached_property
@@ -187,7 +190,7 @@ class Operation:
 
     def read(self, given: JsonValue) -> dict[str, JsonValue]:
         """Check arguments and fill in defaults. Raises ServiceError `invalid_argument`, which names
-        the argument and quotes no value.
+        the argument but quotes no value.
         """
         given = plain_json(given)
         if not isinstance(given, Mapping):
@@ -218,14 +221,14 @@ class Operation:
         return {**defaults, **given}
 
     def call(self, workspace: Workspace, given: JsonValue) -> JsonValue:
-        """Run it with arguments as given and return new plain JSON. Raises ServiceError if the
-        service refuses the call.
+        """Run the operation with arguments as given, and return new plain JSON. Raises ServiceError
+        if the service refuses the call.
         """
         answer = msgspec.to_builtins(self.handler(workspace, self.read(given)))
         return {_AS_OF: moment_text(workspace.clock.as_of_ns), **answer}
 
 
-#: Part of a workspace on which a function acts, by the type of its first argument
+#: Part of a workspace on which a function acts, keyed by the type of its first argument
 _PARTS: Final[Mapping[str, Callable[[Workspace], Any]]] = {
     "DatasetView": attrgetter("view"),
     "Engine": attrgetter("broker.engine"),
@@ -236,9 +239,10 @@ _PARTS: Final[Mapping[str, Callable[[Workspace], Any]]] = {
 def query(
     name: str, path: str, function: Callable[[Any, Any], msgspec.Struct], method: Method = "GET"
 ) -> Operation:
-    """Make a read-only operation from a function of a part of the workspace (the data as known at
-    the clock's moment, or the broker) and of its arguments. The function's annotations select the
-    part.
+    """Make a read-only operation from a function.
+
+    The function takes a part of the workspace (the data as known at the clock's time, the broker's
+    engine, or the workspace itself) and its arguments. Its annotations select the part.
     """
     subject, takes, gives = get_type_hints(function).values()
     part = _PARTS[subject.__name__]
@@ -255,7 +259,9 @@ def summary_of(function: Callable[..., object]) -> str:
 
 
 class Catalogue:
-    """All operations, by name. Raises PluginError if two have the same name, wire name or route."""
+    """All operations, keyed by name. Raises PluginError if two have the same name, wire name or
+    route.
+    """
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         self.operations = tuple(operations)
@@ -266,7 +272,9 @@ class Catalogue:
             raise PluginError("two operations of one catalogue have the same name or route")
 
     def find(self, name: str) -> Operation:
-        """Return an operation by either of its names. Raises ServiceError `not_found`."""
+        """Return the operation with this name or wire name. Raises ServiceError `not_found` if
+        there is none.
+        """
         operation = self._by_name.get(name) or self._by_wire_name.get(name)
         if operation is None:
             raise not_found(
@@ -279,7 +287,7 @@ class Catalogue:
         return self.find(name).call(workspace, given)
 
     def answer(self, workspace: Workspace, name: str, given: JsonValue) -> JsonValue:
-        """Like `call`, with a refusal as the error envelope."""
+        """Run an operation as `call` does, but return a refusal as the error envelope."""
         try:
             return self.call(workspace, name, given)
         except ServiceError as error:
@@ -294,7 +302,7 @@ def _argument_path(path: Sequence[str | int]) -> str:
 
 
 def _expectation(error: ValidationError, where: str) -> str:
-    """Return the expected form, without quoting the wrong value."""
+    """Return the expected form of an argument, without quoting the wrong value."""
     keyword = str(error.validator)
     value = cast("Any", error.validator_value)
     schema = cast("Any", error.schema)

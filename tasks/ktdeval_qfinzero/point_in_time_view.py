@@ -1,5 +1,5 @@
-"""View of a dataset as of a moment, which hides everything that became known later. Services read
-data only through it.
+"""View of a dataset at a point in time, which hides everything that became known later. Services
+read data only through such a view.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ from ktdeval_qfinzero.trading_hours import TradingHours
 
 @dataclass(frozen=True, slots=True)
 class DatasetView:
-    """A dataset as it was known at a moment. A minute bar is known at its end, a stock's or
-    option's daily bar at its session's close, a coin's daily bar at the following midnight. All
-    other rows carry the moment from which they are known.
+    """A dataset as it was known at a point in time.
+
+    A minute bar is known at its end, the daily bar of a stock or option at the close of its
+    session, and the daily bar of a crypto asset at the following midnight. All other rows carry the
+    time from which they are known.
     """
 
-    dataset: Dataset  #: the stores
-    as_of_ns: int  #: the moment
+    dataset: Dataset  #: stores of the dataset
+    as_of_ns: int  #: point in time
 
     @property
     def hours(self) -> TradingHours:
@@ -48,20 +50,22 @@ class DatasetView:
         return self.dataset.info.hours
 
     def symbols(self) -> Sequence[SymbolRow]:
-        """Stocks and coins listed so far."""
+        """Return the stocks and crypto assets listed so far."""
         return self.dataset.prices.symbols(self.as_of_ns)
 
     def bars(
         self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: MomentSpan
     ) -> Bars:
-        """Complete bars that start in the span, unadjusted."""
+        """Return the complete bars that start in the span, unadjusted."""
         bars = self.dataset.prices.bars(
             asset_class, symbol, resolution, self._complete(asset_class, resolution, span)
         )
         return self._keep_known(asset_class, resolution, bars)
 
     def days_by_symbol(self, asset_class: AssetClass) -> Mapping[str, DayArray]:
-        """Days with complete daily bars of the stocks or coins listed so far, by symbol."""
+        """Return the days with complete daily bars, keyed by symbol, for the stocks or crypto
+        assets listed so far.
+        """
         span = self._complete(asset_class, "day", MomentSpan(0, self.as_of_ns))
         days = self.dataset.prices.days_by_symbol(asset_class, span.end_ns)
         listed = {row.symbol for row in self.symbols() if row.asset_class == asset_class}
@@ -70,7 +74,9 @@ class DatasetView:
     def chain_bars(
         self, underlying: str, resolution: Resolution, span: MomentSpan
     ) -> Mapping[str, Bars]:
-        """Complete bars of an underlying's options that start in the span, by OPRA symbol."""
+        """Return the complete bars of an underlying's options that start in the span, keyed by OPRA
+        symbol.
+        """
         chain = self.dataset.prices.chain_bars(
             underlying, resolution, self._complete("option", resolution, span)
         )
@@ -80,19 +86,19 @@ class DatasetView:
         return {symbol: bars for symbol, bars in known.items() if len(bars)}
 
     def contracts(self, underlying: str) -> Sequence[ContractRow]:
-        """Options listed so far."""
+        """Return the options listed so far."""
         return self.dataset.prices.contracts(underlying, self.as_of_ns)
 
     def rates(self, first: date, last: date) -> Sequence[RateRow]:
-        """Curves published so far."""
+        """Return the curves published so far."""
         return self.dataset.prices.rates(first, last, self.as_of_ns)
 
     def dividends(self, symbol: str) -> Sequence[DividendRow]:
-        """Dividends declared so far, including future ones."""
+        """Return the dividends declared so far, including future ones."""
         return self.dataset.prices.dividends(symbol, self.as_of_ns)
 
     def splits(self, symbol: str) -> Sequence[SplitRow]:
-        """Splits announced so far, including future ones."""
+        """Return the splits announced so far, including future ones."""
         return self.dataset.prices.splits(symbol, self.as_of_ns)
 
     def borrow(self, symbol: str) -> BorrowRow | None:
@@ -100,29 +106,29 @@ class DatasetView:
         return self.dataset.prices.borrow(symbol, self.as_of_ns)
 
     def events(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[EventRow]:
-        """Calendar events due in the span, each with its releases known so far."""
+        """Return the calendar events due in the span, each with its releases known so far."""
         return self.dataset.calendars.events(span, tags, page, self.as_of_ns)
 
     def updates(self, tags: TagFilters, page: PageBounds) -> Sequence[tuple[int, EventRow]]:
-        """Return what became known about calendar events so far: the moment, and the event as known
-        at it.
+        """Return all updates to calendar events so far. Each is the time at which something became
+        known, and the event as known at that time.
         """
         return self.dataset.calendars.updates(tags, page, self.as_of_ns)
 
     def event(self, event_id: str) -> EventRow | None:
-        """One calendar event."""
+        """Return one calendar event as known so far; None if there is none."""
         return self.dataset.calendars.event(event_id, self.as_of_ns)
 
     def news(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[NewsRow]:
-        """Articles published so far."""
+        """Return the articles in the span published so far."""
         return self.dataset.news.news(span, tags, page, self.as_of_ns)
 
     def article(self, news_id: str) -> NewsRow | None:
-        """One article."""
+        """Return one article; None if it does not exist or is not yet published."""
         return self.dataset.news.article(news_id, self.as_of_ns)
 
     def last_day(self, asset_class: AssetClass) -> date:
-        """The last day whose bar is complete."""
+        """Return the last day whose bar is complete."""
         if asset_class == "crypto":
             return day_of(self.as_of_ns) - timedelta(days=1)
         return self.hours.last_closed(self.as_of_ns)
@@ -130,9 +136,7 @@ class DatasetView:
     def _complete(
         self, asset_class: AssetClass, resolution: Resolution, span: MomentSpan
     ) -> MomentSpan:
-        """Return the span truncated to bars that can be complete, so that later bars are not
-        requested.
-        """
+        """Truncate a span to bars that can be complete, so that later bars are not requested."""
         if resolution == "minute":
             return MomentSpan(span.start_ns, min(span.end_ns, self.as_of_ns - MINUTE + 1))
         after = (

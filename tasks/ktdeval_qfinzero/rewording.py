@@ -3,8 +3,9 @@
     ktdeval --plugin ktdeval_qfinzero.rewording --model M --tasks qfinzero_reword_calling --out RUN
     ktdeval paper qfinzero wordings RUN --out wordings.json
 
-Such a run has everything that any run has: budgets, resume, a record of each call, a verifiable
-card. Its score `kept` is the fraction of wordings that keep their instruction's literals.
+Such a run has everything that any run has: budgets, resumption, a record of each call, and a
+verifiable card. Its score `kept` is the fraction of rephrased instructions that keep the literals
+of the original.
 """
 
 from __future__ import annotations
@@ -29,20 +30,22 @@ PROMPT: Final = (Path(__file__).parent / "benchmark" / "reword.md").read_text("u
 
 
 class RewordTask(QATask):
-    """Asks for another wording of each item's instruction."""
+    """Task that asks for another wording of each item's instruction."""
 
     system = PROMPT.strip()
     source = "QFinZero, A.2"
 
 
 class RewordFacts(Value, forbid_unknown_fields=False):
-    """Part of a recorded question with the instruction to be reworded."""
+    """Part of a recorded question that contains the instruction to be reworded."""
 
     original: str
 
 
 def keeps_meaning(answer: str, sample: Mapping[str, JsonValue]) -> bool:
-    """Return whether a wording keeps the literals on which the expected calls depend."""
+    """Return whether a rephrased instruction keeps the literals on which the expected calls
+    depend.
+    """
     return not wording_problem(str(sample["original"]), answer)
 
 
@@ -64,7 +67,7 @@ def make_reword_task(suite: Suite) -> RewordTask:
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    """Return a task for each suite."""
+    """Return a rewording task for each suite."""
     return [
         Spec(
             f"{PREFIX}{suite}",
@@ -76,11 +79,11 @@ def ktdeval_tasks() -> list[Spec]:
 
 
 def wordings_of(path: Path) -> tuple[Wordings, int]:
-    """Return the wordings of a run that keep their instruction's literals, the first of each item,
-    and the number of answers that do not.
+    """Return the first rephrased instruction for each item that keeps the original's literals, and
+    the number of answers that do not keep them.
 
-    Raises UsageError if the run has no finished episode of these tasks, or no usable wording, and
-    StoreError if it can't be read.
+    Raises UsageError if the run has no finished episode of these tasks, or no usable wording;
+    StoreError if the run can't be read.
     """
     folder = RunFolder.load(path)
     specs = [spec for spec in folder.manifest.specs if _is_done(folder, spec)]

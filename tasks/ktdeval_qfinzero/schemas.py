@@ -55,8 +55,8 @@ _KEYWORDS: Final = (
     "additionalProperties",
     "default",
 )
-#: Numeric bounds. `typing` caches equal annotations, so depending on import order 0 can be another
-#: package's 0.0: integral bounds are written as integers
+#: Numeric bounds. Integral bounds are written as integers: `typing` caches equal annotations, so
+#: depending on import order, 0 may be replaced by another package's 0.0
 _BOUNDS: Final = ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum")
 
 
@@ -64,17 +64,17 @@ _BOUNDS: Final = ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum")
 
 
 def text(description: str, longest: int = 40, pattern: str | None = None) -> Meta:
-    """A text argument of bounded length."""
+    """Describe a string argument of bounded length."""
     return Meta(description=description, min_length=1, max_length=longest, pattern=pattern)
 
 
 def whole(description: str, least: int, most: int) -> Meta:
-    """A whole number within bounds."""
+    """Describe an integer argument within bounds."""
     return Meta(description=description, ge=least, le=most)
 
 
 def make_description(description: str) -> Meta:
-    """Description of a field."""
+    """Describe a field."""
     return Meta(description=description)
 
 
@@ -143,9 +143,9 @@ class Page(msgspec.Struct, kw_only=True):
 
 
 def schema_of(hint: object) -> dict[str, JsonValue]:
-    """Return the JSON Schema of a type, made by msgspec and brought to a form that all models and
-    engines read: no references, no additional properties, null and choices next to a type, and a
-    fixed keyword order.
+    """Return the JSON Schema of a type, converted from msgspec's into a form that all models and
+    engines read: without references or additional properties, with null and choices next to a type,
+    and in a fixed keyword order.
     """
     (schema,), parts = msgspec.json.schema_components([hint], ref_template="{name}")
     hints = list(_hints_in(hint))
@@ -177,7 +177,7 @@ def _has_fields(hint: object) -> TypeGuard[type]:
 
 
 def _descriptions(kind: type) -> dict[str, str]:
-    """Read the descriptions of fields from the docstrings of a class and those that it extends."""
+    """Read the descriptions of fields from the docstrings of a class and its base classes."""
     described: dict[str, str] = {}
     for base in reversed(_bases(kind)):
         names = vars(base).get("__annotations__", ())
@@ -190,8 +190,10 @@ def _descriptions(kind: type) -> dict[str, str]:
 
 
 def _bases(kind: type) -> Sequence[type]:
-    """Base classes of a class, itself first. A TypedDict does not record its bases: they are taken
-    to be the classes of its module whose fields it contains.
+    """Return the base classes of a class, starting with the class itself.
+
+    A TypedDict does not record its bases. They are taken to be the classes in its module whose
+    fields it contains.
     """
     if not is_typeddict(kind):
         return kind.__mro__
@@ -205,13 +207,13 @@ def _bases(kind: type) -> Sequence[type]:
 
 @dataclass(frozen=True, slots=True)
 class _Rewriter:
-    """Inlines the schemas of the structs to which a schema refers, and the choices of its literals."""
+    """Converter that inlines the structs and the choices of literals to which a schema refers."""
 
     parts: Mapping[str, dict[str, Any]]
     choices: Mapping[frozenset[str], list[JsonValue]]
 
     def rewritten(self, made: Mapping[str, Any]) -> dict[str, JsonValue]:
-        """Return one of msgspec's schemas, or a part of it, in our form."""
+        """Return one of msgspec's schemas, or a part of it, in the common form."""
         schema = self._without_reference(made)
         is_union = "anyOf" in schema
         if is_union:
@@ -240,7 +242,7 @@ class _Rewriter:
         return _in_order(schema)
 
     def _without_reference(self, made: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace a reference by the struct itself, without its name and docstring."""
+        """Replace a reference by the schema of the struct, without its name and docstring."""
         schema = dict(made)
         if "$ref" not in schema:
             return schema
@@ -250,8 +252,8 @@ class _Rewriter:
         return own | schema
 
     def _close_object(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Forbid additional properties of an object and put required ones first: some
-        constrained-decoding engines need that order.
+        """Forbid additional properties of an object and put required ones first, since some
+        constrained-decoding engines need this order.
         """
         required = schema["required"]
         names = sorted(schema["properties"], key=lambda name: name not in required)
@@ -260,7 +262,7 @@ class _Rewriter:
 
 
 def _in_order(schema: dict[str, Any]) -> dict[str, JsonValue]:
-    """Sort keywords: the order is part of the tools shown to models. Integral bounds become
+    """Sort keywords, since their order is part of the tools shown to models. Integral bounds become
     integers.
     """
     for keyword in _BOUNDS:

@@ -1,4 +1,4 @@
-"""Timestamps: integer nanoseconds since 1970 in UTC, their text form in the services, and a
+"""Timestamps: integer nanoseconds since 1970 in UTC, their string form in the services, and a
 workspace's clock.
 """
 
@@ -25,8 +25,8 @@ _YEARS = (1970, 2200)
 
 
 def parse_day(text: str, field: str) -> date:
-    """Return a calendar day from a text such as `2025-01-06`. Raises ServiceError
-    `invalid_argument`.
+    """Parse a calendar day such as `2025-01-06`. Raises ServiceError `invalid_argument` if the
+    string is not a day.
     """
     day = _iso_day(text) if _DAY.fullmatch(text) else None
     if day is None:
@@ -35,9 +35,9 @@ def parse_day(text: str, field: str) -> date:
 
 
 def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
-    """Return a moment from a text such as `2025-01-06T14:30:00Z` (UTC without an offset), or from a
-    day: its midnight, or with `end_of_day` its last nanosecond. Raises ServiceError
-    `invalid_argument`.
+    """Parse a timestamp such as `2025-01-06T14:30:00Z` (UTC if no offset is given), or a day. A day
+    stands for its midnight or, with `end_of_day`, for its last nanosecond. Raises ServiceError
+    `invalid_argument` if the string is neither.
     """
     if _DAY.fullmatch(text) and (day := _iso_day(text)) is not None:
         return day_start(day) + (DAY - 1 if end_of_day else 0)
@@ -57,19 +57,21 @@ def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
 
 
 def moment_text(ns: int) -> str:
-    """`2025-01-06T14:30:00Z`; a fraction is written only if it is not zero."""
+    """Format a timestamp as `2025-01-06T14:30:00Z`; a fraction is written only if it is not
+    zero.
+    """
     seconds, rest = divmod(ns, SECOND)
     text = (_EPOCH_UTC + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}Z" if rest else f"{text}Z"
 
 
 def day_start(day: date) -> int:
-    """Midnight, in UTC, at which a day begins."""
+    """Return the midnight, in UTC, at which a day begins."""
     return (day - _EPOCH).days * DAY
 
 
 def day_of(ns: int) -> date:
-    """The calendar day in UTC of a moment."""
+    """Return the calendar day of a timestamp, in UTC."""
     return _EPOCH + timedelta(days=ns // DAY)
 
 
@@ -82,7 +84,7 @@ def _iso_day(text: str) -> date | None:
 
 
 class Clock:
-    """A moment that only moves forward. `as_of_ns`: its start."""
+    """A clock that moves only forward. `as_of_ns`: its start time."""
 
     def __init__(self, as_of_ns: int) -> None:
         self._as_of_ns = as_of_ns
@@ -93,7 +95,7 @@ class Clock:
         return self._as_of_ns
 
     def advance(self, to_ns: int) -> None:
-        """Move forward. Raises ServiceError `conflict` if the moment lies in the past."""
+        """Move forward to a time. Raises ServiceError `conflict` if the time lies in the past."""
         if to_ns < self._as_of_ns:
             raise conflict(
                 f"the clock stands at {moment_text(self._as_of_ns)} and can't go back to"

@@ -1,4 +1,4 @@
-"""Trading days and hours of a dataset's market, including early closes."""
+"""Trading days and hours in a dataset's market, including early closes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
 
-#: Range of calendars; calendars known for fewer years cover less
+#: Date range of calendars; those known for fewer years cover less
 FIRST = date(2015, 1, 1)
 LAST = date(2035, 12, 31)
 _EARLY_TRADING = 330 * MINUTE
@@ -22,9 +22,11 @@ DEFAULT = "XNYS"  #: Calendar of the embedded market, and of datasets that speci
 
 @dataclass(frozen=True, eq=False)
 class TradingHours:
-    """Sessions of the exchange. `open_ns, close_ns`: [n] int64, the session's first moment and the
-    end of its last minute; `begin_ns, end_ns`: [m] int64, the same for trading periods, two per
-    session with a lunch break.
+    """Sessions of the exchange.
+
+    `open_ns`, `close_ns`: [n] int64, the start of each session and the end of its last minute.
+    `begin_ns`, `end_ns`: [m] int64, the same for each trading period; a session with a lunch break
+    has two.
     """
 
     days: npt.NDArray[np.datetime64]  #: [n] datetime64[D], ascending
@@ -39,32 +41,33 @@ class TradingHours:
         return f"{self.day(0)} to {self.day(len(self.days) - 1)}"
 
     def row_of(self, day: date) -> int | None:
-        """Row of a trading day; None on a day without a session."""
+        """Return the row of a trading day; None for a day without a session."""
         row = int(np.searchsorted(self.days, np.datetime64(day)))
         return row if row < len(self.days) and self.days[row] == np.datetime64(day) else None
 
     def day(self, row: int) -> date:
-        """The day of a row."""
+        """Return the day of a row."""
         day: date = self.days[row].astype(object)
         return day
 
     def close_of(self, day: date) -> int:
-        """Return when the bar of a day is complete: at the session's close, or at the following
-        midnight on a day without a session.
+        """Return the time at which a day's bar is complete: the session's close or, on a day
+        without a session, the following midnight.
         """
         row = self.row_of(day)
         return day_start(day) + DAY if row is None else int(self.close_ns[row])
 
     def ex_ns(self, row: int) -> int:
-        """Return when prices begin to exclude dividends and splits of a trading day: five and a
-        half hours before its open (04:00 in New York), or at the previous close if that is later.
+        """Return the time from which prices exclude the dividends and splits of a trading day. This
+        is five and a half hours before the open (04:00 in New York), or the previous close if that
+        is later.
         """
         early_ns = int(self.open_ns[row]) - _EARLY_TRADING
         return max(early_ns, int(self.close_ns[row - 1])) if row else early_ns
 
     def session_day(self, ns: int) -> date:
-        """Return the trading day of the session that contains a moment, or of the next one. Raises
-        ServiceError `invalid_argument`.
+        """Return the trading day of the session that contains a point in time, or else of the next
+        session. Raises ServiceError `invalid_argument` outside the calendar.
         """
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns)))
 
@@ -77,8 +80,8 @@ class TradingHours:
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns, side="right")) - 1)
 
     def last_expiry_session(self, expiry: date) -> date:
-        """Return the last trading day up to an expiry. Raises ServiceError `invalid_argument`
-        outside the calendar.
+        """Return the last trading day on or before an expiry date. Raises ServiceError
+        `invalid_argument` outside the calendar.
         """
         if np.datetime64(expiry) > self.days[-1]:
             raise self._out_of_reach()
@@ -97,15 +100,15 @@ class TradingHours:
         )
 
     def minutes(self, row: int) -> npt.NDArray[np.int64]:
-        """[m] starts of a session's minutes."""
+        """Return the [m] starts of the minutes in a session."""
         return np.arange(self.open_ns[row], self.close_ns[row], MINUTE, dtype=np.int64)
 
 
 @cache
 def trading_hours(calendar: str = DEFAULT) -> TradingHours:
-    """Return a calendar of exchange_calendars by name (`XSHG`, `24/7`), read once; dates are fixed,
-    so it does not depend on today. Raises DataError if the calendar does not exist or can't be
-    made.
+    """Return a calendar of exchange_calendars by name (`XSHG`, `24/7`). It is read once, and its
+    date range is fixed, so the result does not depend on today's date. Raises DataError if the
+    calendar does not exist or can't be made.
     """
     import exchange_calendars  # noqa: PLC0415 - heavy (it builds its calendars on import)
     import pandas as pd  # noqa: PLC0415 - as above
@@ -118,7 +121,7 @@ def trading_hours(calendar: str = DEFAULT) -> TradingHours:
     try:
         try:
             exchange = get_calendar(calendar, start=first, end=last)
-        except ValueError:  # its holidays are not known for the whole range
+        except ValueError:  # the calendar's holidays are not known for the whole range
             usual = get_calendar(calendar)
             first = max(first, usual.bound_min() or first)
             last = min(last, usual.bound_max() or last)

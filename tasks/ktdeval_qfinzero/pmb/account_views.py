@@ -1,5 +1,5 @@
 """Broker state in the form of answers: accounts, positions, orders, trades, sessions, events and
-figures, in dollars and moments.
+figures, with amounts in dollars and times as strings.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ Shown = TypeVar("Shown", bound=msgspec.Struct)
 
 
 def dollars(amount_e4: int) -> float:
-    """Ten-thousandths of a dollar as dollars."""
+    """Convert ten-thousandths of a dollar to dollars."""
     return round(amount_e4 / E4, 4)
 
 
 def maybe_dollars(amount_e4: int | None) -> float | None:
-    """Dollars, or null."""
+    """Convert ten-thousandths of a dollar to dollars; None stays None."""
     return None if amount_e4 is None else dollars(amount_e4)
 
 
 def _source_of(kind: type, name: str) -> str:
-    """Return the attribute that a shown field comes from: money (`cash` from `cash_e4`,
-    `stop_price` from `stop_e4`), a moment (`end_ts` from `end_ns`), the attribute of the same name,
-    or the id.
+    """Return the attribute from which a shown field comes: an amount (`cash` from `cash_e4`,
+    `stop_price` from `stop_e4`), a time (`end_ts` from `end_ns`), the attribute of the same name,
+    or else the id.
     """
     for shown, stored in _UNITS:
         attribute = name.removesuffix(shown) + stored
@@ -77,8 +77,10 @@ def _source_of(kind: type, name: str) -> str:
 
 
 def view(shape: type[Shown], value: Any, /, **own: Any) -> Shown:
-    """Show a value in the form of an answer, with money in dollars and moments as texts; missing
-    fields are null, or absent where allowed. `own`: fields that do not come from the value.
+    """Show a value in the form of an answer, with amounts in dollars and times as strings. Missing
+    fields are null, or absent where allowed.
+
+    `own`: fields that do not come from the value.
     """
     fields = shape.__struct_fields__
     optional = fields[len(fields) - len(shape.__struct_defaults__) :]
@@ -93,7 +95,7 @@ def view(shape: type[Shown], value: Any, /, **own: Any) -> Shown:
 
 
 def _in_words(attribute: str, value: Any) -> Any:
-    """Return an attribute's value in dollars, as a moment, or in the form that calls use."""
+    """Return an attribute's value in dollars, as a time string, or in the form that calls use."""
     if isinstance(value, Instrument):
         return name_instrument(value)
     if attribute.endswith("_e4"):
@@ -104,7 +106,7 @@ def _in_words(attribute: str, value: Any) -> Any:
 
 
 def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
-    """An account at the last prices."""
+    """Return an account at the last prices."""
     session = engine.session
     today = engine.hours.session_day(engine.now_ns + 1)
     margin = margin_state(account, engine.marks(), engine.rules_of(account), today)
@@ -146,7 +148,7 @@ def _count_working(state: BrokerState, name: str, own_id: str) -> int:
 
 
 def position_shown(position: Position, mark_e4: int) -> answers.PositionShown:
-    """A position that is not flat, at the last price."""
+    """Return a position that is not flat, at the last price."""
     instrument = position.instrument
     units = position.qty * instrument.multiplier
     value_e4 = position.value_e4(mark_e4)
@@ -171,7 +173,7 @@ def name_instrument(instrument: Instrument) -> NamedInstrument:
 
 
 def order_shown(order: Order) -> answers.OrderShown:
-    """An order and its outcome."""
+    """Return an order and its outcome."""
     avg_fill_price = None
     if order.filled_qty:
         avg_fill_price = round(order.filled_value_e4 / order.filled_qty / E4, 6)
@@ -181,18 +183,18 @@ def order_shown(order: Order) -> answers.OrderShown:
 
 
 def trade_shown(trade: Trade) -> answers.TradeShown:
-    """An execution."""
+    """Return an execution."""
     return view(answers.TradeShown, trade, value=dollars(abs(trade.value_e4)))
 
 
 def day_shown(close: DayClosed) -> answers.DayShown:
-    """An account at the close of a day."""
+    """Return an account at the close of a day."""
     required = dollars(close.maintenance_e4)
     return view(answers.DayShown, close, date=close.day, maintenance_requirement=required)
 
 
 def session_shown(state: BrokerState, session: Session) -> answers.SessionShown:
-    """A session: its clock, state and rules."""
+    """Return a session: its clock, state and rules."""
     return view(
         answers.SessionShown,
         session,
@@ -208,14 +210,14 @@ def session_shown(state: BrokerState, session: Session) -> answers.SessionShown:
 
 
 def event_shown(event: BrokerEvent) -> answers.EventShown:
-    """An event: money in dollars, moments as texts, names without their units."""
+    """Return an event with amounts in dollars, times as strings, and names without units."""
     return view(answers.EventShown, event, data=_in_dollars(msgspec.to_builtins(event.data)))
 
 
 def bar_shown(
     hours: TradingHours, instrument: Instrument, bars: Bars, frequency: Frequency
 ) -> answers.BarShown:
-    """The bar in a one-row table."""
+    """Return the bar in a one-row table."""
     start_ns = int(bars.start_ns[0])
     if frequency == "1m":
         end_ns = start_ns + MINUTE
@@ -237,8 +239,8 @@ def bar_shown(
 
 
 def to_csv(rows: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
-    """Rows as CSV (RFC 4180) with a header line; instruments are written as symbols, nulls as empty
-    cells.
+    """Return rows as CSV (RFC 4180) with a header line. Instruments are written as symbols, nulls
+    as empty cells.
     """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\r\n")
@@ -256,7 +258,9 @@ def _csv_cell(value: object) -> object:
 
 
 def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Fields of an event without their units: amounts in dollars, moments as texts."""
+    """Return an event's fields with names without units, amounts in dollars and times as
+    strings.
+    """
     converted: dict[str, JsonValue] = {}
     for name, value in data.items():
         if name == "order" and isinstance(value, Mapping):
@@ -278,7 +282,7 @@ def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def summary_shown(engine: Engine, session: Session) -> answers.SummaryShown:
-    """Figures of a session so far."""
+    """Return the figures of a session so far."""
     state = engine.state
     trades = [trade for trade in state.trades if trade.session_id == session.id]
     commands = engine.log.commands()
@@ -307,7 +311,7 @@ def summary_shown(engine: Engine, session: Session) -> answers.SummaryShown:
 
 
 def _payments(engine: Engine, session: Session) -> Mapping[CashKind, int]:
-    """Sum of the payments of each kind during a session; negative: paid out."""
+    """Return the sum of each kind of payment during a session; negative amounts were paid out."""
     last = len(engine.log.entries) if session.last_seq is None else session.last_seq
     sums: dict[CashKind, int] = {"FEE": 0, "INTEREST": 0, "BORROW_FEE": 0, "DIVIDEND": 0}
     for entry in engine.state.cash_entries:
@@ -319,8 +323,8 @@ def _payments(engine: Engine, session: Session) -> Mapping[CashKind, int]:
 
 
 def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
-    """Return equity at the closes of the session's days, plus the latest equity of a day that is
-    unfinished, or was unfinished when the session ended.
+    """Return the equity at the closes of the session's days. If a day is unfinished, or was
+    unfinished when the session ended, its latest equity is added.
     """
     state = engine.state
     hours = engine.hours
@@ -344,17 +348,17 @@ def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """Inputs to a session's metrics. Fees and interest: amounts paid, positive; dividends: received
-    less paid.
+    """Inputs to a session's metrics. Fees and interest are amounts paid, as positive numbers.
+    Dividends are amounts received less amounts paid.
     """
 
     start_equity_e4: int  # base of the first return
-    # equity at the closes of trading days; the last may be an unfinished day's latest
+    # equity at the closes of trading days; the last may be the latest equity of an unfinished day
     closes_e4: tuple[int, ...]
     days_a_year: int = 252  # trading days per year, for annualisation
     traded_value_e4: int = 0  # sum of |price × qty × multiplier| over all trades
     num_trades: int = 0
-    num_orders: int = 0  # sent: accepted and rejected
+    num_orders: int = 0  # orders sent: accepted and rejected
     num_rejected: int = 0
     num_actions: int = 0  # commands sent
     num_invalid: int = 0  # commands refused
@@ -366,18 +370,18 @@ class SessionFacts:
 
 
 def summarise(facts: SessionFacts) -> answers.Figures:
-    """Compute the metrics.
+    """Compute the metrics of a session.
 
-    * total_return: final equity / equity at the start − 1.
-    * annualised_volatility: sample standard deviation of daily returns × √days a year.
-    * sharpe: mean / sample standard deviation of daily returns × √days a year, with a risk-free
+    * total_return: final equity / start equity − 1.
+    * annualised_volatility: sample standard deviation of daily returns × √(days per year).
+    * sharpe: mean / sample standard deviation of daily returns × √(days per year), with a risk-free
       rate of 0.
     * max_drawdown: largest decline from a running peak, as a positive fraction of the peak; the
       start counts as a peak.
     * turnover: traded value (purchases and sales) / mean equity at the closes; not annualised.
     * reject_rate, invalid_action_rate: rejected orders / orders, refused commands / commands.
 
-    A figure that is not defined is null, with its reason under `undefined`: {name: words}.
+    An undefined figure is null, with the reason under `undefined`: {name: reason}.
     """
     equity = [facts.start_equity_e4, *facts.closes_e4]
     returns = _daily_returns(equity)
@@ -420,8 +424,8 @@ def _total_return(equity: list[int]) -> float | str:
 
 
 def _daily_returns(equity: list[int]) -> npt.NDArray[np.float64] | str:
-    """Return the returns from close to close, the first from the start; or the reason why they are
-    undefined.
+    """Return the returns from close to close, with the first from the start; or the reason why they
+    are undefined.
     """
     if len(equity) < 3:
         return "there are less than two daily returns"

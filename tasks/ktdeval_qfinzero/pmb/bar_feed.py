@@ -1,4 +1,6 @@
-"""Ticks of the exchange's schedule, one trading day's bars as matrices, and forward-filled marks."""
+"""Ticks of the exchange's schedule, the bars of one trading day as matrices, and forward-filled
+marks.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ _DAYS_AHEAD = 40
 
 @cache
 def _ticks_before(hours: TradingHours) -> IntArray:
-    """[n + 1] cumulative minutes of all sessions before each session."""
+    """Return the [n + 1] cumulative minutes of all sessions before each session."""
     return np.concatenate(([0], np.cumsum((hours.close_ns - hours.open_ns) // MINUTE)))
 
 
 def ticks_by(hours: TradingHours, ns: int, frequency: Frequency) -> int:
-    """Return the number of calendar ticks at or before a moment."""
+    """Return the number of calendar ticks at or before a point in time."""
     row = int(np.searchsorted(hours.close_ns, ns, side="right"))
     if frequency == "1d":
         return row
@@ -36,8 +38,8 @@ def ticks_by(hours: TradingHours, ns: int, frequency: Frequency) -> int:
 
 
 def tick_at(hours: TradingHours, number: int, frequency: Frequency) -> int:
-    """Return the moment of a tick; the calendar's first one is number 1. Raises ServiceError
-    `invalid_argument` if the calendar ends before it.
+    """Return the time of a tick; the calendar's first tick has number 1. Raises ServiceError
+    `invalid_argument` if the calendar ends before the tick.
     """
     counts = _ticks_before(hours)
     last = len(hours.close_ns) if frequency == "1d" else int(counts[-1])
@@ -51,23 +53,24 @@ def tick_at(hours: TradingHours, number: int, frequency: Frequency) -> int:
 
 
 def day_order_end(hours: TradingHours, now_ns: int, frequency: Frequency) -> int:
-    """Return when a DAY order placed at a moment expires: at the close of the trading day of the
-    first bar that it can fill on.
+    """Return when a DAY order placed at `now_ns` expires: at the close of the trading day of the
+    first bar on which it can fill.
     """
     last_starts = hours.open_ns if frequency == "1d" else hours.close_ns - MINUTE
     return int(hours.close_ns[int(np.searchsorted(last_starts, now_ns))])
 
 
 def read_end(hours: TradingHours, text: str, field: str) -> int:
-    """Return a moment, or the end of a day including its last tick, which in a market that never
-    closes is at the following midnight. Raises ServiceError `invalid_argument`.
+    """Parse a time, or a day, which stands for its end including the last tick. In a market that
+    never closes, the last tick is at the following midnight. Raises ServiceError `invalid_argument`
+    if the string is neither.
     """
     end_ns = parse_moment(text, field, end_of_day=True)
     return end_ns + int(end_ns + 1 in hours.close_ns)
 
 
 def require_reach(hours: TradingHours, ns: int, field: str) -> None:
-    """Refuse moments so late that settlement and margin-call days would lie beyond the end of the
+    """Refuse times so late that settlement and margin-call days would lie beyond the end of the
     calendar. Raises ServiceError `invalid_argument`.
     """
     if ns >= int(hours.open_ns[-_DAYS_AHEAD]):
@@ -87,8 +90,8 @@ _BAR_FIELDS = ("open_e4", "high_e4", "low_e4", "close_e4", "volume")
 
 @dataclass(frozen=True, eq=False)
 class DayFrame:
-    """One trading day of a session: n instruments, t ticks; a tick is the end of a bar. Values are
-    0 if an instrument has no bar.
+    """One trading day of a session with n instruments and t ticks. A tick is the end of a bar.
+    Values are 0 if an instrument has no bar.
     """
 
     day: date
@@ -96,20 +99,22 @@ class DayFrame:
     tick_ns: IntArray  # [t]
     instruments: tuple[Instrument, ...]
     column: Mapping[str, int]  # by instrument id
-    open_e4: IntArray  # [t, n], as the next four
+    open_e4: IntArray  # [t, n], as are the next four
     high_e4: IntArray
     low_e4: IntArray
     close_e4: IntArray
     volume: IntArray
-    # [t + 1, n] marks; row 0 at the open, row k + 1 after tick k; 0 if there has never been a price
+    # [t + 1, n] marks: row 0 at the open, row k + 1 after tick k; 0 if there has never been a price
     marks: IntArray
 
     def bar(self, tick: int, column: int) -> Bar:
-        """An instrument's bar at a tick."""
+        """Return an instrument's bar at a tick."""
         return Bar(*(int(getattr(self, name)[tick, column]) for name in _BAR_FIELDS))
 
     def marks_at(self, row: int) -> dict[str, int]:
-        """Return instrument id -> mark of a row, without instruments that have never had a price."""
+        """Return the marks in a row, keyed by instrument id, without instruments that have never
+        had a price.
+        """
         return {
             name: mark
             for name, mark in zip(self.column, self.marks[row].tolist(), strict=True)
@@ -119,21 +124,23 @@ class DayFrame:
 
 @dataclass(frozen=True, slots=True)
 class BarFeed:
-    """Reads bars some days ahead, to query the stores less often. Bars are used only through
-    frames, which are read tick by tick.
+    """Reader of bars that reads some days ahead, to query the stores less often. Bars are used only
+    through frames, which are read tick by tick.
     """
 
     prices: StoredPrices
-    hours: TradingHours  # of the dataset
-    frequency: Frequency  # of the session
+    hours: TradingHours  # calendar of the dataset
+    frequency: Frequency  # frequency of the session
     last_row: int  # last trading day needed, as a calendar row
     _chunks: dict[Instrument, tuple[range, Bars]] = field(default_factory=dict)
 
     def frame(
         self, row: int, instruments: Sequence[Instrument], carried: Mapping[str, int]
     ) -> DayFrame:
-        """One day's bars for some instruments. `row`: the day's row in the calendar; `instruments`:
-        columns; `carried`: instrument id -> mark at the open.
+        """Return one day's bars for some instruments.
+
+        `row`: calendar row of the day; `instruments`: columns; `carried`: instrument id -> mark at
+        the open.
         """
         hours = self.hours
         start_ns, tick_ns = bar_times(hours, row, self.frequency)
@@ -179,7 +186,7 @@ class BarFeed:
             target[index, ticks] = getattr(bars, name)
 
     def _bars(self, row: int, instrument: Instrument, count: int) -> Bars:
-        """Bars of a day, from a chunk of some days."""
+        """Return the bars of a day, from a chunk of several days."""
         hours = self.hours
         chunk = self._chunks.get(instrument)
         if chunk is None or row not in chunk[0]:
@@ -210,7 +217,9 @@ class BarFeed:
 
 
 def bar_times(hours: TradingHours, row: int, frequency: Frequency) -> tuple[IntArray, IntArray]:
-    """(starts, ends) of a day's bars; a daily bar spans the session's open to its close."""
+    """Return the (starts, ends) of a day's bars. A daily bar spans the session from its open to its
+    close.
+    """
     if frequency == "1d":
         return hours.open_ns[row : row + 1], hours.close_ns[row : row + 1]
     starts = hours.minutes(row)
@@ -218,7 +227,7 @@ def bar_times(hours: TradingHours, row: int, frequency: Frequency) -> tuple[IntA
 
 
 def _carry_forward(opened: IntArray, close_e4: IntArray) -> IntArray:
-    """[n, t + 1]: the mark at the open, then the last close so far."""
+    """Return the [n, t + 1] marks: the mark at the open, then the last close so far."""
     prices = np.concatenate((opened[:, None], close_e4), axis=1)
     last = np.maximum.accumulate(np.where(prices > 0, np.arange(prices.shape[1]), 0), axis=1)
     return np.take_along_axis(prices, last, axis=1)

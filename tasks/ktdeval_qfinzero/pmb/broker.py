@@ -1,4 +1,4 @@
-"""Broker: commands in, events out, and a state derived only from its events."""
+"""Broker: commands go in, events come out, and the state is derived only from events."""
 
 from __future__ import annotations
 
@@ -44,17 +44,18 @@ TAKES: Mapping[str, type[Arguments]] = {
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """A command that was carried out."""
+    """Outcome of a command that was carried out."""
 
     id: str  # id of the account, session, order or contract concerned
-    given: Arguments  # its arguments, typed
+    given: Arguments  # typed arguments of the command
     before_ns: int  # clock time before the command
-    events: tuple[BrokerEvent, ...]  # events that it caused
+    events: tuple[BrokerEvent, ...]  # events that the command caused
 
 
 class Broker:
-    """Accounts, sessions and orders of one workspace. `dataset`: bars, corporate actions and
-    contracts; `clock`: advanced by the steps of a session.
+    """Accounts, sessions and orders of one workspace.
+
+    `dataset`: bars, corporate actions and contracts; `clock`: advanced by the steps of a session.
     """
 
     def __init__(self, dataset: Dataset, clock: Clock) -> None:
@@ -73,7 +74,7 @@ class Broker:
 
     @property
     def state(self) -> BrokerState:
-        """Accounts, sessions and orders as of the clock. Only events change it."""
+        """Accounts, sessions and orders as of the clock. Only events change this state."""
         return self.engine.state
 
     @property
@@ -82,24 +83,25 @@ class Broker:
         return self._engine.log
 
     def synchronise(self) -> None:
-        """Catch up with the clock if the workspace has advanced it; the days and ticks in between
-        are processed.
+        """Catch up with the clock if the workspace has advanced it, processing the days and ticks
+        in between.
         """
         if self.clock.as_of_ns > self._engine.now_ns:
             self._run("clock.move", {"to_ns": self.clock.as_of_ns}, self._engine)
 
     def execute(self, command: str, given: Mapping[str, JsonValue]) -> CommandOutcome:
         """Carry out a command whose arguments follow its operation's schema, and log it as given.
-        `command`: one of `COMMANDS`. Raises ServiceError if the command is refused, which is logged
-        too.
+
+        `command`: one of `COMMANDS`. Raises ServiceError if the command is refused; the refusal is
+        logged too.
         """
         copied = loads_strict(dumps_canonical(given))  # a copy, which callers can't change
         assert isinstance(copied, Mapping)
         return self._run(command, copied, self.engine)
 
     def repeat(self, command: str, given: Mapping[str, JsonValue]) -> None:
-        """Re-execute a logged command; a refused command is refused again. Raises DataError if the
-        operation does not take these arguments.
+        """Re-execute a logged command. If it was refused, it is refused again. Raises DataError if
+        the operation does not take these arguments.
         """
         try:
             if command == "clock.move":
@@ -108,7 +110,7 @@ class Broker:
             elif command in COMMANDS:
                 self.execute(command, given)
         except ServiceError:
-            return  # it was refused in the original run too, as logged
+            return  # the original run also refused the command, as logged
         except msgspec.ValidationError as error:
             raise DataError(
                 f"broker log: arguments of a {command} are not what its operation takes: {error}"
@@ -135,9 +137,11 @@ class Broker:
 
 
 def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
-    """Re-execute a log's commands. `lines`: lines of the log; `dataset`: data of the original run.
-    Returns the lines of the new log, the same byte for byte. Raises DataError if the log was
-    changed, or made with other data.
+    """Re-execute the commands in a log.
+
+    `lines`: lines of the log; `dataset`: data of the original run. Returns the lines of the new
+    log, which are the same byte for byte. Raises DataError if the log was changed, or made with
+    other data.
     """
     entries = read_lines(lines)
     header = entries[0].data
@@ -156,7 +160,7 @@ def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
 
 def verify(lines: Iterable[str], dataset: Dataset) -> None:
     """Check that a log is the result of its commands. Raises DataError with the first line that
-    differs, and like `rerun`.
+    differs, or if `rerun` does.
     """
     recorded = tuple(lines)
     repeated = rerun(recorded, dataset)

@@ -1,7 +1,7 @@
-"""Values of the broker: rules, instruments, accounts, orders, trades and sessions.
+"""Types of the broker: rules, instruments, accounts, orders, trades and sessions.
 
-Money and prices are whole ten-thousandths of a dollar (`_e4`): sums are exact, and replay is
-bit-for-bit.
+Money and prices are whole ten-thousandths of a dollar (`_e4`), so sums are exact and a replay is
+bit-for-bit identical.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FeeRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 0
 
     def trade_e4(self, instrument: Instrument, qty: int) -> int:
-        """Fee of a trade."""
+        """Return the fee for a trade."""
         return qty * (
             self.stock_per_share_e4 if instrument.kind == "STOCK" else self.option_per_contract_e4
         )
@@ -59,8 +59,8 @@ class FillRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 10
 
     def half_bps(self, instrument: Instrument) -> int:
-        """Return the distance from the reference price that a market order pays: slippage and half
-        the spread, in halves of a basis point.
+        """Return how far from the reference price a market order fills: slippage and half the
+        spread, in halves of a basis point.
         """
         return 2 * self.slippage_bps + (
             self.option_spread_bps if instrument.kind == "OPTION" else 0
@@ -85,7 +85,7 @@ class MarginRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     short_initial_pct: Annotated[
         int, whole("Initial requirement of short stock, beside the proceeds.", 1, 1_000)
     ] = 50
-    # FINRA Rule 4210(c)(3), as is the next: $5 a share
+    # FINRA Rule 4210(c)(3), also for the next: $5 a share
     short_maintenance_pct: Annotated[
         int, whole("Maintenance requirement of short stock, beside the proceeds.", 1, 1_000)
     ] = 30
@@ -97,7 +97,7 @@ class MarginRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             10_000_000,
         ),
     ] = 50_000
-    # FINRA Rule 4210(f)(2)(E)–(H), as is the next
+    # FINRA Rule 4210(f)(2)(E)–(H), also for the next
     option_short_pct: Annotated[
         int,
         whole(
@@ -152,19 +152,19 @@ WORKING: tuple[OrderStatus, ...] = ("ACCEPTED", "PARTIALLY_FILLED")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instrument:
-    """Instrument that is traded: a stock by ticker, or an option by OPRA symbol."""
+    """A traded instrument: a stock by ticker, or an option by OPRA symbol."""
 
     kind: Kind
     symbol: str
 
     @property
     def id(self) -> str:
-        """`STOCK:AVLN`, or `OPTION:O:AVLN250221P00225000`."""
+        """Id such as `STOCK:AVLN` or `OPTION:O:AVLN250221P00225000`."""
         return f"{self.kind}:{self.symbol}"
 
     @property
     def multiplier(self) -> int:
-        """Shares per unit."""
+        """Number of shares per unit."""
         return CONTRACT_SIZE if self.kind == "OPTION" else 1
 
     @property
@@ -200,7 +200,7 @@ class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 @dataclass(slots=True)
 class Position:
-    """Units held of an instrument."""
+    """Holding in one instrument."""
 
     instrument: Instrument
     qty: int = 0  # negative when short
@@ -209,12 +209,12 @@ class Position:
     realized_e4: int = 0  # profit on closed units
 
     def value_e4(self, mark_e4: int) -> int:
-        """Market value; negative when short."""
+        """Return the market value; negative when short."""
         return self.qty * mark_e4 * self.instrument.multiplier
 
     def move(self, change: int, value_e4: int) -> None:
-        """Add units (negative: remove) for a value paid (negative: received). Removed units take
-        their average cost with them, rounded down; the last units take the remainder.
+        """Add units (negative: remove units) for a value paid (negative: received). Removed units
+        take their average cost with them, rounded down; the last units take the remainder.
         """
         closed = min(abs(change), abs(self.qty)) if self.qty * change < 0 else 0
         if closed:
@@ -230,41 +230,42 @@ class Position:
 
 @dataclass(slots=True)
 class Account:
-    """A customer's account. `positions`: by instrument id; flat ones are kept for their realized
-    profit; `unsettled`: (settlement day, amount) of sales. CASH accounts buy only with settled
-    cash.
+    """A customer's account.
+
+    `positions`: by instrument id; flat positions are kept for their realized profit. `unsettled`:
+    (settlement day, amount) of sales. CASH accounts buy only with settled cash.
     """
 
     id: str
     type: AccountType
     opened_ns: int
-    initial_cash_e4: int  # cash; negative when borrowed (both)
+    initial_cash_e4: int  # amounts of cash; the current amount is negative when borrowed
     cash_e4: int
     positions: dict[str, Position] = field(default_factory=dict)
-    fees_e4: int = 0  # paid so far, positive (these 3)
+    fees_e4: int = 0  # paid so far, positive, as are the next two
     interest_e4: int = 0
     borrow_fees_e4: int = 0
-    dividends_e4: int = 0  # received less paid on short positions
+    dividends_e4: int = 0  # dividends received less dividends paid on short positions
     unsettled: list[tuple[date, int]] = field(default_factory=list)
     # trading day at whose close an unmet margin call is liquidated; None without a call
     margin_call_due: date | None = None
 
     def position(self, instrument: Instrument) -> Position:
-        """Return the position in an instrument; a flat one is added if it is missing."""
+        """Return the position in an instrument; a flat position is added if there is none."""
         return self.positions.setdefault(instrument.id, Position(instrument))
 
     def count_units(self, instrument_id: str) -> int:
-        """Units held of an instrument; negative when short."""
+        """Return the units held of an instrument; negative when short."""
         return self.positions[instrument_id].qty if instrument_id in self.positions else 0
 
     def settle_later(self, day: str, amount_e4: int) -> None:
-        """Record that money settles on a later day, which matters for CASH accounts."""
+        """Record that money settles on a later day, which matters only for CASH accounts."""
         if self.type == "CASH":
             self.unsettled.append((date.fromisoformat(day), amount_e4))
 
     def settled_e4(self, today: date | None) -> int:
-        """Return cash without the sales that settle after today; without `today`, all sales in
-        `unsettled` are excluded.
+        """Return cash without the proceeds of sales that settle after today. Without `today`, all
+        sales in `unsettled` are excluded.
         """
         return self.cash_e4 - sum(
             amount for day, amount in self.unsettled if today is None or day > today
@@ -276,7 +277,7 @@ class Order:
     """An order and its outcome."""
 
     id: str
-    seq: int  # number in order of acceptance: time priority
+    seq: int  # number in order of acceptance, which gives time priority
     account_id: str
     session_id: str
     client_order_id: str
@@ -286,31 +287,34 @@ class Order:
     qty: int
     time_in_force: TimeInForce
     accepted_ns: int
-    limit_e4: int | None = None  # prices, if the type has them (both)
+    limit_e4: int | None = None  # limit and stop price, if the type has them
     stop_e4: int | None = None
-    expire_ns: int | None = None  # for GTD; for a DAY order, the close of its trading day
+    # expiry of a GTD order; for a DAY order, the close of its trading day
+    expire_ns: int | None = None
     status: OrderStatus = "ACCEPTED"
-    triggered: bool = False  # whether a stop has been reached; stays True
-    filled_qty: int = 0  # filled so far; value is price × qty, without multiplier (both)
+    triggered: bool = False  # whether the stop has been reached; stays True
+    filled_qty: int = 0  # filled so far; the value is price × qty, without the multiplier
     filled_value_e4: int = 0
-    reason: str = ""  # why it was rejected, cancelled or expired
-    replaces: str = ""  # ids of the orders before and after a modification (both)
+    reason: str = ""  # why the order was rejected, cancelled or expired
+    replaces: str = ""  # ids of the orders before and after a modification
     replaced_by: str = ""
     spread_id: str = ""  # legs of one spread fill together or not at all
-    forced: bool = False  # whether the broker placed it to meet a margin call
-    # limit and stop of the closing orders sent by each of its fills (both)
+    forced: bool = False  # whether the broker placed the order to meet a margin call
+    # limit and stop of the closing orders that each fill sends
     take_profit_e4: int | None = None
     stop_loss_e4: int | None = None
     parent_id: str = ""  # order whose fill sent this one
-    oco_id: str = ""  # first order of its group: fills of one order reduce the others
+    oco_id: str = ""  # first order of the group, in which fills of one order reduce the others
 
     @property
     def group(self) -> str:
-        """Id of its one-cancels-other group; its own id if it started a group or is in no group."""
+        """Id of the order's one-cancels-other group; its own id if it started a group or is in no
+        group.
+        """
         return self.oco_id or self.id
 
     def others(self, orders: Iterable[Order]) -> list[Order]:
-        """Return the other orders of its group among some."""
+        """Return the other orders of its group among `orders`."""
         return [order for order in orders if order.group == self.group and order is not self]
 
     @property
@@ -344,7 +348,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """An execution. `bar`: the bar that it happened on."""
+    """An execution. `bar`: the bar on which it happened."""
 
     id: str
     ts_ns: int
@@ -365,13 +369,13 @@ class Trade:
 
     @property
     def value_e4(self) -> int:
-        """Amount paid for the units, without fees; negative: received."""
+        """Amount paid for the units, without fees; negative if received."""
         return self.change * self.price_e4 * self.instrument.multiplier
 
 
 @dataclass(frozen=True, slots=True)
 class CashEntry:
-    """One movement of an account's cash, and the number of the event that made it."""
+    """One movement of an account's cash, and the number of the event that caused it."""
 
     seq: int
     account_id: str
@@ -383,22 +387,23 @@ class CashEntry:
 class Session:
     """A period in which an account trades."""
 
-    id: str  # as created (these 6 fields)
+    id: str  # as created, as are the fields up to `options`
     account_id: str
     frequency: Frequency
     start_ns: int
     end_ns: int
-    stocks: tuple[str, ...]  # symbols of the universe (both)
+    stocks: tuple[str, ...]  # symbols in the universe
     options: tuple[str, ...]
     rules: Rules
-    # the account's equity at its creation and its end (None until then) (both)
+    # equity of the account when the session was created; `end_equity_e4` is its equity at the end
     start_equity_e4: int
-    first_seq: int  # sequence numbers of the events that began and ended it (both)
-    clock_ns: int  # its last moment
+    # sequence number of the event that began the session; `last_seq` is that of its end
+    first_seq: int
+    clock_ns: int  # latest time of the session
     last_seq: int | None = None
     end_equity_e4: int | None = None
-    status: SessionStatus = "RUNNING"  # status; only one session of a broker is RUNNING
-    # numbers of calls, orders, rejections and refused commands (these 4)
+    status: SessionStatus = "RUNNING"  # only one session of a broker is RUNNING
+    # numbers of margin calls, accepted orders, rejected orders and refused commands
     margin_calls: int = 0
     accepted: int = 0
     rejected: int = 0
@@ -406,7 +411,7 @@ class Session:
 
     @property
     def universe(self) -> tuple[Instrument, ...]:
-        """Stocks, then options."""
+        """Instruments of the session: stocks, then options."""
         return (
             *(Instrument("STOCK", symbol) for symbol in self.stocks),
             *(Instrument("OPTION", symbol) for symbol in self.options),

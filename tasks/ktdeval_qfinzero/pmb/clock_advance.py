@@ -1,4 +1,4 @@
-"""Advance the broker's clock: opens, ticks and closes in order, and their effects on accounts."""
+"""Advance the broker's clock: opens, ticks and closes in order, with their effects on accounts."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SPLIT = "SPLIT: the order's terms were about units from before the split"
 
 
 def open_day(engine: Engine) -> None:
-    """Open the engine's day: splits and dividends first, then delistings, then the day's prices if
-    a session is running.
+    """Open the engine's day. Splits and dividends come first, then delistings, and then the day's
+    prices if a session is running.
     """
     engine.now_ns = int(engine.hours.open_ns[engine.day_row])
     marks = _marks_at_open(engine)
@@ -40,7 +40,7 @@ def open_day(engine: Engine) -> None:
         marks = _apply_splits(engine, ticker, marks)
         _entitle(engine, ticker)
 
-    # After all splits and dividends: a merger may turn a stock into shares of another.
+    # After all splits and dividends, since a merger may turn a stock into shares of another.
     for ticker in tickers:
         _end_delisted(engine, ticker, marks)
 
@@ -49,7 +49,7 @@ def open_day(engine: Engine) -> None:
 
 
 def _entitle(engine: Engine, ticker: str) -> None:
-    """Record the stock's dividends to which accounts are entitled."""
+    """Record the dividends on a stock to which accounts are entitled."""
     for dividend in engine.reference.dividends_on(ticker, engine.day, engine.now_ns):
         for account in engine.state.accounts.values():
             # Booked at the open of the ex-day, when the price drops by the dividend, so equity does
@@ -62,8 +62,8 @@ def _entitle(engine: Engine, ticker: str) -> None:
 def close_day(engine: Engine) -> None:
     """Close the engine's day, after its last tick."""
     engine.now_ns = int(engine.hours.close_ns[engine.day_row])
-    # Accounts as of before option expiry: an account that expiry leaves empty still records this
-    # close.
+    # Accounts as of before option expiry, since an account that expiry leaves empty still records
+    # this close.
     holders: set[str] = set()
     for account in engine.state.accounts.values():
         if _holds(account):
@@ -92,8 +92,8 @@ def _holds(account: Account) -> bool:
 
 
 def _marks_at_open(engine: Engine) -> dict[str, int]:
-    """Return the last marks: stock marks after the day's corporate actions, option marks from
-    before the open.
+    """Return the last marks: for stocks after the day's corporate actions, for options from before
+    the open.
     """
     if engine.frame is None:
         return _visible_at_open(engine, engine.instruments())
@@ -118,9 +118,11 @@ def _visible_at_open(engine: Engine, instruments: Sequence[Instrument]) -> dict[
 
 
 def _apply_splits(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[str, int]:
-    """Apply the day's splits of a stock to orders and positions; return the marks after them."""
+    """Apply the day's splits of a stock to orders and positions; return the marks after the
+    splits.
+    """
     for split in engine.reference.splits_on(ticker, engine.day):
-        # Under FINRA Rule 5330 exchanges adjust some of them; here all are cancelled.
+        # Under FINRA Rule 5330, exchanges adjust some orders; here all are cancelled.
         _cancel_about(engine, ticker, SPLIT)
         for account in engine.state.accounts.values():
             for effect in days.split_effects(account, split, marks):
@@ -132,8 +134,8 @@ def _apply_splits(engine: Engine, ticker: str, marks: dict[str, int]) -> dict[st
 
 
 def _cancel_about(engine: Engine, ticker: str, reason: str) -> None:
-    """Cancel all working orders in a stock and its options, whose terms predate a split or the
-    stock's delisting.
+    """Cancel all working orders in a stock and its options, because their terms predate a split or
+    the stock's delisting.
     """
     for order in tuple(engine.state.working.values()):
         if order.instrument.underlying == ticker:
@@ -143,9 +145,11 @@ def _cancel_about(engine: Engine, ticker: str, reason: str) -> None:
 def _end_delisted(
     engine: Engine, ticker: str, marks: dict[str, int], before: tuple[str, ...] = ()
 ) -> None:
-    """Delist a stock whose deal takes effect today: cancel its orders, and close positions in it
-    and its options. The stock it converts into may be delisted today, too. `before`: stocks that
-    became this one at this open.
+    """Delist a stock if its deal has taken effect: cancel its orders, and close positions in it and
+    its options.
+
+    The stock into which it converts may be delisted today too. `before`: stocks that became this
+    one at this open.
     """
     if ticker in before:
         # Circular deals, which the dataset check reports.
@@ -168,7 +172,9 @@ def _end_delisted(
 
 
 def _expire_options(engine: Engine, account: Account) -> None:
-    """Settle options that expire at this close, and earlier ones that had no price to settle at."""
+    """Settle options that expire at this close, and earlier ones that had no price at which to
+    settle.
+    """
     fees = engine.rules_of(account).fees
     settles = days.settlement_day(engine.hours, engine.day).isoformat()
     for _, position in sorted(account.positions.items()):
@@ -188,9 +194,9 @@ def _expire_options(engine: Engine, account: Account) -> None:
 
 
 def _expire_orders_of_contracts(engine: Engine, now_ns: int) -> None:
-    """Expire working orders whose contracts expire at this close."""
+    """Expire working orders in contracts that expire at this close."""
     for order in tuple(engine.state.working.values()):
-        # An earlier leg of its spread may already have expired the order.
+        # An earlier leg of the same spread may already have expired the order.
         if order.id not in engine.state.working or order.instrument.kind != "OPTION":
             continue
         if days.settlement_session(engine.hours, order.instrument) > engine.day:
@@ -201,7 +207,7 @@ def _expire_orders_of_contracts(engine: Engine, now_ns: int) -> None:
 
 
 def _assign_early(engine: Engine, account: Account) -> None:
-    """Assign short calls that their holders exercise to get the next trading day's dividend."""
+    """Assign short calls that their holders exercise to receive the next trading day's dividend."""
     tomorrow = days.settlement_day(engine.hours, engine.day)
     shorts = [position for position in account.positions.values() if position.qty < 0]
     dividends: dict[str, int] = {}
@@ -246,7 +252,9 @@ def _finance(engine: Engine, account: Account) -> None:
 
 
 def _record_close(engine: Engine, account: Account, session: Session | None) -> None:
-    """Record an account at this close; `session` is its running session, if it has one."""
+    """Record an account at this close; `session` is the account's running session, if it
+    has one.
+    """
     state = margin_state(account, engine.marks(), engine.rules_of(account))
     closed = DayClosed(
         account_id=account.id,
@@ -263,9 +271,9 @@ def _record_close(engine: Engine, account: Account, session: Session | None) -> 
 
 
 def advance(engine: Engine, to_ns: int) -> None:
-    """Advance the clock to a moment, with all events until then. A running session ends after its
-    last tick. Raises ServiceError `invalid_argument` if the calendar ends too soon after the
-    moment.
+    """Advance the clock to `to_ns`, processing all events until then. A running session ends after
+    its last tick. Raises ServiceError `invalid_argument` if the calendar ends too soon after that
+    time.
     """
     require_reach(engine.hours, to_ns, "clock")
     hours = engine.hours
@@ -302,7 +310,7 @@ def advance(engine: Engine, to_ns: int) -> None:
 
 
 def last_tick(hours: TradingHours, session: Session) -> int:
-    """Return the moment of a session's last tick."""
+    """Return the time of a session's last tick."""
     count = ticks_by(hours, session.end_ns, session.frequency)
     return tick_at(hours, count, session.frequency)
 
@@ -346,8 +354,8 @@ def _finish(engine: Engine, now_ns: int) -> None:
 
 
 def _nothing_to_do(engine: Engine) -> bool:
-    """Return whether days pass without effect: no session is running, and no account holds or owes
-    anything.
+    """Return whether days pass without effect, because no session is running and no account holds
+    or owes anything.
     """
     if engine.session is not None:
         return False

@@ -1,4 +1,6 @@
-"""Commands: each is fully checked before its first event, and returns the id of its object."""
+"""Commands. Each is fully checked before its first event, and returns the id of the object
+concerned.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +155,7 @@ def move_clock(engine: Engine, given: arguments.MoveClock) -> str:
 
 
 def _span(engine: Engine, given: arguments.CreateSession) -> tuple[int, int]:
-    """(start, end) of a session."""
+    """Return the (start, end) of a session."""
     start_ns = parse_moment(given.start_ts, "start_ts")
     end_ns = read_end(engine.hours, given.end_ts, "end_ts")
     if start_ns < engine.now_ns:
@@ -171,8 +173,8 @@ def _span(engine: Engine, given: arguments.CreateSession) -> tuple[int, int]:
         raise invalid("end_ts", "the market is not open between start_ts and end_ts")
 
     info = engine.reference.dataset.info
-    # The end of the data is not revealed: it may lie ahead of the clock. Beyond it a session has
-    # ticks but no bars.
+    # The end of the data is not revealed, since it may lie ahead of the clock. Beyond the end, a
+    # session has ticks but no bars.
     first = info.first_day if given.frequency == "1d" else info.minute_first_day
     if given.frequency == "1m" and first > info.minute_last_day:
         raise invalid("frequency", "the market has no bars of minutes; take 1d")
@@ -185,7 +187,7 @@ def _span(engine: Engine, given: arguments.CreateSession) -> tuple[int, int]:
 def _universe(
     engine: Engine, given: arguments.Universe, start_ns: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(stocks, options), each once."""
+    """Return the (stocks, options) of a universe, each symbol once."""
     stocks = tuple(dict.fromkeys(given.stocks or ()))
     options = tuple(dict.fromkeys(given.options or ()))
     if not stocks and not options:
@@ -343,7 +345,9 @@ def exercise(engine: Engine, given: arguments.ExerciseOption) -> str:
 
 
 def _read_legs(engine: Engine, given: arguments.PlaceSpread) -> list[placement.OrderSpec]:
-    """Return the specs of a spread's legs as market orders: the net price is their limit."""
+    """Return the specs of a spread's legs as market orders, since only the net price limits
+    them.
+    """
     expire_ns = placement.read_expiry(engine.hours, given, "expire_ts")
     specs = []
     for number, leg in enumerate(given.legs):
@@ -373,7 +377,9 @@ def _read_legs(engine: Engine, given: arguments.PlaceSpread) -> list[placement.O
 
 
 def _modify_order(order: Order, updates: arguments.Updates) -> placement.OrderSpec:
-    """Return the spec of an order's open part after updates; their `qty` includes the filled units."""
+    """Return the spec of an order's open part after the updates, whose `qty` includes the filled
+    units.
+    """
     if updates == arguments.Updates():
         raise invalid("updates", "give at least one of qty, limit_price, stop_price")
 
@@ -420,7 +426,7 @@ def _modify_order(order: Order, updates: arguments.Updates) -> placement.OrderSp
 
 def _oco_group(engine: Engine, session: Session, spec: placement.OrderSpec) -> str:
     """Return the one-cancels-other group of the working order that a new order names. Raises
-    ServiceError.
+    ServiceError if there is no such order, or if its instrument, side or open quantity differs.
     """
     other = engine.state.orders.get(spec.oco_id)
     if (
@@ -459,8 +465,8 @@ def _working(engine: Engine, given: arguments.SentOrder) -> Order:
 
 
 def _require_no_bar(engine: Engine, orders: Sequence[Order], field: str) -> None:
-    """Refuse a change that would withdraw orders from a bar in progress: its start may have been
-    shown, while its end determines their fills. Raises ServiceError `conflict`.
+    """Refuse a change that would withdraw orders from a bar in progress: the start of the bar may
+    have been shown, while its end determines their fills. Raises ServiceError `conflict`.
     """
     for order in orders:
         if (end_ns := engine.bar_end(order)) is not None:
@@ -475,7 +481,7 @@ def _earlier_order(
     engine: Engine, session: Session, client_id: str | None, content: str
 ) -> str | None:
     """Return the id of the order that already uses a client order id; None for a new id. Raises
-    ServiceError `conflict` if that order had other content.
+    ServiceError `conflict` if the earlier order had other content.
     """
     earlier = engine.state.client_calls.get((session.account_id, client_id)) if client_id else None
     if earlier is not None and earlier.content != content:
@@ -497,7 +503,7 @@ def _send(
     client_id: str | None,
     spread_id: str = "",
 ) -> list[Order]:
-    """Accept or reject the orders of specs (path in the arguments -> spec), all or none."""
+    """Accept or reject all orders in `specs` (path in the arguments -> spec) together."""
     expire_ns = next(iter(specs.values())).expire_ns
     if expire_ns is not None and expire_ns <= engine.now_ns:
         raise invalid(

@@ -1,5 +1,5 @@
 """State on which the broker's commands and ticks operate: accounts and orders, the log, the
-position in the calendar, and the bars of the day.
+position in the calendar, and the day's bars.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Charges:
 
     interest_e4: int
     fees_e4: Mapping[str, int]  #: fees for borrowed stock, by ticker
-    fee_bps: Mapping[str, int]  #: annual rates, by ticker
+    fee_bps: Mapping[str, int]  #: annual rates of these fees, by ticker
 
     @property
     def total_e4(self) -> int:
@@ -35,23 +35,23 @@ class Charges:
 
 @dataclass(slots=True)
 class Engine:
-    """State, calendar and bars that commands and ticks act on."""
+    """State, calendar and bars on which commands and ticks act."""
 
     reference: BrokerReference
     now_ns: int
     state: BrokerState = field(default_factory=BrokerState)  #: result of all events
     log: EventLog = field(default_factory=EventLog)  #: commands and events
-    day_row: int = 0  #: calendar row of the current trading day, or the next one
-    opened: bool = False  #: whether that day has been opened
+    day_row: int = 0  #: calendar row of the current or next trading day
+    opened: bool = False  #: whether the day at `day_row` has been opened
     frame: DayFrame | None = None  #: bars of the running session's current or last day
-    done: int = 0  #: number of completed ticks of the frame
+    done: int = 0  #: number of completed ticks in the frame
     feed: BarFeed | None = None  #: bars of the running session
     #: order or spread id -> next tick at which it can fill or expire
     due: dict[str, int] = field(default_factory=dict)
     _marks: tuple[int, dict[str, int]] = (-1, {})
 
     def emit(self, data: EventData, ts_ns: int | None = None) -> None:
-        """Record an event and apply it to the state; at the current time by default."""
+        """Record an event, by default at the current time, and apply it to the state."""
         if ts_ns is None:
             ts_ns = self.now_ns
 
@@ -65,19 +65,19 @@ class Engine:
 
     @property
     def session(self) -> Session | None:
-        """Running session, if there is one."""
+        """Running session; None if there is none."""
         if not self.state.running:
             return None
         return self.state.sessions[self.state.running]
 
     @property
     def day(self) -> date:
-        """Current trading day, or the next one."""
+        """Current or next trading day."""
         return self.hours.day(self.day_row)
 
     def place_in_calendar(self, ns: int) -> None:
-        """Jump to a moment before which no event can happen. Raises ServiceError
-        `invalid_argument`.
+        """Jump to a time before which no event can happen. Raises ServiceError `invalid_argument`
+        if the calendar ends too soon.
         """
         hours = self.hours
         require_reach(hours, ns, "clock")
@@ -87,7 +87,9 @@ class Engine:
         self.frame = None
 
     def bar_end(self, order: Order) -> int | None:
-        """Return the end of the bar around the clock, if the order has worked since its open."""
+        """Return the end of the bar in progress if the order has worked since the bar's open, else
+        None.
+        """
         if self.frame is None or self.session is None or self.done == len(self.frame.tick_ns):
             return None
 
@@ -99,8 +101,8 @@ class Engine:
         return end_ns
 
     def marks(self) -> Mapping[str, int]:
-        """Return the last prices of all positions and of the running session's universe, with the
-        underlyings of options.
+        """Return the last prices of all positions and of the running session's universe, including
+        the underlyings of options.
         """
         if self.frame is not None:
             marks = self.frame.marks_at(self.done)
@@ -109,7 +111,7 @@ class Engine:
             ]
             return marks | self.visible_marks(missing, self.now_ns)
 
-        # Without a frame each mark is a query: they are cached until the clock moves.
+        # Without a frame each mark is a query, so marks are cached until the clock moves.
         moment, cached = self._marks
         if moment != self.now_ns:
             cached = {}
@@ -120,8 +122,8 @@ class Engine:
         return dict(cached)
 
     def visible_marks(self, instruments: Iterable[Instrument], as_of_ns: int) -> dict[str, int]:
-        """Return the last prices of instruments as of a moment; a position that never had a price
-        is marked at its average cost.
+        """Return the last prices of instruments as of a point in time. A position that never had a
+        price is marked at its average cost.
         """
         marks: dict[str, int] = {}
         for instrument in instruments:
@@ -132,7 +134,7 @@ class Engine:
         return marks
 
     def load_frame(self, opened: Mapping[str, int]) -> None:
-        """Read the bars of the running session's day. `opened` are the marks at its open."""
+        """Read the bars of the running session's day. `opened`: the marks at its open."""
         self.due = {}
         self.done = 0
         self.frame = None
@@ -157,8 +159,8 @@ class Engine:
         return left
 
     def charges(self, account: Account, nights: int) -> Charges:
-        """Return the charges for an account's borrowed cash and shares over some nights, at the
-        marks.
+        """Return the charges for an account's borrowed cash and shares over a number of nights, at
+        the current marks.
         """
         shorts: list[str] = []
         for position in account.positions.values():
@@ -185,7 +187,7 @@ class Engine:
         return tuple(dict.fromkeys((*_with_underlyings(universe), *self.held_instruments())))
 
     def held_instruments(self) -> tuple[Instrument, ...]:
-        """Return the instruments of all accounts' positions, with the underlyings of options."""
+        """Return the instruments in all accounts' positions, with the underlyings of options."""
         held: list[Instrument] = []
         for account in self.state.accounts.values():
             for position in account.positions.values():
@@ -195,7 +197,7 @@ class Engine:
         return _with_underlyings(held)
 
     def rules_of(self, account: Account) -> Rules:
-        """Rules of the account's latest session; the defaults before its first."""
+        """Return the rules of the account's latest session; the default rules before its first."""
         for session in reversed(self.state.sessions.values()):
             if session.account_id == account.id:
                 return session.rules
@@ -203,7 +205,9 @@ class Engine:
         return Rules()
 
     def legs_of(self, order: Order) -> tuple[Order, ...]:
-        """Return all orders of an order's spread; only the order itself if it has no spread."""
+        """Return all orders in the spread of an order, or only the order itself if it has no
+        spread.
+        """
         if not order.spread_id:
             return (order,)
 
@@ -211,8 +215,9 @@ class Engine:
         return tuple(self.state.orders[order_id] for order_id in spread.order_ids)
 
     def _cost(self, instrument_id: str) -> int | None:
-        """Return the average cost of a position, which is its mark until it has a price. It is at
-        least 0.0001 dollars: a deal may have paid more cash than the position had cost.
+        """Return the average cost of a position, which serves as its mark until it has a price. The
+        result is at least 0.0001 dollars, since a deal may have paid more cash than the position
+        had cost.
         """
         for account in self.state.accounts.values():
             position = account.positions.get(instrument_id)

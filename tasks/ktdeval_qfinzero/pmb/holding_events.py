@@ -1,4 +1,6 @@
-"""Events about what accounts hold: options, corporate actions, charges and margin calls."""
+"""Events that concern an account's holdings: options, corporate actions, charges and margin
+calls.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ EndTerms = Literal["DEAL", "LAST_PRICE", "INTRINSIC"]
 
 
 class OptionInstructed(EventData, frozen=True):
-    """The holder of an option said whether it is to be exercised at expiry."""
+    """The holder of an option instructed whether to exercise it at expiry."""
 
     type = "OPTION_INSTRUCTED"
     account_id: str
@@ -28,7 +30,7 @@ class OptionInstructed(EventData, frozen=True):
 
 
 class OptionOver(EventData, frozen=True):
-    """Contracts are gone: exercised, assigned or expired."""
+    """Option contracts ended: they were exercised, assigned or expired."""
 
     account_id: str
     instrument: str
@@ -72,7 +74,7 @@ class OptionAssigned(OptionOver, frozen=True):
 
 
 class OptionExpired(OptionOver, frozen=True):
-    """Contracts expired without value, or unexercised on their holder's word."""
+    """Contracts expired without value, or unexercised on the holder's instruction."""
 
     type = "OPTION_EXPIRED"
 
@@ -81,8 +83,8 @@ class OptionExpired(OptionOver, frozen=True):
 
 
 class PositionReplaced(EventData, frozen=True):
-    """A position became another one (`becomes`, empty where it was closed), `new` units for each
-    `old`, and cash.
+    """A position was replaced: each `old` units became `new` units of `becomes` (empty if the
+    position was closed), and cash.
     """
 
     kind: ClassVar[Literal["SPLIT", "DEAL"]]
@@ -114,16 +116,18 @@ class PositionReplaced(EventData, frozen=True):
 
 
 class PositionSplit(PositionReplaced, frozen=True):
-    """A split changed a position; `becomes` is the option's adjusted series."""
+    """A split changed a position. `becomes`: the adjusted series, for an option."""
 
     type = "POSITION_SPLIT"
     kind = "SPLIT"
 
 
 class PositionEnded(PositionReplaced, frozen=True, kw_only=True):
-    """A stock stopped trading and a position in it or its options was closed; `becomes`: shares
-    that came instead, or empty. `terms`: `DEAL`; `LAST_PRICE` where its terms are not known;
-    `INTRINSIC` of an option at what a share became.
+    """A stock stopped trading, and a position in it or in its options was closed.
+
+    `becomes`: shares received instead, or empty. `terms`: `DEAL`; `LAST_PRICE` if the terms of the
+    deal are not known; `INTRINSIC` for an option, closed at its intrinsic value given what a share
+    became.
     """
 
     type = "POSITION_ENDED"
@@ -132,7 +136,7 @@ class PositionEnded(PositionReplaced, frozen=True, kw_only=True):
 
 
 class CashMoved(EventData, frozen=True, kw_only=True):
-    """Cash came in (negative: went out) that no trade brought."""
+    """Cash was received (negative: paid) other than by a trade."""
 
     kind: ClassVar[CashKind]
     account_id: str
@@ -143,7 +147,7 @@ class CashMoved(EventData, frozen=True, kw_only=True):
 
 
 class DividendPaid(CashMoved, frozen=True, kw_only=True):
-    """A dividend was earned, or owed on a short position."""
+    """A dividend was earned, or was owed on a short position."""
 
     type = "DIVIDEND"
     kind = "DIVIDEND"
@@ -159,7 +163,7 @@ class DividendPaid(CashMoved, frozen=True, kw_only=True):
 
 
 class InterestCharged(CashMoved, frozen=True, kw_only=True):
-    """Borrowed cash cost interest."""
+    """Interest was charged on borrowed cash."""
 
     type = "INTEREST"
     kind = "INTEREST"
@@ -167,7 +171,7 @@ class InterestCharged(CashMoved, frozen=True, kw_only=True):
 
 
 class BorrowFeeCharged(CashMoved, frozen=True, kw_only=True):
-    """Shares sold short cost a fee."""
+    """A fee was charged for shares sold short."""
 
     type = "BORROW_FEE"
     kind = "BORROW_FEE"
@@ -178,7 +182,7 @@ class BorrowFeeCharged(CashMoved, frozen=True, kw_only=True):
 
 
 class MarginCalled(EventData, frozen=True):
-    """Equity fell below the maintenance requirement; `due` is a day."""
+    """Equity fell below the maintenance requirement. `due`: a day."""
 
     type = "MARGIN_CALL"
     account_id: str

@@ -2,10 +2,11 @@
 financing and settlement.
 
 `docs/qfinzero-rules.md` describes the rules. Options deliver physically, long and short alike (OCC
-Rule 805), even if the account can't carry the shares; the premium moves into the cost of the shares
-(IRS Publication 550). Options are adjusted for whole-number-for-one splits as by OCC; for other
-splits they are closed in cash. Interest and fees are simple between closes, on actual/360. Amounts
-are rounded against the trader; the cost removed with part of a position is rounded down.
+Rule 805), even if the account can't carry the shares, and the premium becomes part of the cost of
+the shares (IRS Publication 550). For splits of a whole number for one, options are adjusted as OCC
+does; for other splits, they are closed in cash. Interest and fees are simple between closes, on
+actual/360. Amounts are rounded against the trader, and the cost removed with part of a position is
+rounded down.
 """
 
 from __future__ import annotations
@@ -38,28 +39,31 @@ THRESHOLD_E4 = 100
 
 @dataclass(frozen=True, slots=True)
 class EndingPosition:
-    """An option position with contracts that are ending. `spot_e4`: price of the underlying (at
-    expiry its official close, else its last known price); None if it never had a price.
+    """An option position with contracts that are ending.
+
+    `spot_e4`: price of the underlying (at expiry its official close, else its last known price);
+    None if it never had a price.
     """
 
-    account_id: str  # id of the holder or writer
+    account_id: str  # id of the holder's or writer's account
     position: Position  # not flat
     spot_e4: int | None
-    fees: FeeRules  # exercise fee
+    fees: FeeRules  # rules with the exercise fee
     settles: str  # day on which cash settles
 
 
 def settlement_session(hours: TradingHours, instrument: Instrument) -> date:
-    """Return the session at whose close an option expires: its expiry, or the last trading day
-    before an expiry without a session.
+    """Return the session at whose close an option expires: its expiry date, or the last trading day
+    before it if there is no session on this date.
     """
     return hours.last_expiry_session(_contract(instrument).expiry)
 
 
 def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> OptionOver | None:
-    """Return the expiry event of a whole position; None without a price, since an option with a
-    missing price must not be treated as out of the money. `do_not_exercise`: the holder's
-    instruction, without effect on a short position.
+    """Return the expiry event for a whole position. Returns None without a price, since an option
+    with a missing price must not be treated as out of the money.
+
+    `do_not_exercise`: the holder's instruction, which has no effect on a short position.
     """
     position = ending.position
     spot_e4 = ending.spot_e4
@@ -92,8 +96,8 @@ def expiry_event(ending: EndingPosition, *, do_not_exercise: bool = False) -> Op
 
 
 def delivery_event(ending: EndingPosition, qty: int) -> OptionOver:
-    """Return the exercise of `qty` held contracts, or the assignment of written ones: shares
-    against the strike. The price of the underlying is only recorded.
+    """Return the event for the exercise of `qty` held contracts, or for the assignment of written
+    contracts: shares are exchanged for the strike. The price of the underlying is only recorded.
     """
     position = ending.position
     contract = _contract(position.instrument)
@@ -107,7 +111,7 @@ def delivery_event(ending: EndingPosition, qty: int) -> OptionOver:
     if contract.right == "P":
         shares = -shares
 
-    # IRS Publication 550: the premium moves into the cost of the shares.
+    # IRS Publication 550: the premium becomes part of the cost of the shares.
     cost = position.cost_e4 * qty // abs(position.qty)
     return kind(
         ending.account_id,
@@ -126,10 +130,11 @@ def delivery_event(ending: EndingPosition, qty: int) -> OptionOver:
 
 
 def exercise_problem(account: Account, instrument: Instrument, qty: int, today: date) -> str | None:
-    """Return why a holder can't exercise now; None if exercise is possible. A CASH account must
-    hold the shares that a put delivers and the settled cash that a call costs. A MARGIN account may
-    go short or into debt by exercise, and gets a margin call if it can't carry that. `account`: the
-    holder's; `today`: trading day of the clock.
+    """Return why a holder can't exercise now; None if exercise is possible.
+
+    A CASH account must hold the shares that a put delivers, or the settled cash that a call costs.
+    A MARGIN account may go short or into debt by exercise, and gets a margin call if it can't carry
+    the result. `account`: the holder's account; `today`: trading day of the clock.
     """
     if instrument.contract is None:
         return "only options can be exercised"
@@ -150,14 +155,16 @@ def early_assignments(
     positions: Mapping[str, Position], marks: Mapping[str, int], dividends_e4: Mapping[str, int]
 ) -> tuple[Instrument, ...]:
     """Return the short calls that are assigned at this close because their underlying goes
-    ex-dividend on the next trading day, in the order of instrument ids.
+    ex-dividend on the next trading day, sorted by instrument id.
 
-    The holder of a call in the money gains by exercising it if the dividend exceeds the time value
-    given up, and is assumed to do so. Every such short call is therefore assigned whole. Time value
-    is the option's mark less its intrinsic value, and 0 without a mark. Puts are never assigned
-    early, nor calls for any other reason. `positions`: by instrument id; `marks`: instrument id ->
-    price at this close, of options and `STOCK:X`; `dividends_e4`: ticker -> amount of one share's
-    dividend whose ex-day is the NEXT trading day (known by now).
+    The holder of an in-the-money call gains by exercising it if the dividend exceeds the time value
+    given up, and is assumed to do so. Every short call that meets this condition is therefore
+    assigned in full. Time value is the option's mark less its intrinsic value, and 0 without a
+    mark. Puts are never assigned early, and calls for no other reason.
+
+    `positions`: by instrument id; `marks`: instrument id -> price at this close, for options and
+    `STOCK:X`; `dividends_e4`: ticker -> dividend per share whose ex-day is the NEXT trading day
+    (known by now).
     """
     assigned = []
     for name, position in sorted(positions.items()):
@@ -207,10 +214,12 @@ _CENT_E4 = 100
 def split_effects(
     account: Account, split: SplitRow, marks: Mapping[str, int]
 ) -> tuple[PositionSplit, ...]:
-    """Return the events of a split for the account's stock and its options on it, by instrument id.
-    `account`: before the open of the ex-day; `marks`: `STOCK:X` at the ex-day's open (of the new
-    shares; else the last close × old / new), and the last marks of options. Raises ServiceError
-    `unavailable` if a price is needed for cash and is missing.
+    """Return the events that a split causes for the account's stock and for its options on the
+    stock, sorted by instrument id.
+
+    `account`: as before the open of the ex-day; `marks`: `STOCK:X` at the ex-day's open (for the
+    new shares; else the last close × old / new), and the last marks of options. Raises ServiceError
+    `unavailable` if a price needed for a cash payment is missing.
     """
     effects: list[PositionSplit] = []
     for _, position in sorted(account.positions.items()):
@@ -244,11 +253,15 @@ def split_effects(
 def deal_effects(
     account: Account, deal: DealRow, marks: Mapping[str, int]
 ) -> tuple[PositionEnded, ...]:
-    """Return the delisting events for the account's shares and options on them, by instrument id.
+    """Return the delisting events for the account's shares and options on them, sorted by
+    instrument id.
+
     Cash that comes with shares lowers their cost. Options are closed at their intrinsic value,
-    given the value of a former share. `marks`: the last price of the stock (`STOCK:X`), and that of
-    the stock it becomes; without the latter, fractional shares are worth nothing. Without terms and
-    a last price nothing happens: option positions stay.
+    given the value of a former share. Without terms and a last price, nothing happens and option
+    positions stay.
+
+    `marks`: the last price of the stock (`STOCK:X`) and of the stock that it becomes; without the
+    latter, fractional shares are worth nothing.
     """
     share_e4 = deal.cash_e4 if deal.has_terms else marks.get(f"STOCK:{deal.symbol}")
     if share_e4 is None:
@@ -266,8 +279,9 @@ def deal_effects(
 def _end_position(
     account_id: str, position: Position, deal: DealRow, prices: tuple[int, int]
 ) -> PositionEnded:
-    """Return the delisting event for one position. `prices`: cash paid per share, and price of the
-    stock it converts into.
+    """Return the delisting event for one position.
+
+    `prices`: cash paid per share, and price of the stock into which it converts.
     """
     share_e4, into_e4 = prices
     contract = position.instrument.contract
@@ -310,7 +324,7 @@ def _end_position(
 
 
 def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContract | None:
-    """Return the series that an option becomes; None unless the split is a whole number for one."""
+    """Return the option series after a split; None unless the split is a whole number for one."""
     # OCC then changes the deliverable, which a 100-share symbol can't express.
     if split.new % split.old:
         return None
@@ -321,10 +335,11 @@ def adjusted_contract(contract: OptionContract, split: SplitRow) -> OptionContra
 
 
 def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, int]:
-    """Return the last prices after a split. Prices of the stock's options are scaled, rounded down
-    to at least one step, and stored under the new series. An option without a new series gets no
-    price, since its old price belongs to another contract. `marks`: instrument id -> last price,
-    with options as before the split.
+    """Return the last prices after a split.
+
+    Prices of options on the stock are scaled, rounded down to at least one step, and stored under
+    the new series. An option without a new series gets no price, since its old price belongs to
+    another contract. `marks`: instrument id -> last price, with options as before the split.
     """
     after = {}
     for name, mark in marks.items():
@@ -343,8 +358,10 @@ def marks_after_split(marks: Mapping[str, int], split: SplitRow) -> dict[str, in
 
 def entitlement(account: Account, dividend: DividendRow) -> DividendPaid | None:
     """Return the dividend that the account earns or owes for its stock position at the ex-day's
-    open, before any trade; None without a position. Shares bought on the ex-day earn nothing,
-    shares sold that day do. No taxes are deducted.
+    open, before any trade; None without a position.
+
+    Shares bought on the ex-day earn no dividend; shares sold on the ex-day still earn it. No taxes
+    are deducted.
     """
     position = account.positions.get(f"STOCK:{dividend.symbol}")
     if position is None or not position.qty:
@@ -365,9 +382,9 @@ class _SplitEffect:
     """Effect of a split on a position."""
 
     becomes: str  #: id of the new position; empty if it is closed
-    qty: int  #: units after the split, and their cost
+    qty: int  #: units after the split; `cost_e4` is their cost
     cost_e4: int
-    realized_e4: int  #: profit on the part paid out, and its cash
+    realized_e4: int  #: profit on the part paid out; `cash_e4` is the cash paid
     cash_e4: int
 
 
@@ -415,23 +432,28 @@ _BPS_YEAR = 10_000 * 360
 
 
 def settlement_day(hours: TradingHours, trade_day: date) -> date:
-    """T+1 (SEC Rule 15c6-1, since 28 May 2024): the first trading day after that of the trade."""
+    """Return the settlement day, T+1 (SEC Rule 15c6-1, since 28 May 2024): the first trading day
+    after the trade.
+    """
     return hours.day(int(np.searchsorted(hours.days, np.datetime64(trade_day), side="right")))
 
 
 def debit_e4(account: Account, marks: Mapping[str, int]) -> int:
-    """Return the borrowed cash, positive; 0 without a debit. Short-sale value is collateral for the
-    lenders, so it does not pay for purchases: the debit is computed on cash less the shorts' market
-    value, marked daily. `marks`: `STOCK:X` of short stocks. Raises ServiceError `unavailable` if a
-    short stock has no mark.
+    """Return the borrowed cash as a positive amount; 0 without a debit.
+
+    The value of short sales is collateral for the lenders, so it does not pay for purchases: the
+    debit is computed on cash less the shorts' market value, marked daily. `marks`: `STOCK:X` for
+    short stocks. Raises ServiceError `unavailable` if a short stock has no mark.
     """
     return max(0, sum(_short_values(account, marks).values()) - account.cash_e4)
 
 
 def debit_interest_e4(debit_e4: int, days: int, bps_per_year: int) -> int:
-    """Interest on a debit, or fee on the value of a short position (positive), for calendar days,
-    actual/360, rounded up. $10,000 at 7% for the three days of a weekend: 10,000 × 0.07 × 3 / 360 =
-    $5.8334, rounded up.
+    """Return the interest on a debit, or the fee on the (positive) value of a short position, for a
+    number of calendar days on actual/360, rounded up.
+
+    For $10,000 at 7% over the three days of a weekend: 10,000 × 0.07 × 3 / 360 = $5.8334, rounded
+    up.
     """
     return -(-debit_e4 * bps_per_year * days // _BPS_YEAR)
 
@@ -443,11 +465,13 @@ def daily_charges(
     borrow_bps: Mapping[str, int],
     days: int,
 ) -> tuple[int, dict[str, int]]:
-    """Return the charges at a close: interest on borrowed cash, and the fee of each borrowed stock
-    by ticker; all positive. `account`: after the day's trades; `marks`: `STOCK:X` of short stocks
-    at this close; `rules`: debit rate; `borrow_bps`: ticker -> `BorrowRow.fee_bps_per_year`, no fee
-    for an absent ticker; `days`: calendar days until the next trading day, 3 over a weekend. Raises
-    ServiceError `unavailable` if a short stock has no mark.
+    """Return the charges at a close: interest on borrowed cash, and the fee for each borrowed stock
+    by ticker. All are positive.
+
+    `account`: after the day's trades; `marks`: `STOCK:X` for short stocks at this close; `rules`:
+    debit rate; `borrow_bps`: ticker -> `BorrowRow.fee_bps_per_year` (no fee if the ticker is
+    absent); `days`: calendar days until the next trading day, 3 over a weekend. Raises ServiceError
+    `unavailable` if a short stock has no mark.
     """
     interest = debit_interest_e4(debit_e4(account, marks), days, rules.margin.debit_interest_bps)
     shorts = _short_values(account, marks)
@@ -460,7 +484,7 @@ def daily_charges(
 
 
 def _short_values(account: Account, marks: Mapping[str, int]) -> dict[str, int]:
-    """Market value, positive, of each stock sold short, by ticker in order."""
+    """Return the positive market value of each stock sold short, sorted by ticker."""
     values = {}
     for name, position in sorted(account.positions.items()):
         if position.instrument.kind == "STOCK" and position.qty < 0:

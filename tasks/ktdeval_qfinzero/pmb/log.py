@@ -1,4 +1,6 @@
-"""Log: commands and events as canonical JSON lines, each with the hash of everything before it."""
+"""Log of commands and events as canonical JSON lines, each with the hash of everything
+before it.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +36,16 @@ class BrokerLogEntry:
     """One line of a log, without its hash."""
 
     seq: int  # position in the log, from 0 (the header)
-    ts_ns: int  # moment of the clock
+    ts_ns: int  # clock time
     kind: LineKind  # header, command or event
-    type: str  # name of the command or event; of the header, the format
-    # payload; for an event its content, typed once it is created or applied
+    type: str  # name of the command or event; for the header, the format
+    # payload; for an event, its content, which is typed once it is created or applied
     data: Payload | EventData
 
 
 @dataclass(slots=True)
 class EventLog:
-    """Entries so far. Lines and hashes are computed on first use, then cached."""
+    """Log entries so far. Lines and hashes are computed on first use, then cached."""
 
     entries: list[BrokerLogEntry] = field(default_factory=list)
     _lines: list[str] = field(default_factory=list)
@@ -66,19 +68,19 @@ class EventLog:
         )
 
     def events(self, after: int = -1) -> Iterator[BrokerEvent]:
-        """Events after a number."""
+        """Return the events after an entry number."""
         return (_event(entry) for entry in self.entries[after + 1 :] if entry.kind == "event")
 
     @property
     def last_hash(self) -> str:
-        """Hash of the last line, which identifies the whole log: a log that lacks its last lines
-        has another hash.
+        """Hash of the last line, which identifies the whole log: a truncated log has
+        another hash.
         """
         self.to_lines()
         return self._hash
 
     def to_lines(self) -> tuple[str, ...]:
-        """All lines, without line ends. Equal commands over equal data give equal lines."""
+        """Return all lines, without line ends. Equal commands over equal data give equal lines."""
         for entry in self.entries[len(self._lines) :]:
             self._hash, line = _hashed_line(self._hash, entry)
             self._lines.append(line)
@@ -113,8 +115,8 @@ def read_lines(lines: Iterable[str]) -> list[BrokerLogEntry]:
 
 
 def state_of_log(lines: Iterable[str]) -> BrokerState:
-    """Return the state rebuilt from a log's events, without data or commands. Raises DataError if
-    the log was changed or was not written by a broker.
+    """Rebuild the state from the events in a log, without commands or market data. Raises DataError
+    if the log was changed or was not written by a broker.
     """
     state = BrokerState()
     for entry in read_lines(lines):
@@ -139,7 +141,7 @@ def _event(entry: BrokerLogEntry) -> BrokerEvent:
 
 
 def _hashed_line(last: str, entry: BrokerLogEntry) -> tuple[str, str]:
-    """(hash, line) of an entry, chained to the previous hash."""
+    """Return the (hash, line) of an entry, chained to the previous hash."""
     data = msgspec.to_builtins(entry.data) if isinstance(entry.data, EventData) else entry.data
     content = {
         "data": data,

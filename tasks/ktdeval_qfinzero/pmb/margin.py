@@ -2,11 +2,11 @@
 refusals of trades, and liquidation.
 
 Equity is the net liquidation value, and a requirement is an amount that equity must reach. The
-published rules compare cash with requirements and give options no value; here the market value of
-all options is added to both sides. So stock is margined at its rates, long options in full, and
-short options at the requirement of `portfolio` less their market value, which is already deducted
-from equity. Amounts are whole ten-thousandths of a dollar; requirements are rounded up and buying
-power down, against the trader. Rates are at least 1%.
+published rules compare cash with requirements and give options no value, whereas here the market
+value of all options is added to both sides. Stock is therefore margined at its rates and long
+options in full. Short options are margined at the requirement from `portfolio` less their market
+value, which is already deducted from equity. Amounts are whole ten-thousandths of a dollar;
+requirements are rounded up and buying power down, against the trader. Rates are at least 1%.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class TradeProblem:
 
 @dataclass(frozen=True, slots=True)
 class MarginRequirements:
-    """Amounts that equity must reach: `initial` to open positions, `maintenance` (never more) to
-    keep them.
+    """Amounts that equity must reach: `initial` to open positions, and `maintenance` (never more)
+    to keep them.
     """
 
     initial_e4: int
@@ -70,9 +70,9 @@ class MarginRequirements:
 
 @dataclass(frozen=True, slots=True)
 class TradeCircumstances:
-    """Inputs to the decision on a trade other than account and prices."""
+    """Inputs to the decision on a trade, other than the account and prices."""
 
-    today: date  #: the account's trading day, `engine.hours.session_day(clock)`
+    today: date  #: trading day for the account, `engine.hours.session_day(clock)`
     borrowable: Mapping[str, int]  #: ticker -> borrowable shares; 0 if absent
     reserved_e4: int = 0  #: sum of `reservation_e4` over the account's other working orders
 
@@ -92,8 +92,8 @@ class MarginState:
 
 
 def equity_e4(account: Account, marks: Mapping[str, int]) -> int:
-    """Return the net liquidation value: cash, which includes the proceeds of short sales, and the
-    market value of all positions, negative if short.
+    """Return the net liquidation value: cash, which includes the proceeds of short sales, plus the
+    market value of all positions, which is negative for short ones.
     """
     return portfolio_of(account, marks).equity_e4
 
@@ -105,10 +105,10 @@ def margin_state(
 
     Buying power is the amount of new long stock that could be bought: (equity − initial
     requirement) / initial rate, never negative. In a CASH account it is the settled cash that does
-    not secure short puts; without `today`, all entries of `unsettled` are unsettled.
+    not secure short puts; without `today`, all entries in `unsettled` count as unsettled.
 
-    `marks` (instrument id -> price) must have all positions, and the underlying (`STOCK:X`) of each
-    short option. Raises ServiceError `unavailable` if one is missing.
+    `marks` (instrument id -> price) must contain all positions, and the underlying (`STOCK:X`) of
+    each short option. Raises ServiceError `unavailable` if one is missing.
     """
     portfolio = portfolio_of(account, marks)
     equity = portfolio.equity_e4
@@ -136,9 +136,10 @@ def margin_state(
 def reservation_e4(
     account: Account, trades: Sequence[WantedTrade], marks: Mapping[str, int], rules: Rules
 ) -> int:
-    """Return the amount that a working order reserves: the increase in requirement less equity,
-    never negative; in a CASH account, the cash that it would pay or secure. A spread's legs are
-    taken together; each order is considered as if no other were filled.
+    """Return the amount that a working order reserves: the increase in the requirement less equity,
+    never negative; in a CASH account, the cash that the order would pay or secure.
+
+    The legs of a spread are taken together. Each order is considered as if no other were filled.
     """
     before = portfolio_of(account, marks)
     if _only_lowers(before, trades, rules.margin):
@@ -160,16 +161,16 @@ def order_problem(
     rules: Rules,
     circumstances: TradeCircumstances,
 ) -> TradeProblem | None:
-    """Return the reason for refusing an order, or a fill; None if the account can carry it. Orders
+    """Return the reason for refusing an order or a fill; None if the account can carry it. Orders
     are checked when placed, and again at each fill with the fill's price and the tick's marks.
 
     Equity after the trade is compared with the requirement after it. Trades always pass if they
-    only close positions without raising the requirement, or lower it by more than they cost; a sale
-    of shares that cover a short option is not such a trade. A trade from long to short, or back, is
-    treated as opening. Opened units are valued at their own price, closed ones at no better price
-    than their mark.
+    only close positions without raising the requirement, or if they lower it by more than they
+    cost. A sale of shares that cover a short option is not such a trade. A trade from long to
+    short, or from short to long, counts as opening. Opened units are valued at their own price,
+    closed units at no better price than their mark.
 
-    The legs of a spread are checked together. `marks` are those of `margin_state`, with the
+    The legs of a spread are checked together. `marks` are those that `margin_state` takes, with the
     underlyings of traded options.
     """
     before = portfolio_of(account, marks)
@@ -207,14 +208,14 @@ def order_problem(
 def liquidation_plan(
     account: Account, marks: Mapping[str, int], rules: Rules, cushion_e4: int = 0
 ) -> tuple[tuple[Instrument, Side, int], ...]:
-    """Return the closing trades, in order, that bring equity up to the maintenance requirement and
-    a cushion above it, such as the charges that come due next; none without a deficit.
+    """Return the closing trades, in order, that raise equity to the maintenance requirement plus a
+    cushion, such as the charges that come due next. There are none without a deficit.
 
-    If closing one position, or part of it, is enough, the position with the smallest traded value
-    is chosen, ties by instrument id. If no single position is enough, the position whose closing
-    leaves the smallest deficit is closed entirely, and the search repeats; if none helps, short
-    positions come first. Trades are assumed to fill at the marks, with fees, slippage and half the
-    spread. If equity is negative, everything is closed and the deficit stays.
+    If closing one position or part of it is enough, the position with the smallest traded value is
+    chosen, with ties broken by instrument id. If no single position is enough, the position whose
+    closing leaves the smallest deficit is closed entirely, and the search repeats; if none helps,
+    short positions come first. Trades are assumed to fill at the marks, with fees, slippage and
+    half the spread. If equity is negative, everything is closed and the deficit stays.
     """
     portfolio = portfolio_of(account, marks)
     plan: list[tuple[Instrument, Side, int]] = []
@@ -235,8 +236,8 @@ def liquidation_plan(
 
 
 def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> MarginRequirements:
-    """Return the requirements of all positions. Raises ServiceError `unavailable` if the underlying
-    of a short option has no price.
+    """Return the requirements for all positions. Raises ServiceError `unavailable` if the
+    underlying of a short option has no price.
     """
     for_short_options = required_e4(_option_groups(portfolio, rules))
     value_of_options = sum(option.value_e4 for option in portfolio.of_kind("OPTION"))
@@ -254,7 +255,7 @@ def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> MarginRe
 
 
 def deficit_e4(portfolio: Portfolio, rules: MarginRules, cushion_e4: int = 0) -> int:
-    """Return the deficit, as in `MarginState`, of equity that must exceed the requirement by a
+    """Return the deficit, as defined in `MarginState`, if equity must exceed the requirement by a
     cushion.
     """
     required = portfolio_requirements(portfolio, rules)
@@ -301,7 +302,7 @@ def _greatest_relief(portfolio: Portfolio, rules: Rules) -> WantedTrade:
         trade = _closing(holding, abs(holding.qty), rules)
         left = deficit_e4(after_trades(portfolio, (trade,)), rules.margin)
         trades[name] = trade
-        # Closings that raise the deficit are tied: none of them helps.
+        # Closing trades that raise the deficit are tied, since none of them helps.
         choices.append((min(left, before), trade.side == "SELL", name))
 
     _, _, best = min(choices)
@@ -326,7 +327,7 @@ def _closing(holding: Holding, qty: int, rules: Rules) -> WantedTrade:
 def _deficit_e4(portfolio: Portfolio, required: MarginRequirements, cushion_e4: int = 0) -> int:
     deficit = max(0, required.maintenance_e4 + cushion_e4 - portfolio.equity_e4)
     if portfolio.type == "CASH":
-        # Shares that a CASH account is short of, as after an assignment, must be bought back.
+        # Shares that a CASH account is short, such as after an assignment, must be bought back.
         for stock in portfolio.of_kind("STOCK"):
             deficit += max(0, -stock.value_e4)
 
@@ -334,7 +335,7 @@ def _deficit_e4(portfolio: Portfolio, required: MarginRequirements, cushion_e4: 
 
 
 def _stock_e4(stock: Holding, account_type: AccountType, rules: MarginRules) -> tuple[int, int]:
-    """Return the initial and maintenance requirement of a stock (FINRA Rule 4210(c)(1), (3))."""
+    """Return the initial and maintenance requirements for a stock (FINRA Rule 4210(c)(1), (3))."""
     value = abs(stock.value_e4)
     if stock.qty < 0:
         initial = _percent_rounded_up(value, rules.short_initial_pct)
@@ -352,7 +353,7 @@ def _stock_e4(stock: Holding, account_type: AccountType, rules: MarginRules) -> 
 
 
 def _option_groups(portfolio: Portfolio, rules: MarginRules) -> tuple[MarginGroup, ...]:
-    """Return the groups of all short options, by underlying."""
+    """Return the margin groups of all short options, by underlying."""
     groups: list[MarginGroup] = []
     grouping = margin_groups
     if portfolio.type == "CASH":
@@ -418,7 +419,7 @@ def _locate_problem(
 
 
 def _is_sold_shorter(stock: Holding, before: Portfolio) -> bool:
-    """Return whether a short position of shares is opened or enlarged."""
+    """Return whether a short stock position was opened or enlarged."""
     return stock.qty < min(0, before.shares(stock.instrument.symbol))
 
 
@@ -429,7 +430,7 @@ def _cash_problem(
     trades: Sequence[WantedTrade],
     circumstances: TradeCircumstances,
 ) -> TradeProblem | None:
-    """Return the reason for refusing trades of a CASH account, which can't borrow."""
+    """Return the reason for refusing trades in a CASH account, which can't borrow."""
     if any(_is_sold_shorter(stock, before) for stock in after.of_kind("STOCK")):
         return TradeProblem(
             "SHORT_NOT_ALLOWED",

@@ -1,4 +1,4 @@
-"""Matching of orders against bars: no favourable intrabar path is assumed, and all rounding is
+"""Matching of orders against bars. No favourable intrabar path is assumed, and all rounding is
 against the trader.
 """
 
@@ -18,13 +18,13 @@ DOLLAR = 10_000
 class BarMatch:
     """Effect of a bar on an order."""
 
-    triggered: bool = False  # whether its stop was reached on this bar, for the first time
+    triggered: bool = False  # whether the stop was reached on this bar, for the first time
     fill: Fill | None = None  # filled units; None if nothing was filled
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadLeg:
-    """One order of a spread with its bar, and the units that may still be filled on that bar."""
+    """One order of a spread with its bar, and the units that may still be filled on the bar."""
 
     order: Order
     bar: Bar
@@ -32,21 +32,23 @@ class SpreadLeg:
 
 
 def price_step(kind: Kind, price_e4: int) -> int:
-    """Tick size: one cent, or 0.0001 dollars for stocks below one dollar (Rule 612 of Regulation
-    NMS).
+    """Return the tick size: one cent, or 0.0001 dollars for stocks below one dollar (Rule 612 of
+    Regulation NMS).
     """
     return 1 if kind == "STOCK" and price_e4 < DOLLAR else CENT
 
 
 def capacity(bar: Bar, rules: FillRules) -> int:
-    """Units of a bar's volume that orders may take."""
+    """Return how many units of a bar's volume orders may take."""
     return bar.volume * rules.max_volume_pct // 100
 
 
 def add_slippage(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
-    """Return the price that a market order pays (receives) at a reference price: slippage and, for
-    options, half the spread, rounded to the next step. A sale brings at least one step, or the
-    reference price if that is less. Without slippage and spread it is the reference price.
+    """Return the price that a market order pays or receives at a reference price.
+
+    The price includes slippage and, for options, half the spread, and is rounded to the next step.
+    A sale brings at least one step, or the reference price if that is less. Without slippage and
+    spread, the result is the reference price.
     """
     half_bps = rules.half_bps(instrument)
     if not half_bps:
@@ -63,10 +65,11 @@ def add_slippage(price_e4: int, side: Side, instrument: Instrument, rules: FillR
 
 
 def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool) -> BarMatch:
-    """Match an order with the open of a bar, or with the rest of it. `order`: working; its bar
-    starts at or after its acceptance; `bar`: with a volume above 0; `left`: units of the bar's
-    capacity that earlier orders have left; `at_open`: True at the open; at the rest of the bar, the
-    order did nothing at the open.
+    """Match an order with the open of a bar, or with the rest of the bar.
+
+    `order`: a working order, accepted at or before the start of the bar; `bar`: a bar with a volume
+    above 0; `left`: units of the bar's capacity that earlier orders have left; `at_open`: True at
+    the open; False for the rest of the bar, if the order did nothing at the open.
     """
     triggered = False
     price_e4: int | None = None
@@ -89,11 +92,13 @@ def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool)
 def match_spread(
     legs: Sequence[SpreadLeg], net_limit_e4: int | None, units: int, rules: FillRules
 ) -> tuple[Fill, ...] | None:
-    """Return the fills of all legs of a spread on one tick, or None. Each leg fills in full at its
-    bar's open, as a market order would: no other moment at which the legs could trade together is
-    known. The net price of one unit must be at or better than the limit. `legs`: all legs, each
-    with a bar of this tick; `net_limit_e4`: maximum cost for a share of one unit (negative: minimum
-    proceeds), None at market; `units`: number of combinations.
+    """Return the fills of all legs of a spread on one tick, or None.
+
+    Each leg fills in full at its bar's open, as a market order would, because no other time is
+    known at which the legs could trade together. The net price of one unit must be at or better
+    than the limit. `legs`: all legs, each with its bar at this tick; `net_limit_e4`: maximum cost
+    per share of one unit (negative: minimum proceeds), None at market; `units`: number of
+    combinations.
     """
     if any(leg.capacity < leg.order.open_qty for leg in legs):
         return None
@@ -124,8 +129,8 @@ def _is_reached(side: Side, stop_e4: int, bar: Bar, at_open: bool) -> bool:
 
 
 def _stop_price(order: Order, stop_e4: int, bar: Bar, rules: FillRules) -> int | None:
-    """Return the price of a stop that is reached on this bar: the worse of the open and the stop;
-    None if the order's limit forbids it.
+    """Return the fill price of a stop that is reached on this bar: the worse of the open and the
+    stop; None if the order's limit forbids it.
     """
     if order.side == "BUY":
         price_e4 = max(bar.open_e4, stop_e4)
@@ -143,8 +148,9 @@ def _stop_price(order: Order, stop_e4: int, bar: Bar, rules: FillRules) -> int |
 
 
 def _limit_price(side: Side, limit_e4: int, bar: Bar, at_open: bool) -> int | None:
-    """Return the price of a limit order: the open if it is at or better than the limit (also for a
-    bracket sent at the open), else the limit if it is reached; None if it is not reached.
+    """Return the fill price of a limit order: the open if it is at or better than the limit (also
+    for a bracket order sent at the open), else the limit if it is reached; None if it is not
+    reached.
     """
     if side == "BUY":
         lowest_e4 = bar.open_e4 if at_open else bar.low_e4

@@ -1,5 +1,5 @@
-"""Read orders from calls, refuse those that are malformed or not tradable, and check whether the
-account can carry them.
+"""Reading of orders from calls, refusal of malformed or untradable orders, and the check whether
+the account can carry an order.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class OrderSpec(msgspec.Struct, frozen=True):
     @property
     def content(self) -> str:
         """Hash of the terms."""
-        # Omitted if empty, so that orders without these fields keep the hash of recorded orders.
+        # Empty fields are omitted, so that the hashes of recorded orders without these fields stay
+        # valid.
         extra = ("take_profit_e4", "stop_loss_e4", "oco_id")
         fields: dict[str, JsonValue] = msgspec.to_builtins(self)
         present = {name: value for name, value in fields.items() if value or name not in extra}
@@ -103,7 +104,9 @@ def read_spec(hours: TradingHours, given: arguments.NewOrder) -> OrderSpec:
 def _read_own_price(
     given: arguments.NewOrder, kind: Kind, name: str, value: float | None
 ) -> int | None:
-    """Read the limit or the stop of an order, which its type needs or excludes."""
+    """Read the limit price or stop price of an order, which its type either requires or
+    excludes.
+    """
     field = f"order.{name}"
     is_needed = name in _PRICES[given.order_type]
     if is_needed and value is None:
@@ -165,8 +168,8 @@ def read_instrument(given: NamedInstrument, field: str) -> Instrument:
 
 
 def read_price(value: float, kind: Kind, field: str) -> int:
-    """Read a price in dollars as ten-thousandths. Raises ServiceError `invalid_argument` if it is
-    not positive, or not a multiple of the price step.
+    """Convert a price in dollars to ten-thousandths. Raises ServiceError `invalid_argument` if the
+    price is not positive, or not a multiple of the price step.
     """
     price = exact_e4(value, field)
     if price <= 0:
@@ -182,7 +185,7 @@ def read_price(value: float, kind: Kind, field: str) -> int:
 
 
 def exact_e4(value: float, field: str) -> int:
-    """Return dollars as ten-thousandths. Raises ServiceError `invalid_argument` if there are more
+    """Convert dollars to ten-thousandths. Raises ServiceError `invalid_argument` if there are more
     than four decimals.
     """
     scaled = Decimal(str(value)) * E4
@@ -194,8 +197,8 @@ def exact_e4(value: float, field: str) -> int:
 def read_expiry(
     hours: TradingHours, given: arguments.NewOrder | arguments.PlaceSpread, field: str
 ) -> int | None:
-    """Read when a GTD order expires; None for other orders. Raises ServiceError
-    `invalid_argument`.
+    """Return when a GTD order expires; None for other orders. Raises ServiceError
+    `invalid_argument` if the expiry is missing or malformed, or if another order has one.
     """
     is_needed = given.time_in_force == "GTD"
     is_given = given.expire_ts is not None
@@ -207,8 +210,8 @@ def read_expiry(
 
 
 def require_tradable(engine: Engine, session: Session, instrument: Instrument, field: str) -> None:
-    """Refuse an instrument that is neither in the session's universe nor held, not listed yet,
-    expired, or delisted. Raises ServiceError `invalid_argument`.
+    """Refuse an instrument that is neither in the session's universe nor held, or that is not
+    listed yet, expired or delisted. Raises ServiceError `invalid_argument`.
     """
     account = engine.state.accounts[session.account_id]
     universe = session.stocks if instrument.kind == "STOCK" else session.options
@@ -237,7 +240,7 @@ def judge(
     """Check whether the account can carry an order, or the legs of a spread, at present prices.
     Return the reason for a refusal (empty if it can) and the amount to reserve.
 
-    `replaced` are working orders that the new ones replace: their reservations do not count.
+    `replaced`: working orders that the new ones replace; their reservations do not count.
     """
     marks = engine.marks()
     trades = []
@@ -268,7 +271,7 @@ def judge(
 
 
 def reserved_e4(engine: Engine, account_id: str, replaced: Sequence[Order] = ()) -> int:
-    """Return the amount that an account's working orders reserve; for a partly filled order, pro
+    """Return the amount that an account's working orders reserve. A partly filled order counts pro
     rata to its open units, rounded up.
     """
     excluded = {order.id for order in replaced}
@@ -300,8 +303,9 @@ def expected_price(spec: OrderSpec, marks: Mapping[str, int], rules: FillRules) 
 def new_order(
     engine: Engine, session: Session, spec: OrderSpec, **more: str | int | bool | None
 ) -> Order:
-    """Make an order from a spec, with the next number. `more` sets further fields, or replaces
-    those of the spec and the time of acceptance.
+    """Make an order from a spec, with the next number.
+
+    `more` sets further fields, or overrides the fields from the spec and the time of acceptance.
     """
     number = len(engine.state.orders) + 1
     fields: dict[str, Any] = msgspec.structs.asdict(spec)
@@ -315,8 +319,8 @@ def new_order(
 
 
 def running_session(engine: Engine, session_id: str, account_id: str | None = None) -> Session:
-    """Return a running session. Raises ServiceError `not_found`, or `conflict` if it has ended or
-    belongs to another account.
+    """Return a running session. Raises ServiceError `not_found` if there is no such session;
+    `conflict` if it has ended or belongs to another account.
     """
     session = session_of(engine, session_id)
     if account_id is not None and account_id != session.account_id:
@@ -328,7 +332,7 @@ def running_session(engine: Engine, session_id: str, account_id: str | None = No
 
 
 def session_of(engine: Engine, session_id: str) -> Session:
-    """Return a session by id. Raises ServiceError `not_found`."""
+    """Return a session by id. Raises ServiceError `not_found` if there is none."""
     session = engine.state.sessions.get(session_id)
     if session is None:
         raise not_found("session_id", "there is no such session")

@@ -1,10 +1,10 @@
-"""Holdings at given prices, their state after trades, and the margin of options on one underlying
+"""Holdings at given prices, the holdings after trades, and the margin of options on one underlying
 (`docs/qfinzero-rules.md`).
 
 Options are margined by strategy, following FINRA Rule 4210(f)(2) and the Cboe Margin Manual. As in
-the published formulas, requirements here include the market value of short options and exclude that
-of long options; `margin.Requirements` converts them into terms of equity. A contract is 100 shares
-and rates are whole percents, so all amounts are exact without rounding.
+the published formulas, requirements here include the market value of short options and exclude the
+market value of long options; `margin.MarginRequirements` expresses them in terms of equity. A
+contract is 100 shares and rates are whole percents, so all amounts are exact without rounding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Strategy = Literal["COVERED", "SPREAD", "COMBINATION", "UNCOVERED", "CASH_SECURE
 
 @dataclass(frozen=True, slots=True)
 class OptionHolding:
-    """An option position. `qty`: contracts, negative when short; `mark_e4`: price for one share."""
+    """An option position. `qty`: contracts, negative when short; `mark_e4`: price per share."""
 
     contract: OptionContract
     qty: int
@@ -42,16 +42,16 @@ class OptionHolding:
 class MarginGroup:
     """Short options that are margined together with the positions that offset them."""
 
-    #: type of offset: shares (COVERED), long options (SPREAD), a short option of the other type
+    #: type of offset: shares (COVERED), long options (SPREAD), a short option of the other right
     #: (COMBINATION), cash (CASH_SECURED), or nothing (UNCOVERED)
     strategy: Strategy
     legs: tuple[tuple[OptionContract, int], ...]  #: (option, contracts), negative when short
-    required_e4: int  #: requirement, with the market value of the short options
+    required_e4: int  #: requirement, including the market value of the short options
 
 
 @dataclass(frozen=True, slots=True)
 class _ShortLot:
-    """Contracts of one short series not yet in a group, with amounts per contract."""
+    """Contracts of one short series that are not yet in a group, with amounts per contract."""
 
     contract: OptionContract
     qty: int
@@ -62,11 +62,11 @@ class _ShortLot:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _SpreadPair:
-    """A short and a long option that can form a spread. The order of the fields is the order in
-    which pairs are tried.
+    """A short and a long option that can form a spread. Pairs are tried in the order of these
+    fields.
     """
 
-    cost_e4: int  #: requirement of the pair, minus that of the uncovered short option
+    cost_e4: int  #: requirement of the pair, minus the requirement of the uncovered short option
     bought_expiry: date
     distance_e4: int
     sold: OptionContract
@@ -74,10 +74,10 @@ class _SpreadPair:
 
 
 def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: MarginRules) -> int:
-    """Return the requirement of one short contract without an offset, including its premium.
+    """Return the requirement for one short contract without an offset, including its premium.
 
-    Example: the underlying is at $45, a call with strike 47 is worth $2.10. A share requires 2.10 +
-    max(0.2 × 45 − 2, 0.1 × 45) = 9.10, so the contract requires $910.
+    Example: the underlying is at $45, and a call with strike 47 is worth $2.10. A share requires
+    2.10 + max(0.2 × 45 − 2, 0.1 × 45) = 9.10, so the contract requires $910.
     """
     if contract.right == "C":
         out_of_the_money = max(0, contract.strike_e4 - spot_e4)
@@ -95,15 +95,17 @@ def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: Ma
 def margin_groups(
     holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules
 ) -> tuple[MarginGroup, ...]:
-    """Group the short options of one underlying in a MARGIN account, each contract once.
+    """Group the short options on one underlying in a MARGIN account, each contract once.
 
-    The grouping with the smallest requirement is taken; ties go to the first. Candidates are: only
-    combinations of calls with puts; and shares before long options, or long options before shares,
-    either with the pairs that save something or with all pairs. Using all pairs can be better,
-    since two spreads together can lose less than the sum of their losses, as in a butterfly. With
-    the first candidate, the requirement is never above the uncovered one, as the rule demands.
+    The grouping with the smallest requirement is taken; ties go to the first candidate. The first
+    candidate consists only of combinations of calls with puts, so the requirement is never above
+    the uncovered one, as the rule demands. The others use shares before long options, or long
+    options before shares, each either with only the pairs that save something or with all pairs.
+    Using all pairs can be better, since two spreads together can lose less than the sum of their
+    losses, as in a butterfly.
 
-    `shares` of the underlying are negative when short: long shares cover calls, short shares puts.
+    `shares` of the underlying are negative when short: long shares cover calls, short shares cover
+    puts.
     """
     positions = sorted(holdings, key=lambda holding: holding.contract)
     shorts = tuple(_lot(holding, spot_e4, rules) for holding in positions if holding.qty < 0)
@@ -131,9 +133,9 @@ def margin_groups(
 def cash_account_groups(
     holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules
 ) -> tuple[MarginGroup, ...]:
-    """Group the short options of one underlying in a CASH account: shares cover calls, and cash of
-    the whole strike secures puts. An uncovered call can't be opened there; a call that has become
-    uncovered has the uncovered requirement.
+    """Group the short options on one underlying in a CASH account. Shares cover calls, and cash for
+    the whole strike secures puts. An uncovered call can't be opened in a CASH account; a call that
+    has become uncovered has the uncovered requirement.
     """
     shorts = [_lot(holding, spot_e4, rules) for holding in holdings if holding.qty < 0]
     calls = [lot for lot in shorts if lot.contract.right == "C"]
@@ -152,12 +154,12 @@ def _cash_secured(put: _ShortLot) -> MarginGroup:
 
 
 def required_e4(groups: Iterable[MarginGroup]) -> int:
-    """Total requirement of all groups."""
+    """Return the total requirement for all groups."""
     return sum(group.required_e4 for group in groups)
 
 
 def uncovered_calls(qty_by_contract: Mapping[OptionContract, int], shares: int) -> int:
-    """Return the number of short calls of one underlying that its shares do not cover."""
+    """Return the number of short calls on one underlying that its shares do not cover."""
     calls = 0
     for contract, qty in qty_by_contract.items():
         if contract.right == "C" and qty < 0:
@@ -169,11 +171,11 @@ def uncovered_calls(qty_by_contract: Mapping[OptionContract, int], shares: int) 
 
 def greatest_loss_e4(legs: Mapping[OptionContract, int]) -> int:
     """Return the largest amount that a set of options can owe at expiry, without premiums. Long and
-    short contracts of a right must balance.
+    short contracts of each right must balance.
 
-    The value at expiry is piecewise linear in the underlying's price, with kinks at the strikes. It
-    is flat beyond them if contracts balance, so its minimum is at a strike (Cboe Rule 12.3, SEC
-    Release 34-67752; FINRA Regulatory Notice 12-44).
+    The value at expiry is piecewise linear in the underlying's price, with kinks at the strikes. If
+    contracts balance, the value is flat beyond the strikes, so its minimum is at a strike (Cboe
+    Rule 12.3, SEC Release 34-67752; FINRA Regulatory Notice 12-44).
     """
     min_e4 = 0
     strikes_e4 = {contract.strike_e4 for contract in legs}
@@ -202,9 +204,11 @@ def _make_uncovered_group(lot: _ShortLot) -> MarginGroup:
 def _cover(
     shorts: Sequence[_ShortLot], shares: int
 ) -> tuple[tuple[MarginGroup, ...], tuple[_ShortLot, ...]]:
-    """Cover calls by long shares, or puts by short shares, the largest saving first; return the
-    groups and the lots left. The intrinsic value stays required: on assignment the shares bring
-    only the strike, so they are worth no more than that.
+    """Cover calls with long shares, or puts with short shares, largest saving first. Return the
+    groups and the lots left.
+
+    The intrinsic value stays required: on assignment the shares bring only the strike, so they are
+    worth no more than the strike.
     """
     left = abs(shares) // CONTRACT_SIZE
     right = "C" if shares > 0 else "P"
@@ -229,8 +233,8 @@ def _cover(
 def _spread_pairs(
     shorts: Sequence[_ShortLot], longs: Mapping[OptionContract, int]
 ) -> list[_SpreadPair]:
-    """Return the spreads that can be formed, the largest saving first, then the long option that
-    expires first.
+    """Return the spreads that can be formed, sorted by largest saving and then by earliest expiry
+    of the long option.
     """
     pairs: list[_SpreadPair] = []
     for lot in shorts:
@@ -257,8 +261,8 @@ def _spreads(
     pairs: Iterable[_SpreadPair],
     every_pair: bool,
 ) -> tuple[tuple[MarginGroup, ...], tuple[_ShortLot, ...]]:
-    """Form spreads from pairs in their order; return the groups and the lots left. Pairs with short
-    options of one expiry are one spread.
+    """Form spreads from pairs, in the order of the pairs. Return the groups and the lots left.
+    Pairs whose short options expire on the same day form one spread.
     """
     short_left = {lot.contract: lot.qty for lot in shorts}
     long_left = dict(longs)
@@ -289,8 +293,8 @@ def _spreads(
 
 
 def _combinations(shorts: Sequence[_ShortLot]) -> tuple[MarginGroup, ...]:
-    """Combine uncovered calls with uncovered puts, the largest requirements first. A combination
-    requires the larger of both, and the premium of the other option.
+    """Combine uncovered calls with uncovered puts, largest requirements first. A combination
+    requires the larger of the two requirements, plus the premium of the other option.
     """
     dearest_first = sorted(shorts, key=lambda lot: (-lot.uncovered_e4, lot.contract))
     calls = [lot for lot in dearest_first if lot.contract.right == "C"]
@@ -328,13 +332,13 @@ class WantedTrade:
     instrument: Instrument
     side: Side
     qty: int  #: above 0
-    #: unit price without multiplier: the limit, or else the expected fill price
+    #: unit price without the multiplier: the limit, or else the expected fill price
     price_e4: int
     fees_e4: int = 0
 
     @property
     def change(self) -> int:
-        """Change of the position, negative for sales."""
+        """Change in the position, negative for sales."""
         if self.side == "BUY":
             return self.qty
         return -self.qty
@@ -361,24 +365,24 @@ class Portfolio:
     type: AccountType
     cash_e4: int
     holdings: Mapping[str, Holding]  #: by instrument id, in order; no position is flat
-    spots_e4: Mapping[str, int]  #: prices of stocks by ticker
+    spots_e4: Mapping[str, int]  #: stock prices by ticker
 
     @property
     def equity_e4(self) -> int:
-        """Cash and the market value of everything."""
+        """Cash plus the market value of all holdings."""
         return self.cash_e4 + sum(holding.value_e4 for holding in self.holdings.values())
 
     def count_units(self, instrument: Instrument) -> int:
-        """Units held, negative when short."""
+        """Return the units held, negative when short."""
         holding = self.holdings.get(instrument.id)
         return 0 if holding is None else holding.qty
 
     def of_kind(self, kind: Kind) -> list[Holding]:
-        """Holdings of stocks, or of options."""
+        """Return the holdings in stocks, or in options."""
         return [holding for holding in self.holdings.values() if holding.instrument.kind == kind]
 
     def shares(self, ticker: str) -> int:
-        """Shares held of a stock."""
+        """Return the shares held of a stock."""
         return self.count_units(Instrument("STOCK", ticker))
 
     def options(self) -> list[OptionHolding]:
@@ -392,11 +396,11 @@ class Portfolio:
         return options
 
     def options_on(self, ticker: str) -> list[OptionHolding]:
-        """Option positions on a stock."""
+        """Return the option positions on a stock."""
         return [option for option in self.options() if option.contract.underlying == ticker]
 
     def short_underlyings(self) -> list[str]:
-        """Underlyings of short options, in order."""
+        """Underlyings of short options, sorted."""
         return sorted({option.contract.underlying for option in self.options() if option.qty < 0})
 
     def secured_e4(self) -> int:
@@ -421,8 +425,8 @@ class Portfolio:
 
 
 def portfolio_of(account: Account, marks: Mapping[str, int]) -> Portfolio:
-    """Value an account at marks (instrument id -> price of a unit). Raises ServiceError
-    `unavailable` if a position has no mark.
+    """Value an account at marks (instrument id -> unit price). Raises ServiceError `unavailable` if
+    a position has no mark.
     """
     holdings: dict[str, Holding] = {}
     for name, position in sorted(account.positions.items()):
@@ -445,12 +449,13 @@ def portfolio_of(account: Account, marks: Mapping[str, int]) -> Portfolio:
 
 
 def after_trades(portfolio: Portfolio, trades: Iterable[WantedTrade]) -> Portfolio:
-    """Return the portfolio after trades, valued with caution: an order with a limit far from the
-    market must not improve the account before it fills.
+    """Return the portfolio after trades, valued with caution, since an order with a limit far from
+    the market must not improve the account before it fills.
 
     Closed units are valued at their mark or at the trade's price, whichever is worse for the
-    trader. Opened units are marked at the trade's price; if sold short, at the higher of price and
-    mark. An enlarged position is marked at its units' average mark, rounded against the trader.
+    trader. Opened units are marked at the trade's price or, if sold short, at the higher of price
+    and mark. An enlarged position is marked at the average mark of its units, rounded against the
+    trader.
     """
     holdings = dict(portfolio.holdings)
     cash = portfolio.cash_e4
@@ -490,7 +495,7 @@ def _mark_e4(trade: WantedTrade, held: Holding, closed: int) -> int:
     total = (abs(held.qty) - closed) * held.mark_e4 + opened * price
     qty = held.qty + trade.change
 
-    # Rounded down for a long position and up for a short one: `qty` is negative there.
+    # Rounded down for a long position and up for a short one, for which `qty` is negative.
     if qty > 0:
         return total // qty
     return -(total // qty)

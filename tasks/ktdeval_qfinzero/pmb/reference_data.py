@@ -37,8 +37,8 @@ _RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
 
 @dataclass(frozen=True, slots=True)
 class BrokerReference:
-    """Reads a dataset for the broker. Rows of corporate actions are read once and filtered by when
-    they became known.
+    """Reader of a dataset for the broker. Rows of corporate actions are read once and filtered by
+    when they became known.
     """
 
     dataset: Dataset
@@ -52,11 +52,11 @@ class BrokerReference:
 
     @property
     def prices(self) -> StoredPrices:
-        """Store of prices."""
+        """Price store."""
         return self.dataset.prices
 
     def splits_on(self, symbol: str, day: date) -> Sequence[SplitRow]:
-        """Splits that take effect at a trading day's open, announced by then."""
+        """Return the splits that take effect at a trading day's open and were announced by then."""
         rows = self._all("splits", symbol)
         return [
             row
@@ -66,7 +66,7 @@ class BrokerReference:
 
     def deal_on(self, symbol: str, day: date, known_ns: int) -> DealRow | None:
         """Return the delisting deal for a stock that takes effect at or before a trading day's
-        open, as known at a moment; None without such a deal.
+        open, as known at `known_ns`; None without such a deal.
         """
         rows: Sequence[DealRow] = self._all("deals", symbol)
         for row in rows:
@@ -76,7 +76,7 @@ class BrokerReference:
         return None
 
     def dividends_on(self, symbol: str, day: date, known_ns: int) -> Sequence[DividendRow]:
-        """Dividends that take effect at a trading day's open, as known at a moment."""
+        """Return the dividends that take effect at a trading day's open, as known at `known_ns`."""
         rows = self._all("dividends", symbol)
         return [
             row
@@ -85,7 +85,7 @@ class BrokerReference:
         ]
 
     def is_listed(self, instrument: Instrument, as_of_ns: int) -> bool:
-        """Return whether a stock or a contract has been listed by then."""
+        """Return whether a stock or contract has been listed by `as_of_ns`."""
         key = instrument.underlying if instrument.kind == "OPTION" else ""
         entry = self._listed.get(key)
         if entry is None or entry[0] != as_of_ns:
@@ -102,23 +102,25 @@ class BrokerReference:
         return instrument.symbol in entry[1]
 
     def lent(self, symbols: Iterable[str], as_of_ns: int) -> Mapping[str, BorrowRow]:
-        """Return ticker -> shares that can be borrowed then, and their fee; without tickers whose
-        supply is unknown.
+        """Return the shares that can be borrowed at `as_of_ns` and their fee, keyed by ticker,
+        without tickers whose supply is unknown.
         """
         rows = ((symbol, self.prices.borrow(symbol, as_of_ns)) for symbol in symbols)
         return {symbol: row for symbol, row in rows if row is not None}
 
     def visible_mark(self, instrument: Instrument, as_of_ns: int) -> int | None:
-        """Return the last close by a moment, of a minute or of a day, adjusted for corporate
-        actions since then; None without any. If both end at the same moment, the day's is taken:
-        the official close.
+        """Return the last close known at `as_of_ns`, adjusted for corporate actions since then;
+        None if there is none.
+
+        The close is from a minute bar or a daily bar, whichever ends later. If both end at the same
+        time, the daily bar is used, since it has the official close.
         """
         bar: Bars | None = None
         resolution: Resolution = "day"
         end_ns = 0
         for kind in _RESOLUTIONS:
             last = self.last_bar(instrument, kind, as_of_ns)
-            # a later candidate replaces it only if it ends later
+            # a later candidate replaces the earlier one only if it ends later
             if last is not None and (bar is None or self._end(last, kind) > end_ns):
                 bar = last
                 resolution = kind
@@ -137,7 +139,9 @@ class BrokerReference:
     def last_bar(
         self, instrument: Instrument, resolution: Resolution, as_of_ns: int
     ) -> Bars | None:
-        """Last complete bar by a moment, as a table of one row; None without any."""
+        """Return the last bar that is complete at `as_of_ns`, as a one-row table; None if there is
+        none.
+        """
         asset_class: AssetClass = "stock" if instrument.kind == "STOCK" else "option"
         view = DatasetView(self.dataset, as_of_ns)
         bars = view.bars(
@@ -150,8 +154,8 @@ class BrokerReference:
         return bars.take(slice(len(bars) - 1, len(bars))) if len(bars) else None
 
     def ex_price(self, symbol: str, price_e4: int, day: date) -> int:
-        """Return the last price of a stock adjusted for the corporate actions at the open of a day,
-        rounded down; at least one step.
+        """Return the last price of a stock, adjusted for the corporate actions at the open of a
+        day. The result is rounded down, to at least one step.
         """
         for split in self.splits_on(symbol, day):
             price_e4 = price_e4 * split.old // split.new
@@ -160,14 +164,14 @@ class BrokerReference:
         return max(1, price_e4)
 
     def _all(self, kind: Literal["splits", "dividends", "deals"], symbol: str) -> tuple[Any, ...]:
-        """All rows of a kind of corporate action, whenever they became known."""
+        """Return all rows of one kind of corporate action, whenever they became known."""
         if (kind, symbol) not in self._actions:
             self._actions[kind, symbol] = tuple(getattr(self.prices, kind)(symbol, _EVER))
         return self._actions[kind, symbol]
 
     def _option_mark(self, contract: OptionContract, bar: Bars | None, as_of_ns: int) -> int | None:
-        """Close of an option's last bar; after a later split, the mark inherited from the series
-        before the split.
+        """Return the close of an option's last bar or, after a later split, the mark inherited from
+        the series before the split.
         """
         rows = self._all("splits", contract.underlying)
         splits = [row for row in rows if row.announced_ns <= self._open_of(row.ex_day) <= as_of_ns]
@@ -176,8 +180,8 @@ class BrokerReference:
         return None if bar is None else int(bar.close_e4[0])
 
     def _inherited_mark(self, contract: OptionContract, split: SplitRow) -> int | None:
-        """Return an option's price at the ex-day's open, from the last price of its series before
-        the split; None without any.
+        """Return an option's price at the ex-day's open, derived from the last price of its series
+        before the split; None if there is none.
         """
         open_ns = self._open_of(split.ex_day)
         exact = replace(contract, strike_e4=contract.strike_e4 * split.new // split.old)
@@ -194,8 +198,8 @@ class BrokerReference:
         return None
 
     def _adjust_close(self, symbol: str, bar: Bars, resolution: str, as_of_ns: int) -> int:
-        """Close of a bar, adjusted for the corporate actions up to a moment. If the bar is already
-        ex the coming open's actions, these are undone.
+        """Return the close of a bar, adjusted for the corporate actions up to `as_of_ns`. If the
+        bar already excludes the actions of the coming open, these are undone.
         """
         hours = self.hours
         start_ns = int(bar.start_ns[0])
@@ -222,8 +226,8 @@ class BrokerReference:
         return price_e4
 
     def _effective_row(self, ex_day: date) -> int:
-        """Row of the trading day at whose open an action takes effect: the ex-day, or the first one
-        after it.
+        """Return the row of the trading day at whose open an action takes effect: the ex-day, or
+        the first trading day after it.
         """
         days = self.hours.days
         return min(int(np.searchsorted(days, np.datetime64(ex_day))), len(days) - 1)

@@ -1,8 +1,8 @@
-"""State of a broker, and its events. Only events change the state; the log is their list.
+"""State of a broker, and its events. Only events change the state; the log lists them.
 
-Fields are whole numbers (`_e4` ten-thousandths of a dollar, `_ns` nanoseconds), texts and lists of
-these, so that an event read back from its line is the event that was written. Signed quantities
-(`change`) are positive when units come in.
+Fields are whole numbers (`_e4` for ten-thousandths of a dollar, `_ns` for nanoseconds), strings,
+and lists of these, so that an event read back from its line equals the event that was written.
+Signed quantities (`change`) are positive for units received.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TOTALS: Final[Mapping[CashKind, tuple[str, int]]] = {
 class BrokerState:
     """State of a broker."""
 
-    now_ns: int = 0  # moment of the last event
+    now_ns: int = 0  # time of the last event
     seq: int = 0
     accounts: dict[str, Account] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class BrokerState:
     working: dict[str, Order] = field(default_factory=dict)
     # amount that a working order reserves; for a spread, stored at its first leg
     reserves: dict[str, int] = field(default_factory=dict)
-    trades: list[Trade] = field(default_factory=list)  # this list and the next ones: oldest first
+    trades: list[Trade] = field(default_factory=list)  # oldest first, as in the next fields
     cash_entries: list[CashEntry] = field(default_factory=list)
     days: dict[str, list[DayClosed]] = field(default_factory=dict)  # by account id
     # by account id and client order id
@@ -66,7 +66,7 @@ class BrokerState:
     running: str = ""  # id of the running session
 
     def pay(self, account: Account, kind: CashKind, amount_e4: int) -> None:
-        """Pay money into an account (negative: take out)."""
+        """Pay money into an account; a negative amount is taken out."""
         if amount_e4:
             account.cash_e4 += amount_e4
             if kind in _TOTALS:
@@ -107,18 +107,18 @@ EventType = Literal[
 
 
 class EventData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of an event. `type`: name in the log."""
+    """Content of an event. `type`: the event's name in the log."""
 
     type: ClassVar[EventType]
 
     def __init_subclass__(cls) -> None:
-        """Take a kind of event that has a name into `EVENT_TYPES`."""
+        """Add a kind of event to `EVENT_TYPES` if it has a name."""
         if "type" in cls.__dict__:
             EVENT_TYPES[cls.type] = cls
 
     def _apply(self, state: BrokerState) -> None:
-        """Change the state, which has the event's number and moment already; KeyError: of a log
-        that was tampered with.
+        """Change the state, which already has the event's number and time. Raises KeyError if the
+        event comes from a log that was tampered with.
         """
 
 
@@ -138,12 +138,12 @@ class BrokerEvent:
 
     @property
     def type(self) -> EventType:
-        """Name in the log."""
+        """Name of the event in the log."""
         return self.data.type
 
 
 def apply(state: BrokerState, event: BrokerEvent) -> None:
-    """Change the state by an event; nothing else changes it."""
+    """Apply an event to the state; nothing else changes the state."""
     state.seq, state.now_ns = event.seq, event.ts_ns
     if state.running:
         state.sessions[state.running].clock_ns = event.ts_ns
@@ -167,7 +167,7 @@ class AccountCreated(EventData, frozen=True):
 
 
 class ClockMoved(EventData, frozen=True):
-    """Time passed; the moment of any event is the clock's."""
+    """Time passed; the clock takes the time of the event."""
 
     type = "CLOCK_MOVED"
 
@@ -218,7 +218,7 @@ class _SessionOver(EventData, frozen=True):
 
 
 class SessionFinished(_SessionOver, frozen=True):
-    """The last tick of a session is over."""
+    """The session's last tick is over."""
 
     type = "SESSION_FINISHED"
 
@@ -233,7 +233,7 @@ class SessionStopped(_SessionOver, frozen=True):
 
 
 class OrderAccepted(EventData, frozen=True):
-    """An order works from now on. Fields as of `Order`, with the id of the instrument."""
+    """An order works from now on. The fields are those of `Order`, with the instrument's id."""
 
     type = "ORDER_ACCEPTED"
     order: dict[str, JsonValue]
@@ -251,7 +251,7 @@ class OrderAccepted(EventData, frozen=True):
 
 
 class OrderRejected(EventData, frozen=True):
-    """An order was refused by the account's means."""
+    """An order was refused because the account can't carry it."""
 
     type = "ORDER_REJECTED"
     order: dict[str, JsonValue]
@@ -287,7 +287,7 @@ class OrderCancelled(EventData, frozen=True):
 
 
 class OrderExpired(EventData, frozen=True):
-    """The time of an order was over."""
+    """An order expired."""
 
     type = "ORDER_EXPIRED"
     order_id: str
@@ -300,7 +300,9 @@ class OrderExpired(EventData, frozen=True):
 
 
 class ClientIdUsed(EventData, frozen=True):
-    """A client's own id denotes an order (a spread's first leg). `content`: hash of the request."""
+    """A client's own id was assigned to an order, or to a spread's first leg. `content`: hash of
+    the request.
+    """
 
     type = "CLIENT_ID_USED"
     account_id: str
@@ -313,9 +315,10 @@ class ClientIdUsed(EventData, frozen=True):
 
 
 class SpreadPlaced(EventData, frozen=True):
-    """Orders fill together or not at all. `units`: how often the combination is traded;
-    `net_limit_e4`: most that one unit may cost a share, over all legs (negative: least that it must
-    bring); None at market.
+    """Orders that fill together or not at all were placed.
+
+    `units`: number of times that the combination is traded; `net_limit_e4`: maximum cost per share
+    of one unit, over all legs (negative: minimum proceeds); None at market.
     """
 
     type = "SPREAD_PLACED"
@@ -329,9 +332,7 @@ class SpreadPlaced(EventData, frozen=True):
 
 
 class Traded(EventData, frozen=True):
-    """Units of an order were filled. `bar` is open, high, low, close and volume; `settles` a
-    day.
-    """
+    """Units of an order were filled. `bar`: open, high, low, close and volume; `settles`: a day."""
 
     type = "TRADE"
     trade_id: str
@@ -381,9 +382,10 @@ class Traded(EventData, frozen=True):
 
 
 class DayClosed(EventData, frozen=True):
-    """A trading day was over for an account, after everything that it brought. `session_id`: the
-    session that was running, empty outside of sessions; values of long and short positions are both
-    positive.
+    """A trading day ended for an account, after all of the day's events.
+
+    `session_id`: the session that was running, empty if there was none. Values of long and short
+    positions are both positive.
     """
 
     type = "DAY_CLOSED"
@@ -419,7 +421,7 @@ class CommandRefused(EventData, frozen=True):
 
 
 def order_payload(order: Order) -> dict[str, JsonValue]:
-    """Return all fields of an order; those of brackets and groups only if set."""
+    """Return all fields of an order; fields about brackets and groups are included only if set."""
     fields = {name: getattr(order, name) for name in Order.__dataclass_fields__}
     present = {name: value for name, value in fields.items() if value or name not in BRACKET_FIELDS}
     return {**present, "instrument": order.instrument.id}

@@ -1,5 +1,5 @@
-"""Run the ticks of a day: find the next tick at which an order can act, fill orders, and start, end
-and enforce margin calls.
+"""Execution of a day's ticks: find the next tick at which an order can act, fill orders, and start,
+end and enforce margin calls.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ CUSHION_NIGHTS = 30
 
 
 def next_look(account: Account, rules: Rules, frame: DayFrame, first: int) -> int:
-    """Return the first tick, from `first` on, after which a margin call may begin or end; `NEVER`
-    if no tick of this day can. It uses an upper bound of the maintenance requirement, so that no
-    call is missed; `review` computes the exact one.
+    """Return the first tick, from `first` onwards, after which a margin call may begin or end;
+    `NEVER` if no tick of this day qualifies.
+
+    An upper bound on the maintenance requirement is used, so that no call is missed; `review`
+    computes the exact requirement.
     """
     held = [position for position in account.positions.values() if position.qty]
     if account.margin_call_due is not None:
@@ -109,7 +111,7 @@ def review(engine: Engine, session: Session, now_ns: int, at_close: bool) -> Non
 
 def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
     """Cancel the account's orders, and send market orders that meet the margin call and leave a
-    cushion for charges. They fill from the next bar on.
+    cushion for charges. These orders fill from the next bar onwards.
     """
     state = engine.state
     for order_id in tuple(state.working):
@@ -125,18 +127,18 @@ def _liquidate(engine: Engine, session: Session, now_ns: int) -> None:
 
 
 def _margin_call_fields(session: Session, state: MarginState) -> tuple[str, str, int, int]:
-    """Return the first fields of the events of a margin call."""
+    """Return the fields that events about a margin call begin with."""
     return session.account_id, session.id, state.equity_e4, state.maintenance_e4
 
 
 def next_tick(orders: Sequence[Order], frame: DayFrame, first: int) -> int:
-    """Return the first tick, from `first` on, at which an order may trigger, fill or expire, or at
-    which all legs of a spread have a bar; `NEVER` if no tick of this day qualifies.
+    """Return the first tick, from `first` onwards, at which an order may trigger, fill or expire,
+    or at which all legs of a spread have a bar; `NEVER` if no tick of this day qualifies.
     """
     order = orders[0]
     expiry = NEVER
     if order.expire_ns is not None:
-        # After the last tick it is the number of ticks, which no tick reaches.
+        # If the time lies after the last tick, this is the number of ticks, which no tick reaches.
         expiry = int(np.searchsorted(frame.tick_ns, order.expire_ns))
 
     columns = [frame.column.get(leg.instrument.id, -1) for leg in orders]
@@ -155,7 +157,9 @@ def next_tick(orders: Sequence[Order], frame: DayFrame, first: int) -> int:
 def _find_reached(
     order: Order, frame: DayFrame, first: int, column: int
 ) -> npt.NDArray[np.bool_] | None:
-    """Return [n] whether a tick reaches the order's price; None if it waits for no price."""
+    """Return [n] whether each tick reaches the order's price; None if the order waits for
+    no price.
+    """
     waits_for_stop = order.stop_e4 is not None and not order.triggered
     price = order.limit_e4
     if waits_for_stop:
@@ -172,7 +176,9 @@ def _find_reached(
 
 
 def _first(hits: npt.NDArray[np.bool_], first: int) -> int:
-    """Return the tick of the first hit, if the first element is tick `first`; `NEVER` for none."""
+    """Return the tick of the first hit, if the first element is tick `first`; `NEVER` if there is
+    none.
+    """
     if not hits.any():
         return NEVER
     return first + int(hits.argmax())
@@ -180,7 +186,7 @@ def _first(hits: npt.NDArray[np.bool_], first: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PendingExecution:
-    """A fill of an order that is not recorded yet, and the bar of its price."""
+    """A fill of an order that is not recorded yet, and the bar that its price comes from."""
 
     order: Order
     fill: Fill
@@ -194,9 +200,11 @@ def execute(
     known_ns: int,
     now_ns: int,
 ) -> bool:
-    """Fill an order, or all legs of a spread, or cancel it if the account can no longer carry it.
-    Return whether it was filled. There is an execution for each leg; `marks` are those before the
-    tick; `known_ns` is the start of the bar, as of which shares can be borrowed.
+    """Fill an order or all legs of a spread, or cancel it if the account can no longer carry it.
+    Return whether it was filled.
+
+    `executions`: one for each leg; `marks`: the marks before the tick; `known_ns`: start of the
+    bar, which determines the shares that can be borrowed.
     """
     problem: TradeProblem | None = None
     if not executions[0].order.forced:
@@ -236,8 +244,8 @@ def _cancel_filled_by_others(engine: Engine, order: Order, now_ns: int) -> None:
 def send_bracket(
     engine: Engine, execution: PendingExecution, accepted_ns: int, now_ns: int
 ) -> list[Order]:
-    """Send the orders of a bracket for the units of a fill; one cancels the other. They expire when
-    their parent does.
+    """Send the orders of a bracket for the units of a fill. The two orders cancel each other, and
+    expire when their parent does.
     """
     parent = execution.order
     session = engine.state.sessions[parent.session_id]
@@ -306,8 +314,8 @@ _EXPIRED: Mapping[TimeInForce, str] = {
 
 
 def run_ticks(engine: Engine, session: Session, frame: DayFrame, until_ns: int) -> None:
-    """Run the frame's ticks up to a moment; `clock_advance` handles the close itself. Ticks at
-    which no order can act and no margin call begins or ends are skipped.
+    """Run the frame's ticks up to a point in time; `clock_advance` handles the close itself. Ticks
+    at which no order can act and no margin call begins or ends are skipped.
     """
     stop = int(np.searchsorted(frame.tick_ns, min(until_ns, session.end_ns), side="right"))
     account = engine.state.accounts[session.account_id]
@@ -342,8 +350,8 @@ def run_ticks(engine: Engine, session: Session, frame: DayFrame, until_ns: int) 
 
 
 class _FrameTick:
-    """One tick, by its index in the frame. Orders act first at the open of its bars, then inside
-    them.
+    """One tick, by its index in the frame. Orders act first at the open of the tick's bars, then
+    inside the bars.
     """
 
     def __init__(self, engine: Engine, session: Session, frame: DayFrame, tick: int) -> None:
@@ -353,7 +361,7 @@ class _FrameTick:
         self._fills = session.rules.fills
         self._start_ns = int(frame.start_ns[tick])
         self._now_ns = int(frame.tick_ns[tick])
-        #: orders of brackets, each with the fill that sent it
+        #: bracket orders, each with the fill that sent it
         self._sent: list[tuple[Order, PendingExecution]] = []
         self._taken: dict[int, int] = {}  #: column -> units of its bar that fills have used
         self._triggered: set[str] = set()  #: ids of orders whose stop was reached on these bars
@@ -364,7 +372,7 @@ class _FrameTick:
             if self._may_match(orders):
                 self._match(orders, at_open=True)
 
-        # Orders of brackets that were sent at the open may act inside the same bar.
+        # Bracket orders that were sent at the open may act inside the same bar.
         if self._sent:
             _plan(self._engine, self._frame, self._tick)
 
@@ -382,8 +390,8 @@ class _FrameTick:
             del self._engine.due[orders[0].spread_id or orders[0].id]
 
     def _due(self) -> list[Sequence[Order]]:
-        """Return the orders that can act at this tick, legs of a spread together, in time
-        priority.
+        """Return the orders that can act at this tick in time priority, with the legs of a spread
+        together.
         """
         engine = self._engine
         due: dict[str, Sequence[Order]] = {}
@@ -404,8 +412,8 @@ class _FrameTick:
         return order.expire_ns is None or order.expire_ns >= self._now_ns
 
     def _benefit(self, orders: Sequence[Order]) -> int:
-        """Return how much better than the open an order fills inside its bar, in millionths. A
-        price moves away from the open step by step, so it reaches the worst fill first.
+        """Return how much better than the open an order fills inside its bar, in millionths of the
+        open. A price moves away from the open step by step, so it reaches the worst fill first.
         """
         order = orders[0]
         column = self._frame.column.get(orders[0].instrument.id)
@@ -426,7 +434,7 @@ class _FrameTick:
         return better_e4 * 1_000_000 // bar.open_e4
 
     def _match(self, orders: Sequence[Order], *, at_open: bool) -> None:
-        """Fill an order, or all legs of a spread, as far as its bars allow."""
+        """Fill an order, or all legs of a spread, as far as the bars allow."""
         frame = self._frame
         tick = self._tick
         now_ns = self._now_ns
@@ -464,7 +472,7 @@ class _FrameTick:
             self._sent.append((order, executions[0]))
 
     def _known_marks(self, *, at_open: bool) -> dict[str, int]:
-        """Return the marks before the tick. An instrument without a mark takes it from its first
+        """Return the marks before the tick. An instrument without a mark takes one from its first
         bar: the open at the open, the close inside the bar.
         """
         frame = self._frame
@@ -484,8 +492,9 @@ class _FrameTick:
         self._taken[column] = self._taken.get(column, 0) + qty
 
     def _stop_out(self, order: Order, cause: PendingExecution) -> None:
-        """Fill the stop loss of an order that filled inside this bar, if the bar reaches the stop.
-        Which comes first is unknown: the worse case, fill first, is assumed.
+        """Fill a stop-loss order that was sent by a fill inside this bar, if the bar reaches the
+        stop. Whether the fill or the stop came first is unknown; the worse case, fill first, is
+        assumed.
         """
         column = self._frame.column[order.instrument.id]
         since = replace(cause.bar, open_e4=cause.fill.price_e4)
@@ -506,7 +515,7 @@ class _FrameTick:
     def _match_order(
         self, order: Order, bar: Bar, left: int, *, at_open: bool
     ) -> tuple[Fill, ...] | None:
-        """Return the fill of an order on a bar; record if its stop is reached."""
+        """Return an order's fill on a bar, and record whether its stop is reached."""
         if order.id in self._triggered:
             return None
 
@@ -531,7 +540,9 @@ class _FrameTick:
         return max(0, closable)
 
     def _needless(self, order: Order) -> bool:
-        """Cancel a forced order if its position is closed already; return whether it was."""
+        """Cancel a forced order if its position is already closed, and return whether it was
+        cancelled.
+        """
         if not order.forced or self._most(order):
             return False
 
@@ -549,8 +560,8 @@ def expire_orders(engine: Engine, orders: Iterable[Order], now_ns: int) -> None:
 
 
 def _plan(engine: Engine, frame: DayFrame, first: int) -> None:
-    """Find the next tick of each working order that lacks one; drop the ticks of orders that no
-    longer work.
+    """Find the next tick for each working order that lacks one, and drop the ticks of orders that
+    no longer work.
     """
     due: dict[str, int] = {}
     for order in engine.state.working.values():

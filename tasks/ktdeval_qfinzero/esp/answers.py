@@ -1,4 +1,4 @@
-"""Answers of the event calls."""
+"""Answers of the operations on events."""
 
 from __future__ import annotations
 

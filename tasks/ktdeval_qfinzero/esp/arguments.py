@@ -1,4 +1,4 @@
-"""Arguments of the event calls."""
+"""Arguments of the operations on events."""
 
 from __future__ import annotations
 

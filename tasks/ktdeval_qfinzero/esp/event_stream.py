@@ -1,5 +1,5 @@
-"""Rows of calendars and news as one sorted stream, read in pages; the arguments that select them;
-and events in the form of answers.
+"""Rows of calendars and news as one sorted stream that is read in pages, the filters that select
+rows, and events in the form of answers.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ class StoreQuery:
 
 def event_rows(view: DatasetView, query: StoreQuery) -> Iterator[EventRow | NewsRow]:
     """Yield calendar events and articles by (time, id). Raises ServiceError `unavailable` if a
-    store fails; no partial result is given.
+    store fails, so a result is never partial without notice.
     """
     return heapq.merge(calendar_rows(view, query), news_rows(view, query), key=row_key)
 
 
 def calendar_rows(view: DatasetView, query: StoreQuery) -> Iterator[EventRow]:
-    """Calendar events by (time_ns, event_id)."""
+    """Yield calendar events by (time_ns, event_id)."""
     return _pages(view.events, query, CALENDAR_TYPES)
 
 
 def news_rows(view: DatasetView, query: StoreQuery) -> Iterator[NewsRow]:
-    """Articles by (published_ns, id)."""
+    """Yield articles by (published_ns, id)."""
     return _pages(view.news, query, NEWS_TYPES)
 
 
 def of_types(tags: TagFilters, known: tuple[EventType, ...]) -> TagFilters | None:
-    """Return tags restricted to the types that a source can have; None if it can have no wanted
-    type.
+    """Return tags restricted to the event types that a source can have; None if the source has none
+    of the wanted types.
     """
     if not tags.types:
         return tags
@@ -93,7 +93,9 @@ _DAY_LENGTH = len("2025-01-06")
 
 
 def unknown_tickers(view: DatasetView, tickers: Sequence[str]) -> list[str]:
-    """Return the tickers that are not listed as of the clock. Raises ServiceError `unavailable`."""
+    """Return the tickers that are not listed as of the clock. Raises ServiceError `unavailable` if
+    a store fails.
+    """
     if not tickers:
         return []
     listed = {row.symbol for row in view.symbols()}
@@ -112,8 +114,8 @@ FilteredQuery = (
 
 
 def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) -> TagFilters:
-    """Return the filters of a call; `kinds` are its types if it has no argument for them. Raises
-    ServiceError `invalid_argument`.
+    """Return the filters of a call. `kinds`: event types of the call, if it has no argument for
+    them. Raises ServiceError `invalid_argument` if a filter is malformed.
     """
     kinds = getattr(given, "event_types", kinds)
     tickers: Sequence[str] | None = getattr(given, "tickers", None)
@@ -131,7 +133,7 @@ def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) ->
 
 
 def _read_words(text: str | None, field: str) -> str:
-    """Return the text to search for. A text without a letter or digit is refused, since it would
+    """Return the text to search for. Text without a letter or digit is refused, since it would
     match everything.
     """
     if text is not None and not words(text):
@@ -140,16 +142,14 @@ def _read_words(text: str | None, field: str) -> str:
 
 
 def read_end(text: str, field: str) -> int:
-    """Return the first moment after a window; a day as end is included whole. Raises ServiceError
-    `invalid_argument`.
+    """Return the first nanosecond after a window that ends at `text`; a day is included whole.
+    Raises ServiceError `invalid_argument` if the text is neither a time nor a day.
     """
     return parse_moment(text, field) + (DAY if len(text) == _DAY_LENGTH else 0)
 
 
 def window_of(start_ns: int, end_ns: int, field: str) -> MomentSpan:
-    """Return the moments [start, end). Raises ServiceError `invalid_argument` if the range is
-    empty.
-    """
+    """Return the span [start, end). Raises ServiceError `invalid_argument` if it is empty."""
     if start_ns >= end_ns:
         raise invalid(
             field, "the window must end after it starts; its start is included, its end is not"
@@ -158,7 +158,7 @@ def window_of(start_ns: int, end_ns: int, field: str) -> MomentSpan:
 
 
 def read_after(cursor: str | None) -> Key | None:
-    """Return the key that a page continues after; None for the first page. Raises ServiceError
+    """Return the key after which a page continues; None for the first page. Raises ServiceError
     `invalid_argument` if the text is not a cursor.
     """
     if cursor is None:
@@ -173,7 +173,7 @@ _OUTCOMES: Final = (
     ("actual", "consensus", "surprise"),
     ("eps_actual", "eps_estimated", "eps_surprise"),
     ("revenue_actual", "revenue_estimated", "revenue_surprise"),
-)  #: A released value, what was expected, and the name of the difference
+)  #: Name of a released value, of the expected value, and of their difference
 
 _SNIPPET_VALUES: Final = (
     ("actual", "actual"),
@@ -186,16 +186,18 @@ _SNIPPET_VALUES: Final = (
     ("revenue_actual", "revenue"),
     ("revenue_estimated", "revenue estimated"),
     ("revenue_surprise_pct", "revenue surprise %"),
-)  #: Values that a snippet names, and how
+)  #: Values that a snippet names, with the words for them
 
 _LARGEST: Final = 1e15
 
 
 def status_of(row: EventRow | NewsRow) -> answers.Status:
     """Return the status of an event, from the releases in its row, which are those known at the
-    moment of the query. Releases before the event is due (a new estimate, another date) are not
-    outcomes. `scheduled` until the first outcome, then `occurred`, and `updated` after an outcome
-    of a later moment. An article has occurred.
+    time of the query.
+
+    The status is `scheduled` until the first outcome, then `occurred`, and `updated` after a later
+    outcome. Releases before the event is due (a new estimate, another date) are not outcomes. The
+    status of an article is `occurred`.
     """
     if isinstance(row, NewsRow):
         return "occurred"
@@ -210,7 +212,7 @@ def status_of(row: EventRow | NewsRow) -> answers.Status:
 
 
 def payload_of(row: EventRow) -> dict[str, JsonValue]:
-    """Return the expected values, overlaid with the released ones, and their differences; values
+    """Return the expected values overlaid with the released ones, and their differences. Values
     that are not released have no key.
     """
     payload: dict[str, JsonValue] = dict(row.expected)
@@ -224,7 +226,9 @@ def payload_of(row: EventRow) -> dict[str, JsonValue]:
 
 
 def event_shown(row: EventRow | NewsRow, view: arguments.EventView = "full") -> answers.EventShown:
-    """An event; `full` adds the payload, and to calendar events their releases one by one."""
+    """Return an event in the form of answers; `full` adds the payload and, for calendar events, the
+    single releases.
+    """
     if isinstance(row, EventRow):
         return _calendar_event_shown(row, view)
     return _article_shown(row, view)
@@ -286,8 +290,8 @@ def _article_shown(row: NewsRow, view: arguments.EventView) -> answers.EventShow
 
 
 def _surprise(actual: JsonValue, expected: JsonValue, name: str) -> dict[str, JsonValue]:
-    """Return actual − expected, and the same in percent of the expected value; empty if either is
-    not a number.
+    """Return the difference actual − expected, and this difference in percent of the expected
+    value; empty if either is not a number.
     """
     if not (_is_number(actual) and _is_number(expected)):
         return {}
@@ -306,7 +310,7 @@ def _is_number(value: JsonValue) -> TypeGuard[int | float]:
 
 
 def _outcome_text(payload: Mapping[str, JsonValue]) -> str:
-    """Released values in one line, such as `actual 3.1, consensus 3.0`."""
+    """Return the released values in one line, such as `actual 3.1, consensus 3.0`."""
     parts: list[str] = []
     for name, label in _SNIPPET_VALUES:
         value = payload.get(name)
@@ -319,5 +323,7 @@ def _outcome_text(payload: Mapping[str, JsonValue]) -> str:
 
 
 def _shortened_snippet(text: str) -> str:
-    """Return at most `SNIPPET_CHARACTERS`, cut between words; an ellipsis marks a cut."""
+    """Return at most `SNIPPET_CHARACTERS` characters, cut between words; an ellipsis marks
+    a cut.
+    """
     return beginning(text, SNIPPET_CHARACTERS)

@@ -1,6 +1,6 @@
-"""Calls on events and articles: by moment, id, calendar and word; the next triggers, a timeline of
-buckets, and the stream of all updates in the order in which they became known, each once; and the
-coverage of the stores as of the clock.
+"""Operations on events and articles: queries by time, id, calendar and word; the next triggers; a
+timeline of buckets; and the coverage of the stores as of the clock. The stream gives all updates
+once each, in the order in which they became known.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def news_body(view: DatasetView, given: arguments.OneArticle) -> answers.Article
 
 
 def _query_span(view: DatasetView, given: arguments.EventsQuery) -> MomentSpan:
-    """Return the window of a query. Events of the present moment are past events."""
+    """Return the time span of a query. Events due exactly now count as past events."""
     _check_bounds(given)
     if given.start_utc is not None and given.end_utc is not None:
         start_ns = parse_moment(given.start_utc, "start_utc")
@@ -154,7 +154,9 @@ def _calendar(
     tags: TagFilters,
     given: arguments.EconomicCalendar | arguments.EarningsCalendar,
 ) -> answers.EventsPage:
-    """Events of a calendar, by default of the clock's day and the seven days after it."""
+    """Return a calendar's events, by default those of the clock's day and the seven days
+    after it.
+    """
     if given.start_date is None:
         start_ns = view.as_of_ns // DAY * DAY
     else:
@@ -265,8 +267,8 @@ def _empty_buckets(span: MomentSpan, width_ns: int) -> list[answers.Bucket]:
 
 
 def _find_watched(view: DatasetView, query: StoreQuery) -> Iterator[EventRow]:
-    """Yield events about watched tickers and events of the whole market, which have no ticker; all
-    events if no ticker is watched.
+    """Yield events about watched tickers, and events that concern the whole market and have no
+    ticker. If no ticker is watched, yield all events.
     """
     tags = query.tags
     if not tags.tickers:
@@ -291,8 +293,8 @@ def _reasons(row: EventRow, tags: TagFilters, now_ns: int) -> list[answers.Reaso
 
 
 def _grid(now_ns: int, given: arguments.TimelineQuery) -> tuple[MomentSpan, int]:
-    """Return the window and the width of its buckets. Raises ServiceError `invalid_argument` if it
-    is too long or has too many buckets.
+    """Return the window and the width of its buckets. Raises ServiceError `invalid_argument` if the
+    window is too long or has too many buckets.
     """
     if given.start_utc is None:
         start_ns = max(0, now_ns - _AROUND_NS)
@@ -324,14 +326,14 @@ _BEGINNING_NS: Final = 5 * MINUTE  #: How far back a stream without a cursor beg
 
 @dataclass(frozen=True, slots=True)
 class KnownUpdate:
-    """Something that became known."""
+    """An update that became known."""
 
-    known_ns: int  #: when it became known
+    known_ns: int  #: when the update became known
     row: EventRow | NewsRow  #: the event as known then, without later releases; or the article
 
     @property
     def key(self) -> Key:
-        """Key by which updates are sorted; it is unique."""
+        """Unique key by which updates are sorted."""
         return self.known_ns, row_key(self.row)[1]
 
     @property
@@ -352,8 +354,9 @@ class KnownUpdate:
 def calendar_updates(
     view: DatasetView, tags: TagFilters, after: Key, block: int = BLOCK
 ) -> Iterator[KnownUpdate]:
-    """Yield updates of events that became known by now and after a key ((moment, "") for all from a
-    moment on), by key. Raises ServiceError `unavailable`.
+    """Yield updates to events that became known by now and after a key, in the order of their keys.
+    The key (time, "") gives all updates from this time onwards. Raises ServiceError `unavailable`
+    if a store fails.
     """
     chosen = of_types(tags, CALENDAR_TYPES)
     if chosen is None:
@@ -374,7 +377,7 @@ def stream_events(view: DatasetView, given: arguments.StreamQuery) -> answers.St
     """
     tags = read_tags(given)
     after = None if given.cursor == HEAD else read_after(given.cursor)
-    if after is None:  # (moment, "") sorts before everything of that moment, since no id is empty
+    if after is None:  # (time, "") sorts before all updates of this time, since no id is empty
         after = (max(0, view.as_of_ns - _BEGINNING_NS + 1), "")
 
     updates = heapq.merge(
@@ -477,8 +480,8 @@ def _describe_coverage(kind: str, rows: list[EventRow]) -> answers.CalendarCover
 
 
 def _latest(view: DatasetView, since: Callable[[int], Iterator[int]]) -> int | None:
-    """Return the last of ascending moments; stores give the oldest first, so the window is widened
-    until it contains one.
+    """Return the last of some ascending times. Stores give the oldest first, so the window is
+    widened until it contains one.
     """
     for back_ns in (*_LOOKS_BACK_NS, view.as_of_ns):
         latest = max(since(max(0, view.as_of_ns - back_ns)), default=None)

@@ -1,14 +1,15 @@
 """Prices and volumes of stocks, adjusted for splits and dividends.
 
 An event is applied once the session of its ex-day has opened; announced future events have no
-effect. The newest bars stay unadjusted, older ones are scaled:
+effect. The newest bars stay unadjusted, and older bars are scaled for all events with an ex-day
+after the bar:
 
     price × old / new and volume × new / old      for each split of `new` shares for `old`,
-    price × (1 − cash / previous close)           for each ex-day of dividends, where these are adjusted for too,
+    price × (1 − cash / previous close)           for each ex-day of dividends, if these are adjusted for too.
 
-for all events with an ex-day after the bar. Previous close: of the last daily bar before the
-ex-day, unadjusted; in shares after the split if a split has the same ex-day. For an ex-day without a
-session, the next session is used.
+The previous close is the unadjusted close of the last daily bar before the ex-day; if a split has
+the same ex-day, it is expressed in shares after the split. For an ex-day without a session, the
+next session is used.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ class Adjustment:
 
     ticker: str  #: ticker of the stock
     kind: Literal["split", "dividend"]  #: type of event
-    ex_day: date  #: the first ex trading day
-    ex_ns: int  #: when minute bars go ex
-    #: factor for earlier prices; None for a dividend without a previous close above it, which has
-    #: no effect
+    ex_day: date  #: first ex trading day
+    ex_ns: int  #: time from which minute bars are ex
+    #: factor for earlier prices; None, without effect, for a dividend that is not below a known
+    #: previous close
     price_factor: float | None
     volume_factor: float  #: factor for earlier volumes
 
     def before_ns(self, resolution: Resolution) -> int:
-        """Start of the first bar that is no longer adjusted."""
+        """Return the start of the first bar that is no longer adjusted."""
         return day_start(self.ex_day) if resolution == "day" else self.ex_ns
 
 
 def adjustments(view: DatasetView, ticker: str, mode: Mode) -> tuple[Adjustment, ...]:
-    """Events that count at the view's moment, by ex-day."""
+    """Return the events in effect at the view's time, sorted by ex-day."""
     if mode == "none":
         return ()
 
@@ -63,7 +64,7 @@ def _event_order(event: Adjustment) -> tuple[date, str, float]:
 def factors(
     events: Sequence[Adjustment], start_ns: IntArray, resolution: Resolution
 ) -> tuple[FloatArray, FloatArray]:
-    """[n] factors of the prices and of the volumes of bars with these starts."""
+    """Return the [n] factors for the prices and for the volumes of bars with these starts."""
     price = np.ones(len(start_ns))
     volume = np.ones(len(start_ns))
     for event in events:
@@ -76,8 +77,8 @@ def factors(
 
 
 def _ex_session(view: DatasetView, ex_day: date) -> tuple[date, int] | None:
-    """Return the first session that excludes the event, and the moment from which minutes do; None
-    if that session has not opened yet.
+    """Return the first session that excludes the event, and the time from which minute bars do;
+    None if the session has not opened yet.
     """
     hours = view.hours
     row = int(np.searchsorted(hours.days, np.datetime64(ex_day)))
@@ -100,7 +101,7 @@ def _splits(view: DatasetView, ticker: str) -> list[Adjustment]:
 
 
 def _dividends(view: DatasetView, ticker: str, splits: Sequence[Adjustment]) -> list[Adjustment]:
-    """One event per ex-day, with that day's total cash."""
+    """Return one event per ex-day, with the day's total cash."""
     cash: dict[tuple[date, int], int] = {}
     for row in view.dividends(ticker):
         ex_session = _ex_session(view, row.ex_day)

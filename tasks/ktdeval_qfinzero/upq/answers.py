@@ -1,8 +1,8 @@
 """Answers of the price queries.
 
-Rows of bars, chains and curves are typed dictionaries: callers choose their fields, and a page may
-have 100,000 of them. Fields that others extend describe themselves: a typed dictionary does not know
-its bases.
+Rows of bars, chains and curves are typed dictionaries, because callers choose their fields and a
+page may have 100,000 of them. A typed dictionary does not know its bases, so fields that others
+extend have their own descriptions.
 """
 
 from __future__ import annotations

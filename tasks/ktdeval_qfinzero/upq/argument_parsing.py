@@ -1,4 +1,4 @@
-"""Parsing of texts in the arguments of the price queries."""
+"""Parsing of strings in the arguments of the price queries."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktdeval_qfinzero.upq.arguments import MAX_TICKERS
 
 
 def read_days(start: str, end: str) -> tuple[date, date]:
-    """Return the days `start` to `end`, both included. Raises ServiceError `invalid_argument` if a
-    text is not a day, or the end lies before the start.
+    """Return the days from `start` to `end`, both included. Raises ServiceError `invalid_argument`
+    if a string is not a day, or if the end lies before the start.
     """
     first = parse_day(start, "start")
     last = parse_day(end, "end")
@@ -25,8 +25,8 @@ def read_days(start: str, end: str) -> tuple[date, date]:
 
 
 def read_moments(start: str, end: str) -> MomentSpan:
-    """Return the moments `start` to `end`, both included, a day as a whole. Raises ServiceError
-    `invalid_argument`.
+    """Return the time span from `start` to `end`, both included, where a day stands for the whole
+    day. Raises ServiceError `invalid_argument` if a string is neither a time nor a day.
     """
     first = parse_moment(start, "start")
     last = parse_moment(end, "end", end_of_day=True)
@@ -36,13 +36,13 @@ def read_moments(start: str, end: str) -> MomentSpan:
 
 
 def span_of(first: date, last: date) -> MomentSpan:
-    """Moments of the days [first, last]."""
+    """Return the time span of the days [first, last]."""
     return MomentSpan(day_start(first), day_start(last) + DAY)
 
 
 def read_tickers(text: str) -> tuple[str, ...]:
-    """Return the tickers in alphabetical order, each once. Raises ServiceError `invalid_argument`
-    if a text is not a ticker, or there are too many.
+    """Return comma-separated tickers in alphabetical order, each once. Raises ServiceError
+    `invalid_argument` if one is not a ticker, or there are too many.
     """
     tickers = parse_tickers(text, "tickers")
     if len(tickers) > MAX_TICKERS:
@@ -51,8 +51,8 @@ def read_tickers(text: str) -> tuple[str, ...]:
 
 
 def read_names(given: str | None, field: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Return names separated by commas, in the order of `known`; all if absent. Raises ServiceError
-    `invalid_argument` if a name is unknown.
+    """Return comma-separated names in the order of `known`; all names if the argument is absent.
+    Raises ServiceError `invalid_argument` if a name is unknown.
     """
     if given is None:
         return tuple(known)

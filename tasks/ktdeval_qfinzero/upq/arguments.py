@@ -26,10 +26,11 @@ ListedClass = Literal["stock", "crypto"]
 Interval = Literal["1m", "5m", "15m", "30m", "60m"]
 
 MAX_TICKERS: Final = 200
-MAX_VALUED: Final = 10_000  #: Rows of a page with Greeks: each takes a search for its volatility
+#: Maximum number of rows in a page with Greeks, each of which takes a search for its volatility
+MAX_VALUED: Final = 10_000
 #: Fields of a bar that a caller may choose from, in addition to the row's key
 VALUES: Final = ("open", "high", "low", "close", "volume", "transactions")
-#: Fields of an option row that are not of its bar
+#: Fields of an option row that do not come from its bar
 TERMS: Final = ("contract", "ticker", "underlying", "expiry", "strike", "type")
 
 Tickers = Annotated[

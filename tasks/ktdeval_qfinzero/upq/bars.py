@@ -1,8 +1,8 @@
-"""Bars of stocks and coins: pages of rows by ticker and time, with adjustments and indicators on
-request.
+"""Bars of stocks and crypto assets: pages of rows by ticker and time, with adjustments and
+indicators on request.
 
-Bars of several minutes are aligned to the session's open and the end of a lunch break, for coins to
-midnight UTC.
+Bars of several minutes are aligned to the session's open and to the end of a lunch break, or to
+midnight UTC for crypto assets.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class BarQuery:
-    """Bars asked for. `asset_class, resolution`: of the bars."""
+    """Query for bars of one `asset_class` and `resolution`."""
 
     asset_class: AssetClass
     resolution: Resolution
     tickers: tuple[str, ...]  #: in alphabetical order
     span: MomentSpan  #: span in which the bars start
     fields: tuple[str, ...]  #: some of `VALUES`
-    indicators: tuple[str, ...] = ()  #: as `read_indicators` gives them
+    indicators: tuple[str, ...] = ()  #: as returned by `read_indicators`
     adjust: arguments.Mode = "none"  #: adjustment of prices
     limit: int = 10_000  #: maximum number of rows per page
     step_ns: int = MINUTE  #: length of minute bars
     after: Key | None = None  #: key (ticker, start) of the previous page's last row
 
     def span_of(self, ticker: str) -> MomentSpan:
-        """Remaining span of a ticker."""
+        """Return the span that remains to be read for a ticker."""
         if self.after is None or ticker > self.after[0]:
             return self.span
         if ticker < self.after[0]:
@@ -138,7 +138,7 @@ def crypto_minute(view: DatasetView, given: arguments.Minutes) -> answers.Minute
 def _listed_tickers(
     view: DatasetView, asset_class: AssetClass, asked: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The tickers that are listed as of the clock."""
+    """Return the requested tickers that are listed as of the clock."""
     known = {row.symbol for row in view.symbols() if row.asset_class == asset_class}
     return tuple(ticker for ticker in asked if ticker in known)
 
@@ -153,7 +153,9 @@ def _query_of_days(
     given: arguments.Days,
     adjust: arguments.Mode = "none",
 ) -> BarQuery:
-    """Return the query of daily bars. Raises ServiceError `invalid_argument`."""
+    """Return the query for daily bars. Raises ServiceError `invalid_argument` if an argument is
+    malformed.
+    """
     fields = read_names(given.fields, "fields", ("ticker", "date", *VALUES))
     first, last = read_days(given.start, given.end)
     after = _read_after(given.cursor)
@@ -176,7 +178,9 @@ def _query_of_minutes(
     given: arguments.Minutes,
     adjust: arguments.Mode = "none",
 ) -> BarQuery:
-    """Return the query of minute bars. Raises ServiceError `invalid_argument`."""
+    """Return the query for minute bars. Raises ServiceError `invalid_argument` if an argument is
+    malformed.
+    """
     fields = read_names(given.fields, "fields", ("ticker", "window_start", *VALUES))
     minutes = int(given.interval.removesuffix("m"))
     return BarQuery(
@@ -211,7 +215,9 @@ def _adjustment_shown(event: Adjustment) -> answers.AdjustmentShown:
 
 
 def bar_rows(view: DatasetView, query: BarQuery) -> BarPage:
-    """Rows of a page, the events that changed any of them, and the cursor of the next page."""
+    """Return the rows of a page, the events that changed any of them, and the cursor of the next
+    page.
+    """
     rows: Rows = []
     applied: list[Adjustment] = []
     last_key: Key | None = None
@@ -234,8 +240,8 @@ def bar_rows(view: DatasetView, query: BarQuery) -> BarPage:
 
 
 def _bars(view: DatasetView, query: BarQuery, ticker: str) -> Bars:
-    """A ticker's remaining bars, as known at the view's moment; the last bar of several minutes may
-    be incomplete.
+    """Return a ticker's remaining bars, as known at the view's time. If bars span several minutes,
+    the last one may be incomplete.
     """
     span = query.span_of(ticker)
     step_ns = query.step_ns
@@ -289,7 +295,9 @@ def _bar_columns(
 def _indicators(
     view: DatasetView, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]
 ) -> dict[str, FloatArray]:
-    """Column name -> [n] indicators of the bars, from the ticker's whole history before them."""
+    """Return the [n] indicators of the bars, keyed by column name and computed from the ticker's
+    whole history.
+    """
     history = view.bars(
         query.asset_class, ticker, query.resolution, MomentSpan(0, int(bars.start_ns[-1]) + 1)
     )
@@ -304,8 +312,8 @@ def _indicators(
 def _interval_ends(
     view: DatasetView, asset_class: AssetClass, start_ns: IntArray, step_ns: int
 ) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """[n] end of each bar, limited by breaks, closes and the view's moment; and [n] whether it
-    spans a whole `step_ns`.
+    """Return the [n] end of each bar, limited by breaks, closes and the view's time, and [n]
+    whether each bar spans a whole `step_ns`.
     """
     ends = np.minimum(
         _interval_of(view, asset_class, start_ns, step_ns)[1], view.as_of_ns // MINUTE * MINUTE
@@ -316,9 +324,10 @@ def _interval_ends(
 def _interval_of(
     view: DatasetView, asset_class: AssetClass, ns: IntArray, step_ns: int
 ) -> tuple[IntArray, IntArray]:
-    """Return ([n] start, [n] end) of the bar that contains a moment, counted from the start of the
-    current or next trading period. No bar extends beyond the end of a period: later trades belong
-    to bars of the next one.
+    """Return the [n] start and [n] end of the bars that contain the times `ns`.
+
+    Bars are counted from the start of the current or next trading period. No bar extends beyond the
+    end of a period, so later trades belong to bars of the next period.
     """
     if asset_class == "crypto":
         return ns - ns % step_ns, ns - ns % step_ns + step_ns

@@ -1,10 +1,10 @@
-"""Implied volatility and Greeks of option prices, each computed from what was known at the time of
-the price.
+"""Implied volatility and Greeks of option prices, computed only from what was known at the time of
+each price.
 
-Nothing later is used, so a row's Greeks do not depend on when they are asked for: the spot is the
-underlying's price at the same moment, the rate that of the last curve published by then, and only
-dividends declared by then are deducted. With m the moment of the price, E the close of the last
-session up to expiry and e the open of an ex-day's session:
+A row's Greeks therefore do not depend on when they are requested. The spot is the underlying's
+price at the same time, the rate comes from the last curve published by then, and only dividends
+declared by then are deducted. With m the time of the price, E the close of the last session up to
+expiry and e the open of an ex-day's session:
 
     T = (E − m) / 365 days,   S = spot − Σ cash · e^(−r(t) t)  over dividends with m < e < E,
     t = (e − m) / 365 days.
@@ -33,13 +33,13 @@ OLDEST_DAYS = 14  #: Maximum age of a usable curve, in calendar days
 class PublishedCurves:
     """Curves in the order in which they were published."""
 
-    available_ns: IntArray  #: [n] when each was published, ascending
-    newest: IntArray  #: [n] row of the curve of the latest day among the first i + 1
+    available_ns: IntArray  #: [n] publication time of each curve, ascending
+    newest: IntArray  #: [n] row of the curve for the latest day among the first i + 1 curves
     rows: tuple[RateRow, ...]  #: the curves
 
     def rates(self, moments_ns: IntArray, years: FloatArray) -> FloatArray:
-        """[n] rate for `years` on each moment's last curve, NaN without a curve; interpolated
-        linearly between tenors, flat beyond; 4.3% is 0.043.
+        """Return the [n] rates for `years`, each on the last curve known at its time; NaN without a
+        curve. Rates are interpolated linearly between tenors and flat beyond them; 4.3% is 0.043.
         """
         last = np.searchsorted(self.available_ns, moments_ns, side="right") - 1
         rates = np.full(len(moments_ns), np.nan)
@@ -53,7 +53,7 @@ class PublishedCurves:
 
 
 def interpolate(row: RateRow, years: FloatArray) -> FloatArray:
-    """[n] rates of one curve; NaN if it has no tenor."""
+    """Return the [n] rates of one curve; NaN if the curve has no tenor."""
     curve = sorted(
         (TENOR_YEARS[tenor], value / 100)
         for tenor, value in row.yields_pct.items()
@@ -66,7 +66,7 @@ def interpolate(row: RateRow, years: FloatArray) -> FloatArray:
 
 
 def curves_for(view: DatasetView, first_ns: int, last_ns: int) -> PublishedCurves:
-    """Curves that moments in [first, last] may need."""
+    """Return the curves that times in [first, last] may need."""
     published = view.rates(day_of(first_ns) - timedelta(days=OLDEST_DAYS), day_of(last_ns))
     rows = tuple(sorted(published, key=lambda row: (row.available_ns, row.day)))
     newest: list[int] = []
@@ -82,7 +82,9 @@ def curves_for(view: DatasetView, first_ns: int, last_ns: int) -> PublishedCurve
 
 
 def curves_of_days(view: DatasetView, first: date, last: date) -> Sequence[RateRow]:
-    """Curves of the days [first, last] as known now, by day; the last version of corrected curves."""
+    """Return the curves of the days [first, last] as known now, sorted by day, with the last
+    version of each corrected curve.
+    """
     published = sorted(view.rates(first, last), key=lambda row: (row.day, row.available_ns))
     return list({row.day: row for row in published}.values())
 
@@ -95,13 +97,13 @@ _YEAR_NS = pricing.DAYS_A_YEAR * DAY
 
 @dataclass(frozen=True, eq=False)
 class OptionQuotes:
-    """Prices of options on one underlying, one at least."""
+    """Prices of options on one underlying; there is at least one."""
 
     underlying: str  #: ticker
     contracts: tuple[OptionContract, ...]  #: [n] the options
-    moment_ns: IntArray  #: [n] the moments of the prices
-    price: FloatArray  #: [n] dollars
-    #: [n] price of the underlying at that moment, in dollars; NaN if unknown
+    moment_ns: IntArray  #: [n] times of the prices
+    price: FloatArray  #: [n] prices, in dollars
+    #: [n] price of the underlying at the time of each price, in dollars; NaN if unknown
     spot: FloatArray
 
 
@@ -109,7 +111,7 @@ def value_quotes(
     view: DatasetView, quotes: OptionQuotes
 ) -> tuple[dict[str, FloatArray], npt.NDArray[np.str_]]:
     """Return implied volatility, Greeks and their inputs (`GREEK_FIELDS` and `INPUT_FIELDS` -> [n]
-    numbers, NaN if undefined), and the status of each ([n] of `answers.Status`).
+    numbers, NaN if undefined), and the [n] status of each quote, out of `answers.Status`.
     """
     count = len(quotes.contracts)
     hours = view.hours
@@ -134,7 +136,7 @@ def value_quotes(
         call[rows], (quotes.spot - deducted)[rows], strike[rows], rate[rows], years[rows]
     )
     values["iv"][rows], status[rows] = pricing.implied_volatility(option, quotes.price[rows])
-    # If dividends exceed the spot, it has no logarithm.
+    # If dividends exceed the spot, the net spot has no logarithm.
     positive = replace(option, spot=np.where(np.asarray(option.spot) > 0, option.spot, np.nan))
     solved = pricing.greeks(positive, values["iv"][rows])
 
@@ -146,7 +148,7 @@ def value_quotes(
 
 
 def day_moment(view: DatasetView, day: date, field: PriceField) -> int:
-    """Return the moment of a day's opening or closing price."""
+    """Return the time of a day's opening or closing price."""
     hours = view.hours
     row = hours.row_of(day)
     if row is None:
@@ -157,7 +159,9 @@ def day_moment(view: DatasetView, day: date, field: PriceField) -> int:
 def spots_of_days(
     view: DatasetView, underlying: str, start_ns: IntArray, field: PriceField
 ) -> FloatArray:
-    """Return [n] open or close of the underlying's daily bars with these starts; NaN without a bar."""
+    """Return the [n] opens or closes of the underlying's daily bars with these starts; NaN without
+    a bar.
+    """
     bars = view.bars(
         "stock", underlying, "day", MomentSpan(int(start_ns.min()), int(start_ns.max()) + 1)
     )
@@ -170,8 +174,8 @@ def spots_of_days(
 
 
 def spots_of_moments(view: DatasetView, underlying: str, moment_ns: IntArray) -> FloatArray:
-    """Return [n] close of the underlying's last minute that was complete at each moment, in the
-    same session; NaN without one.
+    """Return the [n] closes of the last minute bars of the underlying that were complete at each
+    time, in the same session; NaN without one.
     """
     hours = view.hours
     sessions = np.searchsorted(hours.close_ns, moment_ns)
@@ -194,7 +198,7 @@ def spots_of_moments(view: DatasetView, underlying: str, moment_ns: IntArray) ->
 def _dividends(
     view: DatasetView, quotes: OptionQuotes, expiry_ns: IntArray, curves: PublishedCurves
 ) -> FloatArray:
-    """[n] present value of the dividends due before expiry, in dollars."""
+    """Return the [n] present value of the dividends due before expiry, in dollars."""
     hours = view.hours
     total = np.zeros(len(quotes.contracts))
     for row in view.dividends(quotes.underlying):

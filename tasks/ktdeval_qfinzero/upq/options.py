@@ -1,4 +1,4 @@
-"""Options: the chain of a day, and the history of a contract."""
+"""Options: the chain on a day, and the history of a contract."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class OptionTable:
 
     underlying: str  #: ticker
     contracts: tuple[OptionContract, ...]  #: [n] the options
-    bars: Bars  #: [n] their bars, one for each of `contracts`
-    resolution: Resolution  #: of the bars
+    bars: Bars  #: [n] bars, one for each of `contracts`
+    resolution: Resolution  #: resolution of the bars
 
 
 def chain_query(view: DatasetView, given: arguments.ChainQuery) -> answers.Chain:
@@ -115,7 +115,9 @@ def ticker_query(view: DatasetView, given: arguments.ContractQuery) -> answers.C
 
 
 def _max_rows(given: arguments.ChainQuery | arguments.ContractQuery) -> int:
-    """Maximum number of rows per page; fewer with Greeks, which are slow."""
+    """Return the maximum number of rows per page, which is lower with Greeks, since these
+    are slow.
+    """
     return min(given.limit, MAX_VALUED) if given.include_greeks else given.limit
 
 
@@ -127,7 +129,7 @@ def _status_of(view: DatasetView, day: date) -> answers.DayStatus:
 
 
 def _row_of(view: DatasetView, contract: OptionContract) -> ContractRow | None:
-    """The listed contract with an OPRA symbol, whose root is usually its underlying."""
+    """Return the listed contract with an OPRA symbol, whose root is usually the underlying."""
     others = (row.symbol for row in view.symbols() if row.has_options)
     for underlying in dict.fromkeys((contract.underlying, *others)):
         for row in view.contracts(underlying):
@@ -150,7 +152,7 @@ def _option_rows(
 
 
 def _column(table: OptionTable, name: str) -> rows_and_indicators.Column:
-    """[n] a field of the rows."""
+    """Return one [n] field of the rows."""
     if name == "date":
         return rows_and_indicators.days(table.bars.start_ns)
     if name == "window_start":
@@ -205,8 +207,8 @@ def _greek_columns(
 def _nearest_expiries(
     listed: Iterable[ContractRow], day: date, wanted: tuple[date, date]
 ) -> list[str]:
-    """Up to five listed expiries on or after a day, nearest to those wanted first; ties go to the
-    earlier.
+    """Return up to five listed expiries on or after a day, nearest to the wanted ones first; ties
+    go to the earlier expiry.
     """
     first, last = wanted
 
@@ -218,7 +220,7 @@ def _nearest_expiries(
 
 
 def _read_expiries(given: arguments.ChainQuery) -> tuple[date, date]:
-    """Return the first and last expiry wanted, all if none is named; also check the bounds of
+    """Return the first and last wanted expiry, by default all expiries. Also check the bounds on
     strikes.
     """
     first = date.min if given.expiry_min is None else parse_day(given.expiry_min, "expiry_min")
@@ -236,7 +238,7 @@ def _read_expiries(given: arguments.ChainQuery) -> tuple[date, date]:
 
 
 def _passes(row: ContractRow, given: arguments.ChainQuery, expiries: tuple[date, date]) -> bool:
-    """Return whether a contract is wanted: its expiry, strike and type fit."""
+    """Return whether a contract's expiry, strike and type are wanted."""
     least = given.strike_min or 0.0
     most = math.inf if given.strike_max is None else given.strike_max
     in_time = expiries[0] <= row.expiry <= expiries[1]
@@ -245,8 +247,8 @@ def _passes(row: ContractRow, given: arguments.ChainQuery, expiries: tuple[date,
 
 
 def _read_fields(given: str | None, resolution: Resolution) -> tuple[str, ...]:
-    """Return the fields to show, in order, always with the contract and the time. Raises
-    ServiceError `invalid_argument`.
+    """Return the fields to show, in order, always including the contract and the time. Raises
+    ServiceError `invalid_argument` if a field is unknown.
     """
     dates = ("date",) if resolution == "day" else ()
     known = (*TERMS, *dates, "window_start", *VALUES)

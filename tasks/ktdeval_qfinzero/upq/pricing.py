@@ -1,15 +1,15 @@
-"""Black-Scholes-Merton price of European options, its Greeks and the volatility that a price
-implies.
+"""Black-Scholes-Merton price of European options, with Greeks and implied volatility.
 
-With S the spot less the present value of the dividends to come, K the strike, r the continuously
-compounded rate, T the years to expiry, σ the volatility, η = +1 for calls and −1 for puts, N and φ
-the distribution and density of the standard normal:
+S is the spot less the present value of future dividends, K the strike, r the continuously
+compounded rate, T the years to expiry and σ the volatility. η is +1 for calls and −1 for puts, and
+N and φ are the distribution and density of the standard normal:
 
     d1 = (ln(S / K) + (r + σ² / 2) T) / (σ √T),   d2 = d1 − σ √T
     V  = η (S N(η d1) − K e^(−rT) N(η d2))
 
-after Black and Scholes (1973), Merton (1973), and Hull, Options, Futures, and Other Derivatives
-(chapters on model and Greeks). All functions take scalars and arrays, which are broadcast together.
+Sources: Black and Scholes (1973), Merton (1973), and Hull, Options, Futures, and Other Derivatives
+(chapters on the model and the Greeks). All functions take scalars and arrays, which are broadcast
+together.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SQRT_TWO = math.sqrt(2)
 class EuropeanOptions:
     """European options."""
 
-    call: bool | npt.NDArray[np.bool_]  #: whether it is a call; else a put
-    #: price of the underlying less the present value of the dividends to come, in dollars; positive
+    call: bool | npt.NDArray[np.bool_]  #: whether the option is a call, else a put
+    #: price of the underlying less the present value of future dividends, in dollars; positive
     spot: Floats
-    strike: Floats  #: dollars; positive
-    rate: Floats  #: continuously compounded, a year (0.04 is 4%)
-    years: Floats  #: to expiry
+    strike: Floats  #: strike in dollars; positive
+    rate: Floats  #: continuously compounded annual rate (0.04 is 4%)
+    years: Floats  #: years to expiry
 
     @property
     def sign(self) -> FloatArray:
@@ -57,7 +57,7 @@ class EuropeanOptions:
 
     @property
     def lower_bound(self) -> FloatArray:
-        """Lower bound of a price: max(0, η (S − K e^(−rT)))."""
+        """Lower bound of the price: max(0, η (S − K e^(−rT)))."""
         return np.asarray(
             np.maximum(0.0, self.sign * (self.spot - self.discounted_strike)), dtype=np.float64
         )
@@ -65,20 +65,20 @@ class EuropeanOptions:
 
 @dataclass(frozen=True, eq=False)
 class Greeks:
-    """Sensitivities of the price of one share's option."""
+    """Sensitivities of the option price per share."""
 
     delta: FloatArray  #: ∂V/∂S
     gamma: FloatArray  #: ∂²V/∂S²
-    theta: FloatArray  #: −∂V/∂T / 365, the change in a calendar day
-    vega: FloatArray  #: ∂V/∂σ / 100, the change for one point of volatility
-    rho: FloatArray  #: ∂V/∂r / 100, the change for one point of the rate
+    theta: FloatArray  #: −∂V/∂T / 365, the change per calendar day
+    vega: FloatArray  #: ∂V/∂σ / 100, the change per point of volatility
+    rho: FloatArray  #: ∂V/∂r / 100, the change per point of the rate
 
 
 GREEK_NAMES = ("delta", "gamma", "theta", "vega", "rho")  #: Attributes of `Greeks`, in order
 
 
 def price(option: EuropeanOptions, volatility: Floats) -> FloatArray:
-    """Value in dollars. Without volatility or time it is the limit, `lower_bound`."""
+    """Return the value in dollars. Without volatility or time, this is its limit, `lower_bound`."""
     deviation = np.asarray(volatility * np.sqrt(option.years), dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         d1 = np.log(option.spot / option.discounted_strike) / deviation + deviation / 2
@@ -90,7 +90,7 @@ def price(option: EuropeanOptions, volatility: Floats) -> FloatArray:
 
 
 def _normal(values: FloatArray) -> FloatArray:
-    """Distribution function of the standard normal."""
+    """Return the standard normal distribution function."""
     from scipy.special import ndtr  # noqa: PLC0415 - heavy, and only Greeks need it
 
     probabilities: FloatArray = ndtr(values)
@@ -98,8 +98,8 @@ def _normal(values: FloatArray) -> FloatArray:
 
 
 def greeks(option: EuropeanOptions, volatility: Floats) -> Greeks:
-    """Sensitivities, NaN without time or volatility; theta holds the net spot and the rate
-    constant, rho the dividends' present value.
+    """Return the sensitivities; NaN without time or volatility. Theta holds the net spot and the
+    rate constant; rho holds the present value of the dividends constant.
     """
     root = np.sqrt(option.years)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,11 +120,14 @@ def greeks(option: EuropeanOptions, volatility: Floats) -> Greeks:
 def implied_volatility(
     option: EuropeanOptions, market_price: Floats
 ) -> tuple[FloatArray, npt.NDArray[np.str_]]:
-    """Return [n] volatility at which the formula gives a price, NaN if undefined, and [n] statuses:
-    `ok`; `below_intrinsic`: the price is not above `lower_bound`; `no_bracket`: no volatility
-    within `VOLATILITY_RANGE` fits; `non_finite_input`: an input is not finite, or not positive.
-    Brent's method finds the only root for the out-of-the-money option of the strike (by put-call
-    parity a price less `lower_bound`), where no digits are lost.
+    """Return the [n] volatility at which the formula gives a price, NaN if undefined, and the [n]
+    status.
+
+    The statuses are `ok`; `below_intrinsic` if the price is not above `lower_bound`; `no_bracket`
+    if no volatility within `VOLATILITY_RANGE` fits; `non_finite_input` if an input is not finite or
+    not positive. Brent's method finds the only root for the out-of-the-money option at the strike
+    (by put-call parity, its price is the given price less `lower_bound`), for which no digits are
+    lost.
     """
     columns = np.broadcast_arrays(
         option.call, option.spot, option.strike, option.rate, option.years, market_price
@@ -159,8 +162,8 @@ def implied_volatility(
 
 
 def _root(spot: float, discounted: float, root_years: float, time_value: float) -> float | None:
-    """Volatility of an out-of-the-money option (a call where spot ≤ K e^(−rT), else a put) worth
-    `time_value`.
+    """Return the volatility of an out-of-the-money option (a call if spot ≤ K e^(−rT), else a put)
+    that is worth `time_value`.
     """
     from scipy.optimize import brentq  # noqa: PLC0415 - heavy, and only Greeks need it
 
@@ -175,8 +178,8 @@ def _root(spot: float, discounted: float, root_years: float, time_value: float) 
 def _miss(
     spot: float, discounted: float, root_years: float, time_value: float
 ) -> Callable[[float], float]:
-    """Return a function of volatility: its price less the wanted one. It works on scalars, as the
-    solver calls it often.
+    """Return a function of volatility that gives the model price minus the wanted price. It works
+    on scalars, since the solver calls it often.
     """
     moneyness = math.log(spot / discounted)
     low = min(spot, discounted)

@@ -33,7 +33,7 @@ from ktdeval_qfinzero.upq.rows_and_indicators import Cell
 
 _LENGTHS = {"M": "month", "Y": "year"}
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}
-#: The newest bar is searched for in the last days of the data first, then in all of it
+#: The newest bar is searched for first in the last days of the data, then in all of the data
 _LOOK_BACK_DAYS = (7, 70)
 
 _Row = TypeVar("_Row", DividendRow, SplitRow)
@@ -101,8 +101,8 @@ def _of_ex_days(
     read: Callable[[str], Sequence[_Row]],
     order: tuple[str, ...],
 ) -> tuple[list[_Row], list[str]]:
-    """Return the rows of the stocks and ex-days asked for, by stock and then in an order of fields;
-    and the tickers that are not stocks.
+    """Return the rows for the requested stocks and ex-days, sorted by stock and then by the fields
+    in `order`, and the tickers that are not stocks.
     """
     first, last = read_days(given.start, given.end)
     tickers = read_tickers(given.tickers)
@@ -246,7 +246,7 @@ def _bar_series(
 def _source_shown(
     rows: Iterable[tuple[int, date]], instruments: int | UnsetType = UNSET
 ) -> answers.Source:
-    """Return the source of rows (moment known, day), with the row that became known last."""
+    """Describe the source of rows (time known, day) by the row that became known last."""
     newest = max(rows, default=None)
     if newest is None:
         return answers.Source(latest_date=None, latest_ts=None, instruments=instruments)

@@ -1,15 +1,15 @@
 """Conversion of numeric columns to answer rows, and indicators computed from closes.
 
-An indicator is computed over the whole history of the ticker before the query's end, so a day's
-value does not depend on where a query starts:
+An indicator is computed over the ticker's whole history before the query's end, so a day's value
+does not depend on where a query starts:
 
     ma_N    mean of the last N closes,
     ema_N   EMA(N) of the closes: e_0 = x_0, e_t = e_(t−1) + 2 / (N + 1) · (x_t − e_(t−1)),
             as pandas `ewm(span=N, adjust=False)`,
-    macd    EMA(12) − EMA(26);  macd_signal  EMA(9) of macd;  macd_histogram  macd − macd_signal,
+    macd    EMA(12) − EMA(26);  macd_signal  EMA(9) of macd;  macd_histogram  macd − macd_signal.
 
-and is missing until enough closes have been seen: N; 26 for macd; 34 = 26 + 9 − 1 for its signal
-and histogram.
+An indicator is missing until there have been enough closes: N for averages, 26 for macd, and 34 =
+26 + 9 − 1 for its signal and histogram.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktdeval_qfinzero.data.rows import E4, Bars, FloatArray, IntArray
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.timestamps import SECOND, moment_text
 
-#: Decimals of adjusted prices and indicators; unadjusted prices keep the four stored
+#: Decimals of adjusted prices and indicators; unadjusted prices keep the four stored decimals
 PRICE_DECIMALS = 6
 
 _VOLUME_DECIMALS = 4
@@ -37,7 +37,7 @@ Rows = list[dict[str, Cell]]  #: Rows of an answer
 
 
 def to_rows(columns: Mapping[str, Column]) -> Rows:
-    """One object per row of the equally long columns."""
+    """Return one object per row of the columns, which are equally long."""
     names = tuple(columns)
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -46,7 +46,9 @@ def to_rows(columns: Mapping[str, Column]) -> Rows:
 def bar_value(
     bars: Bars, name: str, price: FloatArray | None = None, volume: FloatArray | None = None
 ) -> Column:
-    """[n] a field of bars; `price, volume`: [n] factors of prices and volumes, None for unadjusted."""
+    """Return one [n] field of bars. `price`, `volume`: [n] factors for prices and volumes; None for
+    unadjusted values.
+    """
     if name == "volume":
         return volumes(bars.volume, volume)
     if name == "transactions":
@@ -56,19 +58,21 @@ def bar_value(
 
 
 def prices(e4: IntArray, factor: FloatArray | None = None) -> Column:
-    """[n] dollars."""
+    """Return the [n] prices in dollars."""
     return plain(e4 / E4) if factor is None else numbers(e4 / E4 * factor)
 
 
 def volumes(volume: FloatArray, factor: FloatArray | None = None) -> Column:
-    """[n] shares, contracts or coins; integers if all of them are whole."""
+    """Return the [n] volumes in shares, contracts or units of a crypto asset; integers if all of
+    them are whole.
+    """
     scaled = volume if factor is None else np.round(volume * factor, _VOLUME_DECIMALS)
     whole = scaled.astype(np.int64)
     return plain(whole if np.array_equal(whole, scaled) else scaled)
 
 
 def numbers(values: FloatArray, decimals: int = PRICE_DECIMALS) -> Column:
-    """[n] rounded numbers; None for NaN."""
+    """Return the [n] rounded numbers, with None in place of NaN."""
     rounded = np.round(values, decimals) + 0.0  # no negative zero
     missing = np.isnan(values)
     if not missing.any():
@@ -80,18 +84,18 @@ def numbers(values: FloatArray, decimals: int = PRICE_DECIMALS) -> Column:
 
 
 def plain(values: npt.NDArray[Any]) -> Column:
-    """[n] the same values as Python objects."""
+    """Return the [n] values as Python objects."""
     column: list[Cell] = values.tolist()
     return column
 
 
 def days(start_ns: IntArray) -> Column:
-    """[n] days such as `2025-01-06`."""
+    """Format [n] days, such as `2025-01-06`."""
     return plain(np.datetime_as_string(start_ns.astype("datetime64[ns]"), unit="D"))
 
 
 def moments(start_ns: IntArray) -> Column:
-    """[n] moments such as `2025-01-06T14:30:00Z`."""
+    """Format [n] times, such as `2025-01-06T14:30:00Z`."""
     if (start_ns % SECOND).any():
         return [moment_text(ns) for ns in start_ns.tolist()]
     return plain(np.datetime_as_string(start_ns.astype("datetime64[ns]"), unit="s", timezone="UTC"))
@@ -107,8 +111,8 @@ _NAME = re.compile(r"(ma|ema)_([1-9][0-9]{0,2})")
 
 
 def read_indicators(text: str | None) -> tuple[str, ...]:
-    """Return indicators separated by commas, in order, each once. Raises ServiceError
-    `invalid_argument` if one is unknown, or there are too many.
+    """Return comma-separated indicators in order, each once. Raises ServiceError `invalid_argument`
+    if one is unknown, or there are too many.
     """
     if text is None:
         return ()
@@ -129,7 +133,9 @@ def read_indicators(text: str | None) -> tuple[str, ...]:
 
 
 def indicator_columns(names: tuple[str, ...], closes: FloatArray) -> dict[str, FloatArray]:
-    """Column name -> [n] values, NaN until there are enough closes."""
+    """Return the [n] values of each indicator, keyed by column name; NaN until there are enough
+    closes.
+    """
     columns: dict[str, FloatArray] = {}
     for name in names:
         if name == "macd":
@@ -148,8 +154,8 @@ def indicator_columns(names: tuple[str, ...], closes: FloatArray) -> dict[str, F
 
 
 def macd(closes: FloatArray) -> dict[str, FloatArray]:
-    """Convergence of a fast and a slow exponential average, its signal line, and the difference of
-    the two.
+    """Return the difference between a fast and a slow exponential average, its signal line, and the
+    difference of the two.
     """
     line = _recursion(closes, FAST) - _recursion(closes, SLOW)
     signal = _recursion(line, SIGNAL)
@@ -171,5 +177,5 @@ def _recursion(values: FloatArray, bars: int) -> FloatArray:
 
 
 def _from(values: FloatArray, bars: int) -> FloatArray:
-    """Values with the first `bars` − 1 set to NaN."""
+    """Return the values with the first `bars` − 1 set to NaN."""
     return np.where(np.arange(len(values)) < bars - 1, np.nan, values)

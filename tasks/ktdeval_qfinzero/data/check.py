@@ -38,7 +38,8 @@ from ktdeval_qfinzero.data.writing import CONSISTENCY, bar_problems, key_text
 from ktdeval_qfinzero.timestamps import DAY, day_of, day_start
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours
 
-#: Trading days without bars at the end of a dataset after which a stock is taken to be delisted
+#: Number of trading days without bars at the end of a dataset after which a stock is considered
+#: delisted
 _SILENT = 20
 _TABLES_OF = """SELECT table_name, list((column_name, data_type) ORDER BY column_index) FROM duckdb_columns()
     JOIN duckdb_tables() USING (database_name, schema_name, table_name)
@@ -51,11 +52,11 @@ class _DatasetCheck:
     hours: TradingHours
     parts: dict[str, Part] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    #: start of the last bar of each stock and coin, by class and symbol
+    #: start of the last bar of each stock and crypto asset, by class and symbol
     lasts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def error(self, where: str, message: str) -> None:
-        """Add an error, which makes answers of the services wrong."""
+        """Add an error, which makes the services' answers wrong."""
         self.findings.append(Finding(path=where, message=message))
 
     def warn(self, where: str, message: str) -> None:
@@ -64,8 +65,9 @@ class _DatasetCheck:
 
 
 def check_dataset(folder: Path) -> tuple[Finding, ...]:
-    """Read all of a dataset (hashes, order, prices, moments, and consistency of its tables) and
-    return its findings, errors first; at most the first hundred of each part and table.
+    """Read a whole dataset and check its hashes, order, prices, times, and the consistency of its
+    tables. Return the findings, errors first, with at most the first hundred for each part and
+    table.
     """
     try:
         manifest = load_manifest(folder)
@@ -153,13 +155,13 @@ def _check_bars(check: _DatasetCheck, block: BarBlock) -> None:
         key = block.asset_class, block.owner
         check.lasts[key] = max(check.lasts.get(key, 0), int(block.bars.start_ns[-1]))
 
-    # Coins trade around the clock.
+    # Crypto assets trade around the clock.
     if block.asset_class != "crypto":
         _warn_about_sessions(check, block)
 
 
 def _warn_about_sessions(check: _DatasetCheck, block: BarBlock) -> None:
-    """Count the bars outside the exchange's sessions, by year, as far as the calendar reaches."""
+    """Count the bars outside the exchange's sessions, by year, within the range of the calendar."""
     hours = check.hours
     start = block.bars.start_ns
     if block.resolution == "day":
@@ -202,7 +204,7 @@ def _check_rows(
 
 
 def _check_recorded(check: _DatasetCheck) -> None:
-    """Compare the file's parts with the manifest."""
+    """Compare the parts in the file with the manifest."""
     recorded = check.manifest.parts
     for key in sorted({*recorded, *check.parts}):
         if key not in check.parts:

@@ -19,7 +19,9 @@ from ktdeval_qfinzero.data.schema import TABLES, MarketTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarBlock:
-    """Bars of a stock, of a coin, or of all options with the same root, by series and start."""
+    """Bars of a stock, of a crypto asset, or of all options with the same root, sorted by series
+    and start.
+    """
 
     asset_class: AssetClass
     resolution: Resolution
@@ -33,7 +35,7 @@ class BarBlock:
         return self.symbols[int(np.searchsorted(self.offsets, row, side="right")) - 1]
 
     def years(self) -> IntArray:
-        """[n] calendar years in UTC of the starts."""
+        """[n] calendar years, in UTC, in which the bars start."""
         years: IntArray = (
             self.bars.start_ns.astype("datetime64[ns]").astype("datetime64[Y]").astype(np.int64)
         )
@@ -41,7 +43,7 @@ class BarBlock:
 
 
 def bar_blocks(connection: duckdb.DuckDBPyConnection) -> Iterator[BarBlock]:
-    """Yield all bars of a file, by class, resolution and owner."""
+    """Yield all bars in a file, by class, resolution and owner."""
     groups = connection.execute(
         "SELECT asset_class, resolution, owner, list(series ORDER BY series), list(symbol ORDER BY series)"
         " FROM market.series GROUP BY ALL ORDER BY ALL"
@@ -80,13 +82,13 @@ def bar_parts(block: BarBlock) -> Iterator[Part]:
 
 
 def _bars_content(symbols: Sequence[str], offsets: IntArray, bars: Bars) -> str:
-    """Return the SHA-256 over bars by symbol and start."""
+    """Return the SHA-256 of bars, sorted by symbol and start."""
     head = dumps_canonical({"symbols": symbols, "columns": BAR_COLUMNS})
     digest = hashlib.sha256(head.encode())
     digest.update(np.ascontiguousarray(offsets, "<i8").data)
     for name, column in zip(BAR_COLUMNS, bars.columns(), strict=True):
         if name == "volume":
-            # Adding 0.0 turns -0.0 into 0.0, which is an equal volume but has other bytes.
+            # Adding 0.0 turns -0.0 into 0.0, an equal volume with other bytes.
             digest.update((column.astype("<f8") + 0.0).data)
         else:
             digest.update(np.ascontiguousarray(column, "<i8").data)
@@ -100,8 +102,8 @@ def table_rows(connection: duckdb.DuckDBPyConnection, table: MarketTable) -> lis
 
 
 def table_parts(table: MarketTable, rows: Sequence[Any]) -> Iterator[Part]:
-    """Yield the parts of a table's rows, which are sorted by its key: contracts have one for each
-    underlying, deals one only if there are any, all others one.
+    """Yield the parts of a table's rows, which are sorted by its key. Contracts have one part for
+    each underlying, deals have one part only if there are any, and every other table has one part.
     """
     if table.name == "contracts":
         by_underlying = sorted(rows, key=lambda row: row.underlying)
@@ -117,7 +119,7 @@ def _table_part(key: str, table: MarketTable, rows: Sequence[Any]) -> Part:
 
 
 def all_parts(connection: duckdb.DuckDBPyConnection) -> dict[str, Part]:
-    """Return the parts of a file by key."""
+    """Return the parts of a file, keyed by part key."""
     parts: list[Part] = []
     for block in bar_blocks(connection):
         parts += bar_parts(block)

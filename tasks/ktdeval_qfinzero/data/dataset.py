@@ -28,9 +28,11 @@ class Dataset:
 
 
 def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
-    """Return the dataset of a folder, of which at most `cache_bytes` stay decoded. Only the
-    presence and size of its file are checked; `check_dataset` reads it. Raises DataError if the
-    folder holds no dataset, its manifest is malformed, or the file is missing or of another size.
+    """Return the dataset in a folder; at most `cache_bytes` of it stay decoded.
+
+    Only the presence and size of its file are checked; `check_dataset` reads the file. Raises
+    DataError if the folder does not contain a dataset, the manifest is malformed, or the file is
+    missing or has another size.
     """
     manifest = load_manifest(folder)
     problem = file_problem(folder, manifest.file)

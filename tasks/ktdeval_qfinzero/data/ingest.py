@@ -1,5 +1,7 @@
-"""Make a dataset folder from CSV and JSON files. Everything is read and checked before anything is
-written: each cell by the type of its field, each row by the rules of its table, each key once.
+"""Make a dataset folder from CSV and JSON files.
+
+Everything is read and checked before anything is written: each cell by the type of its field, each
+row by the rules of its table. Each key may occur only once.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ _INSIGHT = ("ticker", "sentiment", "reasoning")
 
 
 class _MalformedCell(Exception):
-    """A malformed cell. The text of the error is the expected form."""
+    """A malformed cell. The error's text is the expected form."""
 
 
 def _text_cell(value: Any) -> str:
@@ -75,7 +77,7 @@ def _choice(among: tuple[str, ...], value: Any) -> str:
 
 
 def _parse_cell(parse: Callable[[str], Any], expected: str, value: Any) -> Any:
-    """Return the parsed text of a cell. `parse` returns None if the text is malformed."""
+    """Return a cell's text, parsed. `parse` returns None if the text is malformed."""
     parsed = None
     if isinstance(value, str):
         parsed = parse(value)
@@ -120,12 +122,12 @@ def _contract(value: Any) -> Any:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a cell is a text; JSON numbers are texts of the class `WrittenNumber`."""
+    """Return whether a cell is a string; numbers in JSON have the string class `WrittenNumber`."""
     return isinstance(value, str) and not isinstance(value, WrittenNumber)
 
 
 def _json(value: Any) -> Any:
-    """Return the JSON value of a cell. In CSV files it is written as a text."""
+    """Return the JSON value of a cell. In CSV files, the value is written as a string."""
     try:
         if _is_text(value):
             value = read_exact_json(value)
@@ -144,7 +146,7 @@ def _list_of(kind: type, expected: str, value: Any) -> list[Any]:
 
 
 def _text_list(value: Any) -> tuple[str, ...]:
-    """Return a list of texts; in CSV they may have semicolons between them."""
+    """Return a list of strings; in CSV files, they may be separated by semicolons."""
     if _is_text(value) and not value.startswith("["):
         parts = [part.strip() for part in value.split(";")]
         return tuple(part for part in parts if part)
@@ -164,7 +166,7 @@ def _mappings(value: Any) -> list[dict[str, Any]]:
 
 
 def _with_texts(keys: tuple[str, ...], mapping: dict[str, Any]) -> dict[str, str]:
-    """Return an object with texts under some of these keys, and no others."""
+    """Return an object that has strings under some of these keys, and no other keys."""
     for key, text in mapping.items():
         if key not in keys or not isinstance(text, str):
             raise _MalformedCell(f"texts under {', '.join(keys)}")
@@ -194,7 +196,7 @@ def _releases(value: Any) -> tuple[EventRelease, ...]:
     return tuple(releases)
 
 
-#: How cells are read, by the names in `ingest_fields.yaml`; amounts depend on the spec
+#: How cells are read, keyed by the kinds in `ingest_fields.yaml`; amounts depend on the spec
 READERS: Mapping[str, Read] = {
     "text": _text_cell,
     "moment": _moment,
@@ -215,19 +217,19 @@ READERS: Mapping[str, Read] = {
 class RowForm:
     """Form of a table's rows in files."""
 
-    row: Callable[..., Any]  #: class of the rows, or a function that makes one
+    row: Callable[..., Any]  #: class of the rows, or a function that makes a row
     fields: Mapping[str, Read]
-    defaults: Mapping[str, Any]  #: values of fields that a row may lack
+    defaults: Mapping[str, Any]  #: values of fields that may be absent from a row
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Fields that each row has."""
+        """Fields that each row must have."""
         return tuple(name for name in self.fields if name not in self.defaults)
 
     @cached_property
     def attributes(self) -> dict[str, str]:
-        """Argument of `row` by field. Files have no units in their names: the field `listed` is the
-        attribute `listed_ns`, and `amount` is `amount_e4`.
+        """Argument of `row` for each field. Field names in files have no units: the field `listed`
+        is the attribute `listed_ns`, and `amount` is `amount_e4`.
         """
         slots = getattr(self.row, "__slots__", tuple(self.fields))
         attributes: dict[str, str] = {}
@@ -255,8 +257,10 @@ def _rate_row(day: date, available: int, **yields_pct: float | None) -> RateRow:
 
 
 def _forms(rounded: bool, source: str) -> dict[TableName, RowForm]:
-    """Return the form of each table. `rounded` allows prices of more than four decimals; `source`
-    is the default of events and articles.
+    """Return the form of each table.
+
+    `rounded` allows prices with more than four decimals; `source` is the default source of events
+    and articles.
     """
     amount = partial(
         _parse_cell,
@@ -285,8 +289,8 @@ def _forms(rounded: bool, source: str) -> dict[TableName, RowForm]:
 
 
 class RowReader:
-    """Collects the rows of all tables from files below `base`; malformed rows become problems.
-    `rounded` and `source` are those of `_forms`.
+    """Collector of the rows of all tables from files below `base`. Malformed rows become problems.
+    `rounded` and `source` are the arguments of `_forms`.
     """
 
     def __init__(self, base: Path, problems: ProblemList, rounded: bool, source: str) -> None:
@@ -315,11 +319,11 @@ class RowReader:
             self._take(name, read)
 
     def rows(self, name: TableName) -> list[Any]:
-        """Return all rows of a table that were read."""
+        """Return all rows that were read for a table."""
         return [row for row, _ in self._rows[name].values()]
 
     def _take(self, name: TableName, read: Sequence[tuple[Any, str]]) -> None:
-        """Add rows, each with its location, unless it breaks a rule or repeats another one."""
+        """Add rows, each with its location, unless a row breaks a rule or repeats another row."""
         table = TABLES[name]
         faults, _ = table.faults([row for row, _ in read])
         for fault in faults:
@@ -344,7 +348,9 @@ class RowReader:
             )
 
     def _row(self, form: RowForm, where: str, cells: Mapping[str, Any]) -> Any:
-        """Return the row of some cells; None if a cell is malformed, which becomes a problem."""
+        """Return the row that some cells form; None if a cell is malformed, which becomes a
+        problem.
+        """
         values = {}
         is_malformed = False
         for name, attribute in form.attributes.items():
@@ -375,18 +381,18 @@ class IngestReport:
 
     files: tuple[str, ...]  #: names of the files
     rows: Mapping[str, int]  #: number of rows by kind (`stock minute`, `symbols`, …)
-    duplicates: int  #: rows dropped because they repeat another one
-    notes: tuple[str, ...] = ()  #: changes made to values from the files
+    duplicates: int  #: number of rows dropped because they repeat another row
+    notes: tuple[str, ...] = ()  #: changes made to values in the files
 
 
 def read_files(
     spec: IngestSpec, base: Path, *, is_new: bool = False
 ) -> tuple[DatasetAddition, IngestReport]:
-    """Read the files of a spec, whose paths are relative to `base`; return their rows and a report.
-    For a new dataset without symbols, these are made from the bars.
+    """Read the files of a spec, whose paths are relative to `base`. Return their rows and a report.
+    For a new dataset without symbols, symbols are made from the bars.
 
-    Raises DatasetRefused with file, line and field of malformed rows, and ConfigError if a file is
-    missing or the spec contradicts itself.
+    Raises DatasetRefused, which gives the file, line and field of malformed rows; ConfigError if a
+    file is missing or the spec contradicts itself.
     """
     moment = _default_as_of(spec)
     problems = ProblemList()
@@ -435,7 +441,7 @@ def read_files(
 
 
 def _row_counts(table: Mapping[BarKey, Bars], rows: RowReader) -> Counter[str]:
-    """Count the rows by kind, bars by class and resolution."""
+    """Count the rows by kind, and bars by class and resolution."""
     counts = Counter[str]()
     for (asset_class, _, resolution), series in table.items():
         counts[f"{asset_class} {resolution}"] += len(series)
@@ -451,8 +457,8 @@ def _row_counts(table: Mapping[BarKey, Bars], rows: RowReader) -> Counter[str]:
 def _symbols_of(
     table: Mapping[BarKey, Bars], units: Mapping[tuple[AssetClass, str], float]
 ) -> tuple[SymbolRow, ...]:
-    """Make symbols of the stocks and coins with bars; each is listed at the start of its first
-    bar.
+    """Make symbols for the stocks and crypto assets with bars. Each is listed at the start of its
+    first bar.
     """
     listed: dict[tuple[Literal["stock", "crypto"], str], int] = {}
     for (asset_class, symbol, _), bars in table.items():
@@ -473,7 +479,7 @@ def _symbols_of(
 
 
 def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetInfo, IngestReport]:
-    """Make a dataset folder from a spec, which must have `default_as_of`. Raises the errors of
+    """Make a dataset folder from a spec, which must have `default_as_of`. Raises the same errors as
     `read_files` and `save_dataset`.
     """
     moment = _default_as_of(spec)
@@ -507,7 +513,7 @@ def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetI
 def ingest_update(
     spec: IngestSpec, base: Path, folder: Path, *, replace: bool = False
 ) -> tuple[UpdateReport, IngestReport]:
-    """Add the files of a spec to a dataset folder. Raises the errors of `read_files` and
+    """Add the files of a spec to a dataset folder. Raises the same errors as `read_files` and
     `update_dataset`.
     """
     rows, report = read_files(spec, base)
@@ -515,7 +521,7 @@ def ingest_update(
 
 
 def _default_as_of(spec: IngestSpec) -> int | None:
-    """Return the spec's moment, if it has one."""
+    """Return the spec's default clock start; None if it has none."""
     if spec.default_as_of is None:
         return None
 

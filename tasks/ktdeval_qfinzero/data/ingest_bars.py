@@ -1,4 +1,4 @@
-"""Read bar files into bars by instrument: DuckDB turns cells into numbers (`ingest_bars.sql`);
+"""Read bar files into bars by instrument. DuckDB turns cells into numbers (`ingest_bars.sql`);
 malformed cells are reported; bars are sorted and deduplicated.
 """
 
@@ -26,17 +26,18 @@ from ktdeval_qfinzero.timestamps import MINUTE, moment_text, parse_moment
 
 FIELDS = ("symbol", "time", "open", "high", "low", "close", "volume", "transactions")
 REQUIRED = FIELDS[:-1]
-MAX_ROWS = 100_000_000  #: Maximum rows per ingestion, held in memory; add more as updates
+#: Maximum number of rows per ingestion, which are held in memory; more can be added as updates
+MAX_ROWS = 100_000_000
 
 BoolArray = npt.NDArray[np.bool_]
-#: Tables and views that read cells; `fill_words` completes it
+#: Tables and views that read cells; `fill_words` completes the statements
 STATEMENTS = Path(__file__).with_name("ingest_bars.sql").read_text(encoding="utf-8")
 _COLUMNS = ", ".join(BAR_COLUMNS)
 _ROUNDED = (
     "SELECT coalesce(sum(is_rounded(texts.open, open_e4) + is_rounded(texts.high, high_e4)"
     " + is_rounded(texts.low, low_e4) + is_rounded(texts.close, close_e4)), 0)::BIGINT FROM block"
 )
-#: Column of a block by field
+#: Column of a block for each field
 _COLUMN_OF = {
     "symbol": "symbol",
     "time": "start_ns",
@@ -65,8 +66,8 @@ _E4 = Decimal("0.0001")
 
 
 def price_e4(text: str, *, rounded: bool) -> int | None:
-    """Return one price in ten-thousandths of a dollar; None if the text is malformed. More than
-    four decimals are malformed or, if `rounded`, rounded half to even.
+    """Return one price in ten-thousandths of a dollar; None if the text is malformed. A price with
+    more than four decimals is malformed or, if `rounded`, rounded half to even.
     """
     match = _PRICE.fullmatch(text)
     if match is None:
@@ -78,7 +79,9 @@ def price_e4(text: str, *, rounded: bool) -> int | None:
 
 
 def moment_of(text: str) -> int | None:
-    """Return one moment: nanoseconds since 1970, or a text of ISO 8601; None if it is malformed."""
+    """Parse one time, given as nanoseconds since 1970 or as an ISO 8601 string; None if it is
+    malformed.
+    """
     if _NANOSECONDS.fullmatch(text):
         return int(text) if int(text) < _MAX_NS else None
 
@@ -91,8 +94,8 @@ def moment_of(text: str) -> int | None:
 
 
 class BarReader:
-    """Collects the bars of all files below `base`; bad rows go to `problems`. `rounded`: whether
-    prices of more than four decimals are rounded.
+    """Collector of the bars in all files below `base`. Bad rows are added to `problems`. `rounded`:
+    whether prices with more than four decimals are rounded.
     """
 
     def __init__(self, base: Path, problems: ProblemList, rounded: bool) -> None:
@@ -135,8 +138,8 @@ class BarReader:
                     )
 
     def bar_table(self) -> dict[BarKey, Bars]:
-        """Return all bars that were read, by instrument, each once; different bars of one
-        instrument and moment become problems.
+        """Return all bars that were read, by instrument, each once. Different bars for one
+        instrument and time become problems.
         """
         self._report_repeated()
         names = self._connection.execute(
@@ -154,7 +157,7 @@ class BarReader:
         return table
 
     def _take(self, spec: BarSource, name: str, block: TextBlock) -> None:
-        """Add the rows of a block; rows with a malformed cell become problems."""
+        """Add the rows of a block. Rows with a malformed cell become problems."""
         texts = dict(block.texts)
         if spec.symbol is not None:
             texts["symbol"] = pa.array([spec.symbol] * len(block.lines), pa.string())
@@ -190,7 +193,7 @@ class BarReader:
         )
 
     def _starts(self, spec: BarSource) -> pa.Table:
-        """Return the start of a bar for each text of `time`; null for those that are malformed."""
+        """Return the start of the bar for each value of `time`; null if the value is malformed."""
         found = self._connection.execute("FROM times").fetchnumpy()
         start_ns = np.asarray(found["ns"], np.int64)
         forms = np.asarray(found["form"], str)
@@ -222,7 +225,7 @@ class BarReader:
         return f"{_EXPECTED['price']} (`round: true` rounds them)"
 
     def _report(self, name: str, field: str, expected: str, condition: str) -> None:
-        """Make problems of the rows of a block that meet a condition."""
+        """Turn the rows of a block that meet a condition into problems."""
         found = self._connection.execute(
             f"SELECT line, texts.{field}, count(*) OVER () FROM block WHERE {condition}"  # noqa: S608 - constants
             f" ORDER BY line LIMIT {SHOWN}"
@@ -235,7 +238,7 @@ class BarReader:
             self.problems.count += count - len(found)
 
     def _check_units(self, spec: BarSource, name: str) -> None:
-        """Raise ConfigError if bars of an instrument come in two units."""
+        """Raise ConfigError if the bars of one instrument have two different units."""
         for (symbol,) in self._connection.execute("SELECT DISTINCT symbol FROM block").fetchall():
             if self.units.setdefault((spec.asset_class, symbol), spec.unit) != spec.unit:
                 raise ConfigError(
@@ -244,7 +247,7 @@ class BarReader:
                 )
 
     def _report_repeated(self) -> None:
-        """Count repeated bars; bars with equal keys and different values become problems."""
+        """Count repeated bars. Bars with equal keys and different values become problems."""
         for row in self._connection.execute("FROM repeated_bars").fetchall():
             symbol, start_ns, file, line, first_file, first_line, differs = row
             if not differs:
@@ -258,8 +261,8 @@ class BarReader:
 
 
 def _moments_of_clocks(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
-    """Return the moments of local times in a time zone, which were read as if in UTC. A time that
-    occurs twice in autumn or never in spring is malformed.
+    """Convert local times in a time zone, which were read as if in UTC, to UTC. A time that occurs
+    twice in autumn or never in spring is malformed.
     """
     local = pd.to_datetime(values).tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
     bad: BoolArray = np.asarray(local.isna())
@@ -268,8 +271,9 @@ def _moments_of_clocks(values: IntArray, zone: str) -> tuple[IntArray, BoolArray
 
 
 def _days_of_moments(values: IntArray, zone: str) -> tuple[IntArray, BoolArray]:
-    """Return the midnights in UTC of the days that begin at these moments in a time zone, and which
-    moments begin a day. In UTC all are kept: a rule of bars reports those that begin no day.
+    """Return, for times in a time zone, the UTC midnights of the days that begin at them, and which
+    of the times begin a day. In UTC all times are kept, since a rule on bars reports those that
+    begin no day.
     """
     if zone == "UTC":
         return values, np.zeros(len(values), bool)

@@ -1,4 +1,4 @@
-"""Input files of an ingestion: find them, map their columns to fields, and report faults as
+"""Input files of an ingestion: find the files, map their columns to fields, and report faults as
 problems.
 """
 
@@ -80,14 +80,14 @@ def files_of(base: Path, pattern: str) -> list[tuple[Path, str]]:
 
 
 def _name_of(path: Path, base: Path) -> str:
-    """Return the name of a file in messages: its path relative to the base if it is inside it."""
+    """Return a file's name in messages: its path relative to the base, if it is inside the base."""
     if path.is_relative_to(base):
         return path.relative_to(base).as_posix()
     return str(path)
 
 
 def as_problem(name: str, problems: ProblemList) -> Report:
-    """Return a function that turns each fault of a file into a problem."""
+    """Return a function that turns each fault in a file into a problem."""
     return partial(_add, name, problems)
 
 
@@ -100,14 +100,16 @@ def _add(name: str, problems: ProblemList, fault: TableFault) -> None:
 
 
 def quote_cell(text: str) -> str:
-    """Return a cell as messages show it."""
+    """Return a cell in the form that messages show."""
     if not text:
         return "nothing"
     return ascii(text if len(text) <= 40 else f"{text[:40]}…")
 
 
 def plain_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value with its numbers as numbers. Raises ValueError if a number is too large."""
+    """Convert written numbers in a JSON value to numbers. Raises ValueError if a number is too
+    large.
+    """
     if isinstance(value, WrittenNumber):
         is_whole = not set(value) & set(".eE")
         number = int(value) if is_whole else float(value)

@@ -97,14 +97,14 @@ class IngestSpec:
 
 
 def load_spec(path: Path) -> IngestSpec:
-    """Read `ingest.yaml`, or the same as JSON. Raises ConfigError if the file is unreadable, or a
-    field is unknown, missing or ill-typed.
+    """Read `ingest.yaml`, or the same contents as JSON. Raises ConfigError if the file is
+    unreadable, or if a field is unknown, missing or ill-typed.
     """
     if path.suffix != ".json":
         return build(IngestSpec, load_yaml(path), str(path))
 
     try:
-        given: Any = loads_untrusted(read_plain(path))  # `build` refuses other values than objects
+        given: Any = loads_untrusted(read_plain(path))  # `build` refuses values other than objects
         return build(IngestSpec, given, str(path))
     except OSError as error:
         raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
@@ -113,7 +113,7 @@ def load_spec(path: Path) -> IngestSpec:
 
 
 def whole(spec: IngestSpec, source: BarSource) -> BarSource:
-    """Return a source of bars completed with the spec's values for all sources."""
+    """Complete a source of bars with the spec's values for all sources."""
     zone = source.zone or spec.zone
     columns = {**spec.columns, **source.columns}
     if source.symbol is not None:

@@ -31,10 +31,10 @@ from ktdeval_qfinzero.timestamps import moment_text
 
 
 def generate_market(params: SyntheticMarketParams, folder: Path) -> Iterator[str]:
-    """Write an invented market from one seed; yield lines that describe it.
+    """Write an invented market from one seed, and yield lines that describe it.
 
-    The folder must be absent, empty, or hold this same dataset. Raises DataError if days form no
-    range, and StoreError if the folder can't be written.
+    The folder must be absent, empty, or contain this same dataset. Raises DataError if the days do
+    not form a range; StoreError if the folder can't be written.
     """
     ranges_of(params)  # before the line that announces the work
     click.echo("generating the market: some seconds", err=True)
@@ -44,9 +44,9 @@ def generate_market(params: SyntheticMarketParams, folder: Path) -> Iterator[str
 
 
 def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
-    """Make a dataset of files, or update one; yield lines about the rows read and written.
+    """Make a dataset from files, or update one. Yield lines about the rows read and written.
 
-    Every row is checked, and nothing is written if one is wrong: the problems are yielded, each
+    Every row is checked, and nothing is written if a row is wrong: the problems are yielded, each
     with its file and line, before DatasetRefused is raised.
     """
     if params.replace and not params.update:
@@ -71,7 +71,9 @@ def of_files(params: FilesParams, folder: Path) -> Iterator[str]:
 
 
 def _update_dataset(params: FilesParams, folder: Path) -> Iterator[str]:
-    """Add files to a dataset. Services that have it open keep the version they opened."""
+    """Add files to a dataset. Services that have the dataset open keep the version that they
+    opened.
+    """
     spec = Path(params.ingest)
     done, report = ingest_update(load_spec(spec), spec.parent, folder, replace=params.replace)
     yield from _read_lines(report)
@@ -88,7 +90,7 @@ def _update_dataset(params: FilesParams, folder: Path) -> Iterator[str]:
 
 
 def is_dataset(folder: Path) -> bool:
-    """Return whether a folder's manifest declares a dataset of the services."""
+    """Return whether a folder's manifest declares a dataset for the services."""
     try:
         manifest = loads_untrusted(read_plain(folder / MANIFEST))
     except (OSError, ValueError):
@@ -97,7 +99,9 @@ def is_dataset(folder: Path) -> bool:
 
 
 def facts_of_folder(folder: Path) -> dict[str, Any]:
-    """Return facts about a dataset by name, read only from its manifest. Raises DataError."""
+    """Return facts about a dataset, keyed by name and read only from its manifest. Raises DataError
+    if the manifest is missing or malformed.
+    """
     manifest = load_manifest(folder)
     info = manifest.info
 

@@ -1,7 +1,7 @@
-"""Manifest of a dataset folder: its description, its file, and the parts covered by its identity.
+"""Manifest of a dataset folder: its description, its file, and the parts that its identity covers.
 
-A part is a set of rows with a key, such as `prices/stock/minute/AVLN/2025`. The identity of a
-dataset is a hash over the rows of its parts, never over the bytes of its file, which vary between
+A part is a set of rows with a key, such as `prices/stock/minute/AVLN/2025`. A dataset's identity is
+a hash over the rows of its parts, never over the bytes of its file, since these vary between
 library versions.
 """
 
@@ -46,7 +46,7 @@ class Part(Value, frozen=True):
 
     key: str
     rows: int  #: number of rows
-    content: _Hash  #: SHA-256 over the rows in canonical order and form
+    content: _Hash  #: SHA-256 of the rows in canonical order and form
     first_ns: int = 0  #: start of the first bar; 0 for tables
     last_ns: int = 0  #: start of the last bar; 0 for tables
 
@@ -54,48 +54,54 @@ class Part(Value, frozen=True):
 class MarketFile(Value, frozen=True):
     """File of a dataset."""
 
-    name: str  #: in the folder
+    name: str  #: name in the folder
     bytes: int  #: size
     sha256: _Hash
 
     def __post_init__(self) -> None:
-        # A manifest may come from a stranger: its file must not lie outside the folder.
+        # A manifest may come from a stranger, so its file must not lie outside the folder.
         if not is_market(self.name):
             raise ValueError("expected the name of a market's file")
 
 
 def market_file(path: Path) -> MarketFile:
-    """Return a file as a manifest names it. Raises OSError if it can't be read."""
+    """Describe a file in the form that a manifest uses. Raises OSError if the file can't be
+    read.
+    """
     return MarketFile(name=path.name, bytes=path.stat().st_size, sha256=file_sha256(path))
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetManifest:
-    """Manifest of a folder."""
+    """Manifest of a dataset folder."""
 
     info: DatasetInfo  #: description of the dataset
     generation: int  #: 1, incremented by each update
     file: MarketFile
-    parts: Mapping[str, Part]  #: by key
+    parts: Mapping[str, Part]  #: parts by key
 
 
 def bars_key(asset_class: AssetClass, resolution: Resolution, owner: str, year: int) -> str:
-    """Key of the bars of a stock, a coin, or all options with a root, in a calendar year in UTC."""
+    """Return the key for the bars of a stock, a crypto asset, or all options with one root, in a
+    calendar year in UTC.
+    """
     return f"prices/{asset_class}/{resolution}/{_path_name(owner)}/{year:04d}"
 
 
 def contracts_key(underlying: str) -> str:
-    """Key of the contracts on an underlying."""
+    """Return the key for the contracts on an underlying."""
     return f"tables/contracts/{_path_name(underlying)}"
 
 
 def table_key(name: str) -> str:
-    """Return the key of a table with one part; for contracts, the beginning of their keys."""
+    """Return the key of a table with one part; for contracts, the beginning of the keys."""
     return name if name in ("events", "news") else f"tables/{name}"
 
 
 def kind_of(key: str) -> str:
-    """Return the kind of a part's rows: `stock minute`, `events`, …; `tables` for all others."""
+    """Return the kind of a part's rows: `stock minute`, `events`, …; `tables` for all other
+    kinds.
+    """
     pieces = key.split("/")
     return " ".join(pieces[1:3]) if pieces[0] == "prices" else pieces[0]
 
@@ -108,18 +114,18 @@ def _path_name(symbol: str) -> str:
 
 
 def file_name(generation: int) -> str:
-    """Return the name of a generation's file."""
+    """Return the name of the file of a generation."""
     return "market.duckdb" if generation == 1 else f"market-{generation:04d}.duckdb"
 
 
 def is_market(name: str) -> bool:
-    """Return whether a name is that of a market's file."""
+    """Return whether a name is that of a market file."""
     match = _FILE.fullmatch(name)
     return match is not None and not match[2]
 
 
 def strays_of(folder: Path, manifest: DatasetManifest) -> tuple[str, ...]:
-    """Return files of other generations and of interrupted updates."""
+    """Return the files of other generations and of interrupted updates."""
     strays = []
     for path in sorted(folder.iterdir()):
         is_unnamed = _FILE.fullmatch(path.name) is not None and path.name != manifest.file.name
@@ -130,13 +136,15 @@ def strays_of(folder: Path, manifest: DatasetManifest) -> tuple[str, ...]:
 
 
 def is_left_over(name: str, manifest: DatasetManifest) -> bool:
-    """Return whether a stray file was left by an interrupted update rather than a completed one."""
+    """Return whether a stray file was left by an interrupted update, rather than by a completed
+    one.
+    """
     match = _FILE.fullmatch(name)
     return match is None or bool(match[2]) or int(match[1] or 1) > manifest.generation
 
 
 def file_problem(folder: Path, file: MarketFile) -> str:
-    """Return the problem found by a quick check of a dataset's file; empty without one."""
+    """Return the problem found by a quick check of a dataset's file, or an empty string."""
     try:
         status = (folder / file.name).lstat()
     except OSError:
@@ -150,7 +158,7 @@ def file_problem(folder: Path, file: MarketFile) -> str:
 
 
 def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
-    """Return the SHA-256 over a dataset's rows, its market, and the start of its clock. Its name is
+    """Return the SHA-256 of a dataset's rows, its market, and the start of its clock. The name is
     not covered.
     """
     market: dict[str, JsonValue] = {"calendar": info.calendar, "currency": info.currency}
@@ -172,11 +180,11 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
 
 
 def complete_info(info: DatasetInfo, parts: Iterable[Part]) -> DatasetInfo:
-    """Return a description completed with the days and identity of the parts. Days are those of
-    stocks, or of all bars without stocks; without minute bars, their first day is set after their
-    last.
+    """Complete a description with the days and identity of the parts.
 
-    Raises DataError if no bars are daily, or if the clock starts before 1970 or after 2115.
+    The days are those of stocks, or those of all bars if there are no stocks. Without minute bars,
+    their first day is set after their last. Raises DataError if no bars are daily, or if the clock
+    starts before 1970 or after 2115.
     """
     trading_hours(info.calendar)
     if not 0 <= info.default_as_of_ns < 2**62:
@@ -203,8 +211,8 @@ def complete_info(info: DatasetInfo, parts: Iterable[Part]) -> DatasetInfo:
 
 
 def _reach(parts: Iterable[Part], resolution: Resolution) -> tuple[date, date] | None:
-    """Return the first and last day of stocks' bars (of all bars without stocks); None without
-    bars.
+    """Return the first and last day of the bars of stocks (of all bars if there are no stocks);
+    None without bars.
     """
     of_all = [part for part in parts if kind_of(part.key).endswith(f" {resolution}")]
     of_stocks = [part for part in of_all if kind_of(part.key).startswith("stock ")]
@@ -247,7 +255,7 @@ class _ManifestFile(Value, frozen=True, kw_only=True):
 
 
 def manifest_text(manifest: DatasetManifest) -> str:
-    """Return the text of a manifest's file."""
+    """Return the contents of a manifest file."""
     values = {field.name: getattr(manifest.info, field.name) for field in fields(DatasetInfo)}
     default_as_of = moment_text(values.pop("default_as_of_ns"))
     info = _Info(default_as_of=default_as_of, **values)

@@ -1,4 +1,4 @@
-"""Row problems: collected up to a limit, and reported together."""
+"""Problems with rows, collected up to a limit and reported together."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from ktdeval.errors import DataError
 
-SHOWN = 100  #: Problems listed in full; further ones are only counted
-MAX_PROBLEMS = 100_000  #: Maximum number counted; reading stops at the last of them
+SHOWN = 100  #: Number of problems listed in full; further ones are only counted
+MAX_PROBLEMS = 100_000  #: Maximum number counted; reading stops when it is reached
 
 
 class DatasetRefused(DataError):
-    """Malformed rows of a dataset: their number, and the first problems in full. Nothing was
-    written.
+    """Malformed rows of a dataset: the number of problems, and the first problems in full. Nothing
+    was written.
     """
 
     def __init__(self, problems: Sequence[str], count: int) -> None:
@@ -30,7 +30,7 @@ class DatasetRefused(DataError):
 
 @dataclass(slots=True)
 class ProblemList:
-    """Collects problems, the first ones in full, and counts up to `MAX_PROBLEMS`."""
+    """Collector of problems, which keeps the first ones in full and counts up to `MAX_PROBLEMS`."""
 
     lines: list[str] = field(default_factory=list)
     count: int = 0
@@ -44,7 +44,7 @@ class ProblemList:
             self.refuse()
 
     def add_all(self, where: str, lines: Sequence[str]) -> None:
-        """Add problems of one file or table."""
+        """Add problems with one file or table."""
         for line in lines:
             self.add(f"{where}: {line}")
 

@@ -1,4 +1,6 @@
-"""Providers of `ktdeval data make` for the data of the services, listed without loading any table."""
+"""Providers of `ktdeval data make` for the services' data, which can be listed without loading any
+table.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Contents of the stores: columns of bars, rows of everything else, and query parameters.
 
-Each row has the moment from which it may be seen. Every query takes `as_of_ns` and must return
-nothing that became known later. Where a store can, it filters in the query, so that limits count
+Each row has the time from which it may be seen. Every query takes `as_of_ns` and must return
+nothing that became known later. If possible, a store filters in the query, so that limits count
 only visible rows. Services read through `ktdeval_qfinzero.point_in_time_view.DatasetView`.
 
-Prices and amounts are integers in ten-thousandths of a dollar (`_e4`), so that sums are exact;
-moments are nanoseconds in UTC. Stores are immutable while they are read.
+Prices and amounts are integers in ten-thousandths of a dollar (`_e4`), so that sums are exact.
+Times are nanoseconds in UTC. Stores are immutable while they are read.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text in order, normalised for comparison. A word is a run of letters
-    and digits; everything else only separates. Compatible forms of a letter become one (Unicode
-    NFKC), and case is folded: `AT&T's Q4-Results` has the words `at`, `t`, `s`, `q4`, `results`.
+    """Return the words in a text in order, normalised for comparison.
+
+    A word is a run of letters and digits; all other characters only separate words. Compatible
+    forms of a letter become one (Unicode NFKC), and case is folded: `AT&T's Q4-Results` has the
+    words `at`, `t`, `s`, `q4`, `results`.
     """
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
@@ -61,8 +63,8 @@ DayArray = npt.NDArray[np.datetime64]
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Bars of one instrument, ascending. `open_e4, high_e4, low_e4, close_e4`: [n] unadjusted
-    prices.
+    """Bars of one instrument, in ascending order. `open_e4`, `high_e4`, `low_e4`, `close_e4`: [n]
+    unadjusted prices.
     """
 
     start_ns: IntArray  #: [n] start of the bar; for a daily bar, midnight UTC of its date
@@ -70,24 +72,25 @@ class Bars:
     high_e4: IntArray
     low_e4: IntArray
     close_e4: IntArray
-    volume: FloatArray  #: [n] shares, contracts or coins; whole numbers except for coins
+    #: [n] shares, contracts or units of a crypto asset; whole numbers except for crypto assets
+    volume: FloatArray
     transactions: IntArray  #: [n]
 
     def __len__(self) -> int:
         return len(self.start_ns)
 
     def columns(self) -> tuple[IntArray | FloatArray, ...]:
-        """Return the columns, in the order of `BAR_COLUMNS`."""
+        """Columns, in the order of `BAR_COLUMNS`."""
         prices = (self.open_e4, self.high_e4, self.low_e4, self.close_e4)
         return (self.start_ns, *prices, self.volume, self.transactions)
 
     def price_e4(self, name: str) -> IntArray:
-        """[n] prices by name: open, high, low or close."""
+        """Return the [n] prices with this name: open, high, low or close."""
         prices: IntArray = getattr(self, f"{name}_e4")
         return prices
 
     def take(self, rows: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Bars:
-        """Return some of the bars."""
+        """Return a selection of the bars."""
         prices = (self.open_e4[rows], self.high_e4[rows], self.low_e4[rows], self.close_e4[rows])
         return Bars(self.start_ns[rows], *prices, self.volume[rows], self.transactions[rows])
 
@@ -97,8 +100,9 @@ BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume",
 
 
 def group_bars(bars: Bars, first: IntArray, start_ns: IntArray) -> Bars:
-    """Return longer bars: first open, highest high, …, sums. `first`: [m] first row of each;
-    `start_ns`: [m] their starts.
+    """Combine bars into longer ones, with the first open, the highest high, …, and sums.
+
+    `first`: [m] first row of each longer bar; `start_ns`: [m] starts of the longer bars.
     """
     return Bars(
         start_ns,
@@ -112,14 +116,14 @@ def group_bars(bars: Bars, first: IntArray, start_ns: IntArray) -> Bars:
 
 
 def empty_bars() -> Bars:
-    """No bars."""
+    """Return a table without bars."""
     none = np.empty(0, np.int64)
     no_volume = np.empty(0, np.float64)
     return Bars(none, none, none, none, none, no_volume, none)
 
 
 def join(pieces: Sequence[Bars]) -> Bars:
-    """Concatenate bars; the arrays are immutable."""
+    """Concatenate bars. The arrays of the result are immutable."""
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
@@ -130,14 +134,14 @@ def join(pieces: Sequence[Bars]) -> Bars:
 
 
 def immutable(bars: Bars) -> Bars:
-    """Return the bars after making their arrays read-only."""
+    """Make the arrays of bars read-only, and return the bars."""
     for column in bars.columns():
         column.flags.writeable = False
     return bars
 
 
 def within_int64(number: int) -> int:
-    """Return a number clipped to 64-bit integers."""
+    """Clip a number to the range of 64-bit integers."""
     return max(-(2**63 - 1), min(number, 2**63 - 1))
 
 
@@ -150,8 +154,8 @@ def cut(bars: Bars, span: MomentSpan) -> Bars:
 
 @dataclass(frozen=True, slots=True)
 class SymbolRow:
-    """A stock or coin. `listed_ns`: moment from which it may be seen; a delisted one keeps its
-    history.
+    """A stock or crypto asset. `listed_ns`: time from which it may be seen; if it is delisted, it
+    keeps its history.
     """
 
     symbol: str
@@ -181,14 +185,14 @@ class ContractRow:
 
     @property
     def root(self) -> str:
-        """Root of its OPRA symbol; empty if that is malformed."""
+        """Root of the OPRA symbol; empty if the symbol is malformed."""
         read = read_contract(self.symbol)
         return "" if read is None else read.underlying
 
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """Treasury curve of a day: yields in percent by tenor (`1M` … `30Y`), published at
+    """Treasury curve for a day: yields in percent by tenor (`1M` … `30Y`), published at
     `available_ns`.
     """
 
@@ -210,7 +214,7 @@ TENOR_YEARS: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class DividendRow:
-    """A cash dividend of one share; known from `declared_ns`, taken off the price at the open of
+    """A cash dividend per share, known from `declared_ns` and taken off the price at the open of
     `ex_day`.
     """
 
@@ -223,8 +227,8 @@ class DividendRow:
 
 @dataclass(frozen=True, slots=True)
 class SplitRow:
-    """`new` shares for each `old` ones (1 for 10 is a reverse split) from the open of `ex_day`;
-    known from `announced_ns`.
+    """A split with `new` shares for each `old` shares (1 for 10 is a reverse split) from the open
+    of `ex_day`, known from `announced_ns`.
     """
 
     symbol: str
@@ -236,9 +240,11 @@ class SplitRow:
 
 @dataclass(frozen=True, slots=True)
 class DealRow:
-    """Delisting of a stock: it stops trading at the open of `day`. A share becomes `cash_e4` and
-    `new / old` shares of `into` (no shares if `into` is empty). If both are absent, the terms are
-    unknown and a share is worth its last price. Known from `announced_ns`.
+    """Delisting of a stock, which stops trading at the open of `day`.
+
+    A share becomes `cash_e4` and `new / old` shares of `into` (no shares if `into` is empty). If
+    there is neither cash nor `into`, the terms are unknown and a share is worth its last price.
+    Known from `announced_ns`.
     """
 
     symbol: str
@@ -251,7 +257,7 @@ class DealRow:
 
     @property
     def has_terms(self) -> bool:
-        """True if the terms for a share are known."""
+        """Whether the terms for a share are known."""
         return bool(self.cash_e4 or self.into)
 
 
@@ -269,7 +275,9 @@ class BorrowRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRelease:
-    """Values of a calendar event that become known at a moment (the outcome, later a revision)."""
+    """Values of a calendar event that become known at one time (the outcome, or later a
+    revision).
+    """
 
     available_ns: int
     values: Mapping[str, JsonValue]
@@ -282,8 +290,8 @@ class EventRow:
     event_id: str
     event_type: EventType  #: one of `CALENDAR_TYPES`
     title: str
-    time_ns: int  #: when it is due
-    announced_ns: int  #: when the calendar first shows it
+    time_ns: int  #: when the event is due
+    announced_ns: int  #: when the calendar first shows the event
     importance: Importance
     tickers: tuple[str, ...] = ()
     country: str = "US"
@@ -295,8 +303,8 @@ class EventRow:
 
 
 def known_moments(row: EventRow) -> tuple[int, ...]:
-    """Return the moments at which something about an event became known, ascending; releases before
-    its announcement count at the announcement.
+    """Return the times at which something about an event became known, in ascending order. Releases
+    before the announcement count at the time of the announcement.
     """
     return tuple(
         sorted(
@@ -309,7 +317,7 @@ def known_moments(row: EventRow) -> tuple[int, ...]:
 
 
 def as_known(row: EventRow, known_ns: int) -> EventRow:
-    """Return the event with the releases known at a moment."""
+    """Return the event with only the releases known at `known_ns`."""
     return replace(
         row, releases=tuple(release for release in row.releases if release.available_ns <= known_ns)
     )
@@ -317,12 +325,12 @@ def as_known(row: EventRow, known_ns: int) -> EventRow:
 
 @dataclass(frozen=True, slots=True)
 class NewsRow:
-    """An article (table 3 of the QFinZero paper), with the tags by which it is found."""
+    """An article (table 3 of the QFinZero paper), with the tags by which it can be found."""
 
-    id: str  #: `news_…`; also its event id
+    id: str  #: `news_…`; also the event id
     event_type: EventType  #: one of `NEWS_TYPES`
     title: str
-    published_ns: int  #: moment from which it may be seen
+    published_ns: int  #: time from which the article may be seen
     importance: Importance
     tickers: tuple[str, ...]
     description: str
@@ -347,9 +355,9 @@ BarKey = tuple[AssetClass, str, Resolution]
 
 @dataclass(frozen=True)
 class PriceRows:
-    """Bars and the small tables of prices, as plain rows in any order."""
+    """Bars and the small tables related to prices, as plain rows in any order."""
 
-    #: (asset class, symbol, resolution) -> bars; may compute them on access
+    #: (asset class, symbol, resolution) -> bars; may be computed on access
     bar_table: Mapping[BarKey, Bars] = field(default_factory=dict)
     symbol_rows: Sequence[SymbolRow] = ()
     contract_rows: Sequence[ContractRow] = ()
@@ -362,7 +370,7 @@ class PriceRows:
 
 @dataclass(frozen=True, slots=True)
 class MomentSpan:
-    """Moments [start, end), both in nanoseconds."""
+    """Time span [start, end), in nanoseconds."""
 
     start_ns: int
     end_ns: int
@@ -370,10 +378,10 @@ class MomentSpan:
 
 @dataclass(frozen=True, slots=True)
 class TagFilters:
-    """Filters of events and articles; an empty one lets everything pass."""
+    """Filters for events and articles; an empty filter lets everything pass."""
 
     types: tuple[EventType, ...] = ()  #: event types
-    tickers: tuple[str, ...] = ()  #: tickers; the row must have at least one of them
+    tickers: tuple[str, ...] = ()  #: tickers, at least one of which a row must have
     markets: tuple[Market, ...] = ()  #: markets
     least: Importance = "low"  #: minimum importance
     #: words that must all be found (news: title, description and body; events: title), ignoring
@@ -392,21 +400,22 @@ class PageBounds:
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """Description of a dataset; its days are those with daily bars, and with minute bars."""
+    """Description of a dataset. Its days are those with daily bars and those with minute bars."""
 
-    name: str  #: `synthetic`, or the name given by its author
-    synthetic: bool  #: whether its market is synthetic
-    content_id: str  #: SHA-256 over its content; equal ids mean equal answers
+    name: str  #: `synthetic`, or the name given by the dataset's author
+    synthetic: bool  #: whether the market is synthetic
+    content_id: str  #: SHA-256 of the contents; equal ids mean equal answers
     first_day: date
     last_day: date
     minute_first_day: date
     minute_last_day: date
     default_as_of_ns: int  #: default start of a clock
-    #: name in exchange_calendars for the sessions of its stocks and options
+    #: name in exchange_calendars for the sessions of stocks and options
     calendar: str = DEFAULT
-    currency: str = "USD"  #: currency of all prices and accounts, by ISO 4217 or a coin's code
+    #: currency of all prices and accounts: an ISO 4217 code or the code of a crypto asset
+    currency: str = "USD"
 
     @property
     def hours(self) -> TradingHours:
-        """Sessions of its market."""
+        """Sessions of the dataset's market."""
         return trading_hours(self.calendar)

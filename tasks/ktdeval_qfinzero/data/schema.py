@@ -49,8 +49,8 @@ _LONGEST_FACT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """Kind of a column. `to_cell` raises ValueError with the expected form; None: values are
-    already cells.
+    """Kind of a column. `to_cell` raises ValueError with the expected form; it is None if values
+    already are cells.
     """
 
     sql: str  #: type in DuckDB
@@ -109,7 +109,8 @@ def _to_curve(value: Mapping[str, float]) -> list[tuple[str, float]]:
     return known + others
 
 
-#: Nested values are texts of JSON unless queries look into them: DuckDB's maps are slow to read.
+#: Nested values are JSON strings unless queries look into them, since DuckDB's maps are slow to
+#: read.
 KINDS: Mapping[str, ColumnKind] = {
     "text": ColumnKind("VARCHAR", pa.string()),
     "whole": ColumnKind("BIGINT", pa.int64(), within_int64),
@@ -157,7 +158,7 @@ _ROWS: Mapping[TableName, type[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowRule:
-    """Rule of a row."""
+    """Rule for a row."""
 
     field: str  #: field named in messages
     expected: str  #: expected form of the field
@@ -166,7 +167,7 @@ class RowRule:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Row that breaks a rule, by its number among the checked rows."""
+    """Row that breaks a rule, given by its number among the checked rows."""
 
     number: int
     field: str
@@ -175,17 +176,17 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class MarketTable:
-    """Table of a market's file."""
+    """Table in a market file."""
 
     name: str
-    columns: Mapping[str, ColumnKind]  #: fields of its rows, in order
+    columns: Mapping[str, ColumnKind]  #: fields of the rows, in order
     search: Mapping[str, ColumnKind]  #: columns computed from the fields
     key: tuple[str, ...]  #: columns that identify rows and by which rows are sorted
     rules: tuple[RowRule, ...]
 
     @property
     def row(self) -> type[Any]:
-        """Class of its rows."""
+        """Class of the rows."""
         return _ROWS[self.name]  # type: ignore[index]
 
     def key_of(self, row: Any) -> tuple[Any, ...]:
@@ -198,7 +199,7 @@ class MarketTable:
         return ", ".join(map(_quote, self.key))
 
     def create(self, schema: str) -> str:
-        """Return the statement that makes the table, with its rules as CHECKs."""
+        """Return the statement that creates the table, with its rules as CHECK constraints."""
         lines: list[str] = []
         for name, kind in {**self.columns, **self.search}.items():
             lines.append(f"{_quote(name)} {kind.sql} NOT NULL")
@@ -208,7 +209,7 @@ class MarketTable:
         return f"CREATE TABLE {schema}.{self.name} ({', '.join(lines)})"
 
     def arrow(self, rows: Sequence[Any]) -> pa.Table:
-        """Return rows as a table of Arrow. Raises ValueError, TypeError, AttributeError or
+        """Return rows as an Arrow table. Raises ValueError, TypeError, AttributeError or
         pa.ArrowException if a value is of another kind.
         """
         cells: dict[str, pa.Array] = {}
@@ -224,7 +225,7 @@ class MarketTable:
         return pa.table(cells)
 
     def rows_of(self, cells: Iterable[Sequence[Any]]) -> list[Any]:
-        """Return the rows of cells in the order of `columns`."""
+        """Convert cells, in the order of `columns`, to rows."""
         decoders = [kind.from_cell for kind in self.columns.values()]
         if not any(decoders):
             return [self.row(*row) for row in cells]
@@ -236,8 +237,8 @@ class MarketTable:
         return f"SELECT {names} FROM {schema}.{self.name} {clauses or f'ORDER BY {self.order}'}"  # noqa: S608 - constants
 
     def faults(self, rows: Sequence[Any]) -> tuple[list[Fault], pa.Table]:
-        """Return the rows that break a rule, each with the first such rule, and a table of the
-        well-formed rows with their numbers.
+        """Return the rows that break a rule, each with the first rule that it breaks, and a table
+        of the well-formed rows with their numbers.
         """
         try:
             table = self.arrow(rows)
@@ -269,7 +270,7 @@ class MarketTable:
         ]
 
     def _form(self, number: int, row: Any) -> Iterator[Fault]:
-        """Yield the first field of a row whose value has a different type from its column."""
+        """Yield the first field of a row whose value does not have the type of its column."""
         for name, kind in self.columns.items():
             try:
                 cell = getattr(row, name)
@@ -284,7 +285,7 @@ class MarketTable:
                 return
 
     def content(self, rows: Iterable[Any]) -> str:
-        """Return the SHA-256 over rows in the order of their keys."""
+        """Return the SHA-256 of rows that are sorted by their keys."""
         if not self.search:
             values: list[JsonValue] = []
             for row in rows:
@@ -330,7 +331,7 @@ def _read_schema() -> Mapping[str, Any]:
 
 
 def fill_words(text: str) -> str:
-    """Return a text with the words of the schema for each `$word`."""
+    """Replace each `$word` in a text by the schema's words for it."""
     return Template(text).substitute(_read_schema()["words"])
 
 
@@ -339,8 +340,8 @@ def _rules(declared: Iterable[Sequence[str]]) -> tuple[RowRule, ...]:
 
 
 def first_broken(rules: Iterable[RowRule]) -> str:
-    """Return the expression for the number of the first rule that a row breaks; NULL if it breaks
-    no rule.
+    """Return the expression for the number of the first rule that a row breaks, or NULL if it
+    breaks no rule.
     """
     cases: list[str] = []
     for place, rule in enumerate(rules):
@@ -368,30 +369,30 @@ SERIES = (
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection, schema: str) -> None:
-    """Make all tables, empty."""
+    """Create all tables, empty."""
     connection.execute(SERIES.format(schema))
     for table in (BARS, *TABLES.values()):
         connection.execute(table.create(schema))
 
 
 def memory() -> duckdb.DuckDBPyConnection:
-    """Return a new database in memory that can't reach files. It has one thread, so that a fork
-    leaves no other behind.
+    """Return a new in-memory database that can't reach files. It has one thread, so that a fork
+    leaves no other thread behind.
     """
     return duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": False})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BrokenRule:
-    """Rule, and the bars that break it."""
+    """A rule, and the bars that break it."""
 
     field: str  #: column
-    expected: str  #: rule for its values
-    bad: npt.NDArray[np.bool_]  #: [n] whether a bar breaks it
+    expected: str  #: rule for the values of a bar
+    bad: npt.NDArray[np.bool_]  #: [n] whether each bar breaks the rule
 
 
 def bars_table(bars: Bars, series: npt.NDArray[np.int32] | None = None) -> pa.Table:
-    """Return bars as a table of Arrow, with their series first."""
+    """Return bars as an Arrow table, with their series as the first column."""
     if series is None:
         series = np.zeros(len(bars), np.int32)
 
@@ -401,17 +402,17 @@ def bars_table(bars: Bars, series: npt.NDArray[np.int32] | None = None) -> pa.Ta
 
 @cache
 def bar_rules(asset_class: AssetClass, resolution: Resolution) -> tuple[RowRule, ...]:
-    """Return the rules of single bars."""
+    """Return the rules for single bars."""
     declared = _read_schema()
     own = [declared[f"{resolution}_bars"]]
-    if asset_class != "crypto":  # coins trade in fractions
+    if asset_class != "crypto":  # crypto assets trade in fractions
         own.append(declared["whole_bars"])
     first, *others = _rules(own)
     return (first, *BARS.rules, *others)
 
 
 def broken_rules(bars: Bars, asset_class: AssetClass, resolution: Resolution) -> list[BrokenRule]:
-    """Return the broken rules among those on single bars."""
+    """Return the rules for single bars that are broken."""
     rules = bar_rules(asset_class, resolution)
     broken = [f"NOT coalesce({rule.holds}, false)" for rule in rules]
     with memory() as connection:

@@ -1,7 +1,7 @@
-"""Read prices, calendar events and articles from a market file, as of a moment.
+"""Reader of prices, calendar events and articles in a market file, as of a point in time.
 
 Values from users are query parameters, never part of a statement. The file is opened at the first
-use, read only, in a database that can reach no other file.
+use, read-only, in a database that can reach no other file.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ CACHE_BYTES = 256 << 20
 _BYTES_OF_BAR = 56  #: Seven columns of eight bytes
 _BYTES_OF_ROW = 400  #: About
 _COLUMNS = ", ".join(BAR_COLUMNS)
-#: Bars are read and cached in windows: for one minute series 2^54 ns (208 days), for one daily
-#: series 2^58 ns (nine years), for all options with the same root 2^51 ns (26 days)
+#: Bars are read and cached in windows: 2^54 ns (208 days) for one minute series, 2^58 ns (nine
+#: years) for one daily series, and 2^51 ns (26 days) for all options with the same root
 _WINDOW_BITS: Mapping[Resolution, int] = {"minute": 54, "day": 58}
 _CHAIN_BITS = 51
 _LOCK = attrgetter("_lock")
-#: Errors from a damaged file, or from columns of other types
+#: Errors from a damaged file, or from columns with other types
 _UNREADABLE = (duckdb.Error, ValueError, OverflowError, TypeError, AttributeError)
 
 
 class StoredMarket:
-    """Connection to a market's file, safe for threads and forks: one thread runs each query."""
+    """Connection to a market file, safe for threads and forks. Each query runs on one thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,7 +73,7 @@ class StoredMarket:
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor for one call. Raises ServiceError `unavailable` if the file is gone or
+        """Yield a cursor for one call. Raises ServiceError `unavailable` if the file is missing or
         damaged.
         """
         try:
@@ -92,7 +92,7 @@ class StoredMarket:
             raise ServiceError("unavailable", message) from error
 
     def rows(self, name: TableName, clauses: str = "", parameters: object = ()) -> list[Any]:
-        """Return rows of a table, sorted by its key unless `clauses` say otherwise."""
+        """Return the rows of a table, sorted by its key unless `clauses` say otherwise."""
         table = TABLES[name]
         with self.cursor() as cursor:
             cells = cursor.execute(table.select("market", clauses), parameters).fetchall()
@@ -100,12 +100,12 @@ class StoredMarket:
 
 
 def open_market(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open a market's file, read only. Raises duckdb.Error if it can't be opened."""
+    """Open a market file read-only. Raises duckdb.Error if it can't be opened."""
     connection = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
     connection.execute("SET enable_progress_bar = false")
     quoted = str(path).replace("'", "''")
     connection.execute(f"ATTACH '{quoted}' AS market (READ_ONLY)")
-    # A file from a stranger may have views instead of tables, which could read other files.
+    # A file from a stranger may have views instead of tables, and views could read other files.
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -113,7 +113,7 @@ def open_market(path: Path) -> duckdb.DuckDBPyConnection:
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """Bars of one instrument in the file."""
+    """Series of one instrument's bars in the file."""
 
     number: int
     first_ns: int
@@ -126,20 +126,20 @@ def _bytes_of_window(window: _Window) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """Bars of some series that start in a window, by series and start."""
+    """Bars of some series that start in a window, sorted by series and start."""
 
     series: IntArray  #: [n]
     bars: Bars  #: [n]
 
 
 class StoredPrices:
-    """Prices and small tables of a market's file. All arrays are read-only; bars of at most
-    `cache_bytes` stay decoded.
+    """Prices and small tables in a market file. All arrays are read-only; at most `cache_bytes` of
+    bars stay decoded.
     """
 
     def __init__(self, market: StoredMarket, cache_bytes: int = CACHE_BYTES) -> None:
         self._market = market
-        # The lock protects the caches only, not the reading: threads that miss at the same time all
+        # The lock protects only the caches, not the reading. Threads that miss at the same time all
         # read, and the cache keeps one of the equal values.
         self._lock = threading.Lock()
         self._windows: LRUCache[Any, _Window] = LRUCache(cache_bytes, _bytes_of_window)
@@ -153,15 +153,16 @@ class StoredPrices:
         )
 
     def symbols(self, as_of_ns: int) -> Sequence[SymbolRow]:
-        """Stocks and coins listed by then, by symbol."""
+        """Return the stocks and crypto assets listed by `as_of_ns`, sorted by symbol."""
         return [row for row in self._all("symbols") if row.listed_ns <= as_of_ns]
 
     def bars(
         self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: MomentSpan
     ) -> Bars:
-        """Return the bars that start in the span; none for an unknown symbol. They may lie after
-        the caller's moment: only `View` and the broker's engine may call this. Raises ServiceError
-        (`unavailable`) if the file can't be read.
+        """Return the bars that start in the span; none for an unknown symbol.
+
+        The bars may lie after the caller's point in time, so only `DatasetView` and the broker's
+        engine may call this. Raises ServiceError `unavailable` if the file can't be read.
         """
         series = self._series(asset_class, resolution, symbol)
         if series is None:
@@ -181,8 +182,8 @@ class StoredPrices:
     def _read_windows(
         self, series: tuple[int, int], bits: int, windows: Sequence[int]
     ) -> list[_Window]:
-        """Return the bars of series, from the first to the last number, by window. Windows that are
-        not cached are read in one query.
+        """Return the bars of some series, from the first to the last number, by window. Windows
+        that are not cached are read in one query.
         """
         with self._lock:
             kept = {window: self._windows.get((series, window)) for window in windows}
@@ -199,7 +200,9 @@ class StoredPrices:
     def _query_windows(
         self, series: tuple[int, int], bits: int, first: int, last: int
     ) -> Iterator[tuple[int, _Window]]:
-        """Yield the bars of series from the file by window, from the first window to the last."""
+        """Yield the bars of some series from the file by window, from the first window to
+        the last.
+        """
         statement = (
             f"SELECT series, {_COLUMNS} FROM market.bars WHERE series BETWEEN ? AND ?"  # noqa: S608 - constants
             " AND start_ns >= ? AND start_ns < ?"
@@ -220,8 +223,8 @@ class StoredPrices:
             yield window, _Window(numbers[rows], immutable(bars.take(rows)))
 
     def days_by_symbol(self, asset_class: AssetClass, before_ns: int) -> Mapping[str, DayArray]:
-        """Return the days of the daily bars that start before a moment, by symbol in order. As with
-        `bars`, they may lie after the caller's moment.
+        """Return the days of the daily bars that start before `before_ns`, keyed by symbol in
+        order. As with `bars`, they may lie after the caller's point in time.
         """
         statement = (
             "SELECT symbol, list(make_timestamp_ns(start_ns)::DATE ORDER BY start_ns) AS days"
@@ -251,8 +254,8 @@ class StoredPrices:
     def chain_bars(
         self, underlying: str, resolution: Resolution, span: MomentSpan
     ) -> Mapping[str, Bars]:
-        """Return the bars of all options on an underlying that start in the span, by OPRA symbol in
-        order. As with `bars`, they may lie after the caller's moment.
+        """Return the bars of all options on an underlying that start in the span, keyed by OPRA
+        symbol in order. As with `bars`, they may lie after the caller's point in time.
         """
         symbols, series, (first_ns, last_ns) = self._chain(underlying, resolution)
         first_ns = max(span.start_ns, first_ns)
@@ -265,7 +268,7 @@ class StoredPrices:
         for window in self._read_windows(series, _CHAIN_BITS, windows):
             starts = window.bars.start_ns
             rows = np.flatnonzero((starts >= first_ns) & (starts <= last_ns))
-            # All series at once: chains have thousands of them, with few bars each.
+            # All series are read at once, since a chain has thousands of series with few bars each.
             taken = immutable(window.bars.take(rows))
             numbers = window.series[rows]
             changes = (np.flatnonzero(np.diff(numbers)) + 1).tolist()
@@ -300,7 +303,9 @@ class StoredPrices:
         return dict(zip(numbers, symbols, strict=True)), (min(numbers), max(numbers)), reach
 
     def contracts(self, underlying: str, as_of_ns: int) -> Sequence[ContractRow]:
-        """Options on an underlying listed by then, by symbol; expired ones too."""
+        """Return the options on an underlying listed by `as_of_ns`, including expired ones, sorted
+        by symbol.
+        """
         rows = self._contracts(underlying)
         if self._last_listing(underlying) <= as_of_ns:
             return rows
@@ -311,25 +316,27 @@ class StoredPrices:
         return max((row.listed_ns for row in self._contracts(underlying)), default=0)
 
     def rates(self, first: date, last: date, as_of_ns: int) -> Sequence[RateRow]:
-        """Yield curves of the days [first, last] published by then, by day."""
+        """Return the yield curves for the days [first, last] that were published by `as_of_ns`,
+        sorted by day.
+        """
         rows: Sequence[RateRow] = self._all("rates")
         return [row for row in rows if first <= row.day <= last and row.available_ns <= as_of_ns]
 
     def dividends(self, symbol: str, as_of_ns: int) -> Sequence[DividendRow]:
-        """Dividends declared by then, by ex-day."""
+        """Return the dividends declared by `as_of_ns`, sorted by ex-day."""
         return [row for row in self._of("dividends", symbol) if row.declared_ns <= as_of_ns]
 
     def splits(self, symbol: str, as_of_ns: int) -> Sequence[SplitRow]:
-        """Splits announced by then, by ex-day."""
+        """Return the splits announced by `as_of_ns`, sorted by ex-day."""
         return [row for row in self._of("splits", symbol) if row.announced_ns <= as_of_ns]
 
     def deals(self, symbol: str, as_of_ns: int) -> Sequence[DealRow]:
-        """Deals announced by then that end a stock's trading, by day."""
+        """Return the deals announced by `as_of_ns` that end a stock's trading, sorted by day."""
         return [row for row in self._of("deals", symbol) if row.announced_ns <= as_of_ns]
 
     def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
-        """Return the last published supply of shares to borrow; None if nothing is published by
-        then.
+        """Return the supply of shares to borrow that was last published by `as_of_ns`; None if
+        there is none.
         """
         known = [row for row in self._of("borrow", symbol) if row.available_ns <= as_of_ns]
         return known[-1] if known else None
@@ -348,7 +355,7 @@ class StoredPrices:
         return self._market.rows("contracts", "WHERE underlying = ? ORDER BY symbol", (underlying,))
 
 
-#: Conditions of filters, by the parameter that each needs
+#: Filter conditions, keyed by the parameter that each needs
 _FILTERS = {
     "types": "list_contains($types, event_type)",
     "markets": "list_contains($markets, market)",
@@ -392,14 +399,16 @@ def _query(
 
 @dataclass(frozen=True, slots=True)
 class StoredCalendars:
-    """Calendar events, each with its releases known by then."""
+    """Calendar events, each with its releases known by the queried point in time."""
 
     market: StoredMarket
 
     def events(
         self, span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
     ) -> Sequence[EventRow]:
-        """Return events due in the span and announced by then, by (time_ns, event_id)."""
+        """Return the events due in the span and announced by `as_of_ns`, sorted by (time_ns,
+        event_id).
+        """
         clauses, parameters = _query(
             tags,
             page,
@@ -415,8 +424,8 @@ class StoredCalendars:
     def updates(
         self, tags: TagFilters, page: PageBounds, as_of_ns: int
     ) -> Sequence[tuple[int, EventRow]]:
-        """Return what became known by then: the moment, and the event as known at it; by (moment,
-        event_id), the key of pages.
+        """Return the updates that became known by `as_of_ns`: the time of each, and the event as
+        known at this time. They are sorted by (time, event_id), the key of pages.
         """
         table = TABLES["events"]
         clauses, parameters = _query(tags, page, ("update_ns", "event_id"), as_of=as_of_ns)
@@ -436,7 +445,7 @@ class StoredCalendars:
         ]
 
     def event(self, event_id: str, as_of_ns: int) -> EventRow | None:
-        """Return one event; None if it does not exist or is not announced by then."""
+        """Return one event; None if it does not exist or is not announced by `as_of_ns`."""
         clauses = "WHERE event_id = ? AND announced_ns <= ?"
         rows = self.market.rows("events", clauses, (event_id, within_int64(as_of_ns)))
         return as_known(rows[0], as_of_ns) if rows else None
@@ -451,7 +460,9 @@ class StoredNews:
     def news(
         self, span: MomentSpan, tags: TagFilters, page: PageBounds, as_of_ns: int
     ) -> Sequence[NewsRow]:
-        """Return articles published in the span and by then, by (published_ns, id)."""
+        """Return the articles published in the span and by `as_of_ns`, sorted by (published_ns,
+        id).
+        """
         clauses, parameters = _query(
             tags,
             page,
@@ -464,7 +475,7 @@ class StoredNews:
         return self.market.rows("news", known + clauses, parameters)
 
     def article(self, news_id: str, as_of_ns: int) -> NewsRow | None:
-        """Return one article; None if it does not exist or is not published by then."""
+        """Return one article; None if it does not exist or is not published by `as_of_ns`."""
         clauses = "WHERE id = ? AND published_ns <= ?"
         rows = self.market.rows("news", clauses, (news_id, within_int64(as_of_ns)))
         return rows[0] if rows else None

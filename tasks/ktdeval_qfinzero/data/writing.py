@@ -1,7 +1,7 @@
-"""Write a market file in one transaction: a new dataset, or an existing one with rows added.
+"""Write a market file in one transaction: a new dataset, or an existing dataset with rows added.
 
-An added row is new, equal to a stored one, or contradicts a stored one with the same key. An update
-writes a new file next to the old one and replaces the manifest last: at every moment the folder is
+An added row is new, equal to a stored row, or contradicts a stored row with the same key. An update
+writes a new file next to the old one and replaces the manifest last, so the folder always contains
 either the old dataset or the new one. The old file stays until the next update.
 """
 
@@ -90,7 +90,7 @@ _MERGE = Path(__file__).with_name("merge.sql").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class AddedRows:
-    """Numbers of added rows, by how they relate to the stored ones."""
+    """Numbers of added rows, by their relation to the stored rows."""
 
     new: int = 0  #: no stored row has the key
     same: int = 0  #: equal to the stored row
@@ -99,7 +99,7 @@ class AddedRows:
 
     @property
     def changes(self) -> bool:
-        """True if the stored rows change."""
+        """Whether the stored rows change."""
         return bool(self.new or self.grown or self.other)
 
 
@@ -108,9 +108,10 @@ class DatasetAddition:
     """Rows to add to a dataset."""
 
     prices: PriceRows  #: bars and small tables
-    events: Sequence[EventRow] = ()  #: a stored event may come again with more releases
+    events: Sequence[EventRow] = ()  #: a stored event may be given again with more releases
     news: Sequence[NewsRow] = ()
-    default_as_of_ns: int | None = None  #: new start of the dataset's clock; None keeps the old one
+    #: new start of the dataset's clock; None keeps the old start
+    default_as_of_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,9 @@ class UpdateReport:
 
     before: str  #: identity of the dataset before the update
     info: DatasetInfo  #: dataset after the update
-    tallies: Mapping[str, AddedRows]  #: by kind of rows (`stock minute`, `contracts`, `events`, …)
-    replaced: tuple[str, ...]  #: a line for each of the first replaced rows
+    #: tallies by kind of row (`stock minute`, `contracts`, `events`, …)
+    tallies: Mapping[str, AddedRows]
+    replaced: tuple[str, ...]  #: one line for each of the first replaced rows
 
 
 def save_dataset(
@@ -130,10 +132,12 @@ def save_dataset(
     news: Sequence[NewsRow],
     info: DatasetInfo,
 ) -> DatasetInfo:
-    """Write a dataset as a folder, whole or not at all, and return its description with days and
-    identity filled in. `folder` must be absent or empty, or hold this same dataset, which then
-    stays. Raises DatasetRefused, which lists the wrong rows; DataError without daily bars;
-    StoreError if the folder holds something else or can't be written.
+    """Write a dataset as a folder, in full or not at all. Return its description with days and
+    identity filled in.
+
+    `folder` must be absent or empty, or contain this same dataset, which is then left as it is.
+    Raises DatasetRefused, which lists the wrong rows; DataError if there are no daily bars;
+    StoreError if the folder contains something else or can't be written.
     """
     held = _read_held_dataset(folder)
     try:
@@ -161,7 +165,7 @@ def save_dataset(
 
 def _read_held_dataset(folder: Path) -> DatasetManifest | None:
     """Return the manifest of the dataset in a folder; None if the folder is absent or empty. Raises
-    StoreError if it holds something else.
+    StoreError if it contains something else.
     """
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -182,12 +186,12 @@ def _reason(error: Exception) -> str:
 def update_dataset(
     folder: Path, addition: DatasetAddition, *, replace: bool = False
 ) -> UpdateReport:
-    """Add rows to a dataset, all or none; rows equal to stored ones are skipped. The identity is
-    then that of a dataset made from all rows at once.
+    """Add rows to a dataset, all or none. Rows equal to stored ones are skipped. The resulting
+    identity is that of a dataset made from all rows at once.
 
-    Raises DatasetRefused for malformed rows and for rows that contradict each other or, without
-    `replace`, stored ones; DataError if the folder holds no dataset or its file is damaged;
-    StoreError if another process writes the dataset, or if it can't be written.
+    Raises DatasetRefused if rows are malformed, contradict each other or, without `replace`,
+    contradict stored rows; DataError if the folder does not contain a dataset or its file is
+    damaged; StoreError if another process is writing the dataset, or if it can't be written.
     """
     with lock_folder(folder):
         manifest = load_manifest(folder)
@@ -218,7 +222,7 @@ def _update(
         moved = replaced_fields(before, default_as_of_ns=moment)
         info = complete_info(moved, written.parts.values())
         new = DatasetManifest(info, generation, written.file, written.parts)
-        # The file reaches the disk before the manifest that names it.
+        # The file must reach the disk before the manifest that names it.
         sync_files(folder, [written.file.name])
         write_atomic(folder / MANIFEST, manifest_text(new))
     else:
@@ -228,7 +232,7 @@ def _update(
 
 
 def _remove_strays(folder: Path, manifest: DatasetManifest) -> None:
-    """Remove files of earlier generations and of interrupted updates, and no others."""
+    """Remove only the files of earlier generations and of interrupted updates."""
     for name in strays_of(folder, manifest):
         path = folder / name
         if path.is_dir() and not path.is_symlink():
@@ -238,8 +242,8 @@ def _remove_strays(folder: Path, manifest: DatasetManifest) -> None:
 
 
 def _remove_unpublished(folder: Path, manifest: DatasetManifest) -> None:
-    """Remove the new file of an update unless the manifest already names it: if the very last step
-    fails, the manifest may have been replaced.
+    """Remove the new file of an update unless the manifest already names the file. If the very last
+    step fails, the manifest may have been replaced.
     """
     with suppress(OSError, DataError):
         published = load_manifest(folder)
@@ -265,7 +269,7 @@ def _write_market(
     *,
     replace: bool = False,
 ) -> _WrittenMarket:
-    """Write the file of a generation: the stored rows, if there are any, and those added."""
+    """Write the file of a generation: the stored rows, if there are any, and the added rows."""
     path = folder / file_name(generation)
     if "?" in str(path):
         # DuckDB would read what follows as URL parameters.
@@ -285,10 +289,10 @@ def _write_market(
 
 @contextmanager
 def _new_database(path: Path, stored: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection to a new file, with the stored rows as `old`, which is empty without a
-    file.
+    """Yield a connection to a new file, with the stored rows as `old`, which is empty if there is
+    no stored file.
     """
-    # With one thread the file is smaller, and keeps the order of the rows.
+    # With one thread, the file is smaller and keeps the order of the rows.
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         temporary = _literal(f"{path}.tmp")
         connection.execute(f"SET temp_directory = {temporary}")
@@ -321,7 +325,8 @@ class _MarketWriter:
 
     def write(self, addition: DatasetAddition) -> None:
         """Write all rows. After the first problem nothing more is written, but all rows are still
-        checked, so that the user sees all problems at once. Raises DatasetRefused.
+        checked, so that the user sees all problems at once. Raises DatasetRefused if there are
+        problems.
         """
         tables = tables_of(addition.prices) | {"events": addition.events, "news": addition.news}
         for name, rows in tables.items():
@@ -350,7 +355,7 @@ class _MarketWriter:
         )
 
     def _stage_rows(self, table: MarketTable, rows: Sequence[Any]) -> None:
-        """Register rows as `staged_TABLE`; those that are wrong become problems."""
+        """Register rows as `staged_TABLE`; wrong rows become problems."""
         place = table_key(table.name)
         faults, staged = table.faults(rows)
         for fault in faults:
@@ -367,7 +372,7 @@ class _MarketWriter:
         self.connection.register(f"staged_{table.name}", staged)
 
     def _write_bars(self, prices: PriceRows) -> None:
-        """Write the bars in one insert, sorted; bars that are wrong become problems instead."""
+        """Write the bars in one sorted insert; wrong bars become problems instead."""
         series = self._number_series(prices)
         for block in _blocks_of(prices, series):
             for line in bar_problems(block):
@@ -392,8 +397,8 @@ class _MarketWriter:
             self._merge_bars()
 
     def _number_series(self, prices: PriceRows) -> dict[SeriesKey, int]:
-        """Make `temp.series` of the stored and the new series; return the numbers of the new ones
-        in order. Malformed series become problems instead.
+        """Create `temp.series` from the stored and the new series, and return the numbers of the
+        new ones in order. Malformed series become problems instead.
         """
         found: dict[SeriesKey, tuple[int, int]] = {}
         for asset_class, symbol, resolution in sorted(prices.bar_table):
@@ -425,7 +430,7 @@ class _MarketWriter:
         return {row[:4]: row[4] for row in numbered}
 
     def _merge_bars(self) -> None:
-        """Write the stored bars and those staged; if two contradict, the new one."""
+        """Write the stored and the staged bars; if two contradict, the new one is written."""
         for statement in _MERGE.split(";\n")[:-1]:
             self.connection.execute(statement)
 
@@ -436,7 +441,9 @@ class _MarketWriter:
             self._note(kind, tally, lines)
 
     def _contradictions(self, kind: str) -> Iterator[str]:
-        """Yield the first column in which each of the first contradicting bars differ."""
+        """Yield the first column in which each pair of contradicting bars differs, for the first
+        such pairs.
+        """
         pairs = self.connection.execute(
             f"SELECT * FROM bar_contradictions WHERE kind = ? ORDER BY series, start_ns LIMIT {SHOWN}",  # noqa: S608 - constants
             (kind,),
@@ -449,7 +456,9 @@ class _MarketWriter:
             yield f"{symbol} at {moment}: {name} is {stored}, the new row says {new}"
 
     def _merge_rows(self, table: MarketTable) -> None:
-        """Make `temp.TABLE` of the stored rows and those staged; if two contradict, the new one."""
+        """Create `temp.TABLE` from the stored and the staged rows; if two contradict, the new one
+        is kept.
+        """
         self._compare_rows(table)
         staged = f"staged_{table.name}"
         others = f"SELECT * FROM old.{table.name} ANTI JOIN {staged} USING ({table.order})"  # noqa: S608 - constants
@@ -458,7 +467,7 @@ class _MarketWriter:
         )
 
     def _compare_rows(self, table: MarketTable) -> None:
-        """Count how staged rows relate to the stored ones."""
+        """Count staged rows by their relation to the stored rows."""
         staged = f"staged_{table.name}"
         columns = [*table.columns]
         differs = " OR ".join(f'o."{name}" IS DISTINCT FROM s."{name}"' for name in columns)
@@ -502,14 +511,14 @@ class _MarketWriter:
 
 
 def tables_of(prices: PriceRows) -> dict[TableName, Sequence[Any]]:
-    """Return the small tables by name."""
+    """Return the small tables, keyed by name."""
     names = [name for name in TABLES if name not in ("events", "news")]
     return {name: getattr(prices, f"{name.removesuffix('s')}_rows") for name in names}
 
 
 def owner_of(asset_class: AssetClass, symbol: str) -> str | None:
-    """Return the ticker that a series is stored under, the root of an option; None if the symbol is
-    malformed.
+    """Return the ticker under which a series is stored; for an option, the root. None if the symbol
+    is malformed.
     """
     if asset_class != "option":
         return symbol if TICKER.fullmatch(symbol) else None
@@ -530,7 +539,7 @@ def _blocks_of(prices: PriceRows, series: Iterable[SeriesKey]) -> Iterator[BarBl
 def _numbered_batches(
     prices: PriceRows, series: Mapping[SeriesKey, int]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the bars of some series with their numbers, in order."""
+    """Yield the bars of some series with the numbers of the series, in order."""
     for block in _blocks_of(prices, series):
         owner = block.asset_class, block.resolution, block.owner
         numbers = np.array([series[*owner, symbol] for symbol in block.symbols], np.int32)
@@ -539,7 +548,7 @@ def _numbered_batches(
 
 
 def _series_problem(bars: Bars) -> str:
-    """Return the problem of an instrument's series as a whole; empty if it has no problem."""
+    """Return the problem with an instrument's series as a whole, or an empty string."""
     for name in BAR_COLUMNS:
         dtype = np.dtype(np.float64 if name == "volume" else np.int64)
         column = getattr(bars, name)
@@ -557,7 +566,9 @@ def _series_problem(bars: Bars) -> str:
 
 
 def bar_problems(block: BarBlock) -> list[str]:
-    """Return a line for each rule that bars of a part break, with their count and the first."""
+    """Return one line for each rule that the bars of a part break, with the number of such bars and
+    the first one.
+    """
     lines: list[str] = []
     for rule in broken_rules(block.bars, block.asset_class, block.resolution):
         rows = np.flatnonzero(rule.bad)
@@ -576,12 +587,14 @@ def bar_problems(block: BarBlock) -> list[str]:
 
 
 def key_text(table: MarketTable, row: Any) -> str:
-    """Return a row's key as messages show it."""
+    """Return a row's key in the form that messages show."""
     return " ".join(str(getattr(row, name))[:60] for name in table.key)
 
 
 def gained_releases(before: EventRow, after: EventRow) -> bool:
-    """Return whether an event only gained releases: its outcome became known, or was revised."""
+    """Return whether an event only gained releases, because its outcome became known or was
+    revised.
+    """
     count = len(before.releases)
     if after.releases[:count] != before.releases:
         return False

@@ -1,1 +1,3 @@
-"""Embedded market: fictional companies, coins, options, events and news, generated from a seed."""
+"""Embedded market of fictional companies, crypto assets, options, events and news, generated from a
+seed.
+"""

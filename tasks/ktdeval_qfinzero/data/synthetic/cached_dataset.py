@@ -1,4 +1,4 @@
-"""Embedded market as a dataset: generated on first use, kept in a cache folder, read from there
+"""Embedded market as a dataset: generated on first use, kept in a cache folder, and read from there
 afterwards.
 """
 
@@ -26,8 +26,8 @@ def cache_root() -> Path:
 
 
 def open_embedded(cache: Path, seed: int = 0, say: Callable[[str], None] | None = None) -> Dataset:
-    """Open the market of a seed; `say` receives messages about slow steps. Raises StoreError if the
-    cache can't be written, and DataError if the dataset is invalid.
+    """Open the market of a seed. `say` receives messages about slow steps. Raises StoreError if the
+    cache can't be written; DataError if the dataset is invalid.
     """
     return open_generated(cache, SyntheticMarketParams(seed=seed), say)
 
@@ -35,8 +35,8 @@ def open_embedded(cache: Path, seed: int = 0, say: Callable[[str], None] | None 
 def open_generated(
     cache: Path, params: SyntheticMarketParams, say: Callable[[str], None] | None = None
 ) -> Dataset:
-    """Like `open_embedded`, for any parameters. If several processes open a new market at once, one
-    generates it and the others wait.
+    """Open the market of any parameters, as `open_embedded` does for a seed. If several processes
+    open a new market at once, one generates it and the others wait.
     """
     folder = generated_folder(cache, params)
     if not (folder / MANIFEST).is_file():
@@ -49,8 +49,8 @@ def open_generated(
 
 
 def generated_folder(cache: Path, params: SyntheticMarketParams) -> Path:
-    """Return the folder of a market, by parameters and by the versions of the generator and of the
-    format.
+    """Return the folder of a market, named after its parameters and the versions of the generator
+    and the format.
     """
     return cache / f"synthetic-v{GENERATOR_VERSION}.{VERSION}-{content_hash(asdict(params))[:16]}"
 

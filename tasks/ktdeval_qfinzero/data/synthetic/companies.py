@@ -1,6 +1,7 @@
-"""Invented companies and coins (`stocks.csv`, `coins.csv`; names, tickers and businesses are not
-meant to be real), and the life of a company's shares: listing, splits, dividends, a halt, a bid and
-the delisting after it.
+"""Invented companies and crypto assets (`stocks.csv`, `coins.csv`), and the events in the life of a
+company's shares: listing, splits, dividends, a halt, a bid, and the delisting that follows.
+
+Names, tickers and businesses are not meant to be real.
 """
 
 from __future__ import annotations
@@ -33,49 +34,49 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 class Stock(msgspec.Struct, frozen=True):
-    """A company. A row of `stocks.csv`."""
+    """A company; a row of `stocks.csv`."""
 
     ticker: str
     name: str
     sector: str
     business: str
-    price: float  #: dollars at the start
+    price: float  #: price at the start, in dollars
     beta: float  #: exposure to the market
-    volatility: float  #: standard deviation of its idiosyncratic daily return
-    size: Size  #: determines its trading volume
+    volatility: float  #: standard deviation of the idiosyncratic daily return
+    size: Size  #: determines the trading volume
     yield_pct: float = 0.0  #: annual dividends in percent of the first price; 0 for none
-    role: Role = "plain"  #: main event of its life
-    role_at: float = 0.0  #: day of this event, as a fraction of all days
-    new: int = 1  #: shares after a split, for each `old` shares
+    role: Role = "plain"  #: main event in the company's life
+    role_at: float = 0.0  #: day of the main event, as a fraction of all days
+    new: int = 1  #: number of shares after a split, for each `old` shares
     old: int = 1
     hard_to_borrow: bool = False  #: whether few shares can be borrowed, at high fees
 
     @property
     def importance(self) -> Importance:
-        """Importance of its reports."""
+        """Importance of the company's reports."""
         return _IMPORTANCE_OF[self.size]
 
     @property
     def optionable(self) -> bool:
-        """True if it may have options: only companies without a split, listing, bid or halt do, so
-        that no contract is ever adjusted.
+        """Whether the stock may have options. Only companies without a split, listing, bid or halt
+        do, so that no contract is ever adjusted.
         """
         return self.role == "plain" and self.size in ("mega", "large")
 
 
 class Coin(msgspec.Struct, frozen=True):
-    """A coin. A row of `coins.csv`."""
+    """A crypto asset; a row of `coins.csv`."""
 
     ticker: str
     name: str
-    price: float  #: dollars at the start
-    beta: float  #: exposure to the move that all coins share
-    volatility: float  #: standard deviation of its idiosyncratic daily return
+    price: float  #: price at the start, in dollars
+    beta: float  #: exposure to the move that all crypto assets share
+    volatility: float  #: standard deviation of the idiosyncratic daily return
     coins_a_day: float  #: mean volume
 
 
 def _load(name: str, kind: type[Row]) -> tuple[Row, ...]:
-    """Read a CSV file of this package. An empty cell gets the field's default."""
+    """Read a CSV file of this package. An empty cell takes the field's default."""
     rows: list[Row] = []
     for row in csv_rows(Path(__file__).with_name(name)):
         filled = {column: cell for column, cell in row.items() if cell}
@@ -89,7 +90,7 @@ COINS = _load("coins.csv", Coin)
 SECTORS = tuple(dict.fromkeys(stock.sector for stock in STOCKS))
 
 
-BID_PREMIUM = 0.24  #: A bidder offers this fraction more than the last close
+BID_PREMIUM = 0.24  #: Fraction by which a bid exceeds the last close
 _CALM = 0.06  #: A stock's remaining exposure to its usual moves after a bid
 
 
@@ -100,22 +101,22 @@ class CompanyLife:
     stock: Stock
     first_row: int  #: first day of trading
     last_row: int  #: last day of trading
-    halted_row: int | None  #: a day without trading
+    halted_row: int | None  #: day without trading
     bid_row: int | None  #: day of a bid, which is published before the open
     split_row: int | None  #: ex-day of the split
     splits: tuple[SplitRow, ...]
     dividends: tuple[DividendRow, ...]
-    shocks: tuple[PriceShock, ...]  #: jumps of the price by these events
+    shocks: tuple[PriceShock, ...]  #: price jumps that these events cause
 
     def open_days(self, days: int) -> npt.NDArray[np.bool_]:
-        """Return [D] whether it trades on a day."""
+        """Return, for each of D days, whether the stock trades."""
         rows = np.arange(days)
         is_listed = (rows >= self.first_row) & (rows <= self.last_row)
         opened: npt.NDArray[np.bool_] = is_listed & (rows != self.halted_row)
         return opened
 
     def exposure(self, days: int) -> FloatArray:
-        """Return [D] fraction of market and idiosyncratic moves that reach the price."""
+        """Return the [D] fraction of market and idiosyncratic moves that reaches the price."""
         rows = np.arange(days)
         exposure = np.where(rows < self.first_row, 0.0, 1.0)
         if self.bid_row is None:
@@ -124,7 +125,7 @@ class CompanyLife:
 
     def quiet(self, row: int) -> bool:
         """Return whether a day must have no other news: in the first month after the listing,
-        around a halt or a split, from two sessions before a bid on, and after the last day of
+        around a halt or a split, from two sessions before a bid onwards, and after the last day of
         trading.
         """
         is_young = self.first_row > 0 and row < self.first_row + 20
@@ -141,7 +142,7 @@ class CompanyLife:
 
 
 def live(seed: int, stock: Stock, grid: MinuteGrid) -> CompanyLife:
-    """Draw a company's life over the days of the grid."""
+    """Draw the events in a company's life over the days of the grid."""
     rng = stream(seed, "life", stock.ticker)
     row = grid.row_at(stock.role_at)
     last = len(grid) - 1
@@ -181,8 +182,8 @@ def live(seed: int, stock: Stock, grid: MinuteGrid) -> CompanyLife:
 
 
 def symbol_row(life: CompanyLife, grid: MinuteGrid, has_options: bool) -> SymbolRow:
-    """Return a company's row in the symbols table. Without a listing in the data, it was listed a
-    year before the first day.
+    """Return a company's row in the symbols table. If its listing is not in the data, it was listed
+    a year before the first day.
     """
     stock = life.stock
     listed_ns = day_start(grid.days[0]) - 365 * DAY
@@ -193,8 +194,8 @@ def symbol_row(life: CompanyLife, grid: MinuteGrid, has_options: bool) -> Symbol
 
 
 def log_factor(life: CompanyLife, grid: MinuteGrid, moves: RiskMoves) -> FloatArray:
-    """Return [D] logarithm of the effect of splits and dividends on the unadjusted price. Dividends
-    are subtracted from the last close before their ex-days.
+    """Return the [D] logarithm of the effect of splits and dividends on the unadjusted price.
+    Dividends are subtracted from the last close before their ex-days.
     """
     factor = np.zeros(len(grid))
     closes = np.cumsum((moves.jumps + moves.steps).sum(axis=1)) + math.log(life.stock.price)
@@ -213,7 +214,7 @@ def log_factor(life: CompanyLife, grid: MinuteGrid, moves: RiskMoves) -> FloatAr
 
 
 def _with_dividends(rng: np.random.Generator, life: CompanyLife, grid: MinuteGrid) -> CompanyLife:
-    """Draw a dividend for each quarter. It rises once a year, and splits divide it."""
+    """Draw a dividend for each quarter. The dividend rises once a year, and splits divide it."""
     stock = life.stock
     month = int(rng.integers(1, 4))
     day_of_month = int(rng.integers(4, 27))
@@ -226,7 +227,7 @@ def _with_dividends(rng: np.random.Generator, life: CompanyLife, grid: MinuteGri
         for quarter in range(4):
             ex_day = shift_sessions(date(year, month + 3 * quarter, day_of_month))
             declared = shift_sessions(ex_day, -lead)
-            # Dividends declared in the data may be paid after their end.
+            # Dividends declared within the data may be paid after the data end.
             is_near = grid.days[0] < ex_day <= grid.days[-1] + timedelta(days=40)
             if not is_near or declared > grid.days[-1]:
                 continue

@@ -23,38 +23,38 @@ GUIDANCE = ("lowered", "maintained", "raised")
 
 @dataclass(frozen=True, slots=True)
 class QuarterlyReport:
-    """A quarterly report: earnings per share with first and last estimate, and revenue, all in
-    dollars.
+    """A quarterly report: earnings per share with their first and last estimate, and revenue, all
+    in dollars.
     """
 
     ticker: str
     year: int
     quarter: int
-    day: date  #: when it is due
-    time_ns: int  #: the moment
-    #: whether it is published before the session, whose open then reflects it; otherwise, the next
-    #: session's open does
+    day: date  #: day on which the report is due
+    time_ns: int  #: time at which the report is due
+    #: whether the report is published before the session, so that this session's open reflects it;
+    #: otherwise, the next session's open does
     before_open: bool
-    reaction_row: int | None  #: that session; None beyond the last day
+    reaction_row: int | None  #: session whose open reflects the report; None beyond the last day
     announced_ns: int  #: when the date became known
     first_estimate: float
     estimate: float
-    estimate_changed_ns: int | None  #: when the estimate changed; None if it did not
+    estimate_changed_ns: int | None  #: when the estimate changed; None if it did not change
     eps: float
     eps_year_ago: float
     revenue_estimate: float
     revenue: float
     revenue_year_ago: float
-    guidance: str  #: change of the company's outlook, one of `GUIDANCE`
-    #: original due moment if the date was moved; `announced_ns` is then when the move was announced
+    guidance: str  #: change in the company's outlook, one of `GUIDANCE`
+    #: original due time if the date was moved; `announced_ns` is then when the move was announced
     first_time_ns: int | None = None
     first_announced_ns: int | None = None  #: when the first date became known
-    #: moment and earnings per share of a later correction
+    #: time of a later correction, and the corrected earnings per share
     revision: tuple[int, float] | None = None
 
     @property
     def period(self) -> str:
-        """Such as `Q4 2024`."""
+        """Fiscal quarter, such as `Q4 2024`."""
         return f"Q{self.quarter} {self.year}"
 
     @property
@@ -64,7 +64,7 @@ class QuarterlyReport:
 
     @property
     def event_id(self) -> str:
-        """Id of the calendar entry that the outcome belongs to."""
+        """Id of the calendar entry to which the outcome belongs."""
         suffix = "" if self.first_time_ns is None else "_moved"
         return f"earn_{self.ticker}_{self.year}Q{self.quarter}{suffix}"
 
@@ -72,7 +72,7 @@ class QuarterlyReport:
 def draw_reports(
     seed: int, life: CompanyLife, grid: MinuteGrid
 ) -> tuple[tuple[QuarterlyReport, ...], tuple[PriceShock, ...]]:
-    """Return the reports of a company that are due on the days of the grid, and the jumps they
+    """Return a company's reports that are due on the days of the grid, and the jumps that they
     cause.
     """
     habit = stream(seed, "earnings", life.stock.ticker)
@@ -117,8 +117,8 @@ def draw_reports(
 
 
 def report_events(life: CompanyLife, reports: Sequence[QuarterlyReport]) -> list[EventRow]:
-    """Calendar entries for reports. A moved date has its own entry; once moved, the first date's
-    entry refers to it.
+    """Return the calendar entries for reports. A moved date has its own entry; once a date has
+    moved, the entry of the first date refers to the new one.
     """
     rows = []
     for report in reports:
@@ -146,8 +146,8 @@ def report_events(life: CompanyLife, reports: Sequence[QuarterlyReport]) -> list
 
 @dataclass(frozen=True, slots=True)
 class _EarningsFacts:
-    """Earnings per share in the first quarter, quarterly growth, number of quarters since, profit
-    margin, shares.
+    """Earnings per share in the first quarter, quarterly growth, number of quarters since then,
+    profit margin, and number of shares.
     """
 
     eps: float
@@ -157,11 +157,11 @@ class _EarningsFacts:
     shares: float
 
     def eps_after(self, quarters: int) -> float:
-        """Trend earnings per share."""
+        """Return the trend in earnings per share."""
         return self.eps * (1.0 + self.growth) ** quarters
 
     def revenue_after(self, quarters: int) -> float:
-        """Trend revenue of the whole company."""
+        """Return the trend in the revenue of the whole company."""
         return abs(self.eps) / self.margin * self.shares * (1.0 + self.growth) ** quarters
 
 
@@ -171,7 +171,9 @@ def _draw_report(
     due: tuple[int, int, date, bool],
     facts: _EarningsFacts,
 ) -> tuple[QuarterlyReport, float]:
-    """Return a report and the log return that it causes, which mostly has the sign of the surprise."""
+    """Return a report and the log return that it causes, which usually has the sign of the
+    surprise.
+    """
     year, quarter, day, before_open = due
     surprise = float(rng.normal(0.25, 1.0))
     change = float(rng.standard_normal())
@@ -228,7 +230,7 @@ def _draw_report(
 def _move_report(
     rng: np.random.Generator, report: QuarterlyReport, grid: MinuteGrid
 ) -> QuarterlyReport:
-    """Move the date of one report in sixteen: it was first due on another day."""
+    """Move the date of one report in sixteen, so that it was first due on another day."""
     if rng.random() > 1 / 16:
         return report
 
@@ -250,7 +252,7 @@ def _move_report(
 def _revision(
     rng: np.random.Generator, report: QuarterlyReport, grid: MinuteGrid
 ) -> tuple[int, float] | None:
-    """Correct one report in twenty by a few cents some weeks later."""
+    """Correct one report in twenty by a few cents, some weeks later."""
     day = shift_sessions(report.day, int(rng.integers(12, 22)))
     change = float(rng.choice([-0.02, -0.01, 0.01, 0.02]))
     return (

@@ -1,8 +1,8 @@
 """From random draws to bars: minute log returns, the price path, trades per minute, minute bars and
 daily bars.
 
-A shock moves the price between two minutes, so the bar that starts at the moment of a piece of news
-opens at the new price: nobody who reads the news at that moment can trade at the old one.
+A shock moves the price between two minutes, so the bar that starts when a piece of news is
+published opens at the new price: nobody who reads the news then can trade at the old price.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktdeval_qfinzero.timestamps import MINUTE
 _PERSISTENCE = 0.95  #: Persistence of log volatility from day to day
 _FIRST_TRADE = (
     #: Distance of a minute's first trade from the previous minute's last trade, in standard
-    #: deviations of a minute
+    #: deviations of one minute
     0.2
 )
 _TAIL_FREEDOM = 5  #: Degrees of freedom of the overnight return
@@ -35,8 +35,8 @@ _TAIL_FREEDOM = 5  #: Degrees of freedom of the overnight return
 
 @dataclass(frozen=True, slots=True)
 class PriceShock:
-    """A jump of the price just before a minute opens; minute 0 is the overnight gap. `row, minute`:
-    index of the day, and minute of the session.
+    """A jump in the price just before a minute opens; minute 0 is the overnight gap. `row`,
+    `minute`: index of the day, and minute of the session.
     """
 
     row: int
@@ -49,8 +49,8 @@ class PriceShock:
 class RiskMoves:
     """Log returns of one source of risk."""
 
-    jumps: FloatArray  #: [D, W] just before each minute opens
-    steps: FloatArray  #: [D, W] from the open to the close of each minute
+    jumps: FloatArray  #: [D, W] return just before each minute opens
+    steps: FloatArray  #: [D, W] return from the open to the close of each minute
     volatility: FloatArray  #: [D] standard deviation of the day's return without news jumps
     base: float  #: volatility on an ordinary day
 
@@ -59,25 +59,25 @@ class RiskMoves:
 class TradingTerms:
     """Terms on which an instrument trades."""
 
-    price: float  #: dollars before the first minute
+    price: float  #: price in dollars before the first minute
     #: [D] logarithm of the price factor from splits and dividends up to the day
     log_factor: FloatArray
-    open_days: npt.NDArray[np.bool_]  #: [D] whether it trades on the day
+    open_days: npt.NDArray[np.bool_]  #: [D] whether the instrument trades on each day
     trades_a_day: float  #: mean number of trades on an ordinary day
     trade_size: FloatArray  #: [D] mean trade size in units
-    whole: bool = True  #: whether volume is whole; otherwise it has four decimals
+    whole: bool = True  #: whether volumes are whole numbers; otherwise they have four decimals
 
 
 @dataclass(frozen=True, eq=False)
 class InstrumentTape:
     """All bars of one instrument."""
 
-    minutes: Bars  #: bars of all minutes with a trade, on all days
-    days: Bars  #: daily bars aggregated from them
-    day_row: IntArray  #: [n] row of the day of each minute
+    minutes: Bars  #: minute bars of all minutes with a trade, on all days
+    days: Bars  #: daily bars aggregated from the minute bars
+    day_row: IntArray  #: [n] row of each minute's day
 
     def minutes_between(self, first_ns: int, end_ns: int) -> Bars:
-        """Return a copy of the minutes that start in [first, end)."""
+        """Return a copy of the minute bars that start in [first, end)."""
         first, end = np.searchsorted(self.minutes.start_ns, (first_ns, end_ns))
         kept = self.minutes.take(slice(int(first), int(end)))
         return kept.take(np.arange(len(kept)))
@@ -86,8 +86,8 @@ class InstrumentTape:
 def draw_moves(
     seed: int, words: tuple[str, ...], grid: MinuteGrid, volatility: float, drift: float = 0.0
 ) -> RiskMoves:
-    """Returns with persistent volatility and fat tails; `words` name the source, which has its own
-    random streams.
+    """Draw returns with persistent volatility and fat tails. `words` name the source of risk, which
+    has its own random streams.
     """
     days = len(grid)
     level = volatility * np.exp(volatility_path(stream(seed, *words, "volatility"), days, 0.4))
@@ -105,8 +105,8 @@ def draw_moves(
 
 
 def volatility_path(rng: np.random.Generator, days: int, spread: float) -> FloatArray:
-    """[D] logarithm of volatility around its mean: a stationary autoregression of standard
-    deviation `spread`.
+    """Return the [D] logarithm of volatility around its mean: a stationary autoregression with
+    standard deviation `spread`.
     """
     noise = rng.standard_normal(days) * spread * np.sqrt(1.0 - _PERSISTENCE**2)
     path = np.empty(days)
@@ -120,8 +120,8 @@ def volatility_path(rng: np.random.Generator, days: int, spread: float) -> Float
 
 
 def with_shocks(moves: RiskMoves, shocks: Sequence[PriceShock]) -> RiskMoves:
-    """Return the moves with jumps added, and with higher volatility in the half hour after jumps
-    with a `burst`.
+    """Return the moves with jumps added, and with higher volatility in the half hour after each
+    jump with a `burst`.
     """
     jumps = moves.jumps.copy()
     steps = moves.steps.copy()
@@ -136,7 +136,7 @@ def with_shocks(moves: RiskMoves, shocks: Sequence[PriceShock]) -> RiskMoves:
 def combine(
     parts: Sequence[tuple[float, RiskMoves]], exposure: FloatArray | None = None
 ) -> RiskMoves:
-    """Return the weighted sum of independent moves; `exposure`: [D] fraction of the sum that each
+    """Return the weighted sum of independent moves. `exposure`: [D] fraction of the sum that each
     day keeps.
     """
     shape = parts[0][1].steps.shape
@@ -157,9 +157,10 @@ def combine(
 def make_tape(
     seed: int, words: tuple[str, ...], grid: MinuteGrid, moves: RiskMoves, traded: TradingTerms
 ) -> InstrumentTape:
-    """Return the bars of the path that the moves form. A minute's high and low are those of a
-    Brownian bridge between its open and close. A minute with one or two trades has no further
-    extremes, and a minute without trades has no bar.
+    """Return the bars of the price path that the moves form.
+
+    A minute's high and low are those of a Brownian bridge between its open and close. A minute with
+    one or two trades has no further extremes, and a minute without trades has no bar.
     """
     rng = stream(seed, *words, "trades")
     trades = rng.poisson(_trade_rate(rng, grid, moves, traded))
@@ -197,8 +198,8 @@ def make_tape(
 
 
 def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
-    """Daily bars aggregated from minute bars by their day row `day_row` [n]: first open, highest
-    high, …, last close, sums.
+    """Aggregate minute bars to daily bars by `day_row`, the [n] row of each minute's day: first
+    open, highest high, …, last close, and sums.
     """
     rows, first = np.unique(day_row, return_index=True)
     if not len(rows):
@@ -210,7 +211,9 @@ def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
 def _trade_rate(
     rng: np.random.Generator, grid: MinuteGrid, moves: RiskMoves, traded: TradingTerms
 ) -> FloatArray:
-    """[D, W] expected trades: more on wild days, and on the day of a jump."""
+    """Return the [D, W] expected number of trades, which is higher on volatile days and on the day
+    of a jump.
+    """
     wild = moves.volatility / moves.base
     news = 1.0 + np.minimum(3.0, np.abs(moves.jumps).max(axis=1) / (3.0 * moves.base))
     mood = np.exp(0.25 * rng.standard_normal(len(grid)) - 0.03)
@@ -226,8 +229,8 @@ def _trade_rate(
 
 
 def _path(moves: RiskMoves, traded: TradingTerms) -> tuple[FloatArray, FloatArray]:
-    """[D, W] log open and close of each minute; moves while trading is halted appear when it
-    resumes.
+    """Return the [D, W] log open and log close of each minute. Moves while trading is halted appear
+    when it resumes.
     """
     close = np.cumsum((moves.jumps + moves.steps).ravel()).reshape(moves.steps.shape)
     close += np.log(traded.price) + traded.log_factor[:, None]
@@ -235,5 +238,5 @@ def _path(moves: RiskMoves, traded: TradingTerms) -> tuple[FloatArray, FloatArra
 
 
 def _to_e4(logarithm: FloatArray) -> IntArray:
-    """Prices rounded to the cent, at least one cent."""
+    """Convert log prices to prices rounded to the cent, at least one cent."""
     return np.maximum(np.rint(np.exp(logarithm) * 100.0).astype(np.int64), 1) * 100

@@ -31,8 +31,8 @@ MONTHS = (
 
 
 class Series(Value, frozen=True, kw_only=True):
-    """An economic series. Its values follow an autoregression (`mean`, `persistence`, `noise`); it
-    is released at `hour`:`minute` in New York.
+    """An economic series. Its values follow an autoregression (`mean`, `persistence`, `noise`), and
+    it is released at `hour`:`minute` in New York.
     """
 
     key: str
@@ -40,23 +40,23 @@ class Series(Value, frozen=True, kw_only=True):
     importance: Importance
     hour: int
     minute: int = 0
-    #: rule for the days in a month. `day`: the first session from this day on. `weekday`: the
-    #: `count`-th such weekday, in all months or in `months`, or the session before it. `claims`:
-    #: each Thursday. The others follow US release calendars.
+    #: rule for the release days in a month. `day`: the first session from this day onwards.
+    #: `weekday`: the `count`-th such weekday, in all months or in `months`, or the session before
+    #: it. `claims`: each Thursday. The other rules follow US release calendars.
     due: Literal["day", "weekday", "claims", "payroll", "cpi", "ppi", "fomc"]
     day: int = 0
     weekday: int = 0
     count: int = 0
     months: tuple[int, ...] = ()
     describe: str  #: meaning of the number
-    unit: Literal["pct", "count", "index"]  #: written as 2.9%, 215,000, 49.3
+    unit: Literal["pct", "count", "index"]  #: written as 2.9%, 215,000 or 49.3
     mean: float
     persistence: float
     noise: float
     miss: float  #: standard deviation of the actual value around consensus
-    digits: int  #: decimals of the number; -3 is thousands
-    market_pct: float = 0.0  #: move of stocks for a surprise of one `miss`, in percent
-    rate_bp: float = 0.0  #: move of yields for a surprise of one `miss`, in basis points
+    digits: int  #: decimals of the number; -3 means thousands
+    market_pct: float = 0.0  #: move in stocks for a surprise of one `miss`, in percent
+    rate_bp: float = 0.0  #: move in yields for a surprise of one `miss`, in basis points
     revised: float = 0.0  #: probability that a value is corrected later
     #: reference period in the title; interest-rate decisions have none
     period: Literal["month", "quarter", "week", "none"] = "month"
@@ -64,7 +64,7 @@ class Series(Value, frozen=True, kw_only=True):
     country: str = "US"
 
     def days(self, year: int, month: int) -> Sequence[date]:
-        """Return the days of a month on which it is due; all are sessions."""
+        """Return the days of a month on which the series is due; all are sessions."""
         match self.due:
             case "day":
                 return (shift_sessions(date(year, month, self.day)),)
@@ -98,7 +98,7 @@ def weekday_in(year: int, month: int, weekday: int, count: int) -> date:
 
 
 def payroll_day(year: int, month: int) -> date:
-    """Return the first Friday on or after the fourth, or the session before it."""
+    """Return the first Friday on or after the fourth of a month, or the session before it."""
     fourth = date(year, month, 4)
     friday = fourth + timedelta(days=(4 - fourth.weekday()) % 7)
     return session_before(friday)
@@ -108,12 +108,14 @@ def _cpi_day(year: int, month: int) -> date:
     return shift_sessions(payroll_day(year, month) + timedelta(days=5))
 
 
-#: Month -> which Wednesday; the FOMC meets eight times a year
+#: Month -> which Wednesday of it; the FOMC meets eight times a year
 _FOMC_WEDNESDAYS = {1: -1, 3: 3, 5: 1, 6: 3, 7: -1, 9: 3, 11: 1, 12: 3}
 
 
 def _fomc_days(year: int, month: int) -> Sequence[date]:
-    """Return the day of a month's meeting, if there is one; a week earlier if it is a holiday."""
+    """Return the day of a month's FOMC meeting, if there is one; a week earlier if it is a
+    holiday.
+    """
     if month not in _FOMC_WEDNESDAYS:
         return ()
 
@@ -135,7 +137,9 @@ SERIES = tuple(series for series in _BY_KEY.values() if series is not FOMC)
 
 
 def reference_period(series: Series, day: date) -> str:
-    """Return the end of a title: ` (December)`, ` (Q4 2024)`, ` (week to January 4)` or nothing."""
+    """Return the end of a title: ` (December)`, ` (Q4 2024)`, ` (week to January 4)` or an empty
+    string.
+    """
     month_before = date(day.year, day.month, 1) - timedelta(days=1)
     match series.period:
         case "week":
@@ -151,7 +155,7 @@ def reference_period(series: Series, day: date) -> str:
 
 
 _EASING = 0.45  #: Probability that a meeting cuts by a quarter of a point, once cuts have begun
-_FLOOR = 3.0  #: Lowest rate of the FOMC, in percent
+_FLOOR = 3.0  #: Lowest FOMC rate, in percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +165,16 @@ class SeriesRelease:
     series: Series
     day: date
     time_ns: int
-    announced_ns: int  #: when the calendar first shows it
+    announced_ns: int  #: when the calendar first shows the release
     consensus: float
     previous: float  #: last value, without later corrections
     actual: float
     surprise: float  #: actual minus consensus, in standard deviations
-    corrections: tuple[tuple[int, float], ...] = ()  #: (moment, value) of later corrections
+    corrections: tuple[tuple[int, float], ...] = ()  #: (time, value) of later corrections
 
     @property
     def event_id(self) -> str:
-        """Id such as `econ_cpi_2025_01`, with the day if there are several in a month."""
+        """Id such as `econ_cpi_2025_01`, with the day if there are several releases in a month."""
         event_id = f"econ_{self.series.key}_{self.day.year}_{self.day.month:02d}"
         if self.series.period == "week":
             event_id += f"_{self.day.day:02d}"
@@ -183,12 +187,12 @@ class SeriesRelease:
 
     @property
     def bounded_surprise(self) -> float:
-        """Surprise of at most three standard deviations, to which markets react."""
+        """Surprise limited to three standard deviations, to which markets react."""
         return float(np.clip(self.surprise, -3.0, 3.0))
 
 
 def draw_readings(seed: int, grid: MinuteGrid) -> tuple[SeriesRelease, ...]:
-    """Return all releases on the days of the grid, by time."""
+    """Return all releases on the days of the grid, sorted by time."""
     readings: list[SeriesRelease] = []
     for series in (FOMC, *SERIES):
         readings.extend(_draw_releases(seed, series, grid))
@@ -197,7 +201,7 @@ def draw_readings(seed: int, grid: MinuteGrid) -> tuple[SeriesRelease, ...]:
 
 
 def market_shocks(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> list[PriceShock]:
-    """Return the jumps of all stocks at releases. A release before the open moves the open."""
+    """Return the jumps in all stocks at releases. A release before the open moves the open."""
     shocks = []
     for reading in readings:
         series = reading.series
@@ -219,7 +223,7 @@ def market_shocks(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> list[P
 
 
 def rate_changes(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> FloatArray:
-    """[D] change in yields due to the day's surprises, in percentage points."""
+    """Return the [D] change in yields due to each day's surprises, in percentage points."""
     change = np.zeros(len(grid))
     for reading in readings:
         row = grid.row_on_or_after(reading.day)
@@ -230,7 +234,7 @@ def rate_changes(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> FloatAr
 
 
 def policy_rate(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> FloatArray:
-    """[D] upper bound of the target range after each day."""
+    """Return the [D] upper bound of the target range after each day."""
     rate = np.full(len(grid), FOMC.mean)
     for reading in readings:
         row = grid.row_on_or_after(reading.day)
@@ -241,7 +245,7 @@ def policy_rate(readings: Sequence[SeriesRelease], grid: MinuteGrid) -> FloatArr
 
 
 def macro_event(reading: SeriesRelease) -> EventRow:
-    """Return a release as an event of the calendar."""
+    """Return a release as a calendar event."""
     series = reading.series
     values = [(reading.time_ns, reading.actual), *reading.corrections]
     return EventRow(
@@ -273,7 +277,9 @@ def _plain_value(value: float, series: Series) -> JsonValue:
 
 
 def _due_days(series: Series, grid: MinuteGrid) -> list[date]:
-    """Return the due days of a series on the grid, and the last one before it, ascending."""
+    """Return the due days of a series on the grid and the last due day before the grid, in
+    ascending order.
+    """
     first = grid.days[0]
     last = grid.days[-1]
     days: set[date] = set()
@@ -297,8 +303,8 @@ class _Outcome:
 
 
 def _draw_releases(seed: int, series: Series, grid: MinuteGrid) -> Iterator[SeriesRelease]:
-    """Draw the releases of a series. The first day lies before the grid: it gives the previous
-    value and the announcement.
+    """Draw the releases of a series. The first day lies before the grid; it gives the previous
+    value and the announcement of the first release.
     """
     days = _due_days(series, grid)
     moments = [new_york(day, series.hour, series.minute) for day in days]
@@ -331,8 +337,8 @@ def _draw_releases(seed: int, series: Series, grid: MinuteGrid) -> Iterator[Seri
 
 
 def _draw_statistic(rng: np.random.Generator, series: Series, count: int) -> Iterator[_Outcome]:
-    """Draw the values of a statistic. All random numbers of a day are drawn, used or not, so that a
-    longer grid does not change earlier releases.
+    """Draw the values of a statistic. All random numbers for a day are drawn, whether or not they
+    are used, so that a longer grid does not change earlier releases.
     """
     value = series.mean
     previous = _round_value(value, series)
@@ -359,8 +365,8 @@ def _round_value(value: float, series: Series) -> float:
 def _corrections(
     series: Series, grid: MinuteGrid, days: Sequence[date], value: float
 ) -> tuple[tuple[int, float], ...]:
-    """Return the correction of the value of `days[0]`: after a month for quarterly series, at the
-    next release for the others; none after the grid ends.
+    """Return the correction to the value of `days[0]`: after a month for quarterly series, at the
+    next release for other series. There is none after the grid ends.
     """
     if series.period == "quarter":
         day = shift_sessions(days[0], 20)
@@ -375,8 +381,8 @@ def _corrections(
 
 
 def _draw_decisions(rng: np.random.Generator, series: Series, count: int) -> Iterator[_Outcome]:
-    """Draw the decisions of the FOMC: no change at first, then some cuts. Part of each surprise is
-    the tone of the statement, so that a meeting without a cut moves markets too.
+    """Draw the FOMC's decisions: no change at first, then some cuts. Part of each surprise is the
+    tone of the statement, so that a meeting without a cut moves markets too.
     """
     rate = series.mean
     for index in range(count):
@@ -395,8 +401,8 @@ def _draw_decisions(rng: np.random.Generator, series: Series, count: int) -> Ite
 
 
 def _draw_policy(rng: np.random.Generator, series: Series, count: int) -> Iterator[_Outcome]:
-    """Draw the decisions of another central bank: some steps of a quarter of a point, up in Japan
-    and down elsewhere, all of them expected.
+    """Draw another central bank's decisions: some steps of a quarter of a point, up in Japan and
+    down elsewhere, all of them expected.
     """
     rate = series.mean
     step = -0.25

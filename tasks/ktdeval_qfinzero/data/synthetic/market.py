@@ -1,8 +1,8 @@
 """Embedded market as a whole: prices, options, rates, lending, calendars and news, all from one
 seed.
 
-Every part has its own named random streams, so adding a stock does not change the bars of the
-others, and the order in which parts are made does not matter.
+Every part has its own named random streams, so adding a stock does not change the bars of other
+stocks, and the order in which parts are made does not matter.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class SyntheticMarket:
     """In-memory contents of a dataset."""
 
     prices: PriceRows  #: bars and the related tables
-    events: tuple[EventRow, ...]  #: the calendar, by time
-    news: tuple[NewsRow, ...]  #: articles, by time
-    info: DatasetInfo  #: without a content id, which storing assigns
+    events: tuple[EventRow, ...]  #: calendar events, sorted by time
+    news: tuple[NewsRow, ...]  #: articles, sorted by time
+    info: DatasetInfo  #: without a content id, which is assigned on storing
 
 
 @dataclass(frozen=True, eq=False)
 class _Draft:
-    """Market under construction, to which stocks and coins are added."""
+    """Market under construction, to which stocks and crypto assets are added."""
 
     seed: int
     ranges: DayRanges
@@ -112,14 +112,14 @@ class _Draft:
         self.facts.flows[course.life.stock.ticker] = options.flow
 
     def add_coin(self, coin: Coin, grid: MinuteGrid, common: RiskMoves) -> None:
-        """Draw a coin."""
+        """Draw a crypto asset."""
         tape = make_coin(self.seed, grid, common, coin)
         self.store_bars("crypto", coin.ticker, tape)
         self.symbols.append(coin_row(coin, self.grid))
         self.facts.coins[coin.ticker] = (coin, tape.days)
 
     def store_bars(self, asset_class: AssetClass, ticker: str, tape: InstrumentTape) -> None:
-        """Store all daily bars, and the minute bars of a range of days."""
+        """Store all daily bars, and the minute bars of a date range."""
         self.bars[asset_class, ticker, "day"] = tape.days
         first_day, last_day = self.ranges.minutes
         minutes = tape.minutes_between(day_start(first_day), day_start(last_day) + DAY)

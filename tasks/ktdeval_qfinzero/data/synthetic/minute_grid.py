@@ -22,49 +22,51 @@ _OPENS_AT = 9 * 60 + 30  #: Minutes from midnight to the session's open, in New 
 
 @dataclass(frozen=True, eq=False)
 class MinuteGrid:
-    """Days and their minutes. `open_ns, close_ns`: [D] first moment, and end of the last minute."""
+    """Days and their minutes. `open_ns`, `close_ns`: [D] start of the first minute and end of the
+    last minute.
+    """
 
     days: tuple[date, ...]  #: [D] calendar days
     open_ns: IntArray
     close_ns: IntArray
-    width: int  #: W, number of minutes in a full day
-    night_share: float  #: fraction of a day's variance that falls before its first minute
+    width: int  #: W, the number of minutes in a full day
+    night_share: float  #: fraction of a day's variance that falls before the first minute
 
     def __len__(self) -> int:
         return len(self.days)
 
     @cached_property
     def lengths(self) -> IntArray:
-        """[D] minutes of each day; fewer if the exchange closes early."""
+        """[D] number of minutes in each day, which is smaller if the exchange closes early."""
         return (self.close_ns - self.open_ns) // MINUTE
 
     @cached_property
     def is_open(self) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-        """[D, W] whether the minute belongs to the day."""
+        """[D, W] whether each minute belongs to the day."""
         return np.arange(self.width)[None, :] < self.lengths[:, None]
 
     @cached_property
     def midnight_ns(self) -> IntArray:
-        """[D] midnight in UTC of each day: start of the day's bar."""
+        """[D] midnight in UTC of each day, which is the start of the daily bar."""
         return np.array([day_start(day) for day in self.days], dtype=np.int64)
 
     def minute_ns(self, row: int, minute: int) -> int:
-        """Return the start of a day's minute."""
+        """Return the start of a minute on a day."""
         return int(self.open_ns[row]) + minute * MINUTE
 
     def row_on_or_after(self, day: date) -> int | None:
-        """Row of the first day that is not before `day`; None beyond the end."""
+        """Return the row of the first day that is not before `day`; None beyond the end."""
         row = bisect_left(self.days, day)
         return row if row < len(self.days) else None
 
     def row_at(self, fraction: float) -> int:
-        """Return the row at a fraction of the days."""
+        """Return the row at a fraction of all days."""
         return min(len(self.days) - 1, int(fraction * len(self.days)))
 
 
 def session_grid(first: date, last: date) -> MinuteGrid:
-    """Return the exchange's sessions in [first, last]. Raises DataError if there are fewer than
-    two.
+    """Return a grid of the exchange's sessions in [first, last]. Raises DataError if there are
+    fewer than two.
     """
     hours = trading_hours()
     rows = np.flatnonzero(
@@ -81,14 +83,16 @@ def session_grid(first: date, last: date) -> MinuteGrid:
 
 
 def calendar_grid(first: date, last: date) -> MinuteGrid:
-    """Return all days in [first, last], each of 24 hours."""
+    """Return a grid of all days in [first, last], each with 24 hours."""
     days = tuple(first + timedelta(days=number) for number in range((last - first).days + 1))
     opens = np.array([day_start(day) for day in days], dtype=np.int64)
     return MinuteGrid(days, opens, opens + DAY, DAY_MINUTES, 0.0)
 
 
 def shift_sessions(day: date, count: int = 0) -> date:
-    """Return the session `count` after (before if negative) the first one on or after `day`."""
+    """Return the session `count` sessions after the first one on or after `day` (before it, if
+    `count` is negative).
+    """
     hours = trading_hours()
     return hours.day(int(np.searchsorted(hours.days, np.datetime64(day))) + count)
 
@@ -99,8 +103,8 @@ def session_before(day: date) -> date:
 
 
 def new_york(day: date, hour: int, minute: int = 0) -> int:
-    """Return a New York local time on a session day; the UTC offset follows from the session's
-    open.
+    """Convert a local time in New York on a session day to a timestamp. The UTC offset follows from
+    the session's open.
     """
     hours = trading_hours()
     row = hours.row_of(day)
@@ -115,14 +119,16 @@ def stream(seed: int, *words: str) -> np.random.Generator:
 
 
 def variance_shape(grid: MinuteGrid) -> FloatArray:
-    """[D, W] fraction of a day's intraday variance in each minute: U-shaped for sessions, flat for
-    24-hour days.
+    """Return the [D, W] fraction of a day's intraday variance in each minute: U-shaped for
+    sessions, flat for 24-hour days.
     """
     return _shape(grid, 2.4, 22.0, 0.9, 25.0)
 
 
 def volume_shape(grid: MinuteGrid) -> FloatArray:
-    """[D, W] fraction of a day's trades in each minute: U-shaped, with a rush into the close."""
+    """Return the [D, W] fraction of a day's trades in each minute: U-shaped, with a rush into the
+    close.
+    """
     return _shape(grid, 2.2, 30.0, 2.6, 14.0)
 
 

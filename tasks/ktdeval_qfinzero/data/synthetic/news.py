@@ -1,4 +1,4 @@
-"""Write all articles of a market, each after its facts are public. This module covers the market as
+"""Articles of a market, each published after its facts are public. This module covers the market as
 a whole; `news_company.py` covers single companies.
 """
 
@@ -31,21 +31,21 @@ from ktdeval_qfinzero.data.synthetic.wordings import (
 )
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_of
 
-_LARGE_MOVE = 7.0  #: Minimum daily move of a coin, in percent, that makes news
+_LARGE_MOVE = 7.0  #: Minimum daily move of a crypto asset, in percent, that makes news
 _WINDOW = 20  #: Number of sessions whose mean option volume defines the usual level
 _UNUSUAL = 2.4  #: Minimum multiple of the usual option volume that makes news
 
 
 @dataclass(frozen=True, eq=False)
 class NewsFacts:
-    """Facts that articles are written from."""
+    """Facts from which articles are written."""
 
     quotes: StockCloses  #: closes of the stocks
     readings: Sequence[SeriesRelease]  #: economic releases
     courses: list[CompanyCourse] = field(default_factory=list)  #: events of each company
     #: ticker -> volumes of its options
     flows: dict[str, OptionFlow] = field(default_factory=dict)
-    #: ticker -> coin, and its daily bars
+    #: ticker -> crypto asset and its daily bars
     coins: dict[str, tuple[Coin, Bars]] = field(default_factory=dict)
 
     @cached_property
@@ -55,13 +55,15 @@ class NewsFacts:
 
     @cached_property
     def reasons(self) -> dict[tuple[str, int], str]:
-        """Main reason for a stock's move by (ticker, row), if public at the close."""
+        """Main reason for a stock's move, keyed by (ticker, row), if the reason is public at the
+        close.
+        """
         reason_of = dict(wordings().reasons)
         for kind, form in wordings().company_news.items():
             reason_of[kind] = form.reason
 
-        # Each assignment replaces the one before: a bid outranks a report, a report
-        # outranks news, news outranks an analyst's action.
+        # Later assignments replace earlier ones: a bid outranks a report, a report outranks news,
+        # and news outranks an analyst's action.
         reasons: dict[tuple[str, int], str] = {}
         for course in self.courses:
             ticker = course.life.stock.ticker
@@ -88,7 +90,7 @@ class _StockMove:
 
 
 def make_news(seed: int, facts: NewsFacts) -> tuple[NewsRow, ...]:
-    """Return the articles published before the last day ends, by time."""
+    """Return the articles published before the last day ends, sorted by time."""
     end_ns = int(facts.quotes.grid.midnight_ns[-1]) + DAY
     articles: list[NewsRow] = []
     for row in _articles(Newsroom(seed), facts):
@@ -193,14 +195,14 @@ def _is_news(reading: SeriesRelease) -> bool:
     if series.importance == "low" and series.market == "us":
         return False
     if series.key == "claims":
-        # These are weekly: only a surprise is news.
+        # These series are weekly, so only a surprise is news.
         return abs(reading.surprise) >= 1.0
     return True
 
 
 def _coin_articles(room: Newsroom, coins: Mapping[str, tuple[Coin, Bars]]) -> Iterator[NewsRow]:
-    """Yield an article about each day with a large move, and on Mondays about the week before.
-    They use complete daily bars only.
+    """Yield an article about each day with a large move, and on Mondays about the week before. Only
+    complete daily bars are used.
     """
     if not coins:
         return
@@ -219,7 +221,7 @@ def _coin_articles(room: Newsroom, coins: Mapping[str, tuple[Coin, Bars]]) -> It
 
 
 def _coin_move(room: Newsroom, coin: Coin, bars: Bars, index: int, change: float) -> NewsRow:
-    """Return the article about one day's large move, in percent, of a coin."""
+    """Return the article about one day's large move in a crypto asset, in percent."""
     start_ns = int(bars.start_ns[index])
     values = {
         "coin": coin,
@@ -237,7 +239,7 @@ def _coin_move(room: Newsroom, coin: Coin, bars: Bars, index: int, change: float
 def _flow_articles(
     room: Newsroom, stock: Stock, grid: MinuteGrid, flow: OptionFlow
 ) -> Iterator[NewsRow]:
-    """Yield an article for each day with an unusual volume of calls or of puts."""
+    """Yield an article for each day with an unusual volume of calls or puts."""
     others_of = {"call": flow.puts, "put": flow.calls}
     for row in range(_WINDOW, len(grid)):
         for right, volumes in (("call", flow.calls), ("put", flow.puts)):
@@ -266,7 +268,7 @@ def _flow_articles(
 
 
 def _sectors(facts: NewsFacts, changes: Mapping[str, float]) -> list[tuple[float, str]]:
-    """Return the mean change of each sector, ascending."""
+    """Return the mean change of each sector, in ascending order."""
     groups: dict[str, list[float]] = {}
     for ticker, change in changes.items():
         groups.setdefault(facts.stocks[ticker].sector, []).append(change)
@@ -275,7 +277,7 @@ def _sectors(facts: NewsFacts, changes: Mapping[str, float]) -> list[tuple[float
 
 
 def _list_releases(facts: NewsFacts, now_ns: int, day: date) -> list[SeriesRelease]:
-    """Return the day's main US releases so far."""
+    """Return the main US releases of the day so far."""
     released: list[SeriesRelease] = []
     for reading in facts.readings:
         is_main = reading.series.importance != "low" and reading.series.market == "us"
@@ -286,7 +288,7 @@ def _list_releases(facts: NewsFacts, now_ns: int, day: date) -> list[SeriesRelea
 
 
 def _coming(facts: NewsFacts, now_ns: int, day: date) -> list[str]:
-    """List releases and reports of a day that are announced by now."""
+    """Return the releases and reports due on a day that are announced by now."""
     titles: list[str] = []
     for reading in facts.readings:
         is_main = reading.series.importance != "low"
@@ -304,7 +306,9 @@ def _coming(facts: NewsFacts, now_ns: int, day: date) -> list[str]:
 def _coin_week(
     room: Newsroom, coins: Mapping[str, tuple[Coin, Bars]], index: int, monday_ns: int
 ) -> NewsRow:
-    """Return the article about the week before a Monday, whose daily bar has this index."""
+    """Return the article about the week before a Monday; `index` is the index of the Monday's daily
+    bar.
+    """
     moves: dict[str, float] = {}
     for ticker, (_, bars) in coins.items():
         moves[ticker] = float(bars.close_e4[index - 1] / bars.open_e4[index - 7] - 1) * 100

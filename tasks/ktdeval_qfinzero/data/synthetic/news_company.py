@@ -56,8 +56,8 @@ def company_news_article(
 
 
 def _amount(rng: np.random.Generator, stock: Stock, item: CompanyNews) -> float:
-    """Draw the dollars of a piece of news, rounded as companies report them: to millions, or to ten
-    thousands for insider purchases.
+    """Draw the dollar amount in a piece of news, rounded as companies report it: to millions, or to
+    ten thousands for insider purchases.
     """
     usual = _AMOUNTS[stock.size]
     if item.kind == "insider_buying":
@@ -66,12 +66,12 @@ def _amount(rng: np.random.Generator, stock: Stock, item: CompanyNews) -> float:
 
 
 def _round_target(price: float) -> float:
-    """Round as analysts do: to a dollar, or to half a dollar below twenty."""
+    """Round a price target as analysts do: to a dollar, or to half a dollar below twenty."""
     return round(price) if price >= 20 else round(price * 2) / 2
 
 
 def life_articles(room: Newsroom, life: CompanyLife, quotes: StockCloses) -> Iterator[NewsRow]:
-    """Yield articles about the events of a company's shares."""
+    """Yield articles about the events in the life of a company's shares."""
     stock = life.stock
     grid = quotes.grid
     about = {"stock": stock, "chief": room.chief(stock.ticker)}
@@ -112,7 +112,7 @@ def report_articles(
     room: Newsroom, stock: Stock, report: QuarterlyReport, quotes: StockCloses
 ) -> Iterator[NewsRow]:
     """Yield all articles about a quarterly report: a moved date, a preview, the results, the price
-    reaction, a correction.
+    reaction, and a correction.
     """
     grid = quotes.grid
     rng = room.stream("report articles", report.ticker, report.period)

@@ -1,5 +1,5 @@
-"""Option trades and their bars: each contract's volume and prices per day. Contracts without trades
-have no bar.
+"""Option trades and their bars: the volume and prices of each contract on each day. Contracts
+without trades have no bar.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _MINUTES_A_YEAR = 365 * 1440
 
 @dataclass(frozen=True, eq=False)
 class OptionTrades:
-    """[n] contract-days, ascending: contract, day, volume, number of trades, terms, years to expiry
-    at the close.
+    """[n] contract-days in ascending order: contract, day, volume, number of trades, terms, and
+    years from the close to expiry.
     """
 
     contract: IntArray
@@ -52,7 +52,7 @@ class OptionTrades:
     years: FloatArray
 
     def take(self, rows: IntArray) -> OptionTrades:
-        """Return some of them."""
+        """Return a selection of the contract-days."""
         contract, row, trades = (column[rows] for column in (self.contract, self.row, self.trades))
         return OptionTrades(
             contract, row, self.volume[rows], trades, self.terms.take(rows), self.years[rows]
@@ -62,9 +62,9 @@ class OptionTrades:
 def minute_bars(
     rng: np.random.Generator, grid: MinuteGrid, stock: Bars, part: OptionTrades
 ) -> tuple[Bars, Bars, IntArray]:
-    """Draw trades at times when the underlying trades, each at the option's value at that moment,
-    rounded to the cent. Returns minute bars, day bars of the contracts, and the contract of each
-    minute bar.
+    """Draw trades at times when the underlying trades, each at the option's value at the time,
+    rounded to the cent. Return the minute bars, the daily bars of the contracts, and the contract
+    of each minute bar.
     """
     contract_day = np.repeat(np.arange(len(part.row)), part.trades)
     row = part.row[contract_day]
@@ -112,7 +112,9 @@ def minute_bars(
 
 
 def _sizes(rng: np.random.Generator, part: OptionTrades) -> FloatArray:
-    """[t] integer trade sizes, at least one, that sum to each contract-day's volume, in order."""
+    """Return the [t] integer trade sizes, each at least one, that sum to the volume of each
+    contract-day, in order.
+    """
     contract_day = np.repeat(np.arange(len(part.row)), part.trades)
     first = np.cumsum(part.trades) - part.trades
     weight = np.cumsum(rng.standard_gamma(0.8, len(contract_day)))
@@ -131,12 +133,12 @@ def _sizes(rng: np.random.Generator, part: OptionTrades) -> FloatArray:
 
 _CONTRACTS_A_DAY: dict[Size, float] = {"mega": 1_700.0, "large": 420.0, "mid": 100.0, "thin": 10.0}
 _SESSION_YEARS = 6.5 / 24 / 365
-_SURGE_EVERY = 34  #: Mean number of sessions between surges of volume on one side of a chain
+_SURGE_EVERY = 34  #: Mean number of sessions between volume surges on one side of a chain
 
 
 @dataclass(frozen=True, eq=False)
 class OptionFlow:
-    """Option volumes on an underlying. `calls, puts`: [D] contracts."""
+    """Option volumes on an underlying. `calls`, `puts`: [D] number of contracts."""
 
     calls: FloatArray
     puts: FloatArray
@@ -146,7 +148,7 @@ class OptionFlow:
 
 @dataclass(frozen=True, eq=False)
 class OptionMarket:
-    """Options on one underlying: contracts, bars, and the day's flow."""
+    """Options on one underlying: contracts, bars, and the daily flow."""
 
     contracts: tuple[ContractRow, ...]
     bars: Mapping[BarKey, Bars]
@@ -161,7 +163,7 @@ def make_options(
     curves: DailyCurves,
     minute_rows: range,
 ) -> OptionMarket:
-    """Make the options on an underlying that never splits; the days of `minute_rows` also have
+    """Make the options on an underlying that never splits. The days in `minute_rows` also have
     minute bars.
     """
     ticker = course.life.stock.ticker
@@ -235,7 +237,9 @@ def _draw_trades(
 
 
 def _alive(contracts: OptionContracts) -> tuple[IntArray, IntArray]:
-    """Contract and day of every contract-day on which trading is possible, ascending."""
+    """Return the contract and the day of every contract-day on which trading is possible, in
+    ascending order.
+    """
     counts = contracts.last_row - contracts.first_row + 1
     contract = np.repeat(np.arange(len(counts)), counts)
     start = np.cumsum(counts) - counts
@@ -254,8 +258,8 @@ def _years(
 def _interest(
     standard: FloatArray, years: FloatArray, is_call: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> FloatArray:
-    """[n] relative trading interest in a contract: higher near the money, out of the money, close
-    to expiry, and for calls.
+    """Return the [n] relative trading interest in a contract, which is higher near the money, out
+    of the money, close to expiry, and for calls.
     """
     inside = np.maximum(np.where(is_call, -standard, standard), 0.0)
     interest: FloatArray = np.exp(-1.1 * standard**2 - 1.2 * inside - years / 0.11) * np.where(
@@ -265,22 +269,24 @@ def _interest(
 
 
 def _activity(rng: np.random.Generator, volume: FloatArray) -> FloatArray:
-    """[D] option activity, higher on days with higher stock volume."""
+    """Return the [D] option activity, which is higher on days with higher stock volume."""
     mood = np.exp(0.2 * rng.standard_normal(len(volume)))
     active: FloatArray = (volume / np.median(volume)) ** 0.8 * mood
     return active
 
 
 def _surges(rng: np.random.Generator, days: int) -> FloatArray:
-    """[D, 2] volume factors for puts and calls; a few days have many times the usual volume."""
+    """Return the [D, 2] volume factors for puts and calls; a few days have many times the usual
+    volume.
+    """
     return np.where(
         rng.random((days, 2)) < 0.5 / _SURGE_EVERY, rng.uniform(3.0, 7.0, (days, 2)), 1.0
     )
 
 
 def _day_bars(rng: np.random.Generator, grid: MinuteGrid, days: Bars, traded: OptionTrades) -> Bars:
-    """[n] bars from the underlying's open, high, low and close; the fewer the trades, the nearer
-    extremes lie to open and close.
+    """Return [n] daily bars from the underlying's open, high, low and close. The fewer the trades,
+    the closer the extremes are to open and close.
     """
     prices = {
         name: getattr(days, f"{name}_e4")[traded.row] / 1e4
@@ -311,7 +317,7 @@ def _day_bars(rng: np.random.Generator, grid: MinuteGrid, days: Bars, traded: Op
 
 
 def _e4(terms: OptionTerms, spot: FloatArray, years: FloatArray, noise: FloatArray) -> IntArray:
-    """Option prices rounded to the cent, at least one cent."""
+    """Return option prices rounded to the cent, at least one cent."""
     intrinsic, rest = value(terms, spot, years)
     return np.maximum(np.rint((intrinsic + rest * noise) * 100.0).astype(np.int64), 1) * 100
 
@@ -321,8 +327,8 @@ def _cents(amount_e4: FloatArray) -> IntArray:
 
 
 def _replace_bars(days: Bars, inside: IntArray, of_day: Bars) -> Bars:
-    """Return the day bars, with those that minute bars were made for replaced by the bars of their
-    minutes.
+    """Return the daily bars. If a day has minute bars, its daily bar is replaced by the aggregate
+    of these.
     """
     columns = {name: getattr(days, name).copy() for name in BAR_COLUMNS}
     for name, column in columns.items():

@@ -1,8 +1,9 @@
-"""Options listed on an underlying, and their prices: the Black-Scholes-Merton formula with a smile
-that follows recent volatility.
+"""Options listed on an underlying, and their prices: the Black-Scholes-Merton formula with a
+volatility smile that follows recent volatility.
 
-Weeklies expire on Fridays, monthlies on the third Friday of their month; if that is a holiday, on
-the session before. Underlyings with options never split, so no contract is ever adjusted.
+Weeklies expire on Fridays and monthlies on the third Friday of their month, or on the session
+before if the Friday is a holiday. Underlyings with options never split, so no contract is ever
+adjusted.
 """
 
 from __future__ import annotations
@@ -30,29 +31,29 @@ _WEEKLY = (28, 7)
 #: Days before expiry at which the first strikes are listed, and number of strikes on each side of
 #: the price
 _MONTHLY = (119, 10)
-AFTER_THE_END = 1_000_000  #: Row used for a last session beyond the grid
+AFTER_THE_END = 1_000_000  #: Row used if the last session lies beyond the grid
 
 
 @dataclass(frozen=True, eq=False)
 class OptionContracts:
-    """Options on one underlying. `is_call, monthly`: [C]; `first_row, last_row`: [C] first and last
-    day of trading on the grid.
+    """Options on one underlying. `is_call`, `monthly`: [C]; `first_row`, `last_row`: [C] first and
+    last trading day on the grid.
     """
 
-    rows: tuple[ContractRow, ...]  #: [C] as the store has them
-    strike: FloatArray  #: [C] dollars
+    rows: tuple[ContractRow, ...]  #: [C] rows as the store has them
+    strike: FloatArray  #: [C] strikes in dollars
     is_call: npt.NDArray[np.bool_]
     monthly: npt.NDArray[np.bool_]
     first_row: IntArray
     last_row: IntArray
-    end_row: IntArray  #: [C] row of the last session, `AFTER_THE_END` beyond the grid
-    last_day: npt.NDArray[np.datetime64]  #: [C] datetime64[D] the last session
+    end_row: IntArray  #: [C] row of the last session; `AFTER_THE_END` if it lies beyond the grid
+    last_day: npt.NDArray[np.datetime64]  #: [C] last session, datetime64[D]
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """An expiry: its day, which is a session, the session of its first listing, whether it is a
-    monthly one.
+    """An expiry: its day, which is a session; the session on which it is first listed; and whether
+    it is monthly.
     """
 
     day: date
@@ -61,7 +62,7 @@ class Expiry:
 
 
 def expiries(first: date, last: date) -> Iterator[Expiry]:
-    """Expiries that are traded on some day in [first, last], ascending."""
+    """Return the expiries that are traded on some day in [first, last], in ascending order."""
     friday = first + timedelta(days=(4 - first.weekday()) % 7)
     while friday <= last + timedelta(days=_MONTHLY[0]):
         monthly = 15 <= friday.day <= 21
@@ -76,8 +77,8 @@ def expiries(first: date, last: date) -> Iterator[Expiry]:
 
 
 def list_contracts(ticker: str, grid: MinuteGrid, reference: FloatArray) -> OptionContracts:
-    """Contracts around the price `reference` ([D] dollars, known before the open); strikes are
-    added as it approaches.
+    """Return the contracts around the price `reference` ([D] dollars, known before the open). As
+    the price approaches the outer strikes, more strikes are added.
     """
     parts = [
         _of_expiry(grid, reference, expiry) for expiry in expiries(grid.days[0], grid.days[-1])
@@ -121,7 +122,7 @@ def list_contracts(ticker: str, grid: MinuteGrid, reference: FloatArray) -> Opti
 def _of_expiry(
     grid: MinuteGrid, reference: FloatArray, expiry: Expiry
 ) -> tuple[Expiry, FloatArray, IntArray]:
-    """Strikes of an expiry, ascending, and the row from which each is listed."""
+    """Return the strikes of an expiry in ascending order, and the row from which each is listed."""
     first = max(0, grid.row_on_or_after(expiry.listed) or 0)
     end = grid.row_on_or_after(expiry.day)
     price = reference[first : len(grid) if end is None else end + 1]
@@ -148,14 +149,14 @@ _WEEK = 7 / 365
 class VolatilitySurface:
     """Implied volatility of one underlying, from facts known before each day."""
 
-    level: FloatArray  #: [D] annualised, at the money, shortest maturities, no reports
+    level: FloatArray  #: [D] annualised, at the money, for the shortest maturities, without reports
     base: float  #: annualised long-run level
-    report_rows: IntArray  #: [R] days at whose open a report moves the price, ascending
+    report_rows: IntArray  #: [R] days at whose open a report moves the price, in ascending order
     report_variance: float  #: variance that the market expects from one report
 
     def at_the_money(self, row: IntArray, end_row: IntArray, years: FloatArray) -> FloatArray:
-        """[n] annual volatility from the close of each day to the expiry, in `years`; `end_row`:
-        last session.
+        """Return the [n] annual volatility from the close of each day to the expiry, which is
+        `years` ahead. `end_row`: row of the last session.
         """
         long = np.maximum(years, 1 / 365)
         pull = (1.0 - np.exp(-_REVERSION * long)) / (_REVERSION * long)
@@ -171,7 +172,7 @@ class VolatilitySurface:
 def make_surface(
     rng: np.random.Generator, closes: FloatArray, volatility: float, report_rows: Sequence[int]
 ) -> VolatilitySurface:
-    """Return a surface from the underlying's closes [D] and the rows of days that a report
+    """Return a surface from the underlying's [D] closes and the rows of days whose price a report
     moves.
     """
     squares = np.append(0.0, np.diff(np.log(closes))) ** 2
@@ -196,8 +197,8 @@ def make_surface(
 def moneyness(
     spot: FloatArray, strike: FloatArray, years: FloatArray, volatility: FloatArray
 ) -> FloatArray:
-    """[n] log of strike over price, in standard deviations of the price move to expiry (at least
-    one week).
+    """Return the [n] log of strike over price, in standard deviations of the price move to expiry
+    (at least one week).
     """
     deviations: FloatArray = np.log(strike / spot) / (
         volatility * np.sqrt(np.maximum(years, _WEEK))
@@ -206,8 +207,8 @@ def moneyness(
 
 
 def smile(at_the_money: FloatArray, standard: FloatArray) -> FloatArray:
-    """[n] volatility at a strike: higher below the price than above it, and higher far from the
-    money.
+    """Return the [n] volatility at a strike, which is higher below the price than above it, and
+    higher far from the money.
     """
     bounded = np.clip(standard, -3.0, 3.0)
     volatility: FloatArray = at_the_money * (1.0 + _SKEW * bounded + _CURVE * bounded**2)
@@ -221,8 +222,8 @@ def dividends_before(
     last_day: npt.NDArray[np.datetime64],
     rate: FloatArray,
 ) -> FloatArray:
-    """[n] present value of the dividends that are declared by a day's close and go ex between that
-    day and the last session.
+    """Return the [n] present value of the dividends that are declared by a day's close and go ex
+    between this day and the last session.
     """
     day = np.array(grid.days, dtype="datetime64[D]")[row]
     value = np.zeros(len(row))
@@ -239,8 +240,8 @@ def dividends_before(
 
 @dataclass(frozen=True, eq=False)
 class OptionTerms:
-    """Terms of options apart from the price of the underlying: [n] strike, whether a call, yield,
-    volatility, value of dividends.
+    """Terms of options, apart from the price of the underlying: [n] strike, whether it is a call,
+    yield, volatility, and value of dividends.
     """
 
     strike: FloatArray
@@ -250,7 +251,7 @@ class OptionTerms:
     dividends: FloatArray
 
     def take(self, rows: IntArray | npt.NDArray[np.bool_]) -> OptionTerms:
-        """Return some of them."""
+        """Return a selection of the terms."""
         return OptionTerms(
             self.strike[rows],
             self.is_call[rows],
@@ -261,8 +262,9 @@ class OptionTerms:
 
 
 def value(terms: OptionTerms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """[n] intrinsic values in dollars, and [n] additional time values: European formula on the
-    price less dividends, never below immediate exercise; the time value is zero at expiry.
+    """Return the [n] intrinsic values in dollars, and the [n] additional time values. The time
+    value comes from the European formula on the price less dividends. A value is never below
+    immediate exercise, and the time value is zero at expiry.
     """
     sign = np.where(terms.is_call, 1.0, -1.0)
     intrinsic = np.maximum(sign * (spot - terms.strike), 0.0)

@@ -10,7 +10,7 @@ from datetime import date
 from ktdeval.errors import DataError
 from ktdeval.values import option
 
-#: Part of the cache folder's name: increment it with every change to the generated data
+#: Part of the cache folder's name; increment it with every change to the generated data
 GENERATOR_VERSION = 2
 
 
@@ -44,22 +44,22 @@ class SyntheticMarketParams:
 
 @dataclass(frozen=True, slots=True)
 class DayRanges:
-    """Days of `SyntheticParams`, read and checked; both ends included. `days, minutes,
-    option_minutes`: first and last day.
+    """Days of `SyntheticMarketParams`, parsed and checked, with both ends included. `days`,
+    `minutes`, `option_minutes`: first and last day.
     """
 
     days: tuple[date, date]
     minutes: tuple[date, date]
     option_minutes: tuple[date, date]
-    as_of_day: date  #: a day among `days`
+    as_of_day: date  #: one of the `days`
 
 
-#: Days that a market can have: the exchange's calendar also covers the year before them
+#: Days that a market can have; the exchange's calendar also covers the year before them
 _REACH = (date(2017, 1, 1), date(2034, 12, 31))
 
 
 def ranges_of(params: SyntheticMarketParams) -> DayRanges:
-    """Read the days. Raises DataError if a text is not an ISO date, or if a range ends before it
+    """Parse the days. Raises DataError if a string is not an ISO date, or if a range ends before it
     begins or lies outside the days.
     """
     days = _range(params, "first_day", "last_day")

@@ -1,5 +1,5 @@
-"""Draw the prices of stocks and coins: common moves, each company's news and analysts' actions, and
-bars; also yields and stock-loan supply.
+"""Prices of stocks and crypto assets, drawn from common moves, company news and analysts' actions,
+with their bars; also yields and stock-loan supply.
 """
 
 from __future__ import annotations
@@ -44,22 +44,23 @@ ACTIONS = ("upgrade", "downgrade", "target_raised", "target_cut")
 
 @dataclass(frozen=True, slots=True)
 class CompanyNews:
-    """News of a company, or an analyst's action, which has the last five fields."""
+    """A company's news, or an analyst's action, which uses the last five fields."""
 
     ticker: str
     kind: str  #: one of `company_news` in `news.yaml`, or of `ACTIONS`
-    time_ns: int  #: when it becomes public
+    time_ns: int  #: when the news becomes public
     row: int  #: session in which the price reacts
-    shock: PriceShock  #: jump of the price, never later than the first trade after `time_ns`
+    shock: PriceShock  #: jump in the price, never later than the first trade after `time_ns`
     broker: str = ""
     rating_before: str = ""
     rating: str = ""
     target: float = 0.0  #: price target as a multiple of the last close
-    target_before: float = 0.0  #: price target before the action, likewise
+    #: price target before the action, also as a multiple of the last close
+    target_before: float = 0.0
 
 
 def _news(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[CompanyNews]:
-    """Draw a company's news: during sessions, before them, or after them."""
+    """Draw a company's news: during, before and after sessions."""
     stock = life.stock
     rng = stream(seed, "happenings", stock.ticker)
     forms = wordings().company_news
@@ -70,8 +71,8 @@ def _news(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[CompanyNews]:
     last_kind = ""
 
     for row in np.flatnonzero(rng.random(len(grid)) < _NEWS_A_YEAR / 252).tolist():
-        # All random numbers of a piece of news are drawn, used or not: so a company's later news
-        # does not depend on whether this one is dropped.
+        # All random numbers for a piece of news are drawn, whether or not they are used, so that a
+        # company's later news does not depend on whether this piece is dropped.
         kind = str(rng.choice([name for name in kinds if name != last_kind]))
         when = float(rng.random())
         minute = int(rng.integers(5, max(6, grid.lengths[row] - 15)))
@@ -151,7 +152,9 @@ def _actions(
 
 
 def _kind_of_action(before: int, after: int, side: float) -> str:
-    """Name an action by the change of the rating, or, without one, by that of the price target."""
+    """Name an action by the change in the rating or, if the rating is unchanged, by the change in
+    the price target.
+    """
     if after > before:
         return "upgrade"
     if after < before:
@@ -164,14 +167,15 @@ def _kind_of_action(before: int, after: int, side: float) -> str:
 def _after_reports(
     rng: np.random.Generator, reports: Sequence[QuarterlyReport]
 ) -> dict[int, float]:
-    """Draw the rows of analysts' actions on mornings after reports, each with the sign of the
+    """Draw the rows of analysts' actions on the mornings after reports. Each has the sign of the
     report's surprise.
     """
     sides: dict[int, float] = {}
     for report in reports:
         acts = rng.random() < 0.6
         if acts and report.reaction_row is not None:
-            # The price reacts on the day of a report before the open, and a day after the others.
+            # The price reacts on the same day to a report before the open, and a day later to other
+            # reports.
             row = report.reaction_row + int(report.before_open)
             sides[row] = 1.0 if report.eps >= report.estimate else -1.0
 
@@ -193,7 +197,7 @@ _COIN_TRADES = 90_000.0
 
 @dataclass(frozen=True, eq=False)
 class CommonMoves:
-    """Moves of the market, and of each sector on top of it."""
+    """Moves of the market, and moves of each sector on top of these."""
 
     market: RiskMoves
     sectors: Mapping[str, RiskMoves]
@@ -201,12 +205,12 @@ class CommonMoves:
 
 @dataclass(frozen=True)
 class CompanyCourse:
-    """Events of a company; its price is drawn from them later."""
+    """Events of a company, from which its price is drawn later."""
 
-    life: CompanyLife  #: listing, splits, dividends, halt, bid
-    reports: tuple[QuarterlyReport, ...]  #: reports of earnings
+    life: CompanyLife  #: listing, splits, dividends, halt and bid
+    reports: tuple[QuarterlyReport, ...]  #: earnings reports
     news: tuple[CompanyNews, ...]  #: news and analysts' actions
-    shocks: tuple[PriceShock, ...]  #: jumps of the price by reports and news
+    shocks: tuple[PriceShock, ...]  #: price jumps caused by reports and news
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,18 +218,20 @@ class StockCloses:
     """Closes of all stocks."""
 
     grid: MinuteGrid  #: days
-    #: ticker -> [D] dollars; NaN on days without a bar
+    #: ticker -> [D] closes in dollars; NaN on days without a bar
     close: dict[str, FloatArray] = field(default_factory=dict)
-    #: ticker -> [D] the last close before each day in that day's shares (a split divides it); NaN
+    #: ticker -> [D] last close before each day, in the day's shares (a split divides it); NaN
     #: before the listing
     before: dict[str, FloatArray] = field(default_factory=dict)
 
     def change(self, ticker: str, row: int) -> float:
-        """Return the change from the last close to a day's, in percent; NaN if a close is missing."""
+        """Return the change from the last close to a day's close, in percent; NaN if a close is
+        missing.
+        """
         return float((self.close[ticker][row] / self.before[ticker][row] - 1.0) * 100.0)
 
     def changes(self, row: int) -> dict[str, float]:
-        """Return the changes of all stocks that have one, in percent, by ticker."""
+        """Return the changes of all stocks that have one, in percent, keyed by ticker."""
         changes: dict[str, float] = {}
         for ticker in sorted(self.close):
             change = self.change(ticker, row)
@@ -238,7 +244,7 @@ class StockCloses:
 def closes_of(
     grid: MinuteGrid, tape: InstrumentTape, life: CompanyLife
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [D] closes of a stock, and [D] last closes before each day, in that day's shares."""
+    """Return a stock's [D] closes, and the [D] last closes before each day, in the day's shares."""
     close = np.full(len(grid), np.nan)
     close[np.searchsorted(grid.midnight_ns, tape.days.start_ns)] = tape.days.close_e4 / 1e4
     before = np.full(len(grid), np.nan)
@@ -255,7 +261,9 @@ def closes_of(
 
 
 def common_moves(seed: int, grid: MinuteGrid, shocks: list[PriceShock]) -> CommonMoves:
-    """Draw the moves of the market, with the jumps at economic releases, and of the sectors."""
+    """Draw the moves of the market, with jumps at economic releases, and the moves of the
+    sectors.
+    """
     market = draw_moves(seed, ("equities",), grid, _MARKET_VOLATILITY, _MARKET_DRIFT)
     sectors: dict[str, RiskMoves] = {}
     for sector in SECTORS:
@@ -265,7 +273,7 @@ def common_moves(seed: int, grid: MinuteGrid, shocks: list[PriceShock]) -> Commo
 
 
 def draw_course(seed: int, stock: Stock, grid: MinuteGrid) -> CompanyCourse:
-    """Draw the events of a company."""
+    """Draw a company's events."""
     life = live(seed, stock, grid)
     reports, report_shocks = draw_reports(seed, life, grid)
     unsorted = [*_news(seed, life, grid), *_actions(seed, life, reports, grid)]
@@ -287,7 +295,8 @@ def make_stock(
     combined = combine(
         [(stock.beta, common.market), (1.0, sector), (1.0, own)], life.exposure(len(grid))
     )
-    # Shocks of the life, such as a bid, move the price whatever its exposure to the market is.
+    # Shocks from the company's life, such as a bid, move the price whatever its exposure to the
+    # market is.
     moves = with_shocks(combined, life.shocks)
 
     trades, size = _TRADES[stock.size]
@@ -299,17 +308,17 @@ def make_stock(
 
 
 def usual_volatility(stock: Stock) -> float:
-    """Standard deviation of a stock's return on an ordinary day."""
+    """Return the standard deviation of a stock's return on an ordinary day."""
     return math.hypot(stock.beta * _MARKET_VOLATILITY, _SECTOR_VOLATILITY, stock.volatility)
 
 
 def coin_moves(seed: int, grid: MinuteGrid) -> RiskMoves:
-    """Draw the moves that all coins share."""
+    """Draw the moves that all crypto assets share."""
     return draw_moves(seed, ("all coins",), grid, _COIN_VOLATILITY, 0.0006)
 
 
 def make_coin(seed: int, grid: MinuteGrid, common: RiskMoves, coin: Coin) -> InstrumentTape:
-    """Draw a coin's bars, in every minute of all days."""
+    """Draw a crypto asset's bars, in every minute of all days."""
     own = draw_moves(seed, ("coin", coin.ticker), grid, coin.volatility)
     moves = combine([(coin.beta, common), (1.0, own)])
     days = len(grid)
@@ -322,7 +331,9 @@ def make_coin(seed: int, grid: MinuteGrid, common: RiskMoves, coin: Coin) -> Ins
 
 
 def coin_row(coin: Coin, grid: MinuteGrid) -> SymbolRow:
-    """Return a coin's row in the symbols table; it was listed a year before the first day."""
+    """Return a crypto asset's row in the symbols table; it was listed a year before the
+    first day.
+    """
     listed_ns = day_start(grid.days[0]) - 365 * DAY
     return SymbolRow(coin.ticker, "crypto", coin.name, "crypto", listed_ns)
 
@@ -333,13 +344,13 @@ _LENDABLE: dict[Size, int] = {"mega": 9_000_000, "large": 3_000_000, "mid": 600_
 
 @dataclass(frozen=True, eq=False)
 class DailyCurves:
-    """Yields of each day."""
+    """Yields on each day."""
 
-    percent: FloatArray  #: [D, 7] by tenor, to two decimals
+    percent: FloatArray  #: [D, 7] yields by tenor, to two decimals
 
     def before(self, row: FloatArray, years: FloatArray) -> FloatArray:
-        """Return [n] yields as fractions: from the curve of the day before each row (for the first
-        row, of its own day), interpolated between tenors.
+        """Return [n] yields as fractions, interpolated between tenors, from the curve of the day
+        before each row. The first row uses the curve of its own day.
         """
         day = np.maximum(row.astype(np.int64) - 1, 0)
         right = np.clip(np.searchsorted(_TENORS, years), 1, len(_TENORS) - 1)
@@ -353,7 +364,7 @@ class DailyCurves:
 
 
 def draw_curves(seed: int, readings: Sequence[SeriesRelease], grid: MinuteGrid) -> DailyCurves:
-    """Draw the curves: each goes from the policy rate to a long yield, which is a mean-reverting
+    """Draw the curves. Each runs from the policy rate to a long yield, which is a mean-reverting
     random walk and reacts to economic surprises.
     """
     rng = stream(seed, "rates")
@@ -386,8 +397,8 @@ def rate_rows(curves: DailyCurves, grid: MinuteGrid) -> list[RateRow]:
 
 
 def borrow_rows(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[BorrowRow]:
-    """Draw the stock-loan supply, published before the first session of each week: ample at a low
-    fee, or scarce at a high fee if the stock is hard to borrow.
+    """Draw the stock-loan supply, published before the first session of each week. It is ample at a
+    low fee, or scarce at a high fee if the stock is hard to borrow.
     """
     rng = stream(seed, "borrow", life.stock.ticker)
     is_hard = life.stock.hard_to_borrow
@@ -423,7 +434,7 @@ def borrow_rows(seed: int, life: CompanyLife, grid: MinuteGrid) -> list[BorrowRo
 
 
 def _borrow_published(life: CompanyLife, grid: MinuteGrid, row: int) -> int:
-    """Return the moment at which a day's supply of shares is published."""
+    """Return the time at which a day's supply of shares is published."""
     if row == 0:
         # Known when the data begin.
         return int(grid.midnight_ns[0]) - DAY

@@ -1,5 +1,5 @@
 """Wordings of the embedded market's articles (`news.yaml`), and the functions that write articles
-from them.
+from these.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 class CompanyNewsKind(Value, frozen=True, kw_only=True):
-    """A kind of a company's own news; `titles, openings, remarks` are alternatives of the article's
-    parts.
+    """A kind of a company's own news. `titles`, `openings`, `remarks` are alternatives for parts of
+    the article.
     """
 
-    size: float  #: jump of the price in standard deviations of a day
+    size: float  #: jump in the price, in standard deviations of a day
     importance: Importance
     titles: tuple[str, ...]
     openings: tuple[str, ...]
     remarks: tuple[str, ...]
     keywords: tuple[str, ...]
     reasoning: str
-    sectors: tuple[str, ...] = ()  #: sectors in which it occurs; empty: all
+    sectors: tuple[str, ...] = ()  #: sectors in which this kind occurs; empty: all
     reason: str = ""  #: reason for a move, as given in a day's summary; empty: none
 
 
 class Article(Value, frozen=True, kw_only=True):
-    """Article as Jinja templates with expressions in single braces. Paragraphs that render empty
-    are omitted.
+    """Article in the form of Jinja templates, with expressions in single braces. Paragraphs that
+    render empty are omitted.
     """
 
     key: str
@@ -55,7 +55,7 @@ class Article(Value, frozen=True, kw_only=True):
     )  #: texts used by the others, filled first and in order
     importance: str = "low"
     keywords: tuple[str, ...] = ()
-    sentiment: str = "neutral"  #: sentiment of each ticker that it is about
+    sentiment: str = "neutral"  #: sentiment for each ticker that the article is about
     reasoning: str = ""
     market: str = "us"
 
@@ -83,7 +83,7 @@ def wordings() -> Wordings:
 
 
 class Newsroom:
-    """Writes the articles of a market. `seed`: of the market."""
+    """Writer of a market's articles. `seed`: the market's seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -100,8 +100,10 @@ class Newsroom:
         **changes: object,
     ) -> NewsRow:
         """Return an article about the `stock` among `values`, or about `tickers`, with an invented
-        publisher, author and addresses. `tones`: ticker and sentiment of each insight; `words`:
-        additional variables of the template; `changes`: fields of the article to replace.
+        publisher, author and addresses.
+
+        `tones`: ticker and sentiment of each insight; `words`: additional variables for the
+        template; `changes`: fields of the article to replace.
         """
         form = msgspec.structs.replace(wordings().articles[name], **changes)
         known = dict(values)
@@ -147,7 +149,7 @@ class Newsroom:
         )
 
     def stream(self, *words: str) -> np.random.Generator:
-        """Return a random stream of the articles."""
+        """Return a random stream for the articles."""
         return stream(self.seed, *words)
 
     def chief(self, ticker: str) -> str:
@@ -156,7 +158,7 @@ class Newsroom:
 
 
 def _slug(title: str) -> str:
-    """Return a title as the end of an address: lower case, joined by hyphens."""
+    """Return a title in the form used at the end of an address: lower case, joined by hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:80].strip("-")
 
 
@@ -183,12 +185,12 @@ def _environment() -> Environment:
 
 
 def choice(rng: np.random.Generator, name: str) -> str:
-    """Draw one of the wordings of a part of an article, unfilled."""
+    """Draw one of the wordings for a part of an article, unfilled."""
     return choose(rng, wordings().choices[name])
 
 
 def choose(rng: np.random.Generator, texts: Sequence[str]) -> str:
-    """Draw one of some texts."""
+    """Draw one of several texts."""
     return texts[int(rng.integers(len(texts)))]
 
 
@@ -200,7 +202,7 @@ def sentiment(value: float, neutral: float = 0.0) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Return `$1.25 billion`, `$340 million`, `$12.50`."""
+    """Format an amount, such as `$1.25 billion`, `$340 million` or `$12.50`."""
     if abs(amount) >= 1e9:
         return f"${amount / 1e9:.2f} billion"
     if abs(amount) >= 1e8:
@@ -214,7 +216,7 @@ def dollars(amount: float) -> str:
 
 
 def profit(eps: float) -> str:
-    """Return `earnings of $0.31 a share`, or `a loss of $0.12 a share`."""
+    """Return text such as `earnings of $0.31 a share` or `a loss of $0.12 a share`."""
     if eps < 0:
         return f"a loss of {dollars(-eps)} a share"
     return f"earnings of {dollars(eps)} a share"
@@ -225,7 +227,7 @@ def _short_profit(eps: float) -> str:
 
 
 def _describe_move(percent: float) -> str:
-    """Return `rose 2.3%`, `fell 0.4%`, `was little changed`."""
+    """Return text such as `rose 2.3%`, `fell 0.4%` or `was little changed`."""
     if abs(percent) < 0.05:
         return "was little changed"
 
@@ -256,7 +258,7 @@ def _whole_text(amount: float) -> str:
 
 
 def _in_unit(value: float, series: Series) -> str:
-    """Write a value in the unit of its series."""
+    """Format a value in the unit of its series."""
     match series.unit:
         case "pct":
             return f"{value:.{series.digits}f}%"
@@ -282,7 +284,7 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
     "tone": sentiment,
     "way": _choose_by_sign,
     "whole": _whole_text,
-}  #: Ways to write a value: `{amount|dollars}`, `{change|way('even', 'up', 'down')}`
+}  #: Formatters for values: `{amount|dollars}`, `{change|way('even', 'up', 'down')}`
 
 
 def _person(rng: np.random.Generator) -> str:

@@ -3,7 +3,7 @@ equal items.
 
 A template draws facts (`draw`, in order), words the instruction (`say`), and lists the calls made
 before the agent starts (`setup`) and the expected calls (`steps`). If the right answer is to
-refuse, it has no steps; `attempt` is then a call that must fail.
+refuse, the template has no steps, and `attempt` is a call that must fail.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def order(fields: dict[str, JsonValue]) -> ItemCall:
 def opening(
     facts: MomentFacts, stocks: Sequence[str], options: Sequence[str] = (), held: int = 0
 ) -> tuple[ItemCall, ...]:
-    """Return the calls that open an account and a daily session with a universe. With `held`, they
-    also buy that number of shares of each stock and step the session by a day.
+    """Return the calls that open an account and a daily session with a universe. With `held`, the
+    calls also buy this number of shares of each stock and step the session by a day.
     """
     universe: dict[str, JsonValue] = {"stocks": list(stocks)}
     if options:
@@ -81,7 +81,7 @@ def opening(
             order({"instrument": instrument, "side": "BUY", "order_type": "MARKET", "qty": held})
         )
 
-    # A market order is filled at the next open: only after a step are the shares in the account.
+    # A market order is filled at the next open, so the shares are in the account only after a step.
     calls.append(ItemCall("PMB.session.step", {"session_id": SESSION, "step": 1}))
 
     return tuple(calls)
@@ -95,18 +95,20 @@ FILES: Mapping[Suite, tuple[str, ...]] = {
 
 
 class Chosen(Value, frozen=True):
-    """A fact drawn from listed values, whose slots are filled first."""
+    """Values from which a fact is drawn. Slots in the values are filled first."""
 
     one_of: tuple[Any, ...]
 
 
 class CallPattern(Value, frozen=True):
-    """A call whose arguments have slots. `GoldStep` explains `times`, `tolerance`, `may_be_empty`."""
+    """A call whose arguments have slots. `GoldStep` explains `times`, `tolerance`,
+    `may_be_empty`.
+    """
 
     tool: str = ""  #: dotted tool name
     #: arguments, or one slot whose fact contains all of them
     args: dict[str, Any] | str = field(default_factory=dict)
-    #: instead of tool and args: an order for the prepared account
+    #: an order for the prepared account, instead of `tool` and `args`
     order: dict[str, Any] | str | None = None
     times: tuple[str, ...] = ()
     tolerance: Tolerance = "exact"
@@ -128,7 +130,7 @@ class SetupPattern(Value, frozen=True):
 
     stocks: tuple[str, ...] | str = ()  #: stocks in the session's universe
     options: tuple[str, ...] | str = ()  #: options in the session's universe
-    #: shares of each stock to buy on the session's first day, which is then stepped
+    #: shares of each stock to buy on the session's first day, after which the session is stepped
     held: int | str = 0
     calls: tuple[CallPattern, ...] = ()  #: additional calls, made last
 
@@ -145,16 +147,16 @@ class SetupPattern(Value, frozen=True):
 
 
 class Template(Value, frozen=True):
-    """One kind of item."""
+    """Template for one kind of item."""
 
-    name: str  #: part of the seed of its items
+    name: str  #: part of the seed of the template's items
     category: str
     difficulty: Difficulty
-    weight: int = 1  #: number of items generated from it
-    #: fact -> `function argument …` (`draws.DRAWS`), or values to draw from
+    weight: int = 1  #: number of items generated from the template
+    #: fact -> `function argument …` (`market_facts.DRAWS`), or values to draw from
     draw: dict[str, str | Chosen] = field(default_factory=dict)
-    say: str | tuple[str, ...] = ""  #: wordings of the instruction; one is drawn
-    #: expected calls in order, or names from the file's `calls`; none if the right answer is to
+    say: str | tuple[str, ...] = ""  #: wordings of the instruction, one of which is drawn
+    #: expected calls in order, or names from the file's `calls`; empty if the right answer is to
     #: refuse
     steps: tuple[CallPattern | str, ...] = ()
     setup: SetupPattern | None = None  #: calls made before the agent starts
@@ -164,7 +166,7 @@ class Template(Value, frozen=True):
 
 
 class TemplateFile(Value, frozen=True):
-    """Templates, with phrases and calls that several of them share."""
+    """Templates, with the phrases and calls that several of them share."""
 
     templates: tuple[Template, ...]
     phrases: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -172,7 +174,7 @@ class TemplateFile(Value, frozen=True):
 
     def draft(self, template: Template, chance: Random, facts: MomentFacts) -> ItemDraft:
         """Draw an item from one of the templates. Raises DataError if the template names an unknown
-        fact, draw or call, or if the dataset lacks what it draws.
+        fact, draw or call, or if the dataset lacks the data to draw from.
         """
         initial_facts = {
             "account": ACCOUNT,
@@ -223,7 +225,7 @@ def load_templates(suite: Suite) -> tuple[TemplateFile, ...]:
 
 
 def _draw_fact(drawn: str | Chosen, wording: SlotWording, facts: MomentFacts) -> Any:
-    """Draw a fact: one of listed values, or the result of a function of `DRAWS`."""
+    """Draw a fact: one of several listed values, or the result of a function in `DRAWS`."""
     if isinstance(drawn, Chosen):
         return _chosen_value(drawn, wording)
 
@@ -252,7 +254,7 @@ def _chosen_value(chosen: Chosen, wording: SlotWording) -> Any:
 
 
 def _argument(text: str, wording: SlotWording) -> Any:
-    """Read an argument of a draw: a number, a word in quotes, or the name of a fact."""
+    """Parse an argument of a draw: a number, a word in quotes, or the name of a fact."""
     for number in (int, float):
         try:
             return number(text)
@@ -278,7 +280,7 @@ have placeholders, as in the public tasks.
 def item_of(
     draft: ItemDraft, template: Template, suite: Suite, item_id: str, as_of_ns: int
 ) -> BenchmarkItem:
-    """Turn a draft into an item with an id. `as_of_ns` is the moment of the draft's facts."""
+    """Turn a draft into an item with an id. `as_of_ns`: time as of which the draft's facts hold."""
     calls: list[GoldCall] = []
     for number, step in enumerate(draft.steps, 1):
         call = expected_call(step.call.tool, step.call.args, step.times, step.tolerance)
@@ -312,7 +314,9 @@ def _step_id(suite: Suite, number: int) -> str | None:
 def expected_call(
     tool: str, args: Mapping[str, JsonValue], times: Iterable[str], tolerance: Tolerance = "exact"
 ) -> GoldCall:
-    """Return a call in its expected form. `times`: names of the arguments compared as times."""
+    """Return a call in its expected form. `times`: names of the arguments that are compared as
+    times.
+    """
     operation = catalogue().find(tool)
     required = dict(args)
     for (name, own_id), placeholder in _OWN_IDS.items():
@@ -327,16 +331,16 @@ def expected_call(
 
 
 _PREFIX: dict[Suite, str] = {"calling": "qc", "planning": "qp"}
-_MOMENTS = 16  #: Number of moments over all items of a suite
-_MARGIN_BEFORE = 10  #: Sessions with minute bars before a moment
-_MARGIN_AFTER = 2  #: Sessions with minute bars after a moment
+_MOMENTS = 16  #: Number of points in time over all items of a suite
+_MARGIN_BEFORE = 10  #: Number of sessions with minute bars before a point in time
+_MARGIN_AFTER = 2  #: Number of sessions with minute bars after a point in time
 _AFTER_CLOSE = (0, 30, 60)  #: Minutes
 _TRIES = 20
 
 
 def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[BenchmarkItem, ...]:
     """Make the items of a suite, in random order. Raises DataError if the dataset has too few weeks
-    of minutes and options, or if a template gives no new instruction.
+    of minute bars and options, or if a template gives no new instruction.
     """
     moments = _draw_moments(dataset, derive_seed(seed, suite, "moments"))
     facts = {ns: MomentFacts(dataset, ns) for ns in moments}
@@ -368,8 +372,8 @@ def _new_draft(
     facts: Mapping[int, MomentFacts],
     instructions: set[str],
 ) -> tuple[ItemDraft, int]:
-    """Draw until the instruction is new and the expected calls find something; return the draft and
-    its moment.
+    """Draw until the instruction is new and the expected calls find something. Return the draft and
+    its point in time.
     """
     moments = sorted(facts)
     for _ in range(_TRIES):
@@ -386,7 +390,7 @@ def _new_draft(
 
 
 def _finds_something(draft: ItemDraft, facts: MomentFacts) -> bool:
-    """Return whether each expected call's answer has content, unless it is allowed to be empty."""
+    """Return whether the answer to each expected call has contents, unless it may be empty."""
     if draft.setup:
         # These calls read orders placed by the setup, so nothing depends on the market.
         return True
@@ -401,7 +405,7 @@ def _finds_something(draft: ItemDraft, facts: MomentFacts) -> bool:
 
 
 def _draw_moments(dataset: Dataset, seed: int) -> Sequence[int]:
-    """Draw moments shortly after closes, with enough minute bars before and after them."""
+    """Draw points in time shortly after closes, with enough minute bars before and after them."""
     hours = trading_hours()
     info = dataset.info
     if not np.array_equal(info.hours.close_ns, hours.close_ns):

@@ -1,5 +1,5 @@
 """Items of the benchmark: an instruction, calls that prepare its workspace, and the expected calls.
-Open the workspace of an item, run calls in it, record the state after them, and prove an item.
+Functions open an item's workspace, run calls in it, record the resulting state, and prove an item.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ktdeval_qfinzero.trading_hours import TradingHours
 
 Difficulty = Literal["easy", "medium", "hard"]
 
-#: Ids of an item's first account and session: the broker counts from 1
+#: Ids of an item's first account and session, since the broker counts from 1
 ACCOUNT = "acct-000001"
 SESSION = "sess-000001"
 
@@ -34,7 +34,7 @@ class ItemCall:
     """Call of a tool."""
 
     tool: str  #: dotted name
-    #: a text `<s2.orders[0].order_id>` is a reference to this value in the second call's answer
+    #: a string `<s2.orders[0].order_id>` refers to this value in the answer to the second call
     args: Mapping[str, JsonValue]
 
 
@@ -43,14 +43,16 @@ class GoldStep:
     """An expected call."""
 
     call: ItemCall
-    times: tuple[str, ...] = ()  #: names of the arguments that the score TA compares as times
+    times: tuple[str, ...] = ()  #: names of the arguments that the TA score compares as times
     tolerance: Tolerance = "exact"  #: tolerance of the times
-    may_be_empty: bool = False  #: whether its answer may be empty
+    may_be_empty: bool = False  #: whether the answer may be empty
 
 
 @dataclass(frozen=True, slots=True)
 class ItemDraft:
-    """A `templates.Template` with all slots filled; an item that has no id and no moment yet."""
+    """A template (`item_generation.Template`) with all slots filled, which has no id and no point
+    in time yet.
+    """
 
     instruction: str
     steps: tuple[GoldStep, ...] = ()
@@ -63,12 +65,12 @@ class ItemDraft:
 class BenchmarkItem:
     """One question of the benchmark."""
 
-    task: GoldTask  #: instruction and expected calls, as they are scored
-    template: str  #: name of its template
-    as_of_ns: int  #: start of its workspace's clock
+    task: GoldTask  #: instruction and expected calls, in the form that is scored
+    template: str  #: name of the template
+    as_of_ns: int  #: start of the workspace's clock
     setup: tuple[ItemCall, ...]  #: calls made before the agent starts
-    gold: tuple[ItemCall, ...]  #: expected calls as they are executed
-    #: indices of the calls in `gold` whose answers may have no content
+    gold: tuple[ItemCall, ...]  #: expected calls, in the form that is executed
+    #: indices of the calls in `gold` whose answers may be empty
     free_empty: frozenset[int] = frozenset()
     attempt: ItemCall | None = None  #: for items that should be refused: a call that must fail
 
@@ -82,7 +84,7 @@ _NOT_CONTENT = frozenset({"unknown", "adjustments", "nearest_expiries", "tickers
 
 
 def open_workspace(item: BenchmarkItem, dataset: Dataset) -> Workspace:
-    """Open a workspace and make the calls of the item's setup in it. Raises DataError if one is
+    """Open a workspace and make the calls of the item's setup in it. Raises DataError if a call is
     refused, which is a defect of the item.
     """
     workspace = Workspace(dataset, item.as_of_ns)
@@ -96,8 +98,8 @@ def open_workspace(item: BenchmarkItem, dataset: Dataset) -> Workspace:
 
 
 def run_calls(workspace: Workspace, calls: Sequence[ItemCall]) -> list[JsonValue]:
-    """Make calls in order and return their answers. References are replaced by values of earlier
-    answers. A refused call or a reference to nothing gives an error envelope.
+    """Make calls in order and return their answers. References are replaced by values from earlier
+    answers. A refused call, or a reference to nothing, gives an error envelope.
     """
     answers: list[JsonValue] = []
     for call in calls:
@@ -114,7 +116,7 @@ def run_calls(workspace: Workspace, calls: Sequence[ItemCall]) -> list[JsonValue
 
 
 def refusal_of(answer: JsonValue) -> str:
-    """Return the reason for which a call was refused, or an empty text."""
+    """Return why a call was refused, or an empty string."""
     if not isinstance(answer, Mapping):
         return ""
 
@@ -153,7 +155,7 @@ def _value_at(answer: Any, path: str) -> Any:
 
 
 class OrderState(Value, frozen=True, omit_defaults=True):
-    """An order without its id; prices in ten-thousandths of a dollar."""
+    """An order without its id, with prices in ten-thousandths of a dollar."""
 
     instrument: str
     side: str
@@ -168,18 +170,18 @@ class OrderState(Value, frozen=True, omit_defaults=True):
     in_spread: bool
     take_profit_e4: int | None = None
     stop_loss_e4: int | None = None
-    cancels_other: bool = False  #: whether it is in a one-cancels-other group
+    cancels_other: bool = False  #: whether the order is in a one-cancels-other group
 
 
 class SessionState(Value, frozen=True, omit_defaults=True):
-    """A session without its id and its clock. `last_ns` is recorded in whole states only."""
+    """A session without its id and its clock. `last_ns` is included only in whole states."""
 
     frequency: str
     status: str
     stocks: tuple[str, ...]
     options: tuple[str, ...]
     rules: Rules | None = None  #: None for the default rules
-    last_ns: int = 0  #: time of its last tick
+    last_ns: int = 0  #: time of the session's last tick
 
 
 class AccountState(Value, frozen=True, omit_defaults=True):
@@ -192,20 +194,21 @@ class AccountState(Value, frozen=True, omit_defaults=True):
     positions: dict[str, int]
     orders: tuple[OrderState, ...]
     sessions: tuple[SessionState, ...]
-    #: options that are not to be exercised at expiry; in whole states only
+    #: options that are not to be exercised at expiry; only in whole states
     not_exercised: tuple[str, ...] = ()
 
 
 class EndState(Value, frozen=True):
-    """State of the broker after some calls, with unfilled and cancelled orders."""
+    """State of the broker after some calls, including unfilled and cancelled orders."""
 
     as_of_ts: str
     accounts: tuple[AccountState, ...]
 
 
 def end_state(workspace: Workspace, *, whole: bool = False) -> EndState:
-    """Return the state of a workspace's broker. `whole` adds the fields that are compared with an
-    expected state but not recorded.
+    """Return the state of a workspace's broker.
+
+    `whole` adds the fields that are compared with an expected state but not recorded.
     """
     state = workspace.broker.state
     hours: TradingHours | None = None
@@ -222,7 +225,7 @@ def end_state(workspace: Workspace, *, whole: bool = False) -> EndState:
 def _account_state(
     state: BrokerState, account: Account, hours: TradingHours | None
 ) -> AccountState:
-    """Return the state of an account; with trading hours, the whole state."""
+    """Return the state of an account. With trading hours, return the whole state."""
     positions = {
         name: position.qty for name, position in sorted(account.positions.items()) if position.qty
     }
@@ -276,8 +279,8 @@ def _order_state(order: Any) -> OrderState:
 
 
 def prove(item: BenchmarkItem, dataset: Dataset) -> EndState:
-    """Make the expected calls of an item; return the state after them. Raises DataError if one is
-    refused or finds nothing, or if the attempt of an item to refuse succeeds.
+    """Make an item's expected calls and return the resulting state. Raises DataError if a call is
+    refused or finds nothing, or if the attempt succeeds in an item that should be refused.
     """
     workspace = open_workspace(item, dataset)
     where = f"{item.task.id} ({item.template})"
@@ -299,7 +302,7 @@ def prove(item: BenchmarkItem, dataset: Dataset) -> EndState:
 
 
 def is_empty(answer: JsonValue) -> bool:
-    """Return whether an answer's content is lists and all of them are empty."""
+    """Return whether an answer's contents are lists and all of them are empty."""
     if not isinstance(answer, Mapping):
         return not answer
 

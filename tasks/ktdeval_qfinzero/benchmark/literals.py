@@ -1,9 +1,9 @@
-"""Literals of an instruction, which another wording has to keep so that the expected calls stay
+"""Literals in an instruction, which another wording has to keep so that the expected calls stay
 right.
 
-These are days in any way of writing them, moments, numbers, codes and symbols, quoted names, and
-words that decide between calls (`literals.yaml`). A wording that keeps all of them and adds none
-may still mean something else; it can't name another stock, day, price or quantity.
+Literals are days in any notation, times, numbers, codes and symbols, quoted names, and words that
+decide between calls (`literals.yaml`). A wording that keeps all of them and adds none may still
+mean something else, but it can't name another stock, day, price or quantity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 from ktdeval.values import load_yaml
 
-SHORTEST: Final = 10  #: characters of a wording
+SHORTEST: Final = 10  #: characters allowed in a wording
 LONGEST: Final = 2_000
 
 _MONTHS: Final = (
@@ -78,7 +78,9 @@ def _deciding_words() -> Mapping[str, str]:
 
 
 def literals_of(instruction: str) -> frozenset[str]:
-    """Return the literals of an instruction, each in one form: `2025-03-07`, `155`, `AVLN`, `buy`."""
+    """Return the literals in an instruction, each in one form: `2025-03-07`, `155`, `AVLN`,
+    `buy`.
+    """
     text = _STEP_NUMBER.sub(" ", instruction)
     for pattern in _SPOKEN_DAYS:
         text = pattern.sub(_iso_day, text)
@@ -96,7 +98,7 @@ def _iso_day(match: re.Match[str]) -> str:
 
 
 def _iso_month(match: re.Match[str]) -> str:
-    """Return a spoken month of a year as `2025-02`."""
+    """Return a spoken month and year as `2025-02`."""
     return f"{match['year']}-{_month_number(match):02d}"
 
 
@@ -112,7 +114,7 @@ def _written_literals(text: str) -> Iterator[str]:
             literal = re.sub(r"[\s.]", "", literal)
         if kind == "number":
             literal = _plain_number(literal)
-            if literal == "1":  # "one", "a" and "an" mean it, too
+            if literal == "1":  # "one", "a" and "an" mean it too
                 continue
 
         yield literal
@@ -139,7 +141,7 @@ def _word_literals(text: str) -> Iterator[str]:
 
 
 def wording_problem(original: str, wording: str) -> str:
-    """Return why a wording can't replace an instruction; empty if it can."""
+    """Return why a wording can't replace an instruction, or an empty string if it can."""
     if not SHORTEST <= len(wording) <= LONGEST:
         return f"has {len(wording)} characters, expected {SHORTEST} to {LONGEST}"
     if " ".join(wording.lower().split()) == " ".join(original.lower().split()):

@@ -1,9 +1,9 @@
-"""Market facts at a moment, and the functions that draw them for item templates.
+"""Market facts at a point in time, and the functions that draw them for item templates.
 
 A template names a draw and its arguments in a line of its file, such as `close_times symbol 1.02`.
 Each function gets a random generator, the market's facts, and these arguments: numbers, words, or
-facts drawn before. Items depend on the order of random draws, so changing that order changes a
-seed's items.
+facts drawn before. Items depend on the order of random draws, so changing the order changes the
+items of a seed.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def require_enough(values: Sequence[T], least: int = 1) -> Sequence[T]:
 
 @dataclass(frozen=True)
 class MomentFacts:
-    """Facts of a dataset as of a moment; later data are hidden."""
+    """Facts of a dataset as of a point in time; later data are hidden."""
 
     dataset: Dataset
     as_of_ns: int
 
     @cached_property
     def view(self) -> DatasetView:
-        """Dataset without rows that became public after the moment."""
+        """Dataset without rows that became public later."""
         return DatasetView(self.dataset, self.as_of_ns)
 
     # -- days
@@ -68,12 +68,12 @@ class MomentFacts:
 
     @cached_property
     def row(self) -> int:
-        """Index of `last_day` among the sessions of the calendar."""
+        """Index of `last_day` among the calendar's sessions."""
         return int(np.searchsorted(trading_hours().days, np.datetime64(self.last_day)))
 
     def session(self, offset: int) -> date:
-        """Return the trading day `offset` sessions after `last_day` (before it if negative). Raises
-        DataError if the calendar does not reach that far.
+        """Return the trading day `offset` sessions after `last_day` (before it, if negative).
+        Raises DataError if the calendar does not reach that far.
         """
         hours = trading_hours()
         row = self.row + offset
@@ -85,20 +85,20 @@ class MomentFacts:
         return hours.day(row)
 
     def local_moment(self, day: date, hour: int, minute: int) -> int:
-        """Return the moment of a New York time on a trading day."""
+        """Convert a New York time on a trading day to a timestamp."""
         row = trading_hours().row_of(day)
         if row is None:
             raise DataError(f"{day} is not a trading day")
 
-        # Sessions open at 9:30 in New York, in summer as in winter: no time zone is needed.
+        # Sessions open at 9:30 in New York in summer and winter, so no time zone is needed.
         minutes_after_open = (hour - 9) * 60 + minute - 30
         return int(trading_hours().open_ns[row]) + minutes_after_open * MINUTE
 
-    # -- stocks and coins
+    # -- stocks and crypto assets
 
     @cached_property
     def stocks(self) -> tuple[SymbolRow, ...]:
-        """Stocks that traded in each of the last five sessions, by symbol."""
+        """Stocks that traded in each of the last five sessions, sorted by symbol."""
         first_day = self.session(1 - _RECENT_SESSIONS)
         span = MomentSpan(day_start(first_day), day_start(self.last_day) + DAY)
         traded: list[SymbolRow] = []
@@ -113,23 +113,23 @@ class MomentFacts:
 
     @cached_property
     def optionable(self) -> tuple[SymbolRow, ...]:
-        """Stocks with options that have at least a week to run, by symbol."""
+        """Stocks with options that have at least a week to run, sorted by symbol."""
         return tuple(
             row for row in self.stocks if row.has_options and self.contracts_of(row.symbol)
         )
 
     @cached_property
     def coins(self) -> tuple[SymbolRow, ...]:
-        """Coins, by symbol."""
+        """Crypto assets, sorted by symbol."""
         return tuple(row for row in self.view.symbols() if row.asset_class == "crypto")
 
     def find_unlisted(self, names: Sequence[str]) -> list[str]:
-        """Return the names that are not symbols of the dataset."""
+        """Return the names that are not symbols in the dataset."""
         listed = {row.symbol for row in self.view.symbols()}
         return [name for name in names if name not in listed]
 
     def close(self, symbol: str) -> float:
-        """Last close of a stock, in dollars."""
+        """Return a stock's last close, in dollars."""
         bars = self.view.bars("stock", symbol, "day", self._last_day_span)
         return int(bars.close_e4[-1]) / E4
 
@@ -141,22 +141,24 @@ class MomentFacts:
     # -- options
 
     def contracts_of(self, underlying: str) -> tuple[ContractRow, ...]:
-        """Listed options that have at least a week to run, by symbol."""
+        """Return the listed options that have at least a week to run, sorted by symbol."""
         least = self.last_day + timedelta(days=7)
         return tuple(row for row in self.view.contracts(underlying) if row.expiry >= least)
 
     def expiries(self, underlying: str) -> tuple[date, ...]:
-        """Expiries of `contracts_of`, ascending."""
+        """Return the expiries in `contracts_of`, in ascending order."""
         return tuple(sorted({row.expiry for row in self.contracts_of(underlying)}))
 
     def monthly_expiries(self, underlying: str) -> tuple[date, ...]:
-        """Expiries on the third Friday of a month, or on the Thursday before if it is a holiday."""
+        """Return the expiries on the third Friday of a month, or on the Thursday before if the
+        Friday is a holiday.
+        """
         return tuple(
             day for day in self.expiries(underlying) if day in _third_friday(day.year, day.month)
         )
 
     def strikes(self, underlying: str, expiry: date) -> tuple[float, ...]:
-        """Listed strikes of an expiry, in dollars, ascending."""
+        """Return the listed strikes of an expiry, in dollars, in ascending order."""
         strikes: set[float] = set()
         for row in self.contracts_of(underlying):
             if row.expiry == expiry:
@@ -165,7 +167,7 @@ class MomentFacts:
         return tuple(sorted(strikes))
 
     def contracts(self, underlying: str, expiry: date, right: str) -> list[OptionContract]:
-        """Contracts of an expiry and a right (`C` or `P`)."""
+        """Return the contracts with an expiry and a right (`C` or `P`)."""
         return [
             row.contract
             for row in self.contracts_of(underlying)
@@ -173,8 +175,8 @@ class MomentFacts:
         ]
 
     def most_traded(self, underlying: str) -> OptionContract:
-        """Return the call with the largest volume in the last session, among calls in the money of
-        the next three expiries.
+        """Return the call with the largest volume in the last session, among in-the-money calls
+        with one of the next three expiries.
         """
         traded = self.view.chain_bars(underlying, "day", self._last_day_span)
         near = self.expiries(underlying)[:3]
@@ -195,12 +197,12 @@ class MomentFacts:
     # -- events
 
     def events(self, first: date, last: date, tags: TagFilters) -> Sequence[EventRow]:
-        """Calendar events from `first` to `last`, both included (UTC)."""
+        """Return the calendar events from `first` to `last`, both included (UTC)."""
         span = MomentSpan(day_start(first), day_start(last) + DAY)
         return self.view.events(span, tags, _MANY)
 
     def news(self, first: date, tags: TagFilters) -> Sequence[NewsRow]:
-        """Articles from `first` (UTC) to the moment, both included."""
+        """Return the articles from `first` (UTC) to the point in time, both included."""
         span = MomentSpan(day_start(first), self.as_of_ns + 1)
         return self.view.news(span, tags, _MANY)
 
@@ -214,7 +216,7 @@ def _third_friday(year: int, month: int) -> tuple[date, date]:
 
 Random = np.random.Generator
 
-_TWO_WEEKS = 9  #: In sessions; an expiry after that many is at least two weeks ahead
+_TWO_WEEKS = 9  #: In sessions; an expiry after this many is at least two weeks ahead
 _QUARTER_MINUTES = 15
 _IN_NEWS: tuple[EventType, ...] = ("breaking_news", "daily_news", "analyst_action")
 _BORROWABLE = 1_000
@@ -223,7 +225,7 @@ _ALL = TagFilters()
 
 @dataclass(frozen=True, slots=True)
 class DayRange:
-    """A range of days, both included."""
+    """A date range, with both ends included."""
 
     first: date
     last: date
@@ -231,7 +233,7 @@ class DayRange:
 
 @dataclass(frozen=True, slots=True)
 class StrikeRange:
-    """A range of strikes, in dollars, both included."""
+    """A range of strikes in dollars, with both ends included."""
 
     low: float
     high: float
@@ -239,7 +241,7 @@ class StrikeRange:
 
 @dataclass(frozen=True, slots=True)
 class SpreadContracts:
-    """Two contracts of a debit spread."""
+    """The two contracts of a debit spread."""
 
     bought: OptionContract
     sold: OptionContract
@@ -251,13 +253,13 @@ def pick(chance: Random, values: Sequence[T]) -> T:
 
 
 def whole(chance: Random, _: MomentFacts, low: int, high: int, step: int = 1) -> int:
-    """Draw a whole number from `low` to `high`, both included, in steps of `step`."""
+    """Draw an integer from `low` to `high`, both included, in steps of `step`."""
     steps = int(chance.integers((high - low) // step + 1))
     return low + step * steps
 
 
 def stocks(chance: Random, facts: MomentFacts, low: int, high: int | None = None) -> list[str]:
-    """Draw the symbols of `low` (or of `low` to `high`) different stocks, in a random order."""
+    """Draw the symbols of `low` (or of `low` to `high`) different stocks, in random order."""
     count = _draw_count(chance, facts, low, high)
     rows = require_enough(facts.stocks, count)
     return [rows[index].symbol for index in chance.permutation(len(rows))[:count]]
@@ -282,20 +284,20 @@ def past_days(chance: Random, facts: MomentFacts) -> DayRange:
 
 
 def month_of(_: Random, _facts: MomentFacts, day: date) -> DayRange:
-    """First and last day of a day's month."""
+    """Return the first and last day of a day's month."""
     first = day.replace(day=1)
     first_of_next = (first + timedelta(days=32)).replace(day=1)
     return DayRange(first, first_of_next - timedelta(days=1))
 
 
 def week_of(_: Random, _facts: MomentFacts, day: date) -> DayRange:
-    """Monday and Friday of a day's week."""
+    """Return the Monday and Friday of a day's week."""
     monday = day - timedelta(days=day.weekday())
     return DayRange(monday, monday + timedelta(days=4))
 
 
 def next_expiry(_: Random, facts: MomentFacts, underlying: str, *, monthly: bool = False) -> date:
-    """First (monthly) expiry at least two weeks ahead."""
+    """Return the first expiry (or monthly expiry) at least two weeks ahead."""
     days = facts.expiries(underlying)
     if monthly:
         days = facts.monthly_expiries(underlying)
@@ -305,7 +307,9 @@ def next_expiry(_: Random, facts: MomentFacts, underlying: str, *, monthly: bool
 
 
 def near_strikes(_: Random, facts: MomentFacts, underlying: str, day: date) -> StrikeRange:
-    """Third listed strike below the last close and third above it, or the outermost ones."""
+    """Return the third listed strike below the last close and the third above it, or the outermost
+    strikes if there are fewer.
+    """
     strikes = require_enough(facts.strikes(underlying, day))
     spot = facts.close(underlying)
     below = [strike for strike in strikes if strike <= spot] or list(strikes[:1])
@@ -317,7 +321,7 @@ def near_strikes(_: Random, facts: MomentFacts, underlying: str, day: date) -> S
 
 
 def near_contract(chance: Random, facts: MomentFacts, underlying: str) -> OptionContract:
-    """Draw a contract of one of the next four expiries, with a strike near the last close."""
+    """Draw a contract with one of the next four expiries and a strike near the last close."""
     day = pick(chance, facts.expiries(underlying)[:4])
     near = near_strikes(chance, facts, underlying, day)
     listed = facts.strikes(underlying, day)
@@ -329,8 +333,8 @@ def near_contract(chance: Random, facts: MomentFacts, underlying: str) -> Option
 def at_the_money(
     _: Random, facts: MomentFacts, underlying: str, right: str, away: int = 0
 ) -> OptionContract:
-    """Contract of the next expiry with the strike nearest to the last close, or `away` strikes
-    above it.
+    """Return the contract of the next expiry with the strike nearest to the last close, or `away`
+    strikes above it.
     """
     day = next_expiry(_, facts, underlying)
     spot = facts.close(underlying)
@@ -347,7 +351,9 @@ def at_the_money(
 def five_contracts(
     _: Random, facts: MomentFacts, underlying: str, day: date, right: str
 ) -> list[OptionContract]:
-    """Five contracts of an expiry with the strikes nearest to the last close, by strike."""
+    """Return the five contracts of an expiry with the strikes nearest to the last close, sorted by
+    strike.
+    """
     spot_e4 = facts.close(underlying) * E4
     rows = sorted(
         require_enough(facts.contracts(underlying, day, right), 5),
@@ -357,7 +363,7 @@ def five_contracts(
 
 
 def publisher(chance: Random, facts: MomentFacts, days: int) -> str:
-    """Draw a publisher of an article of the last `days` days."""
+    """Draw the publisher of an article from the last `days` days."""
     articles = facts.news(facts.last_day - timedelta(days=days), TagFilters())
     names = {row.publisher["name"] for row in articles}
     return pick(chance, sorted(names))
@@ -376,7 +382,7 @@ def stock_in_news(chance: Random, facts: MomentFacts, first: date) -> str:
 def event(
     chance: Random, facts: MomentFacts, low: int, high: int, tags: TagFilters = _ALL
 ) -> EventRow:
-    """Draw a calendar event `low` to `high` days after the last day (before it if negative)."""
+    """Draw a calendar event `low` to `high` days after the last day (before it, if negative)."""
     first = facts.last_day + timedelta(days=low)
     last = facts.last_day + timedelta(days=high)
     return pick(chance, facts.events(first, last, tags))
@@ -394,7 +400,7 @@ def _other_stock(chance: Random, facts: MomentFacts, symbol: str) -> str:
 
 
 def _draw_count(chance: Random, facts: MomentFacts, low: int, high: int | None = None) -> int:
-    """Draw a number from `low` to `high`; without `high` it is `low`, and nothing is drawn."""
+    """Draw a number from `low` to `high`; without `high`, return `low` and draw nothing."""
     if high is None:
         return low
     return whole(chance, facts, low, high)
@@ -413,7 +419,7 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         ),
         "times": lambda _, _facts, number, factor: number * factor,
         "plus": lambda _, _facts, number, more: number + more,
-        # stocks, coins and prices; a price is to the cent
+        # stocks, crypto assets and prices; a price is to the cent
         "stock": lambda chance, facts: pick(chance, facts.stocks).symbol,
         "named_stock": lambda chance, facts: pick(chance, facts.stocks),
         "coin": lambda chance, facts: pick(chance, facts.coins).symbol,
@@ -428,11 +434,11 @@ DRAWS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "percents_of_close": lambda chance, facts, symbol, low, high: round(
             facts.close(symbol) * 0.01 * whole(chance, facts, low, high), 2
         ),
-        # a limit one percent of the last close below a stop, at least a cent
+        # a limit below a stop by one percent of the last close, at least a cent
         "below_stop": lambda _, facts, symbol, stop: round(
             stop - max(0.01, facts.close(symbol) * 0.01), 2
         ),
-        # days and moments; sessions are counted from the last completed session
+        # days and times; sessions are counted from the last completed session
         "session": lambda _, facts, offset: facts.session(offset),
         "sessions_ago": lambda chance, facts, low, high: facts.session(
             -whole(chance, facts, low, high)

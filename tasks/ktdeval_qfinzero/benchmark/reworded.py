@@ -1,7 +1,7 @@
 """Instructions in other words, as data: a file of wordings that a model wrote and a run recorded.
 
-Each wording replaces the instruction of one item. Its clock, setup and expected calls stay, so
-answers are compared with the same expected calls.
+Each wording replaces the instruction of one item. The item's clock, setup and expected calls stay,
+so answers are compared with the same expected calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ItemWording(Value):
     """Another wording of one item's instruction."""
 
     id: str  #: id of the item
-    original_sha256: _Sha256  #: hash of the instruction that it replaces
+    original_sha256: _Sha256  #: hash of the instruction that the wording replaces
     instruction: str
 
 
@@ -37,13 +37,15 @@ class Wordings(Value):
     suite: Suite
     model: str  #: model that wrote the wordings
     model_args: Arguments
-    prompt_sha256: _Sha256  #: hash of the prompt that asked for them
-    episodes: tuple[str, ...]  #: ids of the recorded episodes they come from
+    prompt_sha256: _Sha256  #: hash of the prompt that asked for the wordings
+    episodes: tuple[str, ...]  #: ids of the recorded episodes from which the wordings come
     wordings: Annotated[tuple[ItemWording, ...], Meta(min_length=1)]
 
 
 def load_wordings(path: Path, name: str) -> tuple[Wordings, str]:
-    """Return a file of wordings and its SHA-256. `name`: as the user names it. Raises DataError."""
+    """Return a file of wordings and its SHA-256. `name`: the name that the user gave. Raises
+    DataError if the file is unreadable or malformed.
+    """
     try:
         text = read_plain(path)
     except OSError as error:
@@ -55,10 +57,11 @@ def load_wordings(path: Path, name: str) -> tuple[Wordings, str]:
 def reword_items(
     items: Sequence[BenchmarkItem], wordings: Wordings, suite: Suite, where: str
 ) -> list[BenchmarkItem]:
-    """Return the items that have a wording, with it as their instruction, in the items' order.
+    """Return the items that have a wording, with the wording as their instruction, in the items'
+    order.
 
-    Raises DataError if a wording is of another suite, matches no item, replaces another
-    instruction, or changes a literal that the expected calls depend on.
+    Raises DataError if a wording belongs to another suite, matches no item, replaces another
+    instruction, or changes a literal on which the expected calls depend.
     """
     if wordings.suite != suite:
         raise DataError(f"{where}: has wordings of the {wordings.suite} suite, not of {suite}")

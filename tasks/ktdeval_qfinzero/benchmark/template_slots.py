@@ -1,8 +1,8 @@
-"""Fill slots of texts and arguments from facts: `{first:spoken}`, `{names:listed}`,
+"""Slots in texts and arguments, which are filled from facts: `{first:spoken}`, `{names:listed}`,
 `{limit:dollars}`.
 
-A slot names a fact, or a part of one (`{days.first}`). A formatter may follow it: a name of
-`FORMATTERS`, or for days a form of `strftime` such as `%B`. An argument that consists of one slot
+A slot names a fact, or a part of a fact (`{days.first}`). It may end with a formatter: a name in
+`FORMATTERS` or, for days, a `strftime` format such as `%B`. An argument that consists of one slot
 gets the fact itself, so that numbers stay numbers.
 """
 
@@ -26,7 +26,7 @@ _ONE_SLOT: Final = re.compile(r"\{([\w.\[\]]+)(?::(\w+))?\}")
 
 
 def clock_text(moment_ns: int) -> str:
-    """Return the time in New York, such as `9:30 a.m.`."""
+    """Return the time of day in New York, such as `9:30 a.m.`."""
     local = datetime.fromtimestamp(moment_ns // SECOND, UTC).astimezone(_NEW_YORK)
     hour = (local.hour - 1) % 12 + 1
     half = "a.m." if local.hour < 12 else "p.m."
@@ -93,8 +93,8 @@ or one of several stocks (`one`, `one_name`).
 
 
 class SlotWording(Formatter):
-    """Fills slots with facts, and with phrases (`{name:phrase}`), whose own slots are filled too.
-    `facts` may grow as an item's facts are drawn.
+    """Filler of slots with facts and with phrases (`{name:phrase}`), whose own slots are filled
+    too. `facts` may grow as an item's facts are drawn.
     """
 
     def __init__(
@@ -105,19 +105,19 @@ class SlotWording(Formatter):
         self._phrases = phrases
 
     def say(self, wordings: str | Sequence[str]) -> str:
-        """Fill all wordings; return one of them, drawn if there are several."""
+        """Fill all wordings and return one of them, which is drawn if there are several."""
         if isinstance(wordings, str):
             wordings = (wordings,)
 
         # Filling also draws. All wordings are filled, so that later draws for the calls do not
-        # depend on the wording.
+        # depend on the chosen wording.
         filled = [self.format(wording) for wording in wordings]
         if len(filled) == 1:
             return filled[0]
         return pick(self.chance, filled)
 
     def fill(self, value: Any) -> Any:
-        """Fill every text in a value of lists and mappings. Raises DataError if a slot names an
+        """Fill every string in a value of lists and mappings. Raises DataError if a slot names an
         unknown fact or formatter.
         """
         if isinstance(value, str):
@@ -136,8 +136,8 @@ class SlotWording(Formatter):
         return value
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:  # noqa: ARG002 - as Formatter calls it
-        """Return the fact (or the part of one) that a slot names. Raises DataError if there is
-        none.
+        """Return the fact, or part of a fact, that a slot names. Raises DataError if there
+        is none.
         """
         named = {**self._phrases, **self.facts}
         try:
@@ -147,7 +147,7 @@ class SlotWording(Formatter):
             raise DataError(f"no fact {field_name!r}; known are: {known}") from error
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """Write a fact with a formatter of `FORMATTERS`, or with a form of Python's `format`."""
+        """Format a fact with a formatter in `FORMATTERS`, or with a format of Python's `format`."""
         if not format_spec:
             return format(_plain_fact(value))
         if format_spec == "phrase":

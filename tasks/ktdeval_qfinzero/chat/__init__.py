@@ -1,1 +1,1 @@
-"""Chats: each text of the user is one question of a scoring task, so each chat is a run."""
+"""Chats: each message of the user is one question of a scoring task, so each chat is a run."""

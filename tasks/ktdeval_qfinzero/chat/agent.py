@@ -1,4 +1,4 @@
-"""Chat agent: it executes calls for as long as the model requests them; the model's text is the
+"""Chat agent, which executes calls for as long as the model requests them. The model's text is the
 answer.
 """
 
@@ -24,14 +24,14 @@ _ENDED = "No further call can be made in this turn. Answer the user now."
 
 
 class ChatAgent:
-    """One loop: a reply with calls is answered with their results; a reply without calls is the
-    answer. So is a call of the form, for models that reply by calls only. It has no memory: the
-    question contains the earlier turns.
+    """Agent with a single loop. A reply with calls is answered with their results; a reply without
+    calls is the answer. For models that reply only by calls, a call to the form is an answer too.
+    The agent has no memory, since the question contains the earlier turns.
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Answer one turn; the decision's provenance is `fallback` if no answer is valid. Raises
-        ModelError if the model call fails, and ConfigError if the task is not a chat.
+        """Answer one turn. The decision's provenance is `fallback` if no answer is valid. Raises
+        ModelError if the model call fails; ConfigError if the task is not a chat.
         """
         if session.submit_tool.name != FORM.name:
             raise ConfigError(
@@ -71,7 +71,9 @@ def _provenance(failed: int) -> Provenance:
 def _request(
     messages: list[Message], tools: tuple[ToolSpec, ...], session: StepSession
 ) -> ModelRequest:
-    """Return the next request: any tool, or only the form once the budget of calls is spent."""
+    """Return the next request, which offers all tools, or only the form once the call budget is
+    spent.
+    """
     choice = None
     if session.tool_budget == 0:
         choice = session.submit_tool.name
@@ -79,8 +81,8 @@ def _request(
 
 
 def _answer_in(reply: Reply, session: StepSession) -> str | None:
-    """Return the arguments of the form in a reply or, if it has no calls, the submission in its
-    text; None if it has neither.
+    """Return the arguments of the form call in a reply or, if the reply has no calls, the
+    submission in its text; None if it has neither.
     """
     for call in reply.tool_calls:
         if call.name == session.submit_tool.name:
@@ -92,7 +94,7 @@ def _answer_in(reply: Reply, session: StepSession) -> str | None:
 
 
 def _make_calls(messages: list[Message], reply: Reply, session: StepSession) -> None:
-    """Make the calls of a reply and append their answers."""
+    """Make the calls in a reply and append their answers."""
     messages.append(reply.as_message())
     for call in reply.tool_calls:
         result = session.call_tool(call)
@@ -100,7 +102,7 @@ def _make_calls(messages: list[Message], reply: Reply, session: StepSession) -> 
 
 
 def _refuse(messages: list[Message], reply: Reply, feedback: str, session: StepSession) -> None:
-    """Append the feedback on a reply that is not an answer; count the reply if it has no calls."""
+    """Append feedback on a reply that is not an answer, and count the reply if it has no calls."""
     if not reply.tool_calls:
         session.count_failure("empty_reply")
         messages.append(Message("user", feedback))

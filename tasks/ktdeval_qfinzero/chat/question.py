@@ -1,4 +1,4 @@
-"""A turn of a chat as a question: its form, its texts, and the record of its answer."""
+"""A chat turn as a question: its form, its texts, and the record of its answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ChatAnswer(LiveAnswer, frozen=True):
 
 
 def turn_question(config: LiveConfig) -> LiveQuestion:
-    """Return the question of a chat's turn."""
+    """Return the question for a chat turn."""
     conversation = config.conversation
     assert conversation is not None
     assert config.most_past_chars is not None

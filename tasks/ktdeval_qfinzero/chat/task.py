@@ -1,4 +1,4 @@
-"""Task of one turn of a chat."""
+"""Task for one chat turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _dataset_in(folder: str) -> Dataset:
 
 
 class ChatTask(LiveTask):
-    """One turn of a chat. Implements `ktdeval.api.ScoringTask`."""
+    """One chat turn. Implements `ktdeval.api.ScoringTask`."""
 
     mode = "chat_native_live"
     traits = TaskTraits(
@@ -33,7 +33,7 @@ class ChatTask(LiveTask):
 
     @cached_property
     def dataset(self) -> Dataset:
-        """Data that the chat is about. Raises DataError if they are missing or have changed."""
+        """Data that the chat is about. Raises DataError if the data are missing or have changed."""
         conversation = self._conversation
         if conversation.data is None:
             dataset = embedded_dataset(self._config.data_seed)
@@ -54,7 +54,7 @@ class ChatTask(LiveTask):
         return self._config.conversation
 
     def describe(self) -> dict[str, JsonValue]:
-        """Like `LiveTask.describe`, without the dataset's folder."""
+        """Return the description from `LiveTask.describe`, without the dataset's folder."""
         described = super().describe()
         conversation = described["conversation"]
         assert isinstance(conversation, dict)

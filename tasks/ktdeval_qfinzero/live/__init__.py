@@ -1,3 +1,3 @@
-"""Questions answered by tool calls, each in its own workspace: a turn of a chat, or a trading
+"""Questions answered by tool calls, each in its own workspace: a chat turn, or a trading
 session.
 """

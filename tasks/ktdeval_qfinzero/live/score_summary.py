@@ -1,4 +1,4 @@
-"""Means and shares of the figures of answers, by the definitions of their scores."""
+"""Means and shares of figures over answers, following the definitions of their scores."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ _LEVEL: Final = 0.95
 
 
 class Earned(Value, frozen=True, kw_only=True):
-    """Recorded scores of an answer. A subclass adds figures; undefined figures are None."""
+    """Recorded scores of an answer. Subclasses add figures; undefined figures are None."""
 
     calls: int
     accepted: int
-    problem: str = ""  #: why it was not answered as asked; empty if it was
+    problem: str = ""  #: why the answer is not what was asked; empty if it is
 
     def figure(self, name: str) -> float | None:
-        """Return a figure by the name of its score; `accepted` is the share of accepted calls."""
+        """Return the figure for the score of this name; `accepted` is the share of accepted
+        calls.
+        """
         if name == "accepted":
             return self.accepted / self.calls if self.calls else None
 
@@ -30,8 +32,8 @@ class Earned(Value, frozen=True, kw_only=True):
 
 
 def mean_score(figures: Sequence[float], reason: str) -> Score:
-    """Average figures, without an interval. `reason`: reason for an undefined score if the list is
-    empty.
+    """Average figures, without an interval. `reason`: why the score is undefined if there are no
+    figures.
     """
     if not figures:
         return Score(None, 0, reason=reason)
@@ -45,9 +47,10 @@ def mean_of_all(
     definition: ScoreDefinition,
     reason: str,
 ) -> Score:
-    """Average figures of answered samples; undefined ones are None and skipped. Each of the
-    `silent` samples, without a valid answer, gets the worst figure; `failed` model calls bound the
-    average. A score without a direction averages only answered samples.
+    """Average the figures of answered samples; undefined figures are None and are skipped.
+
+    Each of the `silent` samples, which have no valid answer, gets the worst figure. The `failed`
+    model calls bound the average. A score without a direction averages only answered samples.
     """
     worst = definition.worst
     if silent and definition.better and worst is None:
@@ -70,7 +73,7 @@ def mean_of_all(
 
 
 def share_score(count: int, total: int, reason: str) -> Score:
-    """Return a share with its interval. `reason`: reason for an undefined share if the total is 0."""
+    """Return a share with its interval. `reason`: why the share is undefined if the total is 0."""
     if not total:
         return Score(None, 0, reason=reason)
     return Score(count / total, total, wilson(count, total, _LEVEL))

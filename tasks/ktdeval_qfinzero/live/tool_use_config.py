@@ -1,4 +1,4 @@
-"""Config of a question answered by tool calls: a turn of a chat, or a trading session."""
+"""Config of a question answered by tool calls: a chat turn, or a trading session."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _USUAL: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ChatCall:
-    """Call that the model made in an earlier turn."""
+    """A call that the model made in an earlier turn."""
 
     tool: str = option(help="dotted name of the tool")
     arguments: Any = option(help="its arguments as they were recorded")
@@ -40,7 +40,7 @@ class ChatCall:
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """Earlier turn. The answers of its calls are not stored; the calls are repeated."""
+    """An earlier turn. The answers to its calls are not stored; the calls are repeated."""
 
     instruction: str = option(help="text of the user")
     answer: str = option(help="answer of the model; empty if it gave none")
@@ -49,7 +49,7 @@ class ChatTurn:
 
 @dataclass(frozen=True)
 class ChatHistory:
-    """Chat up to this turn, and the data that it is about."""
+    """The chat up to this turn, and the data that it is about."""
 
     as_of: str = option(help="start of the clock, such as 2025-01-06T21:00:00Z")
     instruction: str = option(help="text of the user in this turn")
@@ -72,8 +72,8 @@ class TradedSession:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveConfig(QuestionsConfig):
-    """One question. Everything here except a dataset's folder is part of the task's hash; fields of
-    the other kind of question are None.
+    """One question. Everything here except a dataset's folder is part of the task's hash. The
+    fields of the other kind of question are None.
     """
 
     conversation: ChatHistory | None = option(
@@ -94,7 +94,7 @@ class LiveConfig(QuestionsConfig):
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
         """Validate a resolved variant, as `QuestionsConfig.load` does. Fields of the suite that the
-        variant extends, such as its rules and seeds of items, do not belong to the question.
+        variant extends, such as its rules and item seeds, do not belong to the question.
         """
         own = {each.name for each in fields(cls)}
         of_suite = {each.name for each in fields(SuiteConfig)} - own

@@ -1,4 +1,4 @@
-"""A question answered by tool calls: its prompts, the tools for it, and the figures of the calls."""
+"""A question answered by tool calls: its prompts, its tools, and the figures of the calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN_SYMBOLS: Final = 60
 
 
 def read_form(folder: Path) -> ToolSpec:
-    """Read the tool that ends a question, `form.yaml` of its folder."""
+    """Read the tool that ends a question from `form.yaml` in its folder."""
     return ToolSpec(**load_yaml(folder / "form.yaml"))
 
 
@@ -40,7 +40,7 @@ class LiveAnswer(Value, frozen=True):
 
 
 def no_figures(workspace: Workspace) -> Mapping[str, JsonValue]:  # noqa: ARG001 - none of it counts
-    """Return no figures: only the calls are counted."""
+    """Return no figures, since only the calls are counted."""
     return {}
 
 
@@ -48,19 +48,20 @@ def no_figures(workspace: Workspace) -> Mapping[str, JsonValue]:  # noqa: ARG001
 class LiveQuestion:
     """One question: the parameters in which chat turns and trading sessions differ."""
 
-    id: str  #: id of its sample
-    #: folder of its prompts `system.md` and `user.md`, its form, and its score definitions
+    id: str  #: id of the sample
+    #: folder of the prompts `system.md` and `user.md`, the form, and the score definitions
     folder: Path
-    form: ToolSpec  #: tool that ends it with a text
-    answer_type: type[LiveAnswer]  #: type of the recorded answer, which includes that text
+    form: ToolSpec  #: tool that ends the question with a text
+    answer_type: type[LiveAnswer]  #: type of the recorded answer, which includes the text
     earned_type: type[Earned] = Earned  #: figures of an answer, as recorded
     as_of: str  #: start of the clock
-    words: Mapping[str, str]  #: prompt variables of its own
+    words: Mapping[str, str]  #: prompt variables specific to the question
     facts: Mapping[str, JsonValue]
     max_answer_chars: int  #: maximum length of a call's answer that is passed on to the model
     text_field: str = ""  #: as in `Sample`
     turns: tuple[ChatTurn, ...] = ()  #: earlier turns, whose calls are repeated
-    most_past_chars: int = 0  #: maximum length of such a call's answer when shown again
+    #: maximum length of the answer to an earlier call when it is shown again
+    most_past_chars: int = 0
     #: figures of the calls, from the workspace in its final state
     figures: Callable[[Workspace], Mapping[str, JsonValue]] = no_figures
 
@@ -70,7 +71,7 @@ class LiveQuestion:
 
 
 class LiveSamples:
-    """The one question of an episode."""
+    """Sample set with the one question of an episode."""
 
     def __init__(self, name: str, question: LiveQuestion, dataset: Dataset) -> None:
         self._name = name
@@ -82,7 +83,7 @@ class LiveSamples:
         return 1
 
     def sample(self, number: int) -> Sample:  # noqa: ARG002 - there is one
-        """Return the question. Raises DataError if the clock can't start at the question's moment."""
+        """Return the question. Raises DataError if the clock can't start at the question's time."""
         question = self._question
         workspace, past = self._situation()
         clock_ns = workspace.clock.as_of_ns
@@ -124,7 +125,7 @@ class LiveSamples:
 
 
 def _past_text(workspace: Workspace, turn: ChatTurn, max_chars: int) -> str:
-    """Make the calls of an earlier turn again and return the turn's text for the prompt."""
+    """Repeat the calls of an earlier turn and return the turn's text for the prompt."""
     calls = [RecordedCall(tool=each.tool, arguments=each.arguments) for each in turn.calls]
     lines = [f"# The user wrote\n\n{turn.instruction}\n"]
     for call, answer in zip(calls, make_calls(workspace, calls), strict=True):

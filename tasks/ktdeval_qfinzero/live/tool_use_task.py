@@ -1,4 +1,4 @@
-"""Task of one question answered by tool calls, made from a config."""
+"""Task with one question answered by tool calls, made from a config."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ktdeval_qfinzero.suite.score_definitions import read_scores
 
 
 class LiveTask:
-    """Common parts of a turn of a chat and a traded session. A subclass, which has `mode`,
-    implements `ktdeval.api.ScoringTask`.
+    """Common parts of a chat turn and a trading session. Subclasses, which have a `mode`, implement
+    `ktdeval.api.ScoringTask`.
     """
 
-    tools: tuple[str, ...] = ()  # none; the sample has its own
+    tools: tuple[str, ...] = ()  # none, since the sample has its own
     target_task: str | None = None
     mask = None
     mode: str
@@ -51,7 +51,7 @@ class LiveTask:
 
     def describe(self) -> dict[str, JsonValue]:
         """Return the whole config without the fields of the other kind of question, the form, and
-        hashes of prompts and tools.
+        the hashes of prompts and tools.
         """
         plain = to_mapping(self._config)
         form = self._question.form
@@ -74,8 +74,8 @@ class LiveTask:
         return LiveSamples(self.name, self._question, self.dataset)
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Compute the figures over all records together; pure. In scores `of` answers that follow
-        the task, other answers are treated as missing.
+        """Compute the figures over all records together. Pure. Scores whose `of` is answers that
+        follow the task treat other answers as missing.
         """
         question = self._question
         file = read_scores(question.folder)

@@ -1,3 +1,3 @@
-"""Scorers of the QFinZero tool-calling and planning suites: the public code's rules and the
-paper's, side by side.
+"""Scorers for the QFinZero tool-calling and planning suites, with the rules of the public code and
+of the paper side by side.
 """

@@ -4,9 +4,9 @@ an empty answer.
 `docs/qfinzero-scoring.md` lists all rules, and marks what A.3 leaves open and is decided here. The
 alignment maximises total TM, then total PA, then total TA. A verbatim repeat of a call counts only
 as often as there are steps that it fully meets, or identical steps of its tool, and can match only
-those. If nothing in a step can be compared, PA or TA equals its TM, so an empty answer earns
+these steps. If nothing in a step can be compared, PA or TA equals its TM, so an empty answer earns
 exactly 0 and a perfect answer 100. Surplus calls and run ids cost nothing; `detail` counts them.
-Failure modes are those of the aligned calls, and the document lists them.
+Failure modes, which the document lists, are those of the aligned calls.
 
 The alignment is exact: the merits of a pair are packed into one integer with digits so far apart
 that no sum of later merits outweighs one unit of an earlier merit. Source of the solver: shortest
@@ -56,10 +56,11 @@ Merits = Sequence[Fraction]
 
 def align(rows: int, merits: Mapping[Pair, Merits]) -> dict[int, int]:
     """Align each of `rows` rows with at most one column, and each column with at most one row.
-    `merits`: (row, column) -> merits of the pair, all of one length and at least 0; pairs that are
-    absent can't be aligned. The alignment has the largest sum of first merits; ties are broken by
+
+    `merits`: (row, column) -> merits of the pair, all of the same length and at least 0; absent
+    pairs can't be aligned. The alignment has the largest sum of first merits. Ties are broken by
     the largest sum of second merits, and so on; remaining ties give rows low column numbers, row 0
-    before row 1. Returns row -> column for the rows that are aligned.
+    before row 1. Returns row -> column for the aligned rows.
     """
     columns = sorted({column for _, column in merits})
     if not columns:
@@ -80,7 +81,7 @@ def align(rows: int, merits: Mapping[Pair, Merits]) -> dict[int, int]:
 def _pair_weights(
     rows: int, columns: Sequence[int], merits: Mapping[Pair, Merits]
 ) -> dict[Pair, int]:
-    """Each pair's merits and its tie-break rank, packed into one integer."""
+    """Pack each pair's merits and its tie-break rank into one integer."""
     places = [_place(of_pairs) for of_pairs in zip(*merits.values(), strict=True)]
     base = len(columns) + 1
     rank = {column: len(columns) - index for index, column in enumerate(columns)}
@@ -89,7 +90,7 @@ def _pair_weights(
     for (row, column), values in merits.items():
         weight = 0
         for value, (scale, most) in zip(values, places, strict=True):
-            # no sum of the later merits over all rows reaches one unit of this one
+            # no sum of later merits over all rows reaches one unit of this merit
             weight = weight * (rows * most + 1) + int(value * scale)
 
         weights[row, column] = weight * base**rows + rank[column] * base ** (rows - 1 - row)
@@ -98,14 +99,16 @@ def _pair_weights(
 
 
 def _place(values: Sequence[Fraction]) -> tuple[int, int]:
-    """(factor that makes all values of one merit integers, largest of these integers)."""
+    """Return the factor that makes all values of one merit integers, and the largest of these
+    integers.
+    """
     scale = lcm(*(value.denominator for value in values))
     return scale, max(int(value * scale) for value in values)
 
 
 def _useful_columns(rows: int, weights: Mapping[Pair, int]) -> list[int]:
-    """Columns that can matter: the best `rows` of each row, since the other rows take at most
-    `rows` − 1 of them.
+    """Return the columns that can matter: the best `rows` columns of each row, since the other rows
+    take at most `rows` − 1 of them.
     """
     by_row: list[list[tuple[int, int]]] = [[] for _ in range(rows)]
     for (row, column), weight in weights.items():
@@ -119,10 +122,11 @@ def _useful_columns(rows: int, weights: Mapping[Pair, int]) -> list[int]:
 
 
 def assign(weights: Sequence[Sequence[int]]) -> list[int | None]:
-    """Choose for each row a column of its own, or none, so that the sum of the chosen weights is
-    largest. `weights`: one row of whole numbers, at least 0, for each row of the problem; all rows
-    of one length. Returns the column chosen for each row, or None; a row may be given a column of
-    weight 0.
+    """Choose a separate column, or none, for each row, so that the sum of the chosen weights is
+    largest.
+
+    `weights`: one list of non-negative integers for each row, all of the same length. Returns the
+    column chosen for each row, or None; a row may be given a column of weight 0.
     """
     count = len(weights)
     columns = len(weights[0]) if count else 0
@@ -150,12 +154,12 @@ def _bring_in(
     row_price: list[int],
     column_price: list[int],
 ) -> None:
-    """Add one row to the assignment along the shortest augmenting path; modifies the last three
+    """Add one row to the assignment along the shortest augmenting path. Modifies the last three
     lists.
     """
     waiting = set(range(len(owner)))
     closed = list[int]()
-    # slack of each column not yet reached by the path
+    # slack of each column that the path has not yet reached
     slack: dict[int, int] = {}
     # column whose owner would be reassigned; None for the new row itself
     before: dict[int, int | None] = {}
@@ -213,8 +217,8 @@ class _StepMatch:
 
 @dataclass(frozen=True)
 class _CallAlignment:
-    """Steps and the calls they are aligned with: step -> index among `calls`, and the scores of
-    each pair.
+    """Steps and the calls with which they are aligned: step -> index among `calls`, and the scores
+    of each pair.
     """
 
     golds: tuple[GoldCall, ...]
@@ -224,13 +228,13 @@ class _CallAlignment:
 
     @property
     def spare(self) -> tuple[PredictedCall, ...]:
-        """Calls that no step is aligned with."""
+        """Calls with which no step is aligned."""
         taken = set(self.call_indices.values())
         return tuple(call for index, call in enumerate(self.calls) if index not in taken)
 
     @property
     def means(self) -> tuple[float, float, float]:
-        """TM, PA and TA: means over all steps, those without a call as 0."""
+        """Means of TM, PA and TA over all steps; a step without a call counts as 0."""
         steps = len(self.golds)
         matches = self.matches.values()
         tm = sum((match.tm for match in matches), ZERO)
@@ -242,10 +246,11 @@ class _CallAlignment:
 def score(
     task: GoldTask, predicted: Sequence[JsonValue] | None, run_context: Mapping[str, str]
 ) -> AnswerScores:
-    """Score an answer by the rules above. `predicted`: the calls as the model gave them,
-    `{tool_name, params}` or `{tool, args}`; None for an unreadable reply; `run_context`:
-    `session_id` and `account_id` of the run; only reported figures depend on it. Raises DataError
-    if the task has a tolerance that is not defined.
+    """Score an answer by the rules above.
+
+    `predicted`: the calls as the model gave them, `{tool_name, params}` or `{tool, args}`; None for
+    an unreadable reply. `run_context`: `session_id` and `account_id` of the run, on which only
+    reported figures depend. Raises DataError if the task has an undefined tolerance.
     """
     check_tolerances(task)
     if predicted is None:
@@ -271,7 +276,7 @@ def score(
 
 
 def check_tolerances(task: GoldTask) -> None:
-    """Refuse a task with an undefined tolerance. Raises DataError, which names the task, the tool
+    """Raise DataError if a task has an undefined tolerance. The message names the task, the tool
     and the tolerance.
     """
     for gold in task.calls:
@@ -287,7 +292,7 @@ def check_tolerances(task: GoldTask) -> None:
 
 
 def _match(gold: GoldCall, call: PredictedCall) -> _StepMatch | None:
-    """Scores of a call on a step; None for a tool of another family."""
+    """Return the scores of a call on a step; None if the tool belongs to another family."""
     tm = _tool_score(gold.tool, call.tool)
     if tm == 0:
         return None
@@ -306,7 +311,7 @@ def _match(gold: GoldCall, call: PredictedCall) -> _StepMatch | None:
     failures = set(_time_failures(late, call))
     if tm < 1:
         failures.add("wrong_tool")
-    # A time that is out of tolerance is one failure, though it costs PA and TA.
+    # A time that is out of tolerance is one failure, although it costs both PA and TA.
     if set(params.wrong) - late:
         failures.add("wrong_value")
     if params.missing:
@@ -327,7 +332,7 @@ def _tool_score(expected: str, given: str) -> Fraction:
 
 
 def _comparable_times(gold: GoldCall) -> dict[str, JsonValue]:
-    """Expected times that can be compared, by field."""
+    """Return the expected times that can be compared, keyed by field."""
     return {
         name: value
         for name, value in time_fields(gold.times).items()
@@ -354,8 +359,8 @@ def _time_failures(late: set[str], call: PredictedCall) -> Iterator[str]:
 
 
 def _align_calls(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) -> _CallAlignment:
-    """Best alignment. Among equally good ones the content of steps and calls decides, never their
-    order.
+    """Return the best alignment. If several are equally good, the contents of steps and calls
+    decide, never their order.
     """
     rows = sorted(range(len(golds)), key=lambda step: _gold_content(golds[step]))
     steps_alike = Counter(_expectation(gold) for gold in golds)
@@ -396,7 +401,7 @@ def _align_calls(golds: tuple[GoldCall, ...], calls: tuple[PredictedCall, ...]) 
 
 
 def _repeats(calls: Sequence[PredictedCall]) -> list[list[int]]:
-    """Indices of calls with the same content, contents in order."""
+    """Return the indices of calls with the same contents, sorted by contents."""
     indices: dict[str, list[int]] = {}
     for index, call in enumerate(calls):
         indices.setdefault(call.content, []).append(index)
@@ -412,12 +417,14 @@ def _gold_content(gold: GoldCall) -> str:
 
 
 def _expectation(gold: GoldCall) -> str:
-    """Return the expectation of a step as text, equal for identical steps; its notes do not matter."""
+    """Return a step's expectation as text. The texts of identical steps are equal; notes do not
+    matter.
+    """
     return json.dumps([gold.tool, gold.required, gold.times], sort_keys=True, default=dict)
 
 
 def _alignment_failures(alignment: _CallAlignment, malformed: int) -> set[str]:
-    """Failure modes of the aligned calls, the leftover calls and the unmatched steps."""
+    """Return the failure modes of the aligned calls, the leftover calls and the unmatched steps."""
     failures: set[str] = set()
     for match in alignment.matches.values():
         failures |= match.failures
@@ -452,7 +459,7 @@ def _alignment_failures(alignment: _CallAlignment, malformed: int) -> set[str]:
 
 
 def _no_steps(extra_calls: int) -> dict[str, JsonValue]:
-    """Additional figures for an answer without steps to align."""
+    """Return the additional figures for an answer without steps to align."""
     return {
         "steps": [],
         "extra_calls": extra_calls,
@@ -487,7 +494,7 @@ def _detail(
 
 
 def _step_detail(alignment: _CallAlignment, step: int) -> dict[str, JsonValue]:
-    """Return the predicted call of a step (`call`, from 0, or None) and its scores."""
+    """Return the call predicted for a step (`call`, counted from 0, or None) and its scores."""
     tool = alignment.golds[step].tool
     match = alignment.matches.get(step)
     if match is None:

@@ -1,4 +1,6 @@
-"""Rules shared by the public code of both suites: means, best score of any call, call order."""
+"""Rules that the public code of both suites shares: means, the best score of any call, and call
+order.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,18 @@ ScoreCall = Callable[[Call, GoldCall], float]
 
 
 def mean_or_zero(values: Iterable[float]) -> float:
-    """Mean of values; 0 if empty."""
+    """Return the mean of values; 0 if there are none."""
     values = list(values)
     return math.fsum(values) / (len(values) or 1)
 
 
 def best_score(calls: Iterable[Call], gold: GoldCall, score: ScoreCall[Call]) -> float:
-    """Return the best score of a call for an expected one; 0 without calls."""
+    """Return the best score of any call for an expected call; 0 without calls."""
     return max((score(call, gold) for call in calls), default=0.0)
 
 
 def fitting_calls(calls: Sequence[Call], gold: GoldCall, score: ScoreCall[Call]) -> list[Call]:
-    """Return the calls with a score above zero: those of the expected tool or of another one of its
+    """Return the calls with a score above zero, which call the expected tool or another tool of its
     family.
     """
     return [call for call in calls if score(call, gold) > 0]
@@ -37,8 +39,8 @@ def fitting_calls(calls: Sequence[Call], gold: GoldCall, score: ScoreCall[Call])
 def taken_positions(
     calls: Sequence[Call], golds: Sequence[GoldCall], fits: Callable[[Call, GoldCall], bool]
 ) -> list[int]:
-    """Return, for each expected call in turn, the first position of a call that fits and is not
-    taken yet; expected calls without such a position are omitted.
+    """Return, for each expected call in turn, the first position of a fitting call that is not
+    taken yet. Expected calls without such a position are omitted.
     """
     taken: list[int] = []
     for gold in golds:

@@ -3,12 +3,12 @@ figures, not for ranking).
 
 TM, PA and TA are each the mean over the expected calls of the best score of any predicted call;
 calls are not assigned to steps. `docs/qfinzero-scoring.md` lists the differences from the paper's
-rules. For input on which the public code raises (a call that is not an object, a name that is not
-text, parameters that are not an object), the call is treated as one without name or parameters.
+rules. If the public code raises on a call (not an object, a name that is not a string, parameters
+that are not an object), the call is treated as one without name or parameters.
 
-`detail` holds the composite of the public code, `overall_weighted` (0 to 100), and its five further
-terms, each 0 to 1: `ec` (address), `cos` (order), `jv` (valid JSON), `ocp` (1 minus 0.2 per surplus
-call) and `foc` (closing answer).
+`detail` contains the public code's composite, `overall_weighted` (0 to 100), and its five further
+terms, each from 0 to 1: `ec` (address), `cos` (order), `jv` (valid JSON), `ocp` (1 minus 0.2 per
+surplus call) and `foc` (closing answer).
 """
 
 from __future__ import annotations
@@ -77,10 +77,12 @@ def score_calling(
     json_valid: bool = True,
     final_answer: JsonValue = None,
 ) -> AnswerScores:
-    """Score the calls of one answer. `predicted`: objects with `tool_name, endpoint` and `params`,
-    as the model gave them; anything else is tolerated; `json_valid`: whether the reply was valid
-    JSON of the asked form; only `jv` and the composite depend on it; `final_answer`: the closing
-    answer, an object with `summary` and `assumptions`, or None.
+    """Score the calls in one answer.
+
+    `predicted`: objects with `tool_name`, `endpoint` and `params`, as the model gave them; anything
+    else is tolerated. `json_valid`: whether the reply was valid JSON in the requested form, on
+    which only `jv` and the composite depend. `final_answer`: the closing answer, an object with
+    `summary` and `assumptions`, or None.
     """
     calls = [_read_call(call) for call in predicted]
     validity = float(json_valid)
@@ -191,7 +193,7 @@ def _is_of_tool(call: _ParsedCall, gold: GoldCall) -> bool:
 
 
 def _fields(call: _ParsedCall, gold: GoldCall) -> float:
-    """Mean score of the time fields; 1 without any."""
+    """Return the mean score of the time fields; 1 without any."""
     fields = time_fields(gold.times)
     tolerance = tolerance_of(gold.times)
     if not fields:
@@ -230,8 +232,8 @@ def _address(call: _ParsedCall, gold: GoldCall) -> float:
 
 
 def _logged_failures(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> set[str]:
-    """Failures as the public code logs them. It logs too much: calls that another expected call
-    needs count against this one.
+    """Return the failures as the public code logs them. It logs too many: calls that another
+    expected call needs count against this one.
     """
     failures: set[str] = set()
     for gold in golds:
@@ -256,7 +258,7 @@ def _logged_failures(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) ->
 
 
 def _tool_failures(calls: Sequence[_ParsedCall], gold: GoldCall) -> set[str]:
-    """Failures of the calls before the first call of the expected tool."""
+    """Return the failures of the calls before the first call to the expected tool."""
     failures: set[str] = set()
     for call in calls:
         if call.name == gold.tool:
@@ -267,7 +269,7 @@ def _tool_failures(calls: Sequence[_ParsedCall], gold: GoldCall) -> set[str]:
 
 
 def _order_score(calls: Sequence[_ParsedCall], golds: Sequence[GoldCall]) -> float:
-    """Return 1 minus the fraction of matched pairs in the wrong order; missing expected calls cost
+    """Return 1 minus the fraction of matched pairs in the wrong order. Missing expected calls cost
     nothing.
     """
     if len(golds) <= 1:

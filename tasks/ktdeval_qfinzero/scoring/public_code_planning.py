@@ -1,12 +1,14 @@
 """Planning suite as the public code scores it, with all its quirks (for comparison with published
 figures, not for ranking).
 
-As in the calling suite each metric takes, for each expected step, the best score of any predicted
+As in the calling suite, each metric takes, for each expected step, the best score of any predicted
 call; `docs/qfinzero-scoring.md` lists the differences. Calls on which the public code raises (not
-an object, a name that is not text) are ignored; arguments that are not an object earn 0. `detail`
-holds `tm_name_only` and `overall_name_only`, the paper's TM by name and its mean, and the composite
-`overall_weighted` (0 to 100) with its terms for a run without services: `dc` (order and ids), `rs`
-(recovery), `ef` (1 minus 0.15 per surplus call), `ss` and `er`, which only a live run could lower.
+an object, a name that is not a string) are ignored; arguments that are not an object earn 0.
+
+`detail` contains `tm_name_only` and `overall_name_only` (the paper's TM by name, and the mean with
+it). It also contains the composite `overall_weighted` (0 to 100) with its terms for a run without
+services: `dc` (order and ids), `rs` (recovery), `ef` (1 minus 0.15 per surplus call), and `ss` and
+`er`, which only a live run could lower.
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ _SURPLUS_COST: Final = 0.15
 
 @dataclass(frozen=True)
 class _ParsedCall:
-    """A predicted call with the address and method that it names or that its name implies; `args`
-    is None if not an object.
+    """A predicted call with the address and method that it names or that its name implies. `args`
+    is None if the arguments are not an object.
     """
 
     name: str
@@ -76,14 +78,15 @@ def score_planning(
     run_context: Mapping[str, str],
     json_valid: bool = True,
 ) -> AnswerScores:
-    """Score the calls of one plan. `predicted`: objects with `tool` and `args`, and perhaps
-    `endpoint` and `method`; anything else is tolerated; `run_context`: `session_id` and
-    `account_id` of the run; `json_valid`: whether the reply was JSON; an unreadable reply without
-    calls earns nothing at all.
+    """Score the calls in one plan.
+
+    `predicted`: objects with `tool` and `args`, and perhaps `endpoint` and `method`; anything else
+    is tolerated. `run_context`: `session_id` and `account_id` of the run. `json_valid`: whether the
+    reply was JSON; an unreadable reply without calls earns nothing at all.
     """
     is_recovery = task.id in _RECOVERY_TASKS
     if not predicted and not json_valid:
-        # no surplus calls or run errors either
+        # no surplus calls and no run errors either
         nothing = dict.fromkeys(WEIGHTS, 0.0) | {"tm_name_only": 0.0, "er": 1.0, "ef": 1.0}
         return _weighted_scores(nothing | {"rs": float(not is_recovery)}, {"invalid_json"})
 
@@ -142,7 +145,7 @@ def _weighted_scores(terms: Mapping[str, float], failures: AbstractSet[str]) -> 
 
 
 def _read_call(item: JsonValue) -> _ParsedCall | None:
-    """Return a call that can be read; None if the item is not an object, or its name is not text."""
+    """Return a readable call; None if the item is not an object, or its name is not a string."""
     name = item.get("tool", "") if isinstance(item, dict) else None
     if not isinstance(item, dict) or not isinstance(name, str):
         return None
@@ -161,8 +164,8 @@ def _read_call(item: JsonValue) -> _ParsedCall | None:
 
 
 def _with_ids(step: GoldCall, run_context: Mapping[str, str]) -> GoldCall:
-    """Step with the run's ids in its parameters and address, but without ids that appear only in
-    the address.
+    """Return a step with the run's ids in its parameters and address, but without ids that appear
+    only in the address.
     """
     endpoint = step.endpoint
     if endpoint is not None:
@@ -196,12 +199,12 @@ def _name_score(call: _ParsedCall, step: GoldCall) -> float:
 
 
 def _is_of_family(call: _ParsedCall, step: GoldCall) -> bool:
-    """Return whether a call is of the expected tool or of another one of its family."""
+    """Return whether a call is to the expected tool or to another tool of its family."""
     return prefix_family(call.name) == prefix_family(step.tool)
 
 
 def _tool_score(call: _ParsedCall, step: GoldCall) -> float:
-    """Weighted sum of the scores of name, address and method."""
+    """Return the weighted sum of the scores for name, address and method."""
     name = _name_score(call, step)
     address = _address(call.address, step.endpoint)
     method = float(not call.method or call.method == (step.method or "").upper())
@@ -246,7 +249,7 @@ def _times_score(calls: Sequence[_ParsedCall], step: GoldCall) -> float:
 
 
 def _fields(call: _ParsedCall, step: GoldCall) -> float:
-    """Mean score of a call's time fields, of which there is at least one."""
+    """Return the mean score of a call's time fields, of which there is at least one."""
     args = call.args or {}
     tolerance = tolerance_of(step.times)
     scores = [
@@ -274,8 +277,8 @@ def _field(predicted: JsonValue, expected: JsonValue, tolerance: str) -> float:
 
 
 def _step_failures(calls: Sequence[_ParsedCall], step: GoldCall) -> set[str]:
-    """Failures of a step as the public code logs them. It logs too much: each call of the family
-    that misses a time counts.
+    """Return the failures of a step as the public code logs them. It logs too many: each call of
+    the family that misses a time counts.
     """
     failures: set[str] = set()
     tool = best_score(calls, step, _tool_score)
@@ -298,8 +301,8 @@ def _step_failures(calls: Sequence[_ParsedCall], step: GoldCall) -> set[str]:
 
 
 def _dependencies(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
-    """0.6 × call order + 0.4 × mean over the steps of 1 if some call names the step's run ids, else
-    0.5; 1 without any call.
+    """Return 0.6 × call order + 0.4 × the mean over the steps of 1 if some call names the step's
+    run ids, else 0.5. Return 1 without any call.
     """
     if not calls:
         return 1.0
@@ -311,8 +314,8 @@ def _dependencies(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> fl
 
 
 def _order_score(calls: Sequence[_ParsedCall], steps: Sequence[GoldCall]) -> float:
-    """Return 1 minus the fraction of inverted pairs; each step in turn takes the first remaining
-    call of its family.
+    """Return 1 minus the fraction of inverted pairs, where each step in turn takes the first
+    remaining call of its family.
     """
     positions = taken_positions(calls, steps, _is_of_family)
     return 1.0 - inverted_share(positions) if len(positions) > 1 else 1.0

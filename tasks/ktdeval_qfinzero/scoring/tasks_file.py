@@ -1,8 +1,9 @@
-"""Tasks in the public format of both suites: rows of a file or of a dataset. They come from third
+"""Tasks in the public format of both suites, as rows of a file or a dataset. They come from third
 parties, so everything is checked.
 
-A row with `expected_tool_calls` is a calling task, one with `expected_steps` a planning task.
-Unknown keys are refused: most often they are misspelled, and the task would lose their content.
+A row with `expected_tool_calls` is a calling task, and a row with `expected_steps` a planning task.
+Unknown keys are refused, because most of them are misspelled and the task would lose their
+contents.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def read_tasks(source: str | Path) -> SampleRows:
 
 
 def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
-    """Check rows and make them tasks. Raises DataError if a row is malformed or repeats an id; the
-    error names the source, the row and the problem.
+    """Check rows and turn them into tasks. Raises DataError if a row is malformed or repeats an id;
+    the message names the source, the row and the problem.
     """
     tasks: dict[str, GoldTask] = {}
     for row in rows.rows:
@@ -110,8 +111,8 @@ def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
 
 
 def publish_tasks(folder: Path, title: str, tasks: tuple[GoldTask, ...]) -> None:
-    """Write tasks as a folder that `datasets` and `read_tasks` read.
-    Raises UsageError if the folder is not empty; DataError if it can't be written.
+    """Write tasks as a folder that `datasets` and `read_tasks` can read. Raises UsageError if the
+    folder is not empty; DataError if it can't be written.
     """
     rows = [task_to_row(task) for task in tasks]
     used = {name: meaning for name, meaning in COLUMNS.items() if any(name in row for row in rows)}
@@ -119,9 +120,10 @@ def publish_tasks(folder: Path, title: str, tasks: tuple[GoldTask, ...]) -> None
 
 
 def task_from_row(row: JsonValue, where: str) -> GoldTask:
-    """Check one row and make it a task; null is treated as absent. `row`: parsed JSON; `where`:
-    file and line, for messages. Raises DataError if the row is not of the public format; the error
-    names the field and the problem.
+    """Check one row and turn it into a task; null is treated as absent.
+
+    `row`: parsed JSON; `where`: file and line, for messages. Raises DataError if the row does not
+    have the public format; the message names the field and the problem.
     """
     try:
         read = from_plain(_without_nulls(row), _TaskRow, where, DataError)
@@ -180,7 +182,9 @@ def _call_row(call: GoldCall) -> dict[str, JsonValue]:
 
 
 def _without_nulls(row: JsonValue) -> JsonValue:
-    """Row without null fields, of its calls either; values within parameters stay."""
+    """Return a row without null fields in the row and in its calls; null values within parameters
+    stay.
+    """
     if not isinstance(row, dict):
         return row
 
@@ -231,5 +235,5 @@ def _is_time(name: str, value: JsonValue) -> bool:
 
 
 def _shown_value(value: JsonValue) -> str:
-    """A value in an error message, short whatever the file holds."""
+    """Return a value in the form shown in messages, which is short whatever the file contains."""
     return repr(value)[:_MAX_SHOWN_CHARS]

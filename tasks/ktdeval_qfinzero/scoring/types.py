@@ -1,5 +1,5 @@
-"""Plain values that the rule sets share: expected calls, tasks and scores; tool names, their
-families and addresses; calls as given by a model, readable or not, and the run ids that calls must
+"""Plain types that the rule sets share: expected calls, tasks and scores; tool names with their
+families and addresses; calls as given by a model, readable or not; and the run ids that calls must
 carry.
 """
 
@@ -24,17 +24,17 @@ METRICS: Final = ("tm", "pa", "ta")
 
 @dataclass(frozen=True)
 class GoldCall:
-    """One expected call. `notes` are the author's."""
+    """One expected call. `notes` are from the author."""
 
     tool: str  # dotted name, or `REFUSE`
-    # service path, with `{name}` for what is known only at run time; None for a refusal
+    # service path, with `{name}` for parts known only at run time; None for a refusal
     endpoint: str | None = None
     method: str | None = None  # GET or POST; None for a refusal
     # parameters that PA checks, as JSON
     required: Mapping[str, JsonValue] = field(default_factory=dict)
     # parameters that no metric reads
     optional: Mapping[str, JsonValue] = field(default_factory=dict)
-    # time fields' expected values, `format` and `tolerance`
+    # expected values of time fields, with `format` and `tolerance`
     times: Mapping[str, JsonValue] = field(default_factory=dict)
     step_id: str | None = None  # id of a planning step
     notes: str = ""
@@ -42,7 +42,7 @@ class GoldCall:
 
 @dataclass(frozen=True)
 class GoldTask:
-    """One instruction with the calls that carry it out, in order. `notes` are the author's."""
+    """One instruction with the calls that carry it out, in order. `notes` are from the author."""
 
     id: str  # unique within a file
     suite: Suite
@@ -56,13 +56,13 @@ class GoldTask:
 
     @property
     def refuse(self) -> bool:
-        """True if the right answer is to make no call."""
+        """Whether the right answer is to make no call."""
         return any(call.tool == REFUSE for call in self.calls)
 
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """Scores of one answer on one task: tool match, parameter accuracy and time alignment, each
+    """Scores of one answer to one task: tool match, parameter accuracy and time alignment, each
     from 0 to 1.
     """
 
@@ -70,20 +70,18 @@ class AnswerScores:
     pa: float
     ta: float
     failure_modes: tuple[str, ...] = ()  # sorted, without duplicates
-    detail: Mapping[str, JsonValue] = field(default_factory=dict)  # more figures of the rule set
+    detail: Mapping[str, JsonValue] = field(default_factory=dict)  # further figures of the rule set
 
     @property
     def overall(self) -> float:
-        """Arithmetic mean of TM, PA and TA on a scale from 0 to 100 (paper, Table 2), not
-        rounded.
-        """
+        """Unrounded arithmetic mean of TM, PA and TA on a scale from 0 to 100 (paper, Table 2)."""
         return (self.tm + self.pa + self.ta) / 3.0 * 100.0
 
 
 UNKNOWN_FAMILY: Final = "UNKNOWN"
 PREFIXES: Final = ("UPQ", "ESP", "PMB")
 
-# Pseudo-calls that say "I will not do this" (compared in upper case).
+# Pseudo-calls that mean "I will not do this" (compared in upper case).
 REFUSAL_NAMES: Final = frozenset({"REFUSE", "CANNOT_COMPLY", "NONE"})
 
 _ROWS: Final = csv_rows(Path(__file__).with_name("tools.csv"))
@@ -93,12 +91,12 @@ SERVICE_TOOLS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {row["name"]: (row["path"], row["method"]) for row in _ROWS if row["is_public"] == "yes"}
 )
 
-# Tools of the services here that the public registry does not have.
+# Service tools that the public registry does not have.
 FURTHER_TOOLS: Final = frozenset(row["name"] for row in _ROWS) - SERVICE_TOOLS.keys()
 
 # Name -> (address, method) that the planning reference assumes for a call that names neither. The
-# public planning scorer has addresses for 24 of the 26: a run makes its account and session before
-# an episode begins.
+# public planning scorer has addresses for 24 of the 26, because a run creates its account and
+# session before an episode begins.
 PLANNING_ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         name: address
@@ -107,29 +105,31 @@ PLANNING_ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 
-# Name -> family of all 27 registered names; the refusal is its own family.
+# Name -> family for all 27 registered names; the refusal is its own family.
 REGISTRY: Final[Mapping[str, str]] = MappingProxyType(
     {**{name: name.partition(".")[0] for name in SERVICE_TOOLS}, "REFUSE": "REFUSE"}
 )
 
 
 def registry_family(name: str | None) -> str | None:
-    """Family of a registered name, looked up exactly and case-sensitively; None for every other
-    name.
+    """Return the family of a registered name, looked up exactly and case-sensitively; None for any
+    other name.
     """
     return REGISTRY.get(name) if name is not None else None
 
 
 def known_family(name: str) -> str | None:
-    """Family of a tool that a service has, public or one of `FURTHER_TOOLS`; None for every other
-    name.
+    """Return the family of a tool that a service has, public or in `FURTHER_TOOLS`; None for any
+    other name.
     """
     return name.partition(".")[0] if name in FURTHER_TOOLS else registry_family(name)
 
 
 @lru_cache(maxsize=1_000)
 def prefix_family(name: str) -> str:
-    """Family by a name's prefix, `UNKNOWN` for others: the planning reference's rule."""
+    """Return the family given by a name's prefix, or `UNKNOWN`. This is the planning reference's
+    rule.
+    """
     return next((prefix for prefix in PREFIXES if name.startswith(prefix)), UNKNOWN_FAMILY)
 
 
@@ -148,18 +148,19 @@ class PredictedCall:
     tool: str
     args: Mapping[str, JsonValue]
     endpoint: str
-    content: str  # name and arguments as canonical text; equal for equivalent calls
+    content: str  # name and arguments as canonical text, which is equal for equivalent calls
 
     @property
     def is_refusal(self) -> bool:
-        """True for a pseudo-call that refuses instead of calling a service."""
+        """Whether this is a pseudo-call that refuses instead of calling a service."""
         return self.tool.strip().upper() in REFUSAL_NAMES
 
 
 def read_calls(predicted: Sequence[JsonValue]) -> tuple[tuple[PredictedCall, ...], int]:
-    """Return the readable calls in order, and the number of other items. A call is an object with a
-    text `tool_name` or `tool` that is not blank, and `params` or `args` that are an object, null or
-    absent, nested at most `MAX_DEPTH` levels.
+    """Return the readable calls in order, and the number of other items.
+
+    A readable call is an object with a non-blank string `tool_name` or `tool`, and with `params` or
+    `args` that are an object, null or absent, nested at most `MAX_DEPTH` levels.
     """
     read = (_read_call(item, index) for index, item in enumerate(predicted))
     calls = tuple(call for call in read if call is not None)
@@ -188,7 +189,7 @@ def _read_call(item: JsonValue, index: int) -> PredictedCall | None:
 
 
 def is_plain(value: JsonValue) -> bool:
-    """Return whether a value holds only JSON, is nested at most `MAX_DEPTH` levels and has no
+    """Return whether a value contains only JSON, is nested at most `MAX_DEPTH` levels and has no
     integer of more than `MAX_INTEGER_BITS` bits.
     """
     level = [value]
@@ -219,7 +220,7 @@ def is_plain(value: JsonValue) -> bool:
 
 
 def with_run_ids(text: str, run_context: Mapping[str, str]) -> str:
-    """Text with `{session_id}` and `{account_id}` replaced by the run's ids, if known."""
+    """Replace `{session_id}` and `{account_id}` in a text by the run's ids, if known."""
     for name in RUN_IDS:
         if name in run_context:
             text = text.replace(f"{{{name}}}", run_context[name])
@@ -227,8 +228,8 @@ def with_run_ids(text: str, run_context: Mapping[str, str]) -> str:
 
 
 def expected_ids(gold: GoldCall, run_context: Mapping[str, str]) -> dict[str, str]:
-    """Name -> id for the ids that are known before the run: parameters that are a run's id, and
-    parts of the address.
+    """Return name -> id for the ids that are known before the run: parameters that are an id of the
+    run, and parts of the address.
     """
     placeholders = [f"{{{name}}}" for name in RUN_IDS]
     named = {key: value for key, value in gold.required.items() if value in placeholders}
@@ -244,14 +245,14 @@ def expected_ids(gold: GoldCall, run_context: Mapping[str, str]) -> dict[str, st
 
 
 def given_ids(gold: GoldCall, call: PredictedCall) -> dict[str, str]:
-    """Name -> id as the call gives it, in its arguments or else in its address."""
+    """Return name -> id as the call gives it, in its arguments or else in its address."""
     named = {key: value for key, value in call.args.items() if isinstance(value, str)}
     return {**_path_ids(gold.tool, call.endpoint), **named}
 
 
 def _path_ids(tool: str, endpoint: str) -> dict[str, str]:
-    """Return the parts of an address at the places where the tool's address has a `{name}`; empty
-    for an address of another form.
+    """Return the parts of an address where the tool's address has a `{name}`; empty if the address
+    has another form.
     """
     template = SERVICE_TOOLS.get(tool, ("", ""))[0].split("/")
     parts = endpoint.rstrip("/").split("/")

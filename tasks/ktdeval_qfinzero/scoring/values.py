@@ -1,11 +1,13 @@
-"""Comparison of predicted parameter values and times with the expected ones, in each rule set
+"""Comparison of predicted parameter values and times with the expected ones, under each rule set
 (`docs/qfinzero-scoring.md`).
 
-Under the reference rules (public code; `ReferenceRules` holds the differences between the suites) a
-placeholder earns 1, lists are compared as sets of texts and the rest as lower-cased text; times
-have three forms, and an unknown tolerance is five minutes. Under the paper rules (A.3) placeholders
-are not compared, types are distinguished, times are ISO 8601 with offsets and fractions, and
-results are exact fractions: sums do not depend on the order.
+Under the reference rules (public code; `ReferenceRules` describes the differences between the
+suites), a placeholder earns 1, lists are compared as sets of strings and other values as lower-case
+strings. Times have three forms, and an unknown tolerance is five minutes.
+
+Under the paper rules (A.3), placeholders are not compared, types are distinguished, and times are
+ISO 8601 with offsets and fractions. Results are exact fractions, so sums do not depend on the
+order.
 """
 
 from __future__ import annotations
@@ -46,12 +48,14 @@ _MOMENT: Final = re.compile(
 
 
 def time_fields(times: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Constrained fields with their expected values: everything but `format` and `tolerance`."""
+    """Return the constrained fields with their expected values: everything except `format` and
+    `tolerance`.
+    """
     return {name: value for name, value in times.items() if name not in _NOT_FIELDS}
 
 
 def tolerance_of(times: Mapping[str, JsonValue]) -> str:
-    """Return the name of the tolerance, `exact` if none is given."""
+    """Return the name of the tolerance; `exact` if none is given."""
     return str(times.get("tolerance", EXACT))
 
 
@@ -59,8 +63,8 @@ def tolerance_of(times: Mapping[str, JsonValue]) -> str:
 
 
 def reference_time(text: str) -> datetime | None:
-    """Return a time as the public scorers read it, without time zone; None if it is not in one of
-    their three forms.
+    """Parse a time as the public scorers do, without a time zone; None if it is not in one of their
+    three forms.
     """
     bare = text.rstrip("Z")
     for form in _REFERENCE_FORMS:
@@ -73,8 +77,8 @@ def reference_time(text: str) -> datetime | None:
 
 
 def reference_within(predicted: datetime, expected: datetime, tolerance: str) -> bool:
-    """Return whether two times differ by at most the tolerance, 5 minutes for a name that is not
-    listed.
+    """Return whether two times differ by at most the tolerance, which is 5 minutes for an unlisted
+    name.
     """
     seconds = TOLERANCE_SECONDS.get(tolerance, _REFERENCE_DEFAULT_S)
     return abs((predicted - expected).total_seconds()) <= seconds
@@ -85,22 +89,24 @@ def reference_within(predicted: datetime, expected: datetime, tolerance: str) ->
 
 @dataclass(frozen=True)
 class DateOrMoment:
-    """A date, or a moment of it; `ns` are since 1970 in UTC, of a date None."""
+    """A date, or a point in time on it. `ns`: nanoseconds since 1970 in UTC; None for a date."""
 
     day: date
     ns: int | None = None
 
     @property
     def start_ns(self) -> int:
-        """The moment, or the date's midnight."""
+        """Point in time, or midnight of the date."""
         if self.ns is not None:
             return self.ns
         return (self.day.toordinal() - _EPOCH.toordinal()) * 86_400 * _SECOND
 
 
 def instant_of(text: str) -> DateOrMoment | None:
-    """Read an ISO 8601 date, or date and time; UTC without an offset. None for any other text. A
-    blank may replace the `T`, seconds may be absent, fractions have up to nine digits, and a date
+    """Parse an ISO 8601 date, or date and time (UTC if there is no offset); None for any other
+    text.
+
+    A blank may replace the `T`, seconds may be absent, fractions have up to nine digits, and a date
     may be marked as UTC.
     """
     text = text.strip()
@@ -120,8 +126,8 @@ def instant_of(text: str) -> DateOrMoment | None:
 
 
 def _moment_of(text: str) -> DateOrMoment:
-    """Read text of the form `_MOMENT`, in upper case. Raises ValueError or OverflowError for a time
-    that does not exist.
+    """Parse text of the form `_MOMENT`, in upper case. Raises ValueError or OverflowError for a
+    time that does not exist.
     """
     read = datetime.fromisoformat(text)  # truncates to microseconds
     moment = read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
@@ -134,9 +140,10 @@ def _moment_of(text: str) -> DateOrMoment:
 
 
 def is_within(predicted: JsonValue, expected: JsonValue, tolerance: str) -> bool:
-    """Return whether a predicted time meets an expected one (paper rules). `predicted`: value in
-    the call; anything but a time fails; `expected`: ISO date or time, or a number of minutes;
-    `tolerance`: a key of `TOLERANCE_SECONDS`.
+    """Return whether a predicted time meets an expected one (paper rules).
+
+    `predicted`: value in the call; anything but a time fails. `expected`: ISO date or time, or a
+    number of minutes. `tolerance`: a key of `TOLERANCE_SECONDS`.
     """
     if isinstance(expected, int | float) and not isinstance(expected, bool):
         return _minutes_within(predicted, expected, TOLERANCE_SECONDS[tolerance])
@@ -166,7 +173,7 @@ RELATIVE_TOLERANCE: Final = 1e-4
 ZERO: Final = Fraction(0)
 ONE: Final = Fraction(1)
 
-# Parameters with several names; the services take comma-separated text, the tool servers a list.
+# Parameters with several names; the services take comma-separated strings, the tool servers lists.
 NAME_LISTS: Final = frozenset(
     {
         "tickers",
@@ -181,7 +188,7 @@ NAME_LISTS: Final = frozenset(
         "status_in",
     }
 )
-# Of these, the parameters that the services read case-insensitively.
+# The parameters among these that the services read case-insensitively.
 CASELESS_LISTS: Final = frozenset({"status_in"})
 
 _WHOLE_PLACEHOLDER: Final = re.compile(r"\s*(\{.*\}|<.*>)\s*", re.DOTALL)
@@ -195,8 +202,8 @@ _INNER_PLACEHOLDER: Final = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_]
 class ReferenceRules:
     """Differences between the two public scorers."""
 
-    braces_are_placeholders: bool  # `{...}` is a placeholder as well as `<...>`
-    fold_list_case: bool  # list items are compared in upper case
+    braces_are_placeholders: bool  # whether `{...}` is a placeholder, as `<...>` is
+    fold_list_case: bool  # whether list items are compared in upper case
 
 
 CALLING_RULES: Final = ReferenceRules(braces_are_placeholders=False, fold_list_case=False)
@@ -204,8 +211,8 @@ PLANNING_RULES: Final = ReferenceRules(braces_are_placeholders=True, fold_list_c
 
 
 def text_of(value: JsonValue) -> str | None:
-    """Return `str(value)`; None if that fails: the value is nested too deep, or a number has too
-    many digits.
+    """Return `str(value)`; None if this fails because the value is nested too deep or a number has
+    too many digits.
     """
     try:
         return str(value)
@@ -216,7 +223,7 @@ def text_of(value: JsonValue) -> str | None:
 def reference_object(
     predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules
 ) -> float:
-    """Return the mean score over the keys of `expected`, 0 to 1; 1 if it has no keys."""
+    """Return the mean score over the keys of `expected`, from 0 to 1; 1 if it has no keys."""
     if not expected:
         return 1.0
 
@@ -234,7 +241,7 @@ def _is_reference_placeholder(expected: str, rules: ReferenceRules) -> bool:
 
 
 def reference_value(predicted: JsonValue, expected: JsonValue, rules: ReferenceRules) -> float:
-    """Score of one value that is present, 0 to 1."""
+    """Return the score of one value that is present, from 0 to 1."""
     if isinstance(expected, str) and _is_reference_placeholder(expected, rules):
         return 1.0
     if isinstance(expected, dict) and isinstance(predicted, dict):
@@ -258,7 +265,9 @@ def reference_value(predicted: JsonValue, expected: JsonValue, rules: ReferenceR
 def reference_failures(
     predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules
 ) -> set[str]:
-    """Names of the faults in the parameters: `missing_required_param` and `wrong_param_value`."""
+    """Return the names of the faults in the parameters: `missing_required_param` and
+    `wrong_param_value`.
+    """
     failures: set[str] = set()
     for key, value in expected.items():
         given = predicted.get(key)
@@ -280,8 +289,8 @@ def _reference_items(items: list[JsonValue], rules: ReferenceRules) -> set[str |
 
 
 def _near(a: float, b: float) -> bool:
-    """Within a relative 1e-4 of the larger; 0 equals only 0. Integers too large for a float must be
-    equal.
+    """Return whether two numbers differ by at most a relative 1e-4 of the larger; 0 equals only 0.
+    Integers too large for a float must be equal.
     """
     try:
         return abs(a - b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b))
@@ -294,11 +303,11 @@ def _near(a: float, b: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ObjectComparison:
-    """Outcome of a recursive comparison; `missing` (absent or null) and `wrong` are dotted
+    """Outcome of a recursive comparison. `missing` (absent or null) and `wrong` are dotted
     paths.
     """
 
-    score: Fraction | None  # mean over comparable keys, 0 to 1; None without any
+    score: Fraction | None  # mean over comparable keys, from 0 to 1; None if there are none
     missing: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
 
@@ -315,7 +324,7 @@ def is_placeholder(value: JsonValue) -> bool:
 def compare_objects(
     predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]
 ) -> ObjectComparison:
-    """Compare the comparable keys of `expected`, each with equal weight; other keys of `predicted`
+    """Compare the comparable keys of `expected`, each with equal weight. Other keys of `predicted`
     are ignored.
     """
     total = ZERO
@@ -334,7 +343,7 @@ def compare_objects(
 
 
 def _compare_key(predicted: JsonValue, expected: JsonValue, key: str) -> ObjectComparison:
-    """Compare one key; null is treated as absent, and is right only if null is expected."""
+    """Compare one key. Null is treated as absent, and is right only if null is expected."""
     if predicted is None:
         return ObjectComparison(ONE) if expected is None else ObjectComparison(ZERO, missing=(key,))
 
@@ -349,7 +358,9 @@ def _compare_key(predicted: JsonValue, expected: JsonValue, key: str) -> ObjectC
 
 
 def _is_comparable(expected: JsonValue) -> bool:
-    """False for a placeholder, and for a non-empty list or object that holds nothing else."""
+    """Return False for a placeholder, and for a non-empty list or object that contains nothing
+    else.
+    """
     if isinstance(expected, dict | list):
         values = expected.values() if isinstance(expected, dict) else expected
         return not expected or any(_is_comparable(value) for value in values)
@@ -371,8 +382,8 @@ def _compare_value(predicted: JsonValue, expected: JsonValue, key: str) -> Fract
 
 
 def _names_of(value: JsonValue, fold_case: bool) -> JsonValue:
-    """A comma-separated text as the list of its trimmed parts; any other value unchanged. Names are
-    upper-cased on request.
+    """Return a comma-separated string as the list of its trimmed parts, and any other value
+    unchanged. With `fold_case`, names are converted to upper case.
     """
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",")]
@@ -383,8 +394,8 @@ def _names_of(value: JsonValue, fold_case: bool) -> JsonValue:
 
 
 def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> Fraction:
-    """Jaccard overlap of two lists as sets; each expected placeholder excuses one otherwise
-    unexpected item.
+    """Return the Jaccard overlap of two lists as sets. Each expected placeholder excuses one
+    otherwise unexpected item.
     """
     required = {_item_key(item) for item in expected if _is_comparable(item)}
     blanks = sum(1 for item in expected if not _is_comparable(item))
@@ -396,8 +407,8 @@ def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> F
 
 
 def _item_key(item: JsonValue) -> str:
-    """Key that is equal for equal items: at any depth, texts are trimmed, 1 equals 1.0, and true is
-    not a number.
+    """Return a key that is equal for equal items. At any depth, strings are trimmed, 1 equals 1.0,
+    and true is not a number.
     """
     return json.dumps(_normalised_item(item), sort_keys=True)
 
@@ -424,8 +435,8 @@ def _same_scalar(predicted: JsonValue, expected: JsonValue) -> bool:
 
 
 def _same_text(predicted: str, expected: str) -> bool:
-    """Whether texts are equal, or two spellings of one moment: times are compared as values. A date
-    never equals a moment.
+    """Return whether two strings are equal or spell the same time. Times are compared as values; a
+    date never equals a date with a time.
     """
     if predicted == expected:
         return True

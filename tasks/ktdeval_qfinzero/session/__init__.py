@@ -1,1 +1,3 @@
-"""Sessions of the broker as one question of a scoring task: trade some stocks for some days."""
+"""Trading sessions with the broker as one question of a scoring task: trade some stocks for some
+days.
+"""

@@ -39,7 +39,7 @@ class SessionEarned(Earned, frozen=True, kw_only=True):
 
 
 def session_question(config: LiveConfig) -> LiveQuestion:
-    """Return the question of a traded session."""
+    """Return the question for a trading session."""
     session = config.session
     assert session is not None
     return LiveQuestion(
@@ -62,8 +62,9 @@ def session_question(config: LiveConfig) -> LiveQuestion:
 
 
 def figures_of(asked: TradedSession, workspace: Workspace) -> Mapping[str, JsonValue]:
-    """Return the figures of a workspace's session. Those of its returns are None unless it was
-    traded as asked, since other money, stocks or days would give another return.
+    """Return the figures of a workspace's session. Figures based on returns are None unless the
+    session was traded as asked, since other amounts of cash, stocks or days would give another
+    return.
     """
     problem, summary = _session_of(workspace, asked)
     figures: dict[str, JsonValue] = {"trades": 0, "days": 0, "problem": problem}
@@ -77,8 +78,8 @@ def figures_of(asked: TradedSession, workspace: Workspace) -> Mapping[str, JsonV
 
 
 def _session_of(workspace: Workspace, asked: TradedSession) -> tuple[str, SummaryShown | None]:
-    """Return how the session differs from the one asked for (empty if it does not), and its
-    summary.
+    """Return how the session differs from the one asked for (an empty string if it does not), and
+    its summary.
     """
     engine = workspace.broker.engine
     accounts = list(engine.state.accounts.values())

@@ -1,4 +1,4 @@
-"""Task of a traded session."""
+"""Task for a trading session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktdeval_qfinzero.session.trading_question import session_question
 
 
 class SessionTask(LiveTask):
-    """One traded session. Implements `ktdeval.api.ScoringTask`."""
+    """One trading session. Implements `ktdeval.api.ScoringTask`."""
 
     mode = "session_native_live"
 
@@ -17,7 +17,7 @@ class SessionTask(LiveTask):
         super().__init__(name, config, session_question(config))
 
     def describe(self) -> dict[str, JsonValue]:
-        """Like `LiveTask.describe`, with the dataset's hash."""
+        """Return the description from `LiveTask.describe`, with the dataset's hash."""
         info = self.dataset.info
         dataset = {"name": info.name, "content_id": info.content_id}
         return {**super().describe(), "dataset": dataset}

@@ -1,5 +1,5 @@
-"""Config of a task: fields that a variant in the task file may have in addition to those of every
-task.
+"""Config of a task: the fields that a variant in the task file may have in addition to those of
+every task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rules = Literal["paper", "reference"]
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteConfig(QuestionsConfig):
-    """One variant. Everything here is part of the task's hash, and so of the card."""
+    """One variant. Everything here is part of the task's hash, and thus of the card."""
 
     suite: Suite = option(
         help="calling: one call or a few for an instruction; planning: a workflow of several steps"
@@ -69,8 +69,8 @@ class SuiteConfig(QuestionsConfig):
 
     @classmethod
     def load(cls, config: Mapping[str, Any], where: str) -> Self:
-        """Validate a resolved variant, as `QuestionsConfig.load` does; a source of `--items` is its
-        `tasks_file`.
+        """Validate a resolved variant, as `QuestionsConfig.load` does. A source given by `--items`
+        becomes its `tasks_file`.
         """
         plain = {name: value for name, value in config.items() if name != ITEMS_KEY}
         return super().load(
@@ -79,7 +79,7 @@ class SuiteConfig(QuestionsConfig):
 
     @property
     def is_live(self) -> bool:
-        """True if calls are made."""
+        """Whether calls are executed."""
         return self.execution == "live"
 
     def check(self, where: str) -> None:

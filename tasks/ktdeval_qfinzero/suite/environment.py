@@ -1,4 +1,4 @@
-"""An item's environments: the tools available before the answer, the answer form, and the recorded
+"""An item's environment: the tools available before the answer, the answer form, and the recorded
 form of calls.
 """
 
@@ -41,7 +41,7 @@ _UNFIT = (
 
 @cache
 def answer_form(calls: Calls) -> ToolSpec:
-    """Return the form; if calls are text, it has a field for them."""
+    """Return the answer form. If calls are text, the form has a field for them."""
     form = load_yaml(Path(__file__).with_name("answer_form.yaml"))
     properties: dict[str, JsonValue] = dict(form["properties"])
     if calls != "text":
@@ -57,12 +57,12 @@ def answer_form(calls: Calls) -> ToolSpec:
     return ToolSpec(form["name"], form["description"], schema)
 
 
-# ---- calls as they are recorded
+# ---- calls in recorded form
 
 
 def is_fit(arguments: Mapping[str, JsonValue]) -> bool:
-    """Return whether arguments can be recorded: limited depth and length, and text that UTF-8 can
-    encode.
+    """Return whether arguments can be recorded, with limited depth and length and with text that
+    UTF-8 can encode.
     """
     if not is_flat(arguments, _DEEPEST):
         return False
@@ -77,9 +77,9 @@ def is_fit(arguments: Mapping[str, JsonValue]) -> bool:
 
 
 def recorded_call(tool: str, arguments: Mapping[str, JsonValue]) -> RecordedCall:
-    """Return a call as it is recorded: under the dotted name of its tool, or its given name if no
-    tool has it. Arguments that can't be recorded are replaced by a text that says so, which no rule
-    set reads.
+    """Return a call in recorded form, under the dotted name of its tool, or under its given name if
+    no tool has it. Arguments that can't be recorded are replaced by a string that says so, which no
+    rule set reads.
     """
     try:
         tool = catalogue().find(tool).name
@@ -96,7 +96,7 @@ def encodable(text: str) -> str:
 
 
 def make_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[JsonValue]:
-    """Make recorded calls in order and return their answers, refusals among them."""
+    """Make recorded calls in order and return their answers, including refusals."""
     return [catalogue().answer(workspace, call.tool, call.arguments) for call in calls]
 
 
@@ -119,26 +119,26 @@ def make_again(
 
 
 class DryEnvironment:
-    """Records calls without making them; the answer to a call says so."""
+    """Environment that records calls without making them; the answer to a call says so."""
 
     def __init__(self, tools: tuple[Tool, ...]) -> None:
         self.tools = tools
         self.calls: list[RecordedCall] = []
 
     def complete_answer(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return the texts that were submitted, together with the calls."""
+        """Return the submitted texts together with the calls."""
         texts = {name: encodable(str(text)) for name, text in submitted.items() if name != "calls"}
         return {**texts, "calls": to_plain(tuple(self.calls))}
 
 
 class TextEnvironment(DryEnvironment):
-    """No calls can be made: the submission contains them as text."""
+    """Environment in which no calls can be made, since the submission contains them as text."""
 
     def __init__(self) -> None:
         super().__init__(())
 
     def complete_answer(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return what was submitted, each call under the dotted name of its tool."""
+        """Return the submission, with each call under the dotted name of its tool."""
         calls = submitted["calls"]
         assert isinstance(calls, list)
         self.calls = [recorded_call(call["tool"], call["arguments"]) for call in calls]
@@ -146,11 +146,11 @@ class TextEnvironment(DryEnvironment):
 
 
 class LiveEnvironment(DryEnvironment):
-    """Calls are made and answered in the item's situation, which `open_situation` makes at the
-    first of them.
+    """Environment in which calls are made and answered in the item's situation, which
+    `open_situation` creates at the first call.
 
-    `max_answer_chars`: maximum length of an answer passed on; `calls`: calls made so far, including
-    refused ones.
+    `max_answer_chars`: maximum length of an answer that is passed on; `calls`: calls made so far,
+    including refused ones.
     """
 
     def __init__(self, open_situation: Callable[[], Workspace], max_answer_chars: int) -> None:
@@ -160,11 +160,11 @@ class LiveEnvironment(DryEnvironment):
 
     @cached_property
     def workspace(self) -> Workspace:
-        """Workspace that the calls act on."""
+        """Workspace on which the calls act."""
         return self._open()
 
     def complete_answer(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return what was submitted, together with the calls and the state that they left."""
+        """Return the submission, together with the calls and the state that they left."""
         return {
             **super().complete_answer(submitted),
             "end_state": to_plain(end_state(self.workspace)),
@@ -173,7 +173,7 @@ class LiveEnvironment(DryEnvironment):
 
 @cache
 def recording_tools(is_live: bool) -> tuple[Tool, ...]:
-    """All tools of the services: calls are recorded, and made in live items."""
+    """Return all tools of the services. Their calls are recorded and, in live items, executed."""
     return service_tools(_make if is_live else _record)
 
 

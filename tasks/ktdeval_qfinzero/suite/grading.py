@@ -1,8 +1,8 @@
 """An answer to an item, its scores under both rule sets, and the facts recorded with it, in the
 flat form used in files.
 
-Arguments are completed by their tools' defaults. An answer without any call is graded too, as a
-floor for comparison.
+Arguments are completed with the defaults of their tools. An answer without any call is graded too,
+as a floor for comparison.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ DIFFERS: Final = "differs_"
 
 
 class RecordedCall(Value, frozen=True):
-    """A call, as made or as written; `arguments` are text if they could not be recorded."""
+    """A call, as made or as written. `arguments` is a string if the arguments could not be
+    recorded.
+    """
 
     tool: str
     arguments: Any
 
 
 class Answer(Value, frozen=True, omit_defaults=True):
-    """An answer: `status` done or refused, a sentence, the calls, and of live items the JSON of the
-    state that they left.
+    """An answer: its `status` (done or refused), a sentence, the calls and, for live items, the
+    JSON of the state that the calls left.
     """
 
     status: str
@@ -59,8 +61,8 @@ class Answer(Value, frozen=True, omit_defaults=True):
 
 
 class Empty(Value, frozen=True, omit_defaults=True):
-    """Figures of an answer without any call: the floor that scores are read against. `overall` is
-    from 0 to 100, the others from 0 to 1.
+    """Figures of an answer without any call, which is the floor for all scores. `overall` is from 0
+    to 100, the others from 0 to 1.
     """
 
     overall: float
@@ -72,9 +74,11 @@ class Empty(Value, frozen=True, omit_defaults=True):
 
 
 class Facts(Value, frozen=True, omit_defaults=True):
-    """Facts recorded beside an answer and never shown: the expected calls in the public format,
-    strata, and `empty`. `template` and `as_of` are None for a task of a file; `changes_state` is
-    known of live items only.
+    """Facts recorded with an answer and never shown: the expected calls in the public format,
+    strata, and `empty`.
+
+    `template` and `as_of` are None for a task from a file; `changes_state` is known only for live
+    items.
     """
 
     task: dict[str, Any]
@@ -97,8 +101,8 @@ class _PaperDetail(msgspec.Struct):
 
 
 class AnswerGrades(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Grades of an answer, as recorded: `overall` from 0 to 100, the other metrics from 0 to 1, under
-    both rule sets.
+    """Grades of an answer in recorded form, under both rule sets: `overall` from 0 to 100, the
+    other metrics from 0 to 1.
     """
 
     paper_overall: float
@@ -113,16 +117,16 @@ class AnswerGrades(msgspec.Struct, frozen=True, omit_defaults=True):
     no_call: bool  #: whether no service was called
     #: fraction of calls that match a step with exactly its tool; None without any call
     call_precision: float | None
-    ids_expected: int  #: ids that calls had to carry
-    ids_right: int  #: ids that they carried, which no metric reads
+    ids_expected: int  #: number of ids that calls had to carry
+    ids_right: int  #: number of these ids that the calls carried, which no metric reads
     #: for live items, whether the calls lead to the same state as the expected ones
     end_state_match: bool | None = None
 
 
 @dataclass(frozen=True)
 class AskedItem:
-    """An item that was put to a model; `graded` and `status` are None without a valid submission.
-    Nothing is known about an item whose model call `failed`.
+    """An item that was put to a model. `graded` and `status` are None without a valid submission.
+    If the model call `failed`, nothing is known about the item.
     """
 
     item: str
@@ -146,16 +150,18 @@ class AskedItem:
         return AskedItem(record.sample, facts, graded, status, failed, tuple(record.scores))
 
     def names_after(self, prefix: str) -> list[str]:
-        """Names of recorded scores that begin with a prefix, without it."""
+        """Return the names of recorded scores that begin with a prefix, without the prefix."""
         return [name.removeprefix(prefix) for name in self.names if name.startswith(prefix)]
 
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
-    """Return the arguments of a call completed with the defaults of its tool's schema, also within
-    given objects and lists. It depends only on the call, never on the expected calls. Absent
-    objects stay absent, since they may be required. Defaults that other arguments make irrelevant
-    are not filled in. `tool`: dotted name; arguments of an unknown tool stay unchanged;
-    `arguments`: as recorded; anything but an object stays unchanged.
+    """Return the arguments of a call completed with the defaults in its tool's schema, also within
+    given objects and lists.
+
+    The result depends only on the call, never on the expected calls. Absent objects stay absent,
+    since they may be required. Defaults that other arguments make irrelevant are not filled in.
+    `tool`: dotted name; the arguments of an unknown tool stay unchanged. `arguments`: as recorded;
+    anything but an object stays unchanged.
     """
     try:
         schema = catalogue().find(tool).parameters
@@ -171,7 +177,9 @@ def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
 
 
 def _without_effect(tool: str, arguments: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Arguments that the given ones make irrelevant, according to the tools' descriptions."""
+    """Return the arguments that the given ones make irrelevant, according to the tools'
+    descriptions.
+    """
     if tool == "PMB.session.step" and "until_ts" in arguments:
         return ("step",)
     if tool == "ESP.events.query" and arguments.get("mode") == "window":
@@ -180,7 +188,7 @@ def _without_effect(tool: str, arguments: Mapping[str, JsonValue]) -> tuple[str,
 
 
 def _fill_defaults(value: Any, schema: Any) -> Any:
-    """A value of a schema, with the defaults of all objects within it."""
+    """Return a value of a schema, with the defaults of all objects in it."""
     if isinstance(value, list):
         return [_fill_defaults(item, schema.get("items", {})) for item in value]
     if not isinstance(value, Mapping):
@@ -199,7 +207,7 @@ def _fill_defaults(value: Any, schema: Any) -> Any:
 
 
 OTHER: Final[Mapping[Rules, Rules]] = MappingProxyType({"paper": "reference", "reference": "paper"})
-#: Parts of an end state, and the fields of accounts that make them
+#: Parts of an end state, and the account fields that make up each
 _PARTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "accounts": ("type", "initial_cash_e4"),
@@ -214,18 +222,20 @@ _NOTHING: Final = Answer(status="done", summary="", calls=())
 
 @dataclass(frozen=True)
 class ExpectedCalls:
-    """Expected calls that answers are compared with."""
+    """Expected calls with which answers are compared."""
 
     task: GoldTask  # the expected calls
     ids: Mapping[str, str]  # `session_id` and `account_id` of the run, if any
-    is_own: bool  # whether it is one of our own items; a task from a file is scored unchanged
+    is_own: bool  # whether the item is one of ktdeval's own; a task from a file is scored unchanged
 
 
 def grade(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerScores:
-    """Score an answer under one rule set. For our own items the paper's rules see calls with their
-    tools' defaults filled in; the public rules see ids instead of `{session_id}` and `{account_id}`
-    (to the calling scorer braces are not a placeholder), and a refusal as the pseudo-call that the
-    planning scorer expects.
+    """Score an answer under one rule set.
+
+    For ktdeval's own items, the paper's rules see calls with the defaults of their tools filled in.
+    The public rules see ids instead of `{session_id}` and `{account_id}` (to the calling scorer,
+    braces are not a placeholder), and see a refusal as the pseudo-call that the planning scorer
+    expects.
     """
     if rules == "paper":
         return paper.score(expectation.task, _complete_calls(expectation, answer), expectation.ids)
@@ -248,7 +258,7 @@ def grade(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> AnswerSco
 
 
 def _complete_calls(expectation: ExpectedCalls, answer: Answer) -> list[JsonValue]:
-    """Return the calls, with the defaults of their tools if the item is our own."""
+    """Return the calls, with the defaults of their tools if the item is one of ktdeval's own."""
     calls: list[JsonValue] = []
     for call in answer.calls:
         args = call.arguments
@@ -260,7 +270,9 @@ def _complete_calls(expectation: ExpectedCalls, answer: Answer) -> list[JsonValu
 
 
 def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
-    """Task with the run's ids in its calls' parameters, where texts hold their placeholders."""
+    """Return a task with the run's ids in the parameters of its calls, in place of their
+    placeholders.
+    """
     calls: list[GoldCall] = []
     for call in task.calls:
         required = {
@@ -273,8 +285,10 @@ def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
 
 
 def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> dict[str, JsonValue]:
-    """Grade an answer under both rule sets, in the form of recorded `AnswerGrades` and failure
-    modes; `rules` is the headline's rule set, whose failure modes count.
+    """Grade an answer under both rule sets. Return the recorded form of `AnswerGrades` with the
+    failure modes.
+
+    `rules`: rule set of the headline, whose failure modes are recorded.
     """
     both = {each: grade(each, expectation, answer) for each in RULE_SETS}
     ours = both["paper"]
@@ -303,14 +317,18 @@ def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> di
 
 
 def is_exact(scores: AnswerScores) -> bool:
-    """Return whether all scores under the paper's rules are perfect, without a surplus call."""
+    """Return whether all scores under the paper's rules are perfect and there is no surplus
+    call.
+    """
     return scores.tm == scores.pa == scores.ta == 1.0 and scores.detail["extra_calls"] == 0
 
 
 def _precision(
     task: GoldTask, scores: AnswerScores, answer: Answer, share: float | None
 ) -> float | None:
-    """Fraction of calls, excluding pseudo-calls, that match a step; None without any call."""
+    """Return the fraction of calls, excluding pseudo-calls, that match a step; None without any
+    call.
+    """
     if not answer.calls or (task.refuse and scores.tm == 1.0):
         return None
     return 0.0 if task.refuse else share or 0.0
@@ -319,7 +337,9 @@ def _precision(
 def nothing_earned(
     rules: Rules, expectation: ExpectedCalls, end_state_match: float | None
 ) -> Empty:
-    """Grade an answer without any call under one rule set; `end_state_match` is set for live items."""
+    """Grade an answer without any call under one rule set. `end_state_match` is set for
+    live items.
+    """
     scores = grade(rules, expectation, _NOTHING)
     ours = grade("paper", expectation, _NOTHING)
 
@@ -334,7 +354,7 @@ def nothing_earned(
 
 
 def differing_parts(state: EndState, gold: EndState) -> tuple[str, ...]:
-    """Name the parts in which two whole end states differ: `clock`, `accounts` (which exist),
+    """Name the parts in which two whole end states differ: `clock`, `accounts` (which ones exist),
     `cash`, `positions` (including exercise instructions), `orders`, `sessions`.
     """
     differing: list[str] = []

@@ -49,12 +49,14 @@ PUBLIC_IDS: Final[Mapping[str, str]] = MappingProxyType(
 
 @cache
 def prompt_text(name: str) -> str:
-    """Text of a prompt file that ships with the package (a constant, so it is read once)."""
+    """Return the text of a prompt file that ships with the package (a constant, so it is read
+    once).
+    """
     return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
 
 
 def prompt_hashes(folder: Path = _FOLDER) -> dict[str, JsonValue]:
-    """SHA-256 of the prompt files of a folder, by file name."""
+    """Return the SHA-256 of the prompt files in a folder, keyed by file name."""
     return {
         path.name: sha256_hex(path.read_text(encoding="utf-8").rstrip("\n"))
         for path in sorted(folder.glob("*.md"))
@@ -63,7 +65,9 @@ def prompt_hashes(folder: Path = _FOLDER) -> dict[str, JsonValue]:
 
 @cache
 def tool_hashes() -> dict[str, str]:
-    """Hashes of the texts about each tool that a model reads, by its dotted name."""
+    """Return the hash of the text that a model reads about each tool, keyed by the tool's dotted
+    name.
+    """
     return {
         each.name: content_hash({"description": each.summary, "parameters": each.parameters})
         for each in catalogue().operations
@@ -71,8 +75,10 @@ def tool_hashes() -> dict[str, str]:
 
 
 def system_text(config: SuiteConfig, view: DatasetView, closed_days: Sequence[date]) -> str:
-    """Return the system prompt of an item of our own. `view`: the data as of the item's clock,
-    whose listed symbols are named; `closed_days`: weekdays without a session to name.
+    """Return the system prompt for one of ktdeval's own items.
+
+    `view`: the data as of the item's clock, whose listed symbols are named; `closed_days`: weekdays
+    without a session to be named.
     """
     stocks: list[str] = []
     coins: list[str] = []
@@ -97,13 +103,13 @@ def system_text(config: SuiteConfig, view: DatasetView, closed_days: Sequence[da
 
 
 def public_system_text(config: SuiteConfig) -> str:
-    """System prompt of a task of a file: no clock, no market of ours."""
+    """Return the system prompt for a task from a file, which has no clock and no market here."""
     return Template(prompt_text("public")).substitute(_shared_words(config))
 
 
 def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> str:
-    """Question. `as_of_ns` is the moment of the clock; None for a task of a file, which has
-    none.
+    """Return the question. `as_of_ns`: the clock's time; None for a task from a file, which has no
+    clock.
     """
     question = with_run_ids(instruction, situation.ids)
     if as_of_ns is None:
@@ -126,9 +132,10 @@ def _shared_words(config: SuiteConfig) -> Mapping[str, str]:
 
 @cache
 def tools_text() -> str:
-    """All tools with their arguments, as text for a model that is offered no tools. Limits on
-    lengths and patterns are omitted, as is `cursor`, which is described once for all tools with
-    paged answers.
+    """Return all tools with their arguments as text, for a model that is offered no tools.
+
+    Limits on lengths and patterns are omitted, as is `cursor`, which is described once for all
+    tools with paged answers.
     """
     paragraphs = [prompt_text("text_tools")]
     for each in catalogue().operations:
@@ -139,8 +146,8 @@ def tools_text() -> str:
 
 
 def _arguments_schema(operation: Operation) -> JsonValue:
-    """JSON Schema of an operation's arguments, as shown in text; the stream's cursor is different
-    and is kept.
+    """Return the JSON Schema of an operation's arguments in the form shown in text. The stream's
+    cursor is different and is kept.
     """
     properties = dict(operation.properties)
     if operation.takes is not StreamQuery:
@@ -150,7 +157,7 @@ def _arguments_schema(operation: Operation) -> JsonValue:
 
 
 def _shortened_schema(schema: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Schema without limits on lengths and patterns."""
+    """Return a schema without limits on lengths and patterns."""
     short: dict[str, JsonValue] = {}
     for keyword, value in schema.items():
         if keyword == "properties":
@@ -168,15 +175,15 @@ def _shortened_schema(schema: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True)
 class Situation:
-    """Account and session that an agent finds."""
+    """Account and session with which an agent starts."""
 
     ids: Mapping[str, str]  # `session_id` and `account_id`, if any
-    # arguments that the session was opened with; None without one
+    # arguments with which the session was opened; None without a session
     session: CreateSession | None = None
 
     @property
     def words(self) -> str:
-        """States which account and session exist. Their contents must be queried."""
+        """Text that states which account and session exist. Their contents must be queried."""
         if "account_id" not in self.ids:
             return "There is no account and no session."
         if self.session is None:
@@ -193,8 +200,8 @@ class Situation:
 
 
 def situation_of(item: BenchmarkItem) -> Situation:
-    """Return the situation that the setup of an item makes. Raises DataError if it opens more than
-    one account or session, which the prompt texts do not cover.
+    """Return the situation that an item's setup creates. Raises DataError if it opens more than one
+    account or session, which the prompt texts do not cover.
     """
     accounts = [call for call in item.setup if call.tool == "PMB.account.create"]
     sessions = [call for call in item.setup if call.tool == "PMB.session.create"]
@@ -214,7 +221,9 @@ def situation_of(item: BenchmarkItem) -> Situation:
 
 
 def clock_words(as_of_ns: int) -> str:
-    """`2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York`."""
+    """Return text such as `2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New
+    York`.
+    """
     local = datetime.fromtimestamp(as_of_ns // SECOND, UTC).astimezone(_NEW_YORK)
     return (
         f"{moment_text(as_of_ns)}, which is {local:%A, %Y-%m-%d}, {clock_text(as_of_ns)} in New"

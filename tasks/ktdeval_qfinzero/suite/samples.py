@@ -1,4 +1,4 @@
-"""Questions of a variant, and of one episode: their prompts, the environments before an answer, and
+"""Questions of a variant and of one episode: their prompts, the environments before an answer, and
 the scores of answers.
 """
 
@@ -73,7 +73,7 @@ _TOOL_USE: Final = "make the calls that carry out the instruction"
 
 @dataclass(frozen=True)
 class SuiteQuestion:
-    """One task with its item; tasks of a file have no item."""
+    """One task with its item; tasks from a file have no item."""
 
     task: GoldTask
     item: BenchmarkItem | None = None
@@ -83,16 +83,16 @@ class SuiteQuestion:
 class SampleMaterial:
     """Everything from which a config's samples are made."""
 
-    questions: tuple[SuiteQuestion, ...]  # in the order asked
+    questions: tuple[SuiteQuestion, ...]  # in the order in which they are asked
     dataset: Dataset | None  # dataset of the items; None for tasks from a file
     described: Mapping[str, JsonValue]  # hashes of everything, for the card
     closed_days: tuple[date, ...] = ()  # weekdays without a session, around the clocks of the items
 
 
 def open_material(config: SuiteConfig) -> SampleMaterial:
-    """Questions of a config: from its file, or else our own items. Raises ConfigError if the file's
-    tasks are of the other suite; DataError if the file can't be read; StoreError if the cache of
-    the embedded dataset can't be written.
+    """Return the questions of a config, either from its file or ktdeval's own items. Raises
+    ConfigError if the file's tasks belong to the other suite; DataError if the file can't be read;
+    StoreError if the cache of the embedded dataset can't be written.
     """
     if config.tasks_file is not None:
         return file_material(config, config.tasks_file)
@@ -111,7 +111,7 @@ def open_material(config: SuiteConfig) -> SampleMaterial:
 def own_material(
     config: SuiteConfig, dataset: Dataset, items: Sequence[BenchmarkItem]
 ) -> SampleMaterial:
-    """Questions that are items of our own."""
+    """Return the questions for ktdeval's own items."""
     questions = _evenly_chosen([SuiteQuestion(item.task, item) for item in items], config.items)
     described: dict[str, JsonValue] = {
         "dataset": {"name": dataset.info.name, "content_id": dataset.info.content_id},
@@ -124,8 +124,8 @@ def own_material(
 
 
 def _closed_days(dataset: Dataset, items: Sequence[BenchmarkItem]) -> tuple[date, ...]:
-    """Weekdays without a session, among the dataset's days within `_REACH` of the first and last
-    clock.
+    """Return the weekdays without a session, among the dataset's days within `_REACH` of the first
+    and last clock.
     """
     clocks = [day_of(item.as_of_ns) for item in items]
     first = max(dataset.info.first_day, min(clocks) - _REACH)
@@ -141,8 +141,8 @@ def _closed_days(dataset: Dataset, items: Sequence[BenchmarkItem]) -> tuple[date
 
 
 def file_material(config: SuiteConfig, source: str) -> SampleMaterial:
-    """Questions that are tasks of a file or a dataset.
-    Raises ConfigError if they are of the other suite; DataError if the source can't be read.
+    """Return the questions for the tasks in a file or a dataset. Raises ConfigError if they belong
+    to the other suite; DataError if the source can't be read.
     """
     rows = read_tasks(source)
     tasks = tasks_of(rows)
@@ -167,8 +167,8 @@ def file_material(config: SuiteConfig, source: str) -> SampleMaterial:
 def _evenly_chosen(
     questions: Sequence[SuiteQuestion], count: int | None
 ) -> tuple[SuiteQuestion, ...]:
-    """Return `count` questions spread evenly over all: in a file the first ones may all be of one
-    kind.
+    """Return `count` questions spread evenly over all questions, since the first ones in a file may
+    all be of one kind.
     """
     total = len(questions)
     if count is None or count >= total:
@@ -177,8 +177,8 @@ def _evenly_chosen(
 
 
 def _item_json(item: BenchmarkItem) -> JsonValue:
-    """A complete item, so that equal hashes mean equal questions in equal situations with equal
-    answers.
+    """Return a complete item as JSON, so that equal hashes mean equal questions in equal situations
+    with equal answers.
     """
     return {
         "task": task_to_row(item.task),
@@ -195,22 +195,22 @@ def _calls_json(calls: Sequence[ItemCall]) -> list[JsonValue]:
 
 @cache
 def embedded_dataset(seed: int) -> Dataset:
-    """Embedded synthetic dataset, made once and kept in the cache (`$KTDEVAL_CACHE_DIR`, or the
-    user's cache folder).
+    """Return the embedded synthetic dataset, which is made once and kept in the cache
+    (`$KTDEVAL_CACHE_DIR`, or the user's cache folder).
     """
     return open_embedded(cache_root(), seed, lambda message: click.echo(message, err=True))
 
 
 @cache
 def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[BenchmarkItem, ...]:
-    """Items of a suite on the embedded dataset."""
+    """Return the items of a suite on the embedded dataset."""
     return make_items(embedded_dataset(data_seed), suite, items_seed)
 
 
 @dataclass(frozen=True, slots=True)
 class _SituatedQuestion:
-    """A question's clock, None for a task from a file; for live items, the initial state and the
-    state after the gold calls.
+    """A question's clock (None for a task from a file) and, for live items, the initial state and
+    the state after the gold calls.
     """
 
     clock_ns: int | None
@@ -219,12 +219,12 @@ class _SituatedQuestion:
 
 
 class SuiteSamples:
-    """Questions of a material, in its order; the same for every seed."""
+    """Questions of a material, in its order and the same for every seed."""
 
     def __init__(self, config: SuiteConfig, material: SampleMaterial) -> None:
         self._config = config
         self._material = material
-        # Only for the sample set's own items, and cached for the lifetime of the set.
+        # Only for this sample set's items, and cached for the lifetime of the set.
         self._system = cache(self._system_at)
         self._situated = cache(self._situate)
         self._facts = cache(self._facts_of)
@@ -235,7 +235,7 @@ class SuiteSamples:
 
     def sample(self, number: int) -> Sample:
         """Return one question with its own environment. Raises DataError if an item's situation
-        can't be made, which is a defect of the item.
+        can't be created, which is a defect of the item.
         """
         question = self._question(number)
         clock_ns = self._situated(number).clock_ns
@@ -251,9 +251,9 @@ class SuiteSamples:
         )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Grade an answer (`grading.AnswerGrades`); for live items also the state that the calls
-        leave. Raises InvariantError if the recorded calls, made again, leave another state than the
-        recorded one.
+        """Grade an answer (`grading.AnswerGrades`); for live items, also grade the state that the
+        calls leave. Raises InvariantError if the recorded calls, when replayed, leave a state other
+        than the recorded one.
         """
         question = self._question(number)
         recorded = Answer.of(answer, question.task.id)
@@ -265,7 +265,7 @@ class SuiteSamples:
         where = f"item {question.task.id}"
         make_again(workspace, recorded.calls, recorded.end_state, where)
         gold = self._situated(number).gold
-        assert gold is not None  # of live items
+        assert gold is not None  # only for live items
         differing = differing_parts(end_state(workspace, whole=True), gold)
         parts = {f"{DIFFERS}{part}": True for part in differing}
         return {**scores, "end_state_match": not differing, **parts}
@@ -285,7 +285,7 @@ class SuiteSamples:
     def _open(self, number: int) -> Workspace:
         item = self._question(number).item
         dataset = self._material.dataset
-        if item is None or dataset is None:  # the config allows only our own items to be live
+        if item is None or dataset is None:  # the config allows only ktdeval's own items to be live
             raise DataError(f"{self._question(number).task.id}: a task of a file has no situation")
         return open_workspace(item, dataset)
 
@@ -297,9 +297,9 @@ class SuiteSamples:
         )
 
     def _situate(self, number: int) -> _SituatedQuestion:
-        """Open a question's situation, whose setup may move the clock, and make the expected calls
-        if it is live. Raises DataError if an expected call is refused, which is a defect of the
-        item.
+        """Open a question's situation, whose setup may move the clock. If the question is live,
+        also make the expected calls. Raises DataError if an expected call is refused, which is a
+        defect of the item.
         """
         item = self._question(number).item
         if item is None or not (item.setup or self._config.is_live):

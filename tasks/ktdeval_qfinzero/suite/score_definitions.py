@@ -18,12 +18,12 @@ class ScoreRow(Value, frozen=True):
     least: float | None = 0.0
     most: float | None = 1.0
     better: Literal["higher", "lower", ""] = "higher"
-    source: str = "ours"  #: name of a source, or `rules`: the source of the variant's rule set
+    source: str = "ours"  #: name of a source; `rules` means the source of the variant's rule set
     headline: bool = True
-    live_only: bool = False  #: whether only variants that make the calls have it
+    live_only: bool = False  #: whether only variants that execute calls have the score
     of: Literal["answered", "followed"] = "answered"  #: answers over which figures are averaged
-    is_share: bool = False  #: whether it is the share of these answers, and no mean
-    undefined: str = ""  #: why it may have no value, if different from the file's reason
+    is_share: bool = False  #: whether the score is the share of these answers, rather than a mean
+    undefined: str = ""  #: why the score may have no value, if different from the file's reason
 
 
 class ScoreFile(Value, frozen=True):
@@ -36,7 +36,9 @@ class ScoreFile(Value, frozen=True):
     undefined: str = ""  #: why a figure is not defined in any answer
 
     def define(self, rules: str = "ours", *, is_live: bool = True) -> dict[str, ScoreDefinition]:
-        """Define each score of a variant, in the order shown. `rules`: source of its rule set."""
+        """Define each score of a variant, in the order shown. `rules`: source of the variant's rule
+        set.
+        """
         defined: dict[str, ScoreDefinition] = {}
         for name, each in self.scores.items():
             if each.live_only and not is_live:
@@ -57,6 +59,6 @@ class ScoreFile(Value, frozen=True):
 
 @cache
 def read_scores(folder: Path) -> ScoreFile:
-    """Read `scores.yaml` of a folder."""
+    """Read `scores.yaml` in a folder."""
     path = folder / "scores.yaml"
     return from_plain(load_yaml(path), ScoreFile, path.name)

@@ -42,9 +42,12 @@ def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
 
 
 def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str, Score]:
-    """Compute all scores of `definitions` over these records, which may be of several windows and
-    seeds. Pure. An item without a valid submission earns 0 everywhere: that is the model's failure.
-    One whose model call failed says nothing about the model: it is counted, and bounds each score.
+    """Compute all scores in `definitions` over these records, which may span several windows and
+    seeds. Pure.
+
+    An item without a valid submission earns 0 everywhere, since this is the model's failure. An
+    item whose model call failed says nothing about the model; it is counted, and it widens the
+    bounds of each score.
     """
     put = [AskedItem.of(record) for record in records]
     scores = {
@@ -66,7 +69,7 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
 
 
 def _answering(put: Sequence[AskedItem]) -> list[AskedItem]:
-    """Return the items to which the model replied, that is those whose call did not fail."""
+    """Return the items to which the model replied, that is, those whose model call did not fail."""
     return [one for one in put if not one.failed]
 
 
@@ -74,7 +77,7 @@ def _answering(put: Sequence[AskedItem]) -> list[AskedItem]:
 
 
 def _overall(put: Sequence[AskedItem], rules: Rules) -> Score:
-    """Mean of the metrics, with all further figures of the answers."""
+    """Return the mean of the metrics, with all further figures of the answers."""
     asked = _answering(put)
     other = OTHER[rules]
     graded = [one.graded for one in asked if one.graded is not None]
@@ -121,7 +124,7 @@ def _end_state(put: Sequence[AskedItem]) -> Score:
 def _score(
     name: str, put: Sequence[AskedItem], figure: str, detail: Mapping[str, JsonValue]
 ) -> Score:
-    """Return the mean of a figure of all answers, next to that of answers without calls."""
+    """Return the mean of a figure over all answers, next to the mean for answers without calls."""
     asked = _answering(put)
     scale = _SCALE.get(name, 1.0)
     points = [(item, value / scale) for item, value in _points(asked, figure)]
@@ -130,8 +133,8 @@ def _score(
 
 
 def _refusal(put: Sequence[AskedItem]) -> Score:
-    """Score the items to refuse. The other items answered without a call are in the detail: an
-    agent that never calls refuses everything.
+    """Score the items that should be refused. The detail shows how many other items were answered
+    without a call, since an agent that never calls refuses everything.
     """
 
     def makes_no_call(one: AskedItem) -> bool:
@@ -183,7 +186,9 @@ def _score_of_points(
     baseline: float | None,
     detail: Mapping[str, JsonValue],
 ) -> Score:
-    """Return the mean of points with its interval, and its bounds over all items that were `put`."""
+    """Return the mean of points with its interval, and its bounds over all items that were
+    `put`.
+    """
     if not points:
         return _NO_ITEM
 
@@ -203,11 +208,13 @@ def _score_of_points(
 
 
 def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
-    """Interval of a mean over items. Answers to one item (in several seeds or windows) are not
-    independent: item means are resampled. Proportions over items asked once get Wilson's score
-    interval, as do means whose items all earned nothing or everything, where resampling would give
-    zero width. Other means get a studentised bootstrap over items. `name`: name of the score, which
-    selects the random stream; `values`: (item, value from 0 to 1) of each answer.
+    """Return the interval of a mean over items.
+
+    Answers to one item (in several seeds or windows) are not independent, so item means are
+    resampled. Proportions over items asked once get Wilson's score interval, as do means whose
+    items all earned nothing or everything, for which resampling would give zero width. Other means
+    get a studentised bootstrap over items. `name`: name of the score, which selects the random
+    stream; `values`: (item, value from 0 to 1) for each answer.
     """
     by_item: dict[str, list[float]] = {}
     for item, value in values:
@@ -226,8 +233,8 @@ def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
 
 
 def _points(asked: Sequence[AskedItem], figure: str) -> list[tuple[str, float]]:
-    """Return (item, figure) of each answer, by its name in `AnswerGrades`; 0 without a valid
-    submission.
+    """Return (item, figure) for each answer. `figure`: its name in `AnswerGrades`; the figure is 0
+    without a valid submission.
     """
     points: list[tuple[str, float]] = []
     for one in asked:
@@ -248,7 +255,7 @@ def _average(values: Sequence[float]) -> float | None:
 def _figures_by_stratum(
     asked: Sequence[AskedItem], figures: Mapping[str, str]
 ) -> dict[str, JsonValue]:
-    """Means of figures by category and by difficulty, sorted by name."""
+    """Return the means of figures by category and by difficulty, sorted by name."""
     strata: dict[str, JsonValue] = {}
     for stratum in ("category", "difficulty"):
         groups: dict[str, list[AskedItem]] = {}

@@ -1,4 +1,4 @@
-"""A task of the suite: config in, samples out, answers summarised."""
+"""A task of the suite: its config, its samples, and the summary of its answers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 
 class SuiteTask:
-    """One variant. Implements `ktdeval.api.ScoringTask`; `opened` provides the questions when first
-    needed.
+    """One variant. Implements `ktdeval.api.ScoringTask`. `opened` provides the questions when they
+    are first needed.
     """
 
-    tools: tuple[str, ...] = ()  # none; samples have their own
+    tools: tuple[str, ...] = ()  # none, since samples have their own
     target_task: str | None = None
     mask = None
     windows: Mapping[str, Window] = {}
@@ -63,7 +63,7 @@ class SuiteTask:
         return math.ceil(sum(expected) / len(expected))
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Return the whole config (for a file of tasks, only its name), the form, and hashes of
+        """Return the whole config (for a file of tasks, only its name), the form, and the hashes of
         questions, data, prompts and tools.
         """
         config = self._config
@@ -91,9 +91,9 @@ class SuiteTask:
         snapshot: None,  # noqa: ARG002
         target_task: TargetTask | None,  # noqa: ARG002
     ) -> SuiteSamples:
-        """Questions; the same for every seed."""
+        """Return the questions, which are the same for every seed."""
         return SuiteSamples(self._config, self.material)
 
     def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
-        """Scores over all records together; pure."""
+        """Return the scores over all records together. Pure."""
         return summarise(records, self._config)

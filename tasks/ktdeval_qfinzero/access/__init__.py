@@ -1,1 +1,1 @@
-"""Ways to the services: tools in the process, HTTP, and the Model Context Protocol."""
+"""Access to the services: tools in the process, HTTP, and the Model Context Protocol."""

@@ -1,4 +1,6 @@
-"""HTTP endpoints for operations: parse a request's arguments into JSON values, and answer it."""
+"""HTTP endpoints for operations: parse a request's arguments into JSON values, and answer the
+request.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def operation_endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint
 
 
 async def request_arguments(request: Request, operation: Operation) -> dict[str, JsonValue]:
-    """Arguments of the path and of the query or the body."""
+    """Return the arguments in a request's path and in its query or body."""
     if operation.method == "GET" and await request.body():
         raise invalid("arguments", "stand in the query, not in the body")
 
@@ -57,7 +59,7 @@ async def request_arguments(request: Request, operation: Operation) -> dict[str,
 
 
 def _query(request: Request, operation: Operation) -> dict[str, JsonValue]:
-    """Parameters of the query, with the types of their schemas."""
+    """Return the query parameters, with the types in their schemas."""
     given: dict[str, JsonValue] = {}
     for name, text in request.query_params.multi_items():
         if name in given:
@@ -69,7 +71,7 @@ def _query(request: Request, operation: Operation) -> dict[str, JsonValue]:
 
 
 def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
-    """Return a query parameter as a JSON value of its schema's type."""
+    """Return a query parameter as a JSON value of the type in its schema."""
     kind = schema.get("type", "string")
     if kind == "string":
         return text
@@ -84,8 +86,8 @@ def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
 
 
 async def json_body(request: Request) -> dict[str, JsonValue]:
-    """Fields of a POST: one JSON object, or nothing. `BoundedBodyReader` has already read and
-    checked it.
+    """Return the fields of a POST, whose body is one JSON object or empty. `BoundedBodyReader` has
+    already read and checked the body.
     """
     if request.query_params:
         raise invalid("arguments", "stand in the body, not in the query")

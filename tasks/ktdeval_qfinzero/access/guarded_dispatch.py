@@ -1,5 +1,5 @@
-"""Access rules, limits on request bodies, and dispatch of client calls: a workspace's calls run one
-at a time, each operation in a thread, with a bounded answer.
+"""Access rules, limits on request bodies, and dispatch of client calls. The calls to a workspace
+run one at a time, each operation in a thread, with a bounded answer.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class CallAnswer:
 
     status: int  # HTTP status: 200, or the error's status
     payload: JsonValue  # answer of the operation, or the error envelope
-    text: str  # the answer as compact JSON
+    text: str  # answer as compact JSON
 
     def response(self, headers: Mapping[str, str] | None = None) -> Response:
-        """Answer over HTTP."""
+        """Return the HTTP response."""
         return Response(
             self.text,
             self.status,
@@ -56,7 +56,7 @@ class CallAnswer:
 
     @property
     def is_error(self) -> bool:
-        """True if it is an error envelope."""
+        """Whether the answer is an error envelope."""
         return self.status >= HTTPStatus.BAD_REQUEST
 
 
@@ -70,18 +70,18 @@ def answer_of(status: int, payload: JsonValue) -> CallAnswer:
 
 
 def error_answer(error: ServiceError) -> CallAnswer:
-    """Answer to a refused call."""
+    """Return the answer to a refused call."""
     return answer_of(error.status, error.to_json())
 
 
 async def dispatch(
     workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue
 ) -> CallAnswer:
-    """Run an operation for a client. Calls of one workspace run one after the other; calls of
-    several workspaces run concurrently.
+    """Run an operation for a client. Calls to one workspace run one after the other; calls to
+    different workspaces run concurrently.
 
-    A refusal is an error answer; an unexpected exception is an error answer without its details,
-    and is logged.
+    A refusal gives an error answer. An unexpected exception is logged and gives an error answer
+    without its details.
     """
     try:
         held = workspaces.find(workspace_id)
@@ -110,7 +110,7 @@ def _carry_out(held: HeldWorkspace, operation: Operation, given: JsonValue) -> C
     try:
         return answer_of(HTTPStatus.OK, operation.call(held.workspace, given))
     finally:
-        held.save_log()  # refused calls are logged, too
+        held.save_log()  # refused calls are logged too
 
 
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -121,18 +121,21 @@ _PORT: Final = re.compile(r":\d*$")
 
 @dataclass(frozen=True, repr=False)
 class AccessRules:
-    """Access rules. `hosts`: host names that a request may name. This keeps a web page from
-    reaching a server on the reader's own machine under the page's name (DNS rebinding). None allows
-    any name, since such a page does not have the token.
+    """Access rules.
+
+    `hosts`: host names that a request may name. The restriction keeps a web page from reaching a
+    server on the reader's own machine under the page's name (DNS rebinding). None allows any name,
+    which is safe if a token is required, since such a page does not have the token.
     """
 
     hosts: frozenset[str] | None = LOOPBACK_NAMES
-    token: str | None = None  # token required with every data request; None: no token is required
+    token: str | None = None  # token required with every data request; None if no token is required
 
 
 class ClientGuard:
     """Middleware that refuses unauthorised requests and forbids browsers to sniff content types.
-    `security`: who may call it; `is_public`: which requests need no token.
+
+    `security`: who may call; `is_public`: which requests need no token.
     """
 
     def __init__(
@@ -164,7 +167,7 @@ class ClientGuard:
                 if error.code == "unauthorized":
                     more["www-authenticate"] = CHALLENGE
                 if error.field == "headers":
-                    more["connection"] = "close"  # the end of its body is unknown
+                    more["connection"] = "close"  # the end of the request's body is unknown
                 await error_answer(error).response(more)(scope, receive, send_marked)
                 return
 
@@ -196,9 +199,12 @@ def is_json(headers: Headers) -> bool:
 
 
 class BoundedBodyReader:
-    """Middleware for HTTP and MCP that reads a body before anything else: bounded in size and time,
-    strict JSON. A client that disconnects gets no answer. `limit_s`: seconds in which the body has
-    to arrive; `refusal`: (path, body as far as it was read, error) -> answer.
+    """Middleware for HTTP and MCP that reads a body before anything else. The body is limited in
+    size and time, and must be strict JSON if it is declared as JSON. A client that disconnects gets
+    no answer.
+
+    `limit_s`: number of seconds within which the body has to arrive; `refusal`: (path, body as far
+    as it was read, error) -> answer.
     """
 
     def __init__(

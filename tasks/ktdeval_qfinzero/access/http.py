@@ -1,9 +1,9 @@
-"""Server: a route for each operation, the OpenAPI 3.1 document generated from the operations'
+"""Server with a route for each operation, the OpenAPI 3.1 document generated from the operations'
 schemas, and the Model Context Protocol, behind one access check.
 
 Starlette provides the routes, and its exception handlers give all errors one form. Arguments are
-not bound to function parameters, as in frameworks on top of Starlette: an operation reads them
-itself, in the same way for HTTP, MCP and calls in the process.
+not bound to function parameters, as in frameworks on top of Starlette, because an operation reads
+its arguments itself, in the same way for HTTP, MCP and calls in the process.
 """
 
 from __future__ import annotations
@@ -54,9 +54,11 @@ def server_app(
     security: AccessRules,
     pages: PageSettings = DEFAULT_PAGES,
 ) -> Starlette:
-    """Make the application. `workspaces`: workspaces that calls act on, whose number HTTP and MCP
-    clients share; `security`: who may call; `pages`: settings of the pages. Its `state.chat_runs`
-    are the runs of chats, for `serve` to end.
+    """Make the application.
+
+    `workspaces`: workspaces on which calls act; HTTP and MCP clients share the limit on their
+    number. `security`: who may call; `pages`: settings of the pages. The application's
+    `state.chat_runs` contains the chat runs, which `serve` ends.
     """
     mcp = McpEndpoint(catalogue, workspaces)
     document = answer_of(
@@ -131,8 +133,8 @@ def _workspace_routes(workspaces: Workspaces) -> list[Route]:
 
 
 def _refusal(path: str, body: bytes, error: ServiceError) -> CallAnswer:
-    """Return the answer to a refused request, in the form of the protocol at its path. `body`: as
-    far as it was read.
+    """Return the answer to a refused request, in the form of the protocol at its path. `body`: the
+    body as far as it was read.
     """
     if path != MCP_PATH:
         return error_answer(error)
@@ -147,7 +149,7 @@ async def _on_service_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
-    """Answer a request for an unknown route, or one with a method that the route does not have."""
+    """Answer a request for an unknown route, or with a method that the route does not have."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
         return error_answer(
@@ -197,7 +199,7 @@ DROPPING: Final = Operation(
 
 
 def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
-    """Make the document. `is_guarded`: whether the server asks for a token."""
+    """Make the OpenAPI document. `is_guarded`: whether the server asks for a token."""
     paths: dict[str, JsonObject] = {}
     for operation in (OPENING, DROPPING, *catalogue.operations):
         methods = paths.setdefault(operation.path, {})
@@ -278,7 +280,7 @@ def _parameter(operation: Operation, name: str, location: Literal["path", "query
 
 
 def _errors(is_guarded: bool) -> JsonObject:
-    """All errors that calls can return."""
+    """Return all errors that calls can return."""
     schema: JsonObject = {"$ref": "#/components/schemas/Error"}
     kinds = {
         code: status for code, status in STATUS.items() if is_guarded or code != "unauthorized"

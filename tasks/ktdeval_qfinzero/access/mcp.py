@@ -1,7 +1,8 @@
-"""Services over the Model Context Protocol: one tool per operation, generated from the catalogue.
-Written for SDK version 2.
+"""Services over the Model Context Protocol, with one tool per operation, generated from the
+catalogue. Written for SDK version 2.
 
-Over HTTP each session has a workspace of its own, opened with it and dropped when it ends.
+Over HTTP, each session has its own workspace, which is opened with the session and dropped when the
+session ends.
 """
 
 from __future__ import annotations
@@ -58,9 +59,10 @@ def mcp_server(
     workspace_of: WorkspaceOf,
     versions_for: VersionsFor,
 ) -> Server:
-    """Make a server of the catalogue's tools. `workspaces`: workspaces that calls act on;
-    `workspace_of`: gives the workspace of a request; `versions_for`: gives the answer to
-    `server/discover`.
+    """Make an MCP server with the catalogue's tools.
+
+    `workspaces`: workspaces on which calls act; `workspace_of`: returns the workspace of a request;
+    `versions_for`: returns the answer to `server/discover`.
     """
     tools = [_mcp_tool(operation) for operation in catalogue.operations]
     schemas = {tool.name: tool.input_schema for tool in tools}
@@ -104,8 +106,9 @@ def mcp_server(
 async def serve_stdio(
     catalogue: Catalogue, dataset: Dataset, limits: WorkspaceLimits, logs: Path | None = None
 ) -> None:
-    """Serve one client over this process's stdin and stdout until it closes one of them. The client
-    has one workspace throughout. Raises ServiceError if the clock can't start at its moment.
+    """Serve one client over this process's stdin and stdout until the client closes one of them.
+    The client has one workspace throughout. Raises ServiceError if the clock can't start at the
+    requested time.
     """
     workspaces = Workspaces(dataset, replace(limits, most=1, idle_s=math.inf), lambda: 0.0, logs)
     workspace_id = workspaces.open()
@@ -113,8 +116,8 @@ async def serve_stdio(
     server = mcp_server(catalogue, workspaces, lambda _: workspace_id, lambda _: served)
 
     async def strict_lines() -> AsyncIterator[str]:
-        """Yield lines that are messages in strict JSON. Others are answered here: the SDK takes the
-        last of duplicate fields, and does not answer lines that are not messages.
+        """Yield lines that are messages in strict JSON. Other lines are answered here, because the
+        SDK takes the last of duplicate fields and does not answer lines that are not messages.
         """
         async for line in await anyio.open_file(
             sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False
@@ -134,7 +137,7 @@ async def serve_stdio(
 
 
 def _check_message(line: str) -> None:
-    """Raise ServiceError if a line is too long, not strict JSON or not a message."""
+    """Raise ServiceError if a line is too long, not strict JSON, or not a message."""
     check_size(len(line))
     check_json(line)
     try:
@@ -150,7 +153,7 @@ def _check_message(line: str) -> None:
 
 def make_refusal(message: bytes | str, error: ServiceError) -> types.JSONRPCError:
     """Return the answer to a message that is refused before it is carried out, with the id of its
-    request if that can be read.
+    request if the id can be read.
     """
     try:
         request = json.loads(message)
@@ -202,15 +205,12 @@ _SESSIONS_A_WORKSPACE = 16
 
 
 class McpEndpoint:
-    """Answers at one path.
+    """MCP endpoint at one path.
 
     Versions of the protocol up to 2025-11-25 have sessions, which begin with a handshake. Later
-    ones have no sessions: their requests must name a workspace in the header that HTTP calls use. A
-    client that asks for the versions without that header is offered only those with sessions.
-
-    Args:
-        catalogue: the operations.
-        workspaces: workspaces that calls act on.
+    versions have no sessions, so their requests must name a workspace in the header that HTTP calls
+    use. A client that asks for the versions without this header is offered only versions with
+    sessions. `workspaces`: workspaces on which calls act.
     """
 
     def __init__(self, catalogue: Catalogue, workspaces: Workspaces) -> None:
@@ -221,13 +221,13 @@ class McpEndpoint:
             mcp_server(catalogue, workspaces, self._workspace_of, _versions_for),
             json_response=True,
             session_idle_timeout=limits.idle_s,
-            # sessions of a dropped workspace stay until they are idle
+            # sessions of a dropped workspace stay until they time out as idle
             max_sessions=_SESSIONS_A_WORKSPACE * limits.most,
             max_request_body_size=MAX_BODY_BYTES,
         )
 
     def run(self) -> AbstractAsyncContextManager[None]:
-        """Context in which sessions live."""
+        """Return the context in which sessions live."""
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -236,7 +236,7 @@ class McpEndpoint:
         """
         headers = Headers(scope=scope)
         session = headers.get(SESSION)
-        # without a version, too
+        # also if the request names no version
         has_sessions = (
             headers.get(VERSION, HANDSHAKE_PROTOCOL_VERSIONS[0]) in HANDSHAKE_PROTOCOL_VERSIONS
         )
@@ -251,8 +251,8 @@ class McpEndpoint:
         await self._manager.handle_request(scope, receive, send)
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that may be the first of a session; its new workspace is kept only if it
-        is.
+        """Answer a request that may begin a session. The workspace opened for it is kept only if a
+        session begins.
         """
         workspace_id = self._workspaces.open()
         has_begun = False
@@ -282,7 +282,7 @@ class McpEndpoint:
         self._workspaces.drop(self._sessions.pop(session or "", ""))
 
     def _workspace_of(self, context: Context) -> str:
-        """Workspace that a request names, or its session's workspace."""
+        """Return the workspace that a request names, or else the workspace of its session."""
         headers = _headers(context)
         named = headers.get(HEADER)
         if named is not None:
@@ -306,8 +306,8 @@ class McpEndpoint:
 
 
 def _at_start(send: Send, on_start: Callable[[str | None], None]) -> Send:
-    """A `send` that calls `on_start` with the answer's session before the answer begins; with None
-    for an error.
+    """Return a `send` that calls `on_start` before the answer begins, with the answer's session, or
+    with None if the answer is an error.
     """
 
     async def send_reported(message: Message) -> None:

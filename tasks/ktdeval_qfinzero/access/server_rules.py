@@ -1,5 +1,5 @@
-"""The market offered by a server: the server sets the rules and account sizes, and each workspace
-exposes its broker's log.
+"""Rules of a served market: the server sets the rules and account sizes, and each workspace exposes
+its broker's log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AccountRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MarketRules(Rules, frozen=True, forbid_unknown_fields=True):
-    """Rules of a served market: rules of all sessions, and its accounts."""
+    """Rules of a served market: the rules of all sessions, and its accounts."""
 
     accounts: AccountRules = AccountRules()
 
@@ -61,8 +61,8 @@ def load_rules(path: Path) -> MarketRules:
 
 
 def check_rules(entries: list[BrokerLogEntry], rules: MarketRules, where: str) -> None:
-    """Raise VerificationError if an account or a session of a log was not opened under these
-    rules.
+    """Raise VerificationError if an account or a session in a log was not opened under
+    these rules.
     """
     opened = 0
     for entry in entries:
@@ -85,7 +85,7 @@ def check_rules(entries: list[BrokerLogEntry], rules: MarketRules, where: str) -
 
 
 def make_served_catalogue(catalogue: Catalogue, rules: MarketRules = DEFAULT_RULES) -> Catalogue:
-    """Make the catalogue that clients see: without the arguments that the rules fix, and with the
+    """Make the catalogue that clients see, without the arguments that the rules fix, and with the
     log.
     """
     operations = [
@@ -102,7 +102,7 @@ _OF_COMMAND: Final = {
 
 
 def _apply_rules(operation: Operation, rules: MarketRules) -> Operation:
-    """An operation without the arguments that the server sets."""
+    """Return an operation without the arguments that the server sets."""
     fixed = rules.fixed[_OF_COMMAND[operation.name]]
     usual = {"account_type": rules.accounts.types[0]}
     fields = [each for each in msgspec.structs.fields(operation.takes) if each.name not in fixed]

@@ -1,5 +1,5 @@
-"""Workspaces of a server: opened, found by id, dropped, and forgotten after a long time without
-calls.
+"""Workspaces of a server, which are opened, found by id, dropped, and forgotten after a long time
+without calls.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ _MAX_WAITING = 64
 
 @dataclass(frozen=True)
 class WorkspaceLimits:
-    """Limits of a server's workspaces. `as_of_ns`: start of clocks, and the latest start that a
-    client may ask for; None: the dataset's default, and its end.
+    """Limits on a server's workspaces.
+
+    `as_of_ns`: start of clocks, and the latest start that a client may request. If it is None,
+    clocks start at the dataset's default, and the latest start is the dataset's end.
     """
 
     most: int = 64  # maximum number of workspaces at a time
     idle_s: float = 3600.0  # idle seconds after which a workspace is forgotten
-    yield_s: float = 300.0  # idle seconds if all are taken and another is requested
+    # idle seconds after which it is forgotten if all are taken and another is requested
+    yield_s: float = 300.0
     body_s: float = 30.0  # time limit for a request body to arrive, in seconds
     as_of_ns: int | None = None
 
 
 class HeldWorkspace:
-    """A workspace, and the lock that orders its calls. `log`: file of its broker's log, made with
-    the first command.
+    """A workspace, and the lock that orders its calls. `log`: file for its broker's log, created
+    with the first command.
     """
 
     def __init__(self, workspace: Workspace, used_s: float, log: Path | None = None) -> None:
@@ -53,7 +56,7 @@ class HeldWorkspace:
         self.waiting = 0
 
     def check_room(self) -> None:
-        """Raise ServiceError `unavailable` if too many calls are waiting already."""
+        """Raise ServiceError `unavailable` if too many calls are already waiting."""
         if self.waiting >= _MAX_WAITING:
             raise ServiceError(
                 "unavailable",
@@ -61,7 +64,9 @@ class HeldWorkspace:
             )
 
     def save_log(self) -> None:
-        """Append new lines of the broker's log to its file. Raises ServiceError `unavailable`."""
+        """Append new lines of the broker's log to its file. Raises ServiceError `unavailable` if
+        the file can't be written.
+        """
         log = self.workspace.broker.log
         if self._log is None or self._logged == len(log.entries) or len(log.entries) == 1:
             return
@@ -69,7 +74,7 @@ class HeldWorkspace:
         lines = "".join(f"{line}\n" for line in log.to_lines()[self._logged :]).encode()
         try:
             with self._log.open("ab") as stream:
-                # remove a partial line that a full disk left
+                # remove a partial line left by a full disk
                 stream.truncate(min(stream.tell(), self._logged_bytes))
                 stream.write(lines)
         except OSError as error:
@@ -81,9 +86,11 @@ class HeldWorkspace:
 
 
 class Workspaces:
-    """Workspaces by id, for use from one event loop. `dataset`: read by all of them; `limits`:
-    their number, idle time and latest start; `clock_s`: monotonic clock, in seconds; `logs`: folder
-    for their logs, named by `log_name` (None: logs are not kept).
+    """Workspaces by id, for use from one event loop.
+
+    `dataset`: read by all workspaces; `limits`: their number, idle time and latest start;
+    `clock_s`: monotonic clock, in seconds; `logs`: folder for their logs, named by `log_name`
+    (None: logs are not kept).
     """
 
     def __init__(
@@ -106,9 +113,10 @@ class Workspaces:
         return name in self._held
 
     def open(self, as_of_ts: str | None = None) -> str:
-        """Open a workspace and return its id, known only to its owner. `as_of_ts`: start of its
-        clock. Raises ServiceError `invalid_argument` if the moment is malformed or out of range,
-        and `unavailable` if there are too many workspaces.
+        """Open a workspace and return its id, known only to its owner.
+
+        `as_of_ts`: start of its clock. Raises ServiceError `invalid_argument` if the time is
+        malformed or out of range; `unavailable` if there are too many workspaces.
         """
         as_of_ns = first_moment(self.dataset, self.limits, as_of_ts)
         self._make_room()
@@ -120,7 +128,9 @@ class Workspaces:
         return name
 
     def _make_room(self) -> None:
-        """Make room for another workspace. Raises ServiceError `unavailable` if there are too many."""
+        """Make room for another workspace. Raises ServiceError `unavailable` if there are
+        too many.
+        """
         self._forget_idle(self.limits.idle_s)
         if len(self._held) >= self.limits.most and not self._forget_idle(
             min(self.limits.idle_s, self.limits.yield_s), most=1
@@ -133,7 +143,9 @@ class Workspaces:
             )
 
     def find(self, name: str) -> HeldWorkspace:
-        """Return a workspace and mark it as used. Raises ServiceError `not_found`."""
+        """Return a workspace and mark it as used. Raises ServiceError `not_found` if there
+        is none.
+        """
         self._forget_idle(self.limits.idle_s)
         held = self._held.get(name)
         if held is None:
@@ -156,8 +168,8 @@ class Workspaces:
         return self._held.pop(name, None) is not None
 
     def _forget_idle(self, idle_s: float, most: int | None = None) -> int:
-        """Forget workspaces idle for longer than `idle_s`, the longest idle first, at most `most`;
-        return their number.
+        """Forget workspaces idle for longer than `idle_s`, the longest idle first, at most `most`
+        of them. Return their number.
         """
         latest = self._clock_s() - idle_s
         idle = [
@@ -172,12 +184,14 @@ class Workspaces:
 
 
 def log_name(name: str) -> str:
-    """Return the name of the file of a workspace's log, which does not reveal the workspace's id."""
+    """Return the file name for a workspace's log, which does not reveal the workspace's id."""
     return f"{sha256_hex(name)[:32]}.jsonl"
 
 
 def first_moment(dataset: Dataset, limits: WorkspaceLimits, as_of_ts: str | None) -> int:
-    """Return the start of a clock. Raises ServiceError `invalid_argument`."""
+    """Return the start of a clock. Raises ServiceError `invalid_argument` if the time is malformed
+    or out of range.
+    """
     info = dataset.info
     if as_of_ts is None:
         return info.default_as_of_ns if limits.as_of_ns is None else limits.as_of_ns

@@ -1,4 +1,4 @@
-"""Configuration that connects an agent to the services: JSON for MCP, or a skill file."""
+"""Configuration that connects an agent to the services, as JSON for MCP or as a skill file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Form = Literal["mcp", "skill"]
 
 def connection_text(form: Form, options: list[str]) -> str:
     """Return the JSON with which an MCP client starts a server (`mcp`), or a SKILL.md that contains
-    it (`skill`). `options`: arguments of the server's command.
+    this JSON (`skill`).
+
+    `options`: arguments of the server's command.
     """
     words = ["-m", "ktdeval", "paper", "qfinzero", "serve", "--over", "stdio", *options]
     config = dumps_pretty({"mcpServers": {"qfinzero": {"command": sys.executable, "args": words}}})

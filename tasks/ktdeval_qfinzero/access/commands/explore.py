@@ -1,5 +1,5 @@
-"""`ktdeval paper qfinzero tools`, `items` and `replay`: list the tools and the benchmark's items,
-and verify a broker's log.
+"""`ktdeval paper qfinzero tools`, `items` and `replay`: list the tools, print the benchmark's
+items, and verify a broker's log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ktdeval_qfinzero.scoring.types import Suite
 
 @dataclass(frozen=True, kw_only=True)
 class ToolOptions(ClockOptions):
-    """Options of a list of tools, or of a call."""
+    """Options of the `tools` command, which lists tools or calls one."""
 
     form: Literal["names", "json"] = flag(
         "names", name="--format", help="detail of the list: names, or whole schemas"
@@ -124,7 +124,7 @@ def _parse_arguments(text: str) -> JsonValue:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemOptions(SourceOptions):
-    """Options of the benchmark's items."""
+    """Options of the `items` command."""
 
     items_seed: int = flag(0, type=click.IntRange(0), help="seed of the items; the tasks use 0")
     prove: bool = flag(False, help="execute every item on the services instead of printing it")
@@ -173,7 +173,7 @@ def items(suite: str, options: ItemOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(SourceOptions):
-    """Options of the verification of a broker's log."""
+    """Options of the `replay` command, which verifies a broker's log."""
 
     rerun: bool = flag(
         False, help="also execute its commands again on the data, and compare every byte"
@@ -227,7 +227,7 @@ def replay(log: Path, options: ReplayOptions) -> None:
 
 def _read_log_lines(log: Path) -> list[str]:
     try:
-        # bytes: texts may hold U+2028, which ends lines of text
+        # bytes, since strings may contain U+2028, which ends a line of text
         return [line.decode() for line in read_plain(log).splitlines()]
     except OSError as error:
         raise DataError(f"{log}: can't read: {error.strerror or error}") from error

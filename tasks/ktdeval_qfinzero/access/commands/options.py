@@ -18,7 +18,7 @@ from ktdeval_qfinzero.errors import ServiceError
 
 @dataclass(frozen=True, slots=True)
 class DatasetSource:
-    """Source of the data. `folder`: dataset folder, None for the embedded dataset; `seed`: seed of
+    """Source of the data. `folder`: dataset folder; None for the embedded dataset. `seed`: seed of
     the embedded dataset.
     """
 
@@ -28,7 +28,7 @@ class DatasetSource:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """Options of a command that reads data of the services."""
+    """Options of a command that reads the services' data."""
 
     folder: Path | None = flag(
         None,
@@ -104,7 +104,7 @@ class PageOptions:
     )
 
     def pages(self, source: DatasetSource) -> PageSettings:
-        """Return the settings of pages over data."""
+        """Return the settings of pages about a data source."""
         return PageSettings(
             data=source.folder,
             seed=source.seed,
@@ -117,9 +117,9 @@ class PageOptions:
 
 
 def open_data(source: DatasetSource) -> Dataset:
-    """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache.
-    Raises DataError if the folder does not hold a dataset; StoreError if the cache can't be
-    written.
+    """Open the dataset in a folder, or the embedded synthetic dataset, which is made once and kept
+    in the cache. Raises DataError if the folder does not contain a dataset; StoreError if the cache
+    can't be written.
     """
     return (
         open_embedded(cache_root(), source.seed, _say)
@@ -129,8 +129,8 @@ def open_data(source: DatasetSource) -> Dataset:
 
 
 def start_at(dataset: Dataset, limits: WorkspaceLimits, as_of: str | None) -> WorkspaceLimits:
-    """Return limits under which clocks start at a moment. Raises UsageError if it is malformed or
-    outside the dataset.
+    """Return limits under which clocks start at `as_of`. Raises UsageError if `as_of` is malformed
+    or outside the dataset.
     """
     if as_of is None:
         return limits

@@ -1,4 +1,4 @@
-"""`ktdeval paper qfinzero serve`: serve agents that run outside ktdeval, on an address with a
+"""`ktdeval paper qfinzero serve`: serve agents that run outside ktdeval, at an address with a
 token, until Ctrl-C.
 """
 
@@ -76,11 +76,11 @@ class ServeOptions(ClockOptions, PageOptions):
 
     @property
     def limits(self) -> WorkspaceLimits:
-        """Limits of the workspaces."""
+        """Limits on the workspaces."""
         return WorkspaceLimits(self.max_workspaces, self.idle_minutes * 60)
 
     def words(self) -> list[str]:
-        """Return the options that start a server for one client with the same market. Paths are
+        """Return the options that start a server with the same market for one client. Paths are
         absolute.
         """
         source = self.source

@@ -1,4 +1,4 @@
-"""Servers of the services: on an address, or for one client over stdin and stdout."""
+"""Servers of the services, at an address or for one client over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _TOKEN = re.compile(r"[!-~]{16,512}")
 _TOKEN_BYTES = 32
 _LONGEST_FAREWELL_S = 2
 """Seconds that open streams of clients are given when the server ends."""
-_LOOKS_S = 0.05  #: polling interval for whether chats have ended
+_LOOKS_S = 0.05  #: interval for polling whether chats have ended
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address; port 0 is any free port. Raises UsageError if the port
-    is in use or the host's address does not belong to this machine.
+    """Return a socket bound to an address; port 0 means any free port. Raises UsageError if the
+    port is in use, or if the host's address does not belong to this machine.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(
@@ -72,7 +72,7 @@ def is_loopback(bound: socket.socket) -> bool:
 
 
 def address_of(bound: socket.socket) -> str:
-    """Return the address of a socket as a URL."""
+    """Return a socket's address as a URL."""
     host, port = bound.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -83,10 +83,11 @@ def choose_security(
     environment: Mapping[str, str],
     show_token: Callable[[str], None] | None,
 ) -> AccessRules:
-    """Decide who may call: on loopback anybody, otherwise any holder of the token.
-    `token_variable`: name of the environment variable that holds the token; `show_token`: shows a
-    new token to the user who started the server, None without a terminal. Raises UsageError if a
-    token is needed and missing or malformed.
+    """Decide who may call: anyone on loopback, otherwise only holders of the token.
+
+    `token_variable`: name of the environment variable with the token; `show_token`: shows a new
+    token to the user who started the server, None without a terminal. Raises UsageError if a token
+    is needed but is missing or malformed.
     """
     if token_variable is not None:
         token = environment.get(token_variable, "")
@@ -113,7 +114,7 @@ def choose_security(
 
 
 class _ChatServer(uvicorn.Server):
-    """Server that ends its chats before it ends. After a signal to end, it logs no errors for
+    """Server that ends its chats before it ends. After a signal to end, it logs no errors about
     streams that are cut off.
     """
 
@@ -122,14 +123,14 @@ class _ChatServer(uvicorn.Server):
         self._chats = chats
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Handle a signal. After a second one the server ends without waiting."""
+        """Handle a signal. After a second signal, the server ends without waiting."""
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self.force_exit = self.should_exit
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End chats, then connections. Waits for replies under way and records them, since they are
-        paid for; pages are answered meanwhile.
+        """End chats, then connections. Replies in progress are awaited and recorded, since they are
+        paid for; pages are still served meanwhile.
         """
         self._chats.stop_all()
         waits_for = self._chats.under_way
@@ -146,8 +147,8 @@ class _ChatServer(uvicorn.Server):
 
 
 def serve(app: Starlette, bound: socket.socket) -> None:
-    """Serve until interrupted. Requests are not logged; defects are, on stderr; Ctrl-C raises
-    KeyboardInterrupt.
+    """Serve until interrupted. Requests are not logged, defects are logged on stderr, and Ctrl-C
+    raises KeyboardInterrupt.
     """
     config = uvicorn.Config(
         app,
@@ -166,13 +167,13 @@ def serve_one_client(operations: Catalogue, source: DatasetSource, options: Serv
     """Serve one client over stdin and stdout."""
     dataset = open_data(source)
     limits = start_at(dataset, options.limits, options.as_of)
-    # The thread that waits for stdin can't be interrupted, and there is nothing to be saved.
+    # The thread that waits for stdin can't be interrupted, and there is nothing to save.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(serve_stdio, operations, dataset, limits, options.logs)
 
 
 def serve_address(operations: Catalogue, source: DatasetSource, options: ServeOptions) -> None:
-    """Serve all clients of an address until Ctrl-C."""
+    """Serve all clients at an address until Ctrl-C."""
     show_token = _show_token if sys.stderr.isatty() else None
     with bind(options.host, options.port) as bound:
         security = choose_security(bound, options.token_env, os.environ, show_token)

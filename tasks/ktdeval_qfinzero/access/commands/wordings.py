@@ -1,4 +1,6 @@
-"""`ktdeval paper qfinzero wordings`: instructions in other words, from a run that asked for them."""
+"""`ktdeval paper qfinzero wordings`: instructions in other words, from a run that asked for
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from ktdeval_qfinzero.rewording import wordings_of
 
 @dataclass(frozen=True, kw_only=True)
 class WordingOptions:
-    """Options of the wordings of a run."""
+    """Options of the `wordings` command."""
 
     out: Path = flag(type=OutputPath("file"), metavar="FILE", help="file of the wordings")
 

@@ -1,1 +1,1 @@
-"""Server pages: health of data and services, and a chat playground."""
+"""Server pages: the health of data and services, and a chat playground."""

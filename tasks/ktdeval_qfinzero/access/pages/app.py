@@ -1,5 +1,5 @@
-"""A server's pages, one small app built on the page kit: health of data and services, and a chat
-playground.
+"""A server's pages as one small app built on the page kit: the health of data and services, and a
+chat playground.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _FOLDER: Final = Path(__file__).with_name("assets")
 _ASSETS: Final = "/assets/"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
 _OWN_FILES: Final = ("pages.js", "health.js", "chats.js", "pages.css")
-#: Addresses of the page; to clients other than browsers some of them answer with data
+#: Addresses of the page; some of them answer with data to clients other than browsers
 _PAGES: Final = ("/", "/health", "/playground")
-#: Maximum number of characters of each text that a page sends
+#: Maximum number of characters in each text that a page sends
 _MAX_CHARS: Final = {
     "model": 500,
     "as_of": 40,
@@ -70,8 +70,9 @@ _MAX_CHARS: Final = {
 
 
 def is_public(scope: Scope) -> bool:
-    """Return whether a request is for the page, or for a style or script of it, which hold no data.
-    A browser can't send a token with these; the scripts send it with their own requests.
+    """Return whether a request is for the page or for one of its styles or scripts, which contain
+    no data. A browser can't send a token with such requests; the scripts send it with their own
+    requests.
     """
     if scope["method"] not in ("GET", "HEAD"):
         return False
@@ -81,14 +82,18 @@ def is_public(scope: Scope) -> bool:
 
 
 def _wants_html(headers: Headers) -> bool:
-    """Return whether a browser asks for a page: it names HTML among the types it accepts."""
+    """Return whether a browser asks for a page, that is, whether HTML is among the types that it
+    accepts.
+    """
     return "text/html" in headers.get("accept", "")
 
 
 def page_routes(
     workspaces: Workspaces, settings: PageSettings, playground: Playground
 ) -> list[Route]:
-    """Return the routes of the page and of the data it requests. `workspaces`: those of the server."""
+    """Return the routes of the page and of the data that it requests. `workspaces`: the server's
+    workspaces.
+    """
     health = Health(workspaces, settings)
     info = workspaces.dataset.info
 
@@ -127,7 +132,9 @@ def page_routes(
 
 
 def _page_or(function: Callable[[], Any]) -> Endpoint:
-    """Return an endpoint that serves the page to browsers, and a function's value to other clients."""
+    """Return an endpoint that serves the page to browsers, and a function's value to other
+    clients.
+    """
     give_value = _endpoint(function)
 
     async def endpoint(request: Request) -> Response:
@@ -155,9 +162,9 @@ def _asset_text(name: str) -> str:
 
 
 def _endpoint(function: Callable[..., Any], *texts: str) -> Endpoint:
-    """Return an endpoint that calls a function on a thread, with the path's parameters and texts of
-    the body, and answers with its value. Any error of ktdeval that is not a ServiceError becomes a
-    conflict.
+    """Return an endpoint that calls a function on a thread, with the path's parameters and texts
+    from the body, and answers with the function's value. Any ktdeval error that is not a
+    ServiceError becomes a conflict.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -177,8 +184,8 @@ def _endpoint(function: Callable[..., Any], *texts: str) -> Endpoint:
 
 
 async def read_texts(request: Request, *names: str) -> dict[str, str]:
-    """Return texts of the JSON object of a POST, empty if absent. Raises ServiceError if the object
-    has another field or a value that is not a text, or if a text is too long.
+    """Return texts from the JSON object in a POST; absent texts are empty. Raises ServiceError if
+    the object has another field or a value that is not a string, or if a text is too long.
     """
     given = await json_body(request)
     for name, value in given.items():

@@ -1,4 +1,4 @@
-"""Chat runs on threads of this process, and their model calls so far."""
+"""Chat runs on threads of this process, with the model calls that each has made so far."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ktdeval_qfinzero.errors import ServiceError, conflict
 
 @dataclass
 class RunUnderWay:
-    """Run of a chat, which observes its model calls. Only its thread writes here, and lists only
-    grow, so other threads may read.
+    """Run of a chat, which observes its model calls. Only its own thread writes here, and lists
+    only grow, so other threads may read.
     """
 
     stop: StopSignal = field(default_factory=StopSignal)
-    #: model calls so far, in the form of transcripts, without the question
+    #: model calls so far, in transcript form, without the question
     exchanges: list[dict[str, JsonValue]] = field(default_factory=list)
     coming: str = ""  #: text of the reply being received, including its calls
     message: str = ""  #: why the run did not finish
@@ -32,17 +32,17 @@ class RunUnderWay:
 
     @property
     def is_over(self) -> bool:
-        """True once it has ended and its files are closed."""
+        """True once the run has ended and its files are closed."""
         return self.thread is None or not self.thread.is_alive()
 
     def keep_request(self, spec: EpisodeSpec, request: ModelRequest) -> None:  # noqa: ARG002 - one at a time
-        """Keep the messages that a request adds to the one before."""
+        """Keep the messages that a request adds to the request before it."""
         new = request.messages[self._seen :] if self._seen else ()
         self._seen = len(request.messages) + 1  # the next request's messages include the reply
         self.exchanges.append({"sent": [message.to_json() for message in new]})
 
     def heard(self, spec: EpisodeSpec, piece: ReplyPiece) -> None:  # noqa: ARG002 - one at a time
-        """Add to the coming reply."""
+        """Add a piece to the reply being received."""
         if piece.kind == "begun":
             self.coming = ""
         elif piece.kind == "whole":
@@ -51,12 +51,12 @@ class RunUnderWay:
             self.coming += piece.name + piece.text
 
     def keep_reply(self, spec: EpisodeSpec, reply: Reply) -> None:  # noqa: ARG002 - one at a time
-        """Keep a whole reply."""
+        """Keep a complete reply."""
         self.exchanges[-1] = {**self.exchanges[-1], "reply": reply.to_json()}
         self.coming = ""
 
     def run(self, config: RunConfig) -> None:
-        """Run to the end; if the run fails, store the reason."""
+        """Run to the end. If the run fails, store the reason."""
         self.message = "the run failed, which is a defect; the server's log says more"
         try:
             result = evaluate_watched(config, load_plugins(), self.stop, self)
@@ -70,7 +70,7 @@ class RunUnderWay:
 
 
 class ChatRuns:
-    """Runs by the ids of their chats. `max_running`: how many may run at once."""
+    """Chat runs, keyed by chat id. `max_running`: how many may run at once."""
 
     def __init__(self, max_running: int) -> None:
         self._max_running = max_running
@@ -79,13 +79,17 @@ class ChatRuns:
         self._is_closed = False
 
     def latest(self, chat_id: str) -> RunUnderWay:
-        """Return the last run of a chat in this process; without one, a run that never began."""
+        """Return the last run of a chat in this process or, if there is none, a run that never
+        began.
+        """
         return self._runs.get(chat_id, RunUnderWay())
 
     def begin(self, chat_id: str, prepare: Callable[[], RunConfig]) -> None:
-        """Begin a run on a thread. `prepare` gives its options, while no other run of the chat can
-        begin. Raises ServiceError if the chat is running already or too many chats are; passes on
-        errors of `prepare`.
+        """Begin a run on a thread.
+
+        `prepare` returns the run's options; while it does, no other run of the chat can begin.
+        Raises ServiceError if the chat is already running or too many chats are running; errors
+        from `prepare` are passed on.
         """
         with self._lock:
             if self._is_closed:
@@ -105,7 +109,7 @@ class ChatRuns:
             run.thread.start()
 
     def stop_all(self) -> None:
-        """Start no new runs, and ask all runs to end between two calls; a later resume uses their
+        """Start no new runs, and ask all runs to end between two calls. A later resume uses their
         recorded calls.
         """
         with self._lock:
@@ -115,5 +119,5 @@ class ChatRuns:
 
     @property
     def under_way(self) -> int:
-        """Runs that have not ended."""
+        """Number of runs that have not ended."""
         return sum(not run.is_over for run in list(self._runs.values()))

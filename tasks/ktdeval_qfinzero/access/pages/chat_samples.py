@@ -49,7 +49,7 @@ def gold_task(item_id: str, suite: Suite, instruction: str, calls: Sequence[Gold
 
 def gold_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[GoldCall]:
     """Make recorded calls again and return the successful ones as expected calls. Arguments that
-    are moments or days are compared as times, to the second.
+    are times or days are compared as times, to the second.
     """
     answers = make_calls(workspace, calls)
     expected = []
@@ -69,8 +69,8 @@ def gold_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> list[Gold
 
 def add_sample(folder: Path, task: GoldTask) -> Path:
     """Append an item to the tasks file of its suite in a folder, and write the task file that asks
-    all of them; return the latter. Raises ServiceError if the id is malformed or exists already, or
-    if the file is full.
+    all items in it. Return the path of the task file. Raises ServiceError if the id is malformed or
+    already exists, or if the file is full.
     """
     if not _ID.fullmatch(task.id):
         raise invalid("item_id", "expected 1 to 64 letters, digits, `_`, `.` and `-`")

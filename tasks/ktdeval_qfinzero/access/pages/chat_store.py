@@ -65,7 +65,7 @@ class RecordedTurn(Value, frozen=True):
     number: int  #: from 1
     task: str
     instruction: str
-    record: AnswerRecord | None = None  #: None until it is recorded
+    record: AnswerRecord | None = None  #: None until the answer is recorded
     exchanges: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -94,8 +94,8 @@ class ChatStore:
         return [path.name for path in sorted(chats, key=_read_made_time, reverse=True)]
 
     def create(self, head: ChatHead) -> None:
-        """Write a new chat. Raises ServiceError `unavailable` if there are too many, and StoreError
-        if the folder can't be written.
+        """Write a new chat. Raises ServiceError `unavailable` if there are too many chats;
+        StoreError if the folder can't be written.
         """
         if len(self.ids()) >= self._most:
             raise ServiceError(
@@ -108,7 +108,7 @@ class ChatStore:
         write_atomic(path / _CHAT, dumps_pretty(to_plain(head)))
 
     def path_of(self, chat_id: str) -> Path:
-        """Return the folder of a chat. Raises ServiceError `not_found`."""
+        """Return the folder of a chat. Raises ServiceError `not_found` if there is no such chat."""
         if not _ID.fullmatch(chat_id):
             raise not_found("chat", "there is no such chat")
 
@@ -122,8 +122,8 @@ class ChatStore:
         return self.path_of(chat_id) / _RUN
 
     def head(self, chat_id: str) -> ChatHead:
-        """Return the head of a chat. Raises ServiceError if the chat does not exist, and StoreError
-        if its file is malformed.
+        """Return the head of a chat. Raises ServiceError if the chat does not exist; StoreError if
+        its file is malformed.
         """
         path = self.path_of(chat_id) / _CHAT
         return decode_json(read_plain(path, _MAX_FILE_BYTES), ChatHead, str(path), StoreError)
@@ -133,7 +133,7 @@ class ChatStore:
         shutil.rmtree(self.path_of(chat_id))
 
     def turns(self, chat_id: str) -> list[RecordedTurn]:
-        """Return the turns of a chat, in order, as far as they are recorded."""
+        """Return a chat's recorded turns, in order."""
         path = self.run_of(chat_id)
         run = RunFolder.load(path) if (path / "manifest.json").is_file() else None
         turns = []
@@ -161,8 +161,8 @@ class ChatStore:
         return texts
 
     def add_turn(self, chat_id: str, instruction: str) -> int:
-        """Write another turn, durably, and return its number. Raises ServiceError if the turn
-        before is not finished, or if there are too many.
+        """Write another turn durably and return its number. Raises ServiceError if the previous
+        turn is not finished, or if there are too many turns.
         """
         head = self.head(chat_id)
         before = self.turns(chat_id)
@@ -194,8 +194,8 @@ class ChatStore:
         return number
 
     def keep_options(self, chat_id: str) -> RunConfig:
-        """Write the options of a chat's run with all of its turns, and return them. If the process
-        was killed after a turn was written, the stored options may lack that turn.
+        """Write the options of a chat's run with all of its turns, and return the options. The
+        stored options may lack a turn if the process was killed after the turn was written.
         """
         config = self._config_of(chat_id)
         write_atomic(self.path_of(chat_id) / _OPTIONS, _options_text(config))
@@ -257,7 +257,7 @@ def _as_past(turn: RecordedTurn) -> ChatTurn:
 
 
 def _options_text(config: RunConfig) -> str:
-    """Return a run's options as YAML, omitting defaults."""
+    """Return a run's options as YAML, without defaults."""
     usual = RunConfig(model=config.model, tasks=config.tasks)
     changed: dict[str, Any] = {"model": config.model, "tasks": list(config.tasks)}
     for name, value in vars(config).items():

@@ -33,16 +33,18 @@ _MAX_FINDINGS: Final = 200
 
 
 class ServiceState(Value, frozen=True):
-    """A service: whether a call of it was answered, with what, and how long that took."""
+    """A service: whether it answered a call, with what, and how long the answer took."""
 
     call: str
     answer: JsonValue
-    problem: str  #: empty if it was answered
+    problem: str  #: empty if the call was answered
     latency_ms: float
 
 
 class SymbolDays(Value, frozen=True):
-    """An instrument's days with bars; `missing`: sessions between them without."""
+    """An instrument's days with bars. `missing`: sessions between the first and last day that have
+    no bar.
+    """
 
     symbol: str
     first: date
@@ -51,7 +53,9 @@ class SymbolDays(Value, frozen=True):
 
 
 class DayShare(Value, frozen=True):
-    """A day: number of instruments with a bar, and of those whose first and last day enclose it."""
+    """A day: the number of instruments with a bar, and the number of instruments whose first and
+    last day enclose it.
+    """
 
     day: date
     have: int
@@ -60,12 +64,12 @@ class DayShare(Value, frozen=True):
 
 
 class DayCoverage(Value, frozen=True):
-    """Daily bars of a kind of instrument against the sessions of a calendar."""
+    """Daily bars of one kind of instrument, compared with the sessions of a calendar."""
 
     name: str
     calendar: str
-    complete: float | None  #: share of sessions with a bar; None without a session
-    behind: int  #: sessions after the last day, up to today
+    complete: float | None  #: share of sessions with a bar; None if there are no sessions
+    behind: int  #: number of sessions after the last day, up to today
     days: tuple[DayShare, ...]
     symbols: tuple[SymbolDays, ...]  #: instruments with the most missing sessions first
 
@@ -84,25 +88,27 @@ class DataHealth(Value, frozen=True):
 
 
 class Health:
-    """State of the served dataset and of those that are watched. `workspaces`: those of the server."""
+    """State of the served dataset and of the watched datasets. `workspaces`: the server's
+    workspaces.
+    """
 
     def __init__(self, workspaces: Workspaces, settings: PageSettings) -> None:
         self._workspaces = workspaces
         folder = settings.data
         if folder is None:
             folder = generated_folder(cache_root(), SyntheticMarketParams(seed=settings.seed))
-        # without duplicates: the served dataset may be watched, too
+        # without duplicates, since the served dataset may be watched too
         self._folders = list(dict.fromkeys((folder, *settings.watched)))
 
     def report(self) -> list[DataHealth]:
-        """Examine all datasets, the served one first; problems are reported, not raised."""
+        """Examine all datasets, the served one first. Problems are reported, not raised."""
         as_of_ns = self._workspaces.limits.as_of_ns
         served = data_health(self._folders[0], self._workspaces.dataset, as_of_ns)
         return [served, *map(_watched_health, self._folders[1:])]
 
     def check(self, folder: str) -> list[str]:
-        """Read a whole dataset, given its place in the report, and return its problems, errors
-        first. Raises ServiceError.
+        """Read a whole dataset, given by its place in the report, and return its problems, errors
+        first. Raises ServiceError if there is no dataset at this place.
         """
         if not folder.isdecimal() or int(folder) >= len(self._folders):
             raise invalid("folder", f"expected a number from 0 to {len(self._folders) - 1}")
@@ -160,7 +166,7 @@ def _probe_service(workspace: Workspace, name: str) -> ServiceState:
 
 
 def _coverage(view: DatasetView, calendar: str) -> tuple[DayCoverage, ...]:
-    """Count the daily bars of stocks and coins."""
+    """Count the daily bars of stocks and crypto assets."""
     kinds: tuple[tuple[AssetClass, str], ...] = (("stock", calendar), ("crypto", "24/7"))
     coverage = []
     for asset_class, own_calendar in kinds:
@@ -172,8 +178,8 @@ def _coverage(view: DatasetView, calendar: str) -> tuple[DayCoverage, ...]:
 
 
 def coverage_of(name: str, calendar: str, days_by_symbol: Mapping[str, DayArray]) -> DayCoverage:
-    """Return the coverage of instruments, each with at least one day. Raises DataError if the
-    calendar is unknown.
+    """Return the coverage of instruments, each of which has at least one day. Raises DataError if
+    the calendar is unknown.
     """
     every = trading_hours(calendar).days
     with_data = np.unique(np.concatenate(list(days_by_symbol.values())))

@@ -1,4 +1,4 @@
-"""Models that a chat may use, and the check of a chosen one."""
+"""Models that a chat may use, and the check of a chosen model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ _KEY_FIELD: Final = "api_key_env"
 
 def offered_models(plugins: Plugins, own: Sequence[str]) -> dict[str, str]:
     """Return the summary of each model that can be chosen: the server's own models with their
-    parameters, then all models that read no file of the server. The name of a provider ends in a
-    slash.
+    parameters, then all models that read no file on the server. Provider names end in a slash.
     """
     offered = dict.fromkeys(own, "offered by this server")
     for name, spec in plugins.specs("models").items():
@@ -32,8 +31,9 @@ def offered_models(plugins: Plugins, own: Sequence[str]) -> dict[str, str]:
 
 
 def check_choice(plugins: Plugins, own: Sequence[str], text: str) -> str:
-    """Return a chosen model. A browser may name a model but no parameters, so it can set neither an
-    address, to which a key could be sent, nor a file. Raises ServiceError.
+    """Return a chosen model. A browser may name a model but no parameters, so it can set neither a
+    file nor an address to which a key could be sent. Raises ServiceError if the model can't be
+    chosen.
     """
     if text in own:
         return text
@@ -62,7 +62,7 @@ def check_choice(plugins: Plugins, own: Sequence[str], text: str) -> str:
 
 
 def _is_remote(params: type | None) -> bool:
-    """Return whether a model's parameters include an API key, as for remote models."""
+    """Return whether a model's parameters include an API key, which marks remote models."""
     if params is None or not is_dataclass(params):
         return False
     return any(field.name == _KEY_FIELD for field in fields(params))

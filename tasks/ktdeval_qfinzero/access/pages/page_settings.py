@@ -14,7 +14,7 @@ class PageSettings:
     seed: int = 0  #: seed of the embedded dataset
     watched: tuple[Path, ...] = ()  #: folders of additional datasets shown on the health page
     chats: Path = Path("ktdeval-chats")  #: folder of all chats
-    #: offered models, with parameters, `PROVIDER/NAME(option=value,…)`
+    #: offered models, with parameters: `PROVIDER/NAME(option=value,…)`
     models: tuple[str, ...] = ()
     max_chats: int = 500  #: maximum number of chats in the folder
     max_running: int = 4  #: maximum number of chats answered at once

@@ -1,4 +1,4 @@
-"""Playground: chats with models that call the tools, each a run on disk."""
+"""Playground: chats with models that call the tools. Each chat is a run on disk."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _VISIBLE: Final = "".join(map(chr, range(0x21, 0x7F)))
 
 
 class Playground:
-    """Chats of a server; methods return JSON. `workspaces`: those of the server, for their dataset
-    and its limits.
+    """Chats on a server. Methods return JSON. `workspaces`: the server's workspaces, for their
+    dataset and limits.
     """
 
     def __init__(self, workspaces: Workspaces, settings: PageSettings) -> None:
@@ -46,11 +46,11 @@ class Playground:
 
     @cached_property
     def plugins(self) -> Plugins:
-        """Plugins used to check a chosen model; each run loads its own."""
+        """Plugins that check a chosen model; each run loads its own."""
         return load_plugins()
 
     def choices(self) -> dict[str, Any]:
-        """Return the models and days to choose from."""
+        """Return the models and days from which to choose."""
         info = self._workspaces.dataset.info
         limits = self._workspaces.limits
         last = str(info.last_day) if limits.as_of_ns is None else moment_text(limits.as_of_ns)
@@ -63,7 +63,7 @@ class Playground:
         }
 
     def chats(self) -> list[dict[str, str]]:
-        """Return all chats, newest first; an unreadable one has its error instead."""
+        """Return all chats, newest first; an unreadable chat is replaced by its error."""
         listed = []
         for chat_id in self.store.ids():
             try:
@@ -76,8 +76,8 @@ class Playground:
         return listed
 
     def show(self, chat: str) -> dict[str, Any]:
-        """Return a chat with its turns, and shell commands for its run. Raises ServiceError if it
-        does not exist, and StoreError if it can't be read.
+        """Return a chat with its turns, and shell commands for its run. Raises ServiceError if the
+        chat does not exist; StoreError if it can't be read.
         """
         latest = self.runs.latest(chat)
         is_running = not latest.is_over  # read first, so that the last records are not missed
@@ -103,7 +103,9 @@ class Playground:
         }
 
     def create(self, model: str, as_of: str) -> dict[str, str]:
-        """Begin a chat without a turn. Raises ServiceError."""
+        """Begin a chat without a turn. Raises ServiceError if the model or the start of the clock
+        is invalid.
+        """
         settings = self._settings
         dataset = self._workspaces.dataset
         as_of_ns = first_moment(dataset, self._workspaces.limits, as_of or None)
@@ -122,7 +124,9 @@ class Playground:
         return {"id": head.id}
 
     def ask(self, chat: str, instruction: str) -> dict[str, bool]:
-        """Write a turn and begin to answer it. Raises ServiceError."""
+        """Write a turn and begin to answer it. Raises ServiceError if the turn can't be added or
+        answered.
+        """
         if not instruction.strip():
             raise invalid("instruction", "expected some words")
 
@@ -179,7 +183,7 @@ class Playground:
 
     def _expected_calls(self, chat: str, turn: str) -> Sequence[Any]:
         """Return the successful calls of a turn, made again in the workspace that the earlier turns
-        left. Raises ServiceError.
+        left. Raises ServiceError if the turn does not exist or is not finished.
         """
         turns = self.store.turns(chat)
         number = int(turn) if turn.isdecimal() else 0
@@ -202,7 +206,7 @@ def _recorded_calls(turn: RecordedTurn) -> Sequence[RecordedCall]:
 
 
 def _title(instructions: Sequence[str]) -> str:
-    """Return the first words of a chat."""
+    """Return the first words of a chat as its title."""
     return _redact_text(" ".join("".join(instructions[:1]).split()))[:_MAX_TITLE]
 
 
@@ -218,7 +222,7 @@ def _commands(run: Path) -> list[str]:
 
 
 def _shown_turn(turn: RecordedTurn, run: Path) -> dict[str, Any]:
-    """Return a turn with its model calls, as transcripts have them, without the question."""
+    """Return a turn with its model calls in transcript form, without the question."""
     exchanges: list[JsonValue] = []
     for number, exchange in enumerate(turn.exchanges):
         sent = exchange["sent"] if number else []
@@ -237,7 +241,7 @@ def _shown_turn(turn: RecordedTurn, run: Path) -> dict[str, Any]:
 
 
 def _card_scores(path: Path) -> dict[str, JsonValue]:
-    """Return the figures of a card; empty if the card is not written yet."""
+    """Return the figures on a card; empty if the card is not written yet."""
     try:
         scores = load_card(path, "scoring").plain["scores"] if path.is_file() else {}
     except CardError:
@@ -246,10 +250,10 @@ def _card_scores(path: Path) -> dict[str, JsonValue]:
 
 
 def coming_text(text: str) -> str:
-    """Return a reply so far without secrets. A run of visible ASCII at its end is held back, as it
-    may be the beginning of a secret: only whole secrets are found.
+    """Return an incomplete reply without secrets. A run of visible ASCII at its end is held back,
+    since it may be the beginning of a secret and only whole secrets are found.
     """
-    # two pieces may each hold half of a character: join the halves
+    # two pieces may each hold half of a character, so the halves are joined
     joined = (
         text.rstrip(_VISIBLE).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     )
@@ -257,7 +261,7 @@ def coming_text(text: str) -> str:
 
 
 def _shown_json(value: JsonValue) -> JsonValue:
-    """Return JSON without secrets of the environment, with long texts cut."""
+    """Return JSON without the secrets in the environment, with long texts cut."""
     if isinstance(value, str):
         return _redact_text(value)
     if isinstance(value, Mapping):

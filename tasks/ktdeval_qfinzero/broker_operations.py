@@ -428,4 +428,4 @@ OPERATIONS: tuple[Operation, ...] = (
     _command("PMB.option.exercise", "/v1/options/exercise", describe_exercise),
     query("PMB.borrow.query", "/v1/borrow", borrow),
 )
-"""All of them, in the order in which models see them."""
+"""All operations of PMB, in the order in which models see them."""

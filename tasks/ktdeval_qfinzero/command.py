@@ -7,7 +7,7 @@ from ktdeval.cli import LazyCommand, LazyGroup
 _EXTRAS = dict.fromkeys(
     ("anyio", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn"), "qfinzero"
 )
-"""Packages that are not installed with ktdeval itself, and the extra that brings them."""
+"""Packages that are not installed with ktdeval itself -> the extra that installs them."""
 
 
 def _in(module: str, attribute: str, summary: str) -> LazyCommand:

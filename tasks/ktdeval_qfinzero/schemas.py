@@ -79,7 +79,7 @@ def make_description(description: str) -> Meta:
 
 
 DESCRIBED_LAST: Final = Meta(extra_json_schema={_IS_DESCRIBED_LAST: True})
-"""Mark of a type whose description is written after all other keywords of its schema."""
+"""Mark of a type whose description is written after all other keywords in its schema."""
 ShortText = Annotated[str, Meta(min_length=1, max_length=40)]
 AsOf = Annotated[
     str,

@@ -246,7 +246,7 @@ _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "seed": lambda spec: str(spec.seed),
     "mask key": lambda spec: str(spec.mask_key),
 }
-"""Facts in which a run's plan must equal that of the probe set."""
+"""Facts that must be equal in the plans of a run and the probe set."""
 
 
 def read_attacks(

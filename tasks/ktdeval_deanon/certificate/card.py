@@ -42,11 +42,11 @@ KIND = "certificate"
 LEVEL = 0.95  #: Nominal coverage of intervals, and confidence level of each one-sided upper bound
 
 EXACT_MATCHER, DATE_MATCHER, RANDOM = "exact matcher", "date matcher", "random"
-"""The attackers that need no language model."""
+"""Attackers that need no language model."""
 
 KEYED = Keyed.__struct_fields__
-"""Fields in which a trading card must equal a certificate to be covered; `covers.key` is their
-hash.
+"""Fields in which a trading card must equal a certificate to be covered; `covers.key` is the hash
+of these fields.
 """
 
 NO_MODEL = "no model has attacked the mask yet"

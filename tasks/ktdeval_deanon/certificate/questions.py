@@ -30,7 +30,7 @@ from ktdeval.values import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval_deanon.answer import days_off, tickers_of
 
 PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"
-"""Files of a probe set: what is sent, and separately the true answers."""
+"""Files of a probe set: what is sent and, separately, the true answers."""
 
 Entry = dict[str, JsonValue]
 

@@ -34,7 +34,7 @@ DEFECT: dict[str, JsonValue] = {
         "message": "the service failed on this call, which is a defect of it; its log says more",
     }
 }
-"""Answer to a call that raised an unexpected exception; the log has its trace."""
+"""Answer to a call that raised an unexpected exception; the log has the traceback."""
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,9 @@ INSTRUCTIONS = Path(__file__).with_name("instructions.md").read_text(encoding="u
 
 Context = ServerRequestContext[Any, Any]
 WorkspaceOf = Callable[[Context], str]
-"""Returns the id of the workspace that a request acts on; raises ServiceError if there is none."""
+"""Returns the id of the workspace on which a request acts; raises ServiceError if there is none."""
 VersionsFor = Callable[[Context], Sequence[str]]
-"""Gives the protocol versions that a client which asks may use."""
+"""Returns the protocol versions that may be used by a client that asks for them."""
 
 
 def mcp_server(

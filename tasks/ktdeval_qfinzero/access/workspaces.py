@@ -16,10 +16,10 @@ from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.timestamps import DAY, day_start, moment_text, parse_moment
 
 HEADER = "Qfinzero-Workspace"
-"""Names the workspace that a request acts on."""
+"""Header that names the workspace on which a request acts."""
 
 MAX_BODY_BYTES = 1_000_000
-"""Longest body of a request."""
+"""Maximum length of a request body."""
 _ID_BYTES = 16
 _MAX_WAITING = 64
 

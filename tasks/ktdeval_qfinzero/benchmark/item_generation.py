@@ -272,7 +272,7 @@ _OWN_IDS: dict[tuple[str, JsonValue], str] = {
     ("account_id", ACCOUNT): "{account_id}",
     ("session_id", SESSION): "{session_id}",
 }
-"""Placeholders for ids that the instruction names. To copy them earns nothing, so expected calls
+"""Placeholders for ids that the instruction names. Copying an id earns nothing, so expected calls
 have placeholders, as in the public tasks.
 """
 

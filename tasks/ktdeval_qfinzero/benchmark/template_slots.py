@@ -87,7 +87,7 @@ FORMATTERS: Final[Mapping[str, Callable[[Random, Any], str]]] = MappingProxyType
         "one_name": lambda chance, rows: pick(chance, rows).name,
     }
 )
-"""Ways to write a fact. They get the random generator, since some draw a form (`spoken`, `range`)
+"""Formatters for facts. They get the random generator, since some draw a form (`spoken`, `range`)
 or one of several stocks (`one`, `one_name`).
 """
 

@@ -9,7 +9,7 @@ from ktdeval_qfinzero.live.tool_use_config import LiveConfig
 from ktdeval_qfinzero.live.tool_use_question import LiveAnswer, LiveQuestion, read_form
 
 FORM: Final = read_form(Path(__file__).parent)
-"""Form of an answer; its field is what a reply in plain text fills."""
+"""Answer form, whose field holds the text of a reply without calls."""
 
 
 class ChatAnswer(LiveAnswer, frozen=True):

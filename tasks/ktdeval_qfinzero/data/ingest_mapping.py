@@ -28,7 +28,7 @@ ALIASES = {
     "code": "symbol",
     **dict.fromkeys(("window_start", "date", "datetime", "timestamp"), "time"),
 }
-"""Columns that are understood without being mapped, in any case of letters."""
+"""Column names that are understood without being mapped, in upper or lower case."""
 SUFFIXES = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".json", ".parquet")
 _ADVICE = "map it under columns, or name it under ignore"
 

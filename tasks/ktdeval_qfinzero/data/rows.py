@@ -58,7 +58,7 @@ def words(text: str) -> tuple[str, ...]:
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 DayArray = npt.NDArray[np.datetime64]
-"""[n] ascending distinct days, datetime64[D]."""
+"""[n] distinct days in ascending order, datetime64[D]."""
 
 
 @dataclass(frozen=True, eq=False)

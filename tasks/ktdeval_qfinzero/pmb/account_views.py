@@ -38,12 +38,12 @@ from ktdeval_qfinzero.timestamps import MINUTE, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 TRADING_DAYS = {"24/7": 365}
-"""Trading days of a year by calendar, 252 of others, by which volatility and Sharpe ratio are
-annualised.
+"""Trading days per year by calendar, 252 for other calendars; used to annualise volatility and the
+Sharpe ratio.
 """
 _ZERO_VOLATILITY = 1e-12
-"""Daily volatility below which returns count as equal: above the rounding of floats, below a cent
-on a billion dollars.
+"""Daily volatility below which returns count as equal. It is above the rounding error of floats and
+below a cent on a billion dollars.
 """
 
 

@@ -19,7 +19,7 @@ from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start, parse_moment
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 _DAYS_AHEAD = 40
-"""Trading days that must follow on any moment: an unmet margin call may last 30 of them."""
+"""Number of trading days that must follow any time: an unmet margin call may last 30 of them."""
 
 
 @cache
@@ -81,7 +81,7 @@ def require_reach(hours: TradingHours, ns: int, field: str) -> None:
 
 
 NEVER = 1 << 30
-"""Later than any tick of a day."""
+"""A number later than any tick of a day."""
 _MAX_BARS = 1_000_000
 _MAX_DAYS: Mapping[Frequency, int] = {"1m": 21, "1d": 252}
 _RESOLUTION: Mapping[Frequency, Resolution] = {"1m": "minute", "1d": "day"}

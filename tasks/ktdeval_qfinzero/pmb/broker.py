@@ -35,11 +35,13 @@ COMMANDS: Mapping[str, Command] = {
     "spread.place": commands.place_spread,
     "option.exercise": commands.exercise,
 }
-"""Name in the log -> function that executes it; returns the id of its subject."""
+"""Name in the log -> function that executes the command and returns the id of the object
+concerned.
+"""
 TAKES: Mapping[str, type[Arguments]] = {
     name: get_type_hints(command)["given"] for name, command in COMMANDS.items()
 }
-"""Name in the log -> type of its arguments."""
+"""Name in the log -> type of the command's arguments."""
 
 
 @dataclass(frozen=True, slots=True)

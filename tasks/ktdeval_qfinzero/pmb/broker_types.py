@@ -324,7 +324,7 @@ class Order:
 
 
 BRACKET_FIELDS = ("take_profit_e4", "stop_loss_e4", "parent_id", "oco_id")
-"""Fields of an order that logs and answers have only where they are set."""
+"""Fields of an order that logs and answers contain only if they are set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from ktdeval_qfinzero.pmb.holding_events import (
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 THRESHOLD_E4 = 100
-"""Least amount in the money, of one share, at which an expiring option is exercised: a cent."""
+"""Minimum in-the-money amount per share at which an expiring option is exercised: one cent."""
 
 
 @dataclass(frozen=True, slots=True)

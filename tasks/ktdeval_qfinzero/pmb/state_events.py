@@ -37,7 +37,7 @@ _TOTALS: Final[Mapping[CashKind, tuple[str, int]]] = {
     "BORROW_FEE": ("borrow_fees_e4", -1),
     "DIVIDEND": ("dividends_e4", 1),
 }
-"""Kind of payment -> field of an account that sums it up, and its sign there."""
+"""Kind of payment -> field of the account in which it is summed, and its sign there."""
 
 
 @dataclass(slots=True)
@@ -123,8 +123,8 @@ class EventData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 EVENT_TYPES: Final[dict[str, type[EventData]]] = {}
-"""Name in the log -> type of the event's content; those of `holding_events` too, once it is
-imported.
+"""Name in the log -> type of the event's content. The types in `holding_events` are included once
+that module is imported.
 """
 
 

@@ -51,7 +51,9 @@ NO_LONGER_NEEDED = "MARGIN_CALL_MET: the margin call is met"
 ONE_CANCELS_OTHER = "ONE_CANCELS_OTHER: another order of its group filled"
 NOTHING_LEFT = "NOTHING_LEFT: what the order was to close is gone"
 CUSHION_NIGHTS = 30
-"""Nights whose charges a liquidation leaves equity for: else the next close's begin the next call."""
+"""Number of nights whose charges a liquidation leaves equity to cover; otherwise the charges at the
+next close would cause the next call.
+"""
 
 
 def next_look(account: Account, rules: Rules, frame: DayFrame, first: int) -> int:

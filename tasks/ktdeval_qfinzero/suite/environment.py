@@ -29,7 +29,7 @@ from ktdeval_qfinzero.suite.config import Calls
 from ktdeval_qfinzero.suite.grading import RecordedCall
 
 RECORDED: Mapping[str, JsonValue] = {"recorded": True}
-"""Answer to every call that is recorded only."""
+"""Answer to every call that is only recorded."""
 
 _DEEPEST = 32
 _LONGEST_ARGUMENTS = 20_000

@@ -30,9 +30,11 @@ RULE_SETS: Final[tuple[Rules, ...]] = ("paper", "reference")
 METRICS: Final = ("overall", "tm", "pa", "ta")
 
 FAILED: Final = "failed_"
-"""Begins the names of failure modes in a record, each true."""
+"""Prefix of the names of failure modes in a record, each of which is true."""
 DIFFERS: Final = "differs_"
-"""Begins the names of parts of the end state that are not those of the gold calls, each true."""
+"""Prefix of the names of the parts of the end state that differ from the end state after the gold
+calls, each of which is true.
+"""
 
 
 class RecordedCall(Value, frozen=True):

@@ -30,8 +30,8 @@ from ktdeval_qfinzero.upq.option_greeks import (
 GREEK_DECIMALS = 8
 
 _ON_REQUEST = frozenset({"ticker", "window_start"})
-"""Fields that day rows have only when they are named: `ticker` is the contract, `window_start` the
-date's midnight.
+"""Fields that daily rows have only on request: `ticker` is the contract, `window_start` the date's
+midnight.
 """
 _NEAREST = 5
 TIME_FIELD: Final[dict[Resolution, str]] = {"day": "date", "minute": "window_start"}

@@ -38,7 +38,7 @@ _LOOK_BACK_DAYS = (7, 70)
 
 _Row = TypeVar("_Row", DividendRow, SplitRow)
 Instruments = Mapping[AssetClass, Mapping[str, frozenset[str]]]
-"""Asset class -> symbol of a stock or coin -> itself, or the contracts on it."""
+"""Asset class -> symbol of a stock or crypto asset -> the symbol itself, or the contracts on it."""
 
 
 def rates_query(view: DatasetView, given: arguments.DaysOfRates) -> answers.Rates:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _TOKEN = re.compile(r"[!-~]{16,512}")
 _TOKEN_BYTES = 32
 _LONGEST_FAREWELL_S = 2
-"""Seconds that open streams of clients are given when the server ends."""
+"""Seconds for which clients' open streams may continue when the server ends."""
 _LOOKS_S = 0.05  #: interval for polling whether chats have ended
 
 

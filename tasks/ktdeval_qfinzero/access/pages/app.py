@@ -42,7 +42,7 @@ POLICY: Final = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Content security policy of a page: it loads and asks nothing but this server, and no image."""
+"""Content security policy of a page, which loads data only from this server, and no images."""
 
 _HEADERS: Final = {
     "content-security-policy": POLICY,

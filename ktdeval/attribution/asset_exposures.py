@@ -110,12 +110,12 @@ class Exposures:
 
     @cached_property
     def defined(self) -> BoolArray:
-        """Whether a name has at least one known exposure: [D, N]."""
+        """Whether a name has at least one known exposure. Shape: [D, N]."""
         return np.asarray(self.known.any(axis=1))
 
     @cached_property
     def complete(self) -> BoolArray:
-        """Whether all exposures of a name are known: [D, N]."""
+        """Whether all exposures of a name are known. Shape: [D, N]."""
         return np.asarray(self.known.all(axis=1))
 
     @property
@@ -176,7 +176,7 @@ def _amount_weights(
     snapshot: MarketSnapshot, rows: range, investable: BoolArray
 ) -> tuple[FloatArray, list[ExposureNote]]:
     """Return regression weights: the square root of the trailing mean amount, divided by the median
-    over the investable names: [D, N]. A missing weight is replaced by the median.
+    over the investable names. A missing weight is replaced by the median. Shape: [D, N].
     """
     shape = investable.shape
     count = np.zeros(shape)
@@ -207,7 +207,7 @@ def _amount_weights(
 
 
 def _row_medians(values: FloatArray, used: BoolArray) -> FloatArray:
-    """Return medians over the used entries of [D, N] values: [D]; 1 if no entry is used."""
+    """Return medians over the used entries of [D, N] values; 1 if no entry is used. Shape: [D]."""
     ordered = np.sort(np.where(used, values, np.inf), axis=1)
     count = np.count_nonzero(used, axis=1)
     low = np.maximum(count - 1, 0) // 2
@@ -237,9 +237,9 @@ class VifScreen:
 
 
 def variance_inflation(table: FloatArray) -> FloatArray:
-    """Return the variance inflation factor of each column of [n, K] values: [K]. It is infinite if
-    the other columns explain a column fully, and NaN for constant columns, which are excluded.
-    Raises DataError if there are too few rows or a value is not finite.
+    """Return the variance inflation factor of each column of [n, K] values. It is infinite if the
+    other columns explain a column fully, and NaN for constant columns, which are excluded. Shape:
+    [K]. Raises DataError if there are too few rows or a value is not finite.
     """
     rows, columns = table.shape
     if rows <= columns + 1 or not np.isfinite(table).all():

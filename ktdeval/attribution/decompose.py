@@ -45,8 +45,8 @@ RUIN = (
 
 
 def linking_coefficients(returns: FloatArray) -> FloatArray:
-    """Return Carino's k_t / K for simple daily returns: [..., D], the shape of `returns`. All NaN
-    for a series with a return of -100 % or less.
+    """Return Carino's k_t / K for simple daily returns; all NaN for a series with a return of -100 %
+    or less. The shape is that of `returns`, [..., D].
     """
     ruined = ~(returns > -1.0).all(axis=-1, keepdims=True)
     logs = np.log1p(np.where(ruined, 0.0, returns))
@@ -91,7 +91,7 @@ class Decomposition:
 
     def exposure_days(self) -> npt.NDArray[np.int64]:
         """Number of days in `mean_exposures`, those on which some holding has a value for the
-        factor: [..., K].
+        factor. Shape: [..., K].
         """
         return np.asarray(self.has_exposure.sum(axis=-2), dtype=np.int64)
 
@@ -147,7 +147,7 @@ class LedgerAttribution(Decomposition):
 
     @property
     def trading(self) -> FloatArray:
-        """NAV return minus `held_return`, i.e. timing, fees and rounding: [D]."""
+        """NAV return minus `held_return`, i.e. timing, fees and rounding. Shape: [D]."""
         return self.returns - self.held_return
 
     @property
@@ -168,8 +168,8 @@ class LedgerAttribution(Decomposition):
 
     @cached_property
     def linked_lines(self) -> FloatArray:
-        """`lines` as linked fractions of the initial capital (Carino): [D, L]; all NaN if the NAV
-        falls to zero.
+        """`lines` as linked fractions of the initial capital (Carino); all NaN if the NAV falls to
+        zero. Shape: [D, L].
         """
         return np.asarray(self.lines * linking_coefficients(self.returns)[:, None])
 
@@ -375,8 +375,8 @@ def _decompose_holdings(holdings: _Holdings, fitted: Fit, offset: int, days: int
 def _has_exposure(
     holdings: _Holdings, fitted: Fit, at: tuple[IndexArray, IndexArray], days: int
 ) -> BoolArray:
-    """Return whether any holding on a day has a value for each factor: [days, K]. `at`: days (in
-    the fit) and assets of the holdings.
+    """Return whether any holding on a day has a value for each factor. Shape: [days, K]. `at`: days
+    (in the fit) and assets of the holdings.
     """
     has_all = np.bincount(holdings.day[fitted.exposures.complete[at]], minlength=days) > 0
     has: BoolArray = np.repeat(has_all[:, None], len(fitted.factor_names), axis=1)
@@ -394,8 +394,8 @@ def _has_exposure(
 def _of_holdings(
     figures: npt.NDArray[_Figure], at: tuple[IndexArray, IndexArray]
 ) -> npt.NDArray[_Figure]:
-    """Select the figures of n holdings from [D, K, N]: [n, K]. `at`: days and assets of
-    the holdings.
+    """Select the figures of n holdings from [D, K, N]. Shape: [n, K]. `at`: days and assets of the
+    holdings.
     """
     _, rows, assets = figures.shape
     day, asset = at
@@ -406,7 +406,9 @@ def _of_holdings(
 
 
 def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
-    """Return the sums by day of the rows of [n, C] values: [days, C]. `day` must be ascending."""
+    """Return the sums by day of the rows of [n, C] values. `day` must be ascending. Shape:
+    [days, C].
+    """
     totals = np.zeros((days, values.shape[1]))
     if len(day):
         begins = np.flatnonzero(np.diff(day, prepend=-1))

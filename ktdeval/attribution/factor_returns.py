@@ -134,8 +134,8 @@ class Fit:
         return bool(is_own[is_fitted].any())
 
     def style_days(self, days: slice) -> CountArray:
-        """Return the number of the chosen days on which each style took part in the
-        regression: [K].
+        """Return the number of the chosen days on which each style took part in the regression.
+        Shape: [K].
         """
         dropped = self.cross_sections.dropped[days, 1 : 1 + len(self.factor_names)]
         return np.asarray((~dropped).sum(axis=0), dtype=np.int64)
@@ -143,13 +143,15 @@ class Fit:
     @cached_property
     def residuals(self) -> FloatArray:
         """Return minus common, style and industry components, for all assets in the regression or
-        not: [D, N].
+        not. Shape: [D, N].
         """
         return self.returns - self.explained
 
     @cached_property
     def explained(self) -> FloatArray:
-        """Sum of the common, style and industry components of every asset's return: [D, N]."""
+        """Sum of the common, style and industry components of every asset's return. Shape:
+        [D, N].
+        """
         if self.own_common is not None:
             return self.own_common * self.exposures.design[:, 0]
 
@@ -224,7 +226,9 @@ class Fit:
         )
 
     def _constant_styles(self) -> BoolArray:
-        """Return whether all names in the regression have the same exposure to a style: [D, K]."""
+        """Return whether all names in the regression have the same exposure to a style.
+        Shape: [D, K].
+        """
         z = self.exposures.design[:, 1:]
         weights = self.weights[:, None, :]
         total = np.maximum(self.weights.sum(axis=1), np.finfo(np.float64).tiny)[:, None]
@@ -369,7 +373,7 @@ def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict
 
 def market_levels(snapshot: MarketSnapshot) -> FloatArray:
     """Return levels of the index or, without an index, of the previous day's members at equal
-    weights: [T]. Levels are forward-filled; NaN before the first one.
+    weights. Levels are forward-filled; NaN before the first one. Shape: [T].
     """
     returns, _, _ = close_to_close(snapshot, range(1, len(snapshot.days)))
     return _market_levels(snapshot, returns)[0]
@@ -391,8 +395,8 @@ def _market_levels(snapshot: MarketSnapshot, returns: FloatArray) -> tuple[Float
 
 
 def _moves_since_last_close(snapshot: MarketSnapshot, levels: FloatArray) -> FloatArray:
-    """Return the market return since each asset's last close before the row: [T, N]; 0 if there is
-    no earlier close.
+    """Return the market return since each asset's last close before the row; 0 if there is no
+    earlier close. Shape: [T, N].
     """
     days = len(levels)
     has_close = np.isfinite(snapshot.close[:days])
@@ -407,8 +411,8 @@ def _moves_since_last_close(snapshot: MarketSnapshot, levels: FloatArray) -> Flo
 def _betas(
     close: FloatArray, levels: FloatArray, shared: IndexArray, rows: range
 ) -> tuple[FloatArray, BoolArray]:
-    """Return an asset's beta before each of `rows`, 1 if not known, and whether it is known: both
-    [D]. `shared`: rows on which both asset and market have a price.
+    """Return an asset's beta before each of `rows`, 1 if not known, and whether it is known. Shape
+    of both: [D]. `shared`: rows on which both asset and market have a price.
     """
     betas = np.ones(len(rows))
     known = np.zeros(len(rows), dtype=np.bool_)
@@ -436,7 +440,7 @@ def close_to_close(
     snapshot: MarketSnapshot, rows: range
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
     """Return adjusted returns in `rows` (0 if missing), whether a return exists, and whether it
-    spans a single session of the asset's own calendar: all [D, N].
+    spans a single session of the asset's own calendar. Shape of all: [D, N].
     """
     close = snapshot.adjusted_close
     before = filled_forward(
@@ -485,8 +489,8 @@ def _within(styles: FloatArray, industries: _IndustryShares) -> tuple[FloatArray
 
 
 def _weighted_squares(values: FloatArray, weights: FloatArray, scratch: FloatArray) -> FloatArray:
-    """Return weighted sums of squares of [D, K, N] values with [D, N] weights: [D, K]. `scratch`:
-    an array with the shape of `values`, which is overwritten.
+    """Return weighted sums of squares of [D, K, N] values with [D, N] weights. Shape: [D, K].
+    `scratch`: an array with the shape of `values`, which is overwritten.
     """
     squared = np.multiply(values, values, out=scratch)
     sums: FloatArray = (squared @ weights[:, :, None])[:, :, 0]
@@ -568,8 +572,8 @@ class _IndustryShares:
         return cls(weights, column, count, total.reshape(days, count), weights / own)
 
     def means(self, values: FloatArray, days: slice) -> FloatArray:
-        """Return weighted means of [D, K, N] values over each industry's names on some days:
-        [D, K, I]; 0 for an industry without names.
+        """Return weighted means of [D, K, N] values over each industry's names on some days; 0 for
+        an industry without names. Shape: [D, K, I].
         """
         number, rows, _ = values.shape
         shares = self.shares[days]
@@ -584,7 +588,7 @@ class _IndustryShares:
 
 
 def of_names(figures: FloatArray, column: IndexArray) -> FloatArray:
-    """Return the figure for each name's industry, from [D, I] figures: [D, N]."""
+    """Return the figure for each name's industry, from [D, I] figures. Shape: [D, N]."""
     taken = np.empty(column.shape)
     _put_of_names(figures[:, None], column, taken[:, None])
     return taken

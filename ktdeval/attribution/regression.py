@@ -94,9 +94,9 @@ def robust_errors(
     kind: Robust = "HC3",
     leverage: FloatArray | None = None,
 ) -> FloatArray:
-    """Return heteroskedasticity-consistent standard errors: [D, P]; NaN where a column was dropped.
-    As in MacKinnon and White, HC0 is plain, HC1 is scaled by n / (n - p), and HC2 and HC3 use the
-    leverage. `leverage`: leverage of parameters partialled out beforehand, [D, N].
+    """Return heteroskedasticity-consistent standard errors; NaN where a column was dropped. As in
+    MacKinnon and White, HC0 is plain, HC1 is scaled by n / (n - p), and HC2 and HC3 use the
+    leverage. Shape: [D, P]. `leverage`: leverage of parameters partialled out beforehand, [D, N].
     """
     errors = np.full(fitted.coefficients.shape, np.nan)
     for start in range(0, len(design), _BLOCK):

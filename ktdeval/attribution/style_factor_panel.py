@@ -81,8 +81,8 @@ def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray
 def _panel_of_sessions(
     prices: MarketSnapshot | MarketView | PriceHistory, rows: range
 ) -> FloatArray:
-    """Return raw values at the close of each of `rows`, which must be sessions of all assets:
-    [K, D, N].
+    """Return raw values at the close of each of `rows`, which must be sessions of all assets.
+    Shape: [K, D, N].
     """
     assets = prices.adjusted_close.shape[1]
     values = np.empty((len(rows), len(FACTORS), assets))
@@ -130,7 +130,8 @@ def _part_of(market: TrailingWindow, rows: slice, assets: slice) -> TrailingWind
 
 def factor_history(view: MarketView, days: int) -> FloatArray:
     """Return raw values of `FACTORS` for the latest days up to the close of `view.day`, oldest
-    first: [days, N, K]. NaN before the data begin. Days are sessions of each asset's own calendar.
+    first. NaN before the data begin. Days are sessions of each asset's own calendar. Shape:
+    [days, N, K].
     """
     history = np.full((days, len(view.codes), len(FACTORS)), np.nan)
     for group in session_groups(view):
@@ -162,8 +163,8 @@ class _DayBlock:
     days: int  #: number of days
 
     def trailing(self, values: FloatArray, width: int, lag: int = 0) -> FloatArray:
-        """Return the rows that windows of `width` cover if they end `lag` days before each day:
-        [width - 1 + days, N]; NaN before the data.
+        """Return the rows that windows of `width` cover if they end `lag` days before each day; NaN
+        before the data. Shape: [width - 1 + days, N].
         """
         end = self.start - lag + self.days
         first = end - self.days - width + 1
@@ -175,7 +176,9 @@ class _DayBlock:
 
     @cached_property
     def returns(self) -> FloatArray:
-        """Simple close-to-close returns: [QUARTER - 1 + days, N]; NaN on days without a bar."""
+        """Simple close-to-close returns; NaN on days without a bar. Shape: [QUARTER - 1 +
+        days, N].
+        """
         market = self.market
         return np.asarray(
             self.trailing(market.close, QUARTER) / self.trailing(market.last_close, QUARTER, 1)
@@ -184,22 +187,24 @@ class _DayBlock:
 
     @cached_property
     def has_return(self) -> BoolArray:
-        """Whether there is a return: [QUARTER - 1 + days, N]."""
+        """Whether there is a return. Shape: [QUARTER - 1 + days, N]."""
         return np.isfinite(self.returns)
 
     @cached_property
     def known_returns(self) -> FloatArray:
-        """Returns, with 0 for missing ones: [QUARTER - 1 + days, N]."""
+        """Returns, with 0 for missing ones. Shape: [QUARTER - 1 + days, N]."""
         return _set_to_zero(self.returns.copy(), ~self.has_return)
 
     @cached_property
     def quarter_count(self) -> FloatArray:
-        """Number of returns in the last `QUARTER` days: [days, N]; NaN if below the minimum."""
+        """Number of returns in the last `QUARTER` days; NaN if below the minimum. Shape:
+        [days, N].
+        """
         return _at_least(trailing_count(self.has_return, QUARTER), QUARTER_MINIMUM)
 
     @cached_property
     def has_bar(self) -> BoolArray:
-        """Whether there is a bar: [YEAR - 1 + days, N]."""
+        """Whether there is a bar. Shape: [YEAR - 1 + days, N]."""
         return np.isfinite(self.trailing(self.market.close, YEAR))
 
     def from_kernel(self, factor: int, entries: BoolArray, values: FloatArray) -> FloatArray:
@@ -249,8 +254,8 @@ def _set_to_zero(values: FloatArray, unknown: BoolArray) -> FloatArray:
 
 
 def _trailing_means(values: FloatArray, minimum: int, width: int) -> FloatArray:
-    """Return trailing means of the finite values: [days, N]; NaN if there are fewer than `minimum`.
-    `values` is overwritten.
+    """Return trailing means of the finite values; NaN if there are fewer than `minimum`. `values`
+    is overwritten. Shape: [days, N].
     """
     finite = np.isfinite(values)
     count = _at_least(trailing_count(finite, width), minimum)
@@ -290,7 +295,7 @@ class _WindowMoments:
         return cls(count, mean, raw, squares)
 
     def sample_deviation(self) -> FloatArray:
-        """Return the sample standard deviation (ddof 1): [days, N]."""
+        """Return the sample standard deviation (ddof 1). Shape: [days, N]."""
         deviation = self.count - 1.0
         np.divide(self.squares, deviation, out=deviation)
         return np.sqrt(deviation, out=deviation)
@@ -298,7 +303,7 @@ class _WindowMoments:
     @property
     def cancels(self) -> BoolArray:
         """Whether the sum of squared deviations has lost digits, or is NaN although there are
-        enough values: [days, N].
+        enough values. Shape: [days, N].
         """
         keeps_digits = self.squares > _CANCELLATION * self.raw_squares
         cancels: BoolArray = np.logical_not(keeps_digits, out=keeps_digits)

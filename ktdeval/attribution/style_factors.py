@@ -30,8 +30,8 @@ from ktdeval.values.files import csv_rows
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:
-    """Return sums over `width` (at least 1) consecutive rows of finite numbers: [rows - width + 1,
-    N]. With width 1, return `values` itself.
+    """Return sums over `width` (at least 1) consecutive rows of finite numbers. With width 1,
+    return `values` itself. Shape: [rows - width + 1, N].
     """
     if width == 1:
         return values
@@ -47,14 +47,16 @@ def trailing_sum(values: FloatArray, width: int) -> FloatArray:
 
 
 def trailing_count(flags: BoolArray, width: int) -> FloatArray:
-    """Return the number of True among `width` (1 to 255) consecutive rows, as floats: [rows - width
-    + 1, N].
+    """Return the number of True among `width` (1 to 255) consecutive rows, as floats. Shape: [rows
+    - width + 1, N].
     """
     return trailing_sum(flags.view(np.uint8), width).astype(np.float64)
 
 
 def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
-    """Return maxima over `width` consecutive rows of numbers without NaN: [rows - width + 1, N]."""
+    """Return maxima over `width` consecutive rows of numbers without NaN. Shape: [rows - width + 1,
+    N].
+    """
     size = 1
     while size * 2 <= width:
         values = np.maximum(values[: len(values) - size], values[size:])
@@ -64,8 +66,8 @@ def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
 
 
 def filled_forward(values: FloatArray, before: FloatArray | None = None) -> FloatArray:
-    """Replace every NaN by the last number above it in its column: [rows, N]. `before`: the row
-    above the first one, [N].
+    """Replace every NaN by the last number above it in its column. Shape: [rows, N]. `before`: the
+    row above the first one, [N].
     """
     # Missing entries column by column: a run ends where a row does not directly follow the previous
     # one.
@@ -85,8 +87,8 @@ def filled_forward(values: FloatArray, before: FloatArray | None = None) -> Floa
 
 
 def last_known(values: FloatArray, row: int) -> FloatArray:
-    """Return the last number above `row` in each column of [rows, N] values: [N]; NaN if there is
-    none.
+    """Return the last number above `row` in each column of [rows, N] values; NaN if there is none.
+    Shape: [N].
     """
     if row == 0:
         return np.full(values.shape[1], np.nan)
@@ -142,8 +144,8 @@ class TrailingWindow:
 
     @cached_property
     def returns(self) -> FloatArray:
-        """Close-to-close returns: [≤ 60, ...]; NaN without a bar. The first return after a
-        suspension is measured from the last close.
+        """Close-to-close returns; NaN without a bar. The first return after a suspension is
+        measured from the last close. Shape: [≤ 60, ...].
         """
         return self.close[1:][-QUARTER:] / self.last_close[:-1][-QUARTER:] - 1.0
 
@@ -172,8 +174,8 @@ class FactorTable:
         return np.stack(list(self.values.values()))
 
     def standardise_over(self, investable: BoolArray) -> FloatArray:
-        """Return exposures, with every factor standardised over the `investable` names,
-        [N]: [K, N].
+        """Return exposures, with every factor standardised over the `investable` names, [N]. Shape:
+        [K, N].
         """
         return standardise(self.matrix(), investable)
 

@@ -500,8 +500,8 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
 
 
 def _snapshot_columns(raw: RawMarket) -> IntArray:
-    """Return the snapshot column of each code of the table: [codes of the table]. The snapshot also
-    has members without bars.
+    """Return the snapshot column of each code of the table. The snapshot also has members without
+    bars. Shape: [codes of the table].
     """
     column_of = {code: column for column, code in enumerate(raw.codes)}
     return np.array([column_of[code] for code in raw.table.codes], dtype=np.int64)

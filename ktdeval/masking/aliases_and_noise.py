@@ -258,9 +258,9 @@ def last_finite(values: FloatArray) -> float:
 
 
 def first_levels(closes: FloatArray, base_row: int) -> FloatArray:
-    """Return the close of each asset that a rebased mask shows as 100: [N]. It is the last close up
-    to `base_row` or, for an asset listed later, its first close; NaN without a close. `closes`:
-    [T, N].
+    """Return the close of each asset that a rebased mask shows as 100. It is the last close up to
+    `base_row` or, for an asset listed later, its first close; NaN without a close. Shape: [N].
+    `closes`: [T, N].
     """
     newest_first = np.concatenate([closes[base_row::-1], closes[base_row + 1 :]])
     first_row = np.isfinite(newest_first).argmax(axis=0)

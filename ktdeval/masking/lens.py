@@ -367,13 +367,13 @@ class Lens:
 
     @cached_property
     def rank(self) -> tuple[int, ...]:
-        """Rank of each asset in `order`, used for ties and unordered lists: [N]."""
+        """Rank of each asset in `order`, used for ties and unordered lists. Shape: [N]."""
         return tuple(np.argsort(self.order).tolist())
 
     @cached_property
     def _joined(self) -> list[int]:
-        """Row on which each asset is first in the universe, or the number of rows if it
-        never is: [N].
+        """Row on which each asset is first in the universe, or the number of rows if it never is.
+        Shape: [N].
         """
         member = self._snapshot.member
         never = len(member)

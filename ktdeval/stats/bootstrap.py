@@ -200,9 +200,9 @@ def block_days(series: Series) -> float:
 
 
 def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArray[np.int32]:
-    """Return the days in each resample: [draws, n]. Blocks have `block` days on average (at least
-    1) and wrap around the end. The distribution is that of `arch.bootstrap.StationaryBootstrap`,
-    but everything is drawn at once.
+    """Return the days in each resample. Blocks have `block` days on average (at least 1) and wrap
+    around the end. The distribution is that of `arch.bootstrap.StationaryBootstrap`, but everything
+    is drawn at once. Shape: [draws, n].
     """
     return Resamples(n, draws, seed).indices(block)
 
@@ -229,8 +229,8 @@ class Resamples:
 
     @cached_property
     def _single_days(self) -> npt.NDArray[np.int32]:
-        """Days drawn individually, in a single call: [draws, n]. This is the distribution for
-        one-day blocks.
+        """Days drawn individually, in a single call. This is the distribution for one-day blocks.
+        Shape: [draws, n].
         """
         rng = np.random.default_rng(self._seed)
         return rng.integers(0, self._n, (self._draws, self._n), dtype=np.int32)
@@ -324,7 +324,7 @@ class Bootstrap:
 
     @cached_property
     def indices(self) -> npt.NDArray[np.int32]:
-        """Days in each resample: [draws, n]."""
+        """Days in each resample. Shape: [draws, n]."""
         return self._resamples.indices(self.block_days)
 
     @cached_property
@@ -533,8 +533,8 @@ def _excess_interval(ledger: Ledger, benchmark: Series, settings: Resampling) ->
 
 
 def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
-    """Return the maximum drawdown of each series of simple returns: [draws]. `returns` must be
-    above -1; the starting capital counts as a peak.
+    """Return the maximum drawdown of each series of simple returns. Shape: [draws]. `returns` must
+    be above -1; the starting capital counts as a peak.
     """
     wealth = np.cumsum(np.log1p(returns), axis=-1)
     peaks = np.maximum(np.maximum.accumulate(wealth, axis=-1), 0.0)
@@ -575,7 +575,7 @@ def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
 
 
 def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
-    """Return Newey-West standard errors of the means of [draws, n] terms: [draws].
+    """Return Newey-West standard errors of the means of [draws, n] terms. Shape: [draws].
 
     The Bartlett sum over lags is computed in an equivalent form: the sum of squares of all moving
     sums of `lags + 1` terms, with zeros before and after the series, divided by `lags + 1`. The

@@ -211,8 +211,8 @@ class _StudentisedDifferences:
 
 
 def _block_means(values: Array, block: int) -> Array:
-    """Return the mean of the block that begins on each day: [days, agents]. After the last day, the
-    series continues with the first.
+    """Return the mean of the block that begins on each day. After the last day, the series
+    continues with the first. Shape: [days, agents].
     """
     around = np.concatenate(
         [

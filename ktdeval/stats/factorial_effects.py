@@ -124,8 +124,8 @@ def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
 
 
 def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return the block of each window: [n]. Windows linked by a correlation above `INDEPENDENT`,
-    directly or through other windows, form one block.
+    """Return the block of each window. Windows linked by a correlation above `INDEPENDENT`,
+    directly or through other windows, form one block. Shape: [n].
     """
     labels = np.arange(len(correlation))
     for i in range(len(correlation)):

@@ -147,7 +147,7 @@ def studentised_mean(
 
 def _resampled_ratios(values: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Return, for each resample, the deviation of its mean from the sample mean in units of the
-    resample's own standard error: [draws]. Infinite if the resample has no spread.
+    resample's own standard error. Infinite if the resample has no spread. Shape: [draws].
     """
     n = len(values)
     mean = values.mean()
@@ -200,7 +200,8 @@ def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
 
 def poisson_binomial(chances: Sequence[float]) -> FloatArray:
     """Return the exact probabilities of 0 … n successes in n independent trials with these success
-    probabilities, by convolution: [n + 1]. Raises ValueError if a probability is outside 0 … 1.
+    probabilities, by convolution. Shape: [n + 1]. Raises ValueError if a probability is outside 0 …
+    1.
     """
     probabilities: FloatArray = np.ones(1)
     for chance in chances:

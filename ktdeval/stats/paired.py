@@ -44,7 +44,7 @@ class RankNull:
 
     @property
     def at_or_below(self) -> Vector:
-        """Cumulative probabilities: [m]."""
+        """Cumulative probabilities. Shape: [m]."""
         return np.asarray(np.minimum(np.cumsum(self.probabilities), 1.0))
 
     def two_sided(self, statistic: float) -> float:
@@ -145,8 +145,8 @@ def overlap_null(correlation: Vector, seed: int = 0) -> RankNull | None:
 
 
 def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
-    """Return the sum of the ranks of positive differences in each sample: [draws]. `samples`:
-    [draws, n], without zeros or ties.
+    """Return the sum of the ranks of positive differences in each sample. Shape: [draws].
+    `samples`: [draws, n], without zeros or ties.
     """
     # The bits of a positive number increase with the number. So sizes can be sorted as integers
     # that carry the sign in the last bit.
@@ -220,7 +220,7 @@ def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank
 
 
 def _mean_ranks(sizes: Vector) -> Vector:
-    """Return ranks from 1, smallest first: [n]. Equal sizes share their mean rank."""
+    """Return ranks from 1, smallest first. Equal sizes share their mean rank. Shape: [n]."""
     _, groups, counts = np.unique(sizes, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[groups])
 
@@ -328,7 +328,7 @@ def sign_flip(
 
 
 def _all_sign_sums(values: Vector) -> Vector:
-    """Return the sums of the values under every sign pattern: [2**n]."""
+    """Return the sums of the values under every sign pattern. Shape: [2**n]."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums + value, sums - value])

@@ -153,7 +153,9 @@ def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> floa
 
 
 def _rises(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> Series:
-    """Return the rises in adjustment factors since the previous day, as fractions: [rows, N]."""
+    """Return the rises in adjustment factors since the previous day, as fractions. Shape:
+    [rows, N].
+    """
     return np.asarray(market.factor[rows] / market.factor[rows - 1] - 1.0)
 
 
@@ -162,8 +164,8 @@ def _is_dividend(rise: Series) -> npt.NDArray[np.bool_]:
 
 
 def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
-    """Return benchmark closes from the first decision day on: [steps + 1]; NaN without an index.
-    Raises DataError if a day is unknown to `market`.
+    """Return benchmark closes from the first decision day on; NaN without an index. Shape:
+    [steps + 1]. Raises DataError if a day is unknown to `market`.
     """
     if not ledger.steps:
         return np.empty(0, dtype=np.float64)

@@ -84,7 +84,7 @@ class _Choices:
         self._max_minor = most
 
     def _draw(self, is_drawn: BoolArray) -> FloatArray:
-        """Return the next draw of each drawing trader, and 0 for the others: [P]."""
+        """Return the next draw of each drawing trader, and 0 for the others. Shape: [P]."""
         taken = np.where(is_drawn, self._drawn.chances[self._columns, self._next], 0.0)
         self._next += is_drawn
         return taken

@@ -281,7 +281,7 @@ class _TraderArrays:
 
 
 def _shares_of_nav(amounts: IntArray, nav: IntArray) -> FloatArray:
-    """Return amounts as fractions of NAV: [P]; 0 without NAV."""
+    """Return amounts as fractions of NAV; 0 without NAV. Shape: [P]."""
     return np.divide(amounts, nav, out=np.zeros(len(nav)), where=nav > 0)
 
 

@@ -100,8 +100,8 @@ def beta(returns: Series, market_returns: Series) -> MetricValue:
 
 
 def underwater(levels: Series) -> Series:
-    """Return the declines of [n] levels from their running maximum, as fractions from -1
-    to 0: [n].
+    """Return the declines of [n] levels from their running maximum, as fractions from -1 to 0.
+    Shape: [n].
     """
     return np.asarray(levels / np.maximum.accumulate(levels) - 1.0)
 

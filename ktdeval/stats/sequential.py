@@ -56,7 +56,7 @@ _SEED = 20_831_983  # seed for choosing the subgroup; any seed works, but it mus
 
 
 def alpha_spent(spending: SpendingFunction, alpha: float, fractions: Sequence[float]) -> Vector:
-    """Return the two-sided error that may be spent up to each information fraction: [k].
+    """Return the two-sided error that may be spent up to each information fraction. Shape: [k].
 
     Each side spends alpha / 2 by the function of Lan and DeMets (1983), as in `ldbounds`: for
     `obrien-fleming` 2 - 2 Phi(z(1 - alpha / 4) / sqrt(t)), for `pocock` alpha / 2 log(1 + (e - 1)
@@ -130,8 +130,8 @@ def normal_boundaries(
 
 
 def stopping_probabilities(boundaries: NormalBoundaries, drift: float) -> Table:
-    """Return the probability that each look stops, below and above: [k, 2]. Z over all windows is
-    assumed to have mean `drift` and variance 1.
+    """Return the probability that each look stops, below and above. Z over all windows is assumed
+    to have mean `drift` and variance 1. Shape: [k, 2].
     """
     density = _START
     before = 0.0
@@ -306,7 +306,7 @@ def _checked_looks(looks: Sequence[int]) -> tuple[int, ...]:
 
 @cache
 def sign_patterns(windows: int) -> Table:
-    """Return sign patterns: [p, windows]. The first is the observed pattern, all +1.
+    """Return sign patterns. The first is the observed pattern, all +1. Shape: [p, windows].
 
     With up to `ENUMERATE_UP_TO` windows, these are all patterns. With more windows, they are a
     subgroup: all patterns of the first windows, where each later sign is a fixed product of the
@@ -379,8 +379,8 @@ def _boundary_of(sizes: Vector, room: int) -> float | None:
 
 
 def _signed_scores(values: Vector, statistic: SignStatistic) -> Vector:
-    """Return each difference's contribution to the statistic: [n]. It is the difference's rank by
-    size, or the difference itself, with the observed sign; 0 for a difference of 0.
+    """Return each difference's contribution to the statistic. It is the difference's rank by size,
+    or the difference itself, with the observed sign; 0 for a difference of 0. Shape: [n].
     """
     level = level_sizes(values)
     if statistic == "sign-flip":

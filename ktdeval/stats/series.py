@@ -131,7 +131,7 @@ def make_undefined(reason: str, n: int) -> MetricValue:
 
 
 def simple_returns(levels: Series) -> Series:
-    """Return the simple returns of [n] positive levels: [n - 1]."""
+    """Return the simple returns of [n] positive levels. Shape: [n - 1]."""
     return np.asarray(levels[1:] / levels[:-1] - 1.0)
 
 
@@ -273,9 +273,9 @@ def least_squares(
     x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], ridge: float = 0.0
 ) -> npt.NDArray[np.float64]:
     """Return the coefficients `argmin |y - x b|^2 + ridge n |b|^2` for [n, K] observations, without
-    an intercept: [K]. This is ordinary least squares, or ridge regression (Hoerl and Kennard 1970)
-    with a penalty scaled by the number of observations. If columns are linearly dependent, it is
-    the minimum-norm solution.
+    an intercept. This is ordinary least squares, or ridge regression (Hoerl and Kennard 1970) with
+    a penalty scaled by the number of observations. If columns are linearly dependent, it is the
+    minimum-norm solution. Shape: [K].
     """
     if not ridge:
         return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], dtype=np.float64)

@@ -230,7 +230,9 @@ class _Sample:
 
     @property
     def weights(self) -> FloatArray:
-        """How often each day is in the sample (once) and in each resample: [1 + draws, T]."""
+        """How often each day is in the sample (once) and in each resample. Shape:
+        [1 + draws, T].
+        """
         if self._weights is None:
             self._weights = self._draw()
         return self._weights
@@ -304,8 +306,8 @@ def _centre_values(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def _variances(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Return variances (ddof 0) of the columns of [T, n] values under [D, T] weights: [D, n]. NaN
-    if a variance is only rounding.
+    """Return variances (ddof 0) of the columns of [T, n] values under [D, T] weights. NaN if a
+    variance is only rounding. Shape: [D, n].
     """
     known, centred, _ = _centre_values(values)
     total = weights @ known
@@ -320,7 +322,7 @@ def _find_variances(mean: FloatArray, square: FloatArray) -> FloatArray:
 
 def _correlations(weights: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
     """Return the correlations between the columns of two [T, n] grids under [D, T] weights, over
-    the days known in both: [D, n]. With equal weights, they equal `pandas.Series.corr`.
+    the days known in both. With equal weights, they equal `pandas.Series.corr`. Shape: [D, n].
     """
     both = np.isfinite(first) & np.isfinite(second)
     known, one, _ = _centre_values(np.where(both, first, np.nan))
@@ -354,9 +356,9 @@ def _tail_index(sample: _Sample) -> _Measured:
 
 
 def _hill(weights: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Return Hill's estimates of the tail index of [T] absolute returns under [D, T] weights: [D].
-    The estimate is `1 / mean(log(x[i] / x[k + 1]))` over the k largest returns, where k is the
-    integer part of `TAIL_SHARE` times the number of returns.
+    """Return Hill's estimates of the tail index of [T] absolute returns under [D, T] weights. The
+    estimate is `1 / mean(log(x[i] / x[k + 1]))` over the k largest returns, where k is the integer
+    part of `TAIL_SHARE` times the number of returns. Shape: [D].
     """
     known = np.flatnonzero(sizes > 0)
     if len(known) < MIN_RETURNS:
@@ -435,7 +437,7 @@ def _volume_volatility(sample: _Sample) -> _Measured:
 
 
 def _standardisable(sample: _Sample) -> FloatArray:
-    """Return the returns of assets that have a return on nearly all days: [T, n]. Raises
+    """Return the returns of assets that have a return on nearly all days. Shape: [T, n]. Raises
     _UndefinedError if there are too few such assets.
     """
     returns = sample.returns
@@ -501,8 +503,8 @@ def _first_eigenvalue(sample: _Sample) -> _Measured:
 
 
 def _advancing(sample: _Sample) -> FloatArray:
-    """Return the fraction of rising assets among assets that moved: [T, 1]. Raises _UndefinedError
-    if the market has too few assets.
+    """Return the fraction of rising assets among assets that moved. Shape: [T, 1]. Raises
+    _UndefinedError if the market has too few assets.
     """
     returns = sample.returns
     if returns.shape[1] < MIN_ASSETS:

@@ -87,7 +87,7 @@ class AccountArrays:
 
     @cached_property
     def names(self) -> IntArray:
-        """Number of positions per account: [P]."""
+        """Number of positions per account. Shape: [P]."""
         names: IntArray = np.count_nonzero(self.shares, axis=0)
         return names
 
@@ -157,7 +157,7 @@ class DayArrays:
 
     @cached_property
     def unfilled(self) -> BoolArray:
-        """Assets whose fills have no price because their spread is unknown: [N + 1]."""
+        """Assets whose fills have no price because their spread is unknown. Shape: [N + 1]."""
         flags = np.zeros(self.nothing + 1, dtype=np.bool_)
         liquidity = self.day.liquidity
         if liquidity is None:
@@ -176,12 +176,12 @@ class DayArrays:
 
     @cached_property
     def sell_ticks(self) -> IntArray:
-        """Price of a sell, which does not depend on its size: [N + 1]."""
+        """Price of a sell, which does not depend on its size. Shape: [N + 1]."""
         return self._fill_ticks(selling=True)
 
     @cached_property
     def buy_ticks(self) -> IntArray:
-        """Price of a buy, which does not depend on its size: [N + 1]."""
+        """Price of a buy, which does not depend on its size. Shape: [N + 1]."""
         return self._fill_ticks(selling=False)
 
     def quote(self, asset: int) -> Quote | None:
@@ -222,7 +222,7 @@ class DayArrays:
         return product_ratio(shares, ticks[assets], self.unit, self.unit >> 1)
 
     def nav(self, accounts: AccountArrays, ticks: IntArray) -> IntArray:
-        """Return the value of cash and holdings: [P]. `ticks`: prices by asset. Raises
+        """Return the value of cash and holdings. Shape: [P]. `ticks`: prices by asset. Raises
         InexactArraysError if amounts are too large.
         """
         worth = self.value(accounts.assets, accounts.shares, ticks).sum(axis=0)
@@ -318,7 +318,9 @@ def _sell(
     sells: SellArrays,
     books: tuple[IntArray, IntArray],
 ) -> IntArray:
-    """Fill sells and return their notional: [P]. `books`: cash and shares, modified in place."""
+    """Fill sells and return their notional. Shape: [P]. `books`: cash and shares, modified
+    in place.
+    """
     cash, shares = books
     columns = np.arange(len(cash))
     traded = np.zeros_like(cash)
@@ -481,12 +483,12 @@ def _cost(
 
 
 def _by_asset(values: object) -> IntArray:
-    """Return values by asset, with 0 for an empty slot: [N + 1]."""
+    """Return values by asset, with 0 for an empty slot. Shape: [N + 1]."""
     known = np.asarray(values, dtype=np.int64)
     return np.concatenate([known, np.zeros(1, dtype=np.int64)])
 
 
 def _flags(values: bytes) -> BoolArray:
-    """Return flags by asset, with False for an empty slot: [N + 1]."""
+    """Return flags by asset, with False for an empty slot. Shape: [N + 1]."""
     known = np.frombuffer(values, dtype=np.bool_)
     return np.concatenate([known, np.zeros(1, dtype=np.bool_)])

@@ -303,9 +303,9 @@ def liquidity_tape(
     """Return the market data that execution uses, for all days; None if no fill's cost depends on
     size.
 
-    `terms`: terms of each asset, [N]. `steps`: steps per share or coin, [N]. `traded_shares`: volume
-    of the bar in which fills occur, [T, N]; NaN where unknown. `bars`: lowest and highest price of
-    this bar in ticks, each [T, N].
+    `terms`: terms of each asset, [N]. `steps`: steps per share or coin, [N]. `traded_shares`:
+    volume of the bar in which fills occur, [T, N]; NaN where unknown. `bars`: lowest and highest
+    price of this bar in ticks, each [T, N].
     """
     windows = [each.execution.window_days if each.execution else 0 for each in terms]
     if not any(windows):
@@ -331,8 +331,8 @@ def liquidity_tape(
 
 
 def _quoted_spreads(snapshot: MarketSnapshot, terms: Sequence[Terms]) -> IntArray:
-    """Return the mean half-spread of the quotes before each row; 0 if execution does not need it:
-    [T, N].
+    """Return the mean half-spread of the quotes before each row; 0 if execution does not need it.
+    Shape: [T, N].
     """
     spreads = np.zeros(snapshot.close.shape, dtype=np.int64)
     windows = np.zeros(len(terms), dtype=np.int64)
@@ -354,8 +354,8 @@ def _in_steps(shares: FloatArray, steps: IntArray) -> IntArray:
 
 def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
     """Return the sample standard deviation of returns over the `window` sessions before each row,
-    in parts per billion: [T, N]. 0 if fewer than `MIN_DAYS` sessions have a return, or all returns
-    are equal. Sums are exact, so the result does not depend on the processor.
+    in parts per billion. 0 if fewer than `MIN_DAYS` sessions have a return, or all returns are
+    equal. Sums are exact, so the result does not depend on the processor. Shape: [T, N].
     """
     sigma = np.zeros(snapshot.close.shape, dtype=np.int64)
     for group in session_groups(snapshot):
@@ -368,7 +368,7 @@ def trailing_sigma_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
     """Return the standard deviation of returns over the `window` sessions before each of the S
-    sessions, and after the last one: [S + 1, n]. `adjusted`: adjusted closes, [S, n].
+    sessions, and after the last one. Shape: [S + 1, n]. `adjusted`: adjusted closes, [S, n].
     """
     has_close = np.isfinite(adjusted)
     last = np.maximum.accumulate(np.where(has_close, np.arange(len(adjusted))[:, None], 0), axis=0)
@@ -394,8 +394,8 @@ def _sigma_before(adjusted: FloatArray, window: int) -> IntArray:
 
 def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
     """Return the mean half-spread over the `window` sessions before each row, in parts per billion,
-    rounded up: [T, N]. Only sessions with both a bid and an ask count; `UNQUOTED` if there are
-    fewer than `MIN_DAYS`.
+    rounded up. Only sessions with both a bid and an ask count; `UNQUOTED` if there are fewer than
+    `MIN_DAYS`. Shape: [T, N].
     """
     means = np.full(snapshot.close.shape, UNQUOTED, dtype=np.int64)
     spreads = snapshot.quotes.half_spreads
@@ -416,8 +416,8 @@ def trailing_half_spread_ppb(snapshot: MarketSnapshot, window: int) -> IntArray:
 
 def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
     """Return the mean volume over the `window` sessions before each row, in shares of the row's
-    day: [T, N]. Only sessions on which the asset traded count; 0 if there are fewer than
-    `MIN_DAYS`.
+    day. Only sessions on which the asset traded count; 0 if there are fewer than `MIN_DAYS`. Shape:
+    [T, N].
     """
     # A split multiplies the number of shares by the ratio of the factors.
     comparable = snapshot.volume / snapshot.factor
@@ -431,8 +431,8 @@ def trailing_volume(snapshot: MarketSnapshot, window: int) -> FloatArray:
 
 def _mean_before(volume: FloatArray, window: int) -> FloatArray:
     """Return the mean of positive values over the `window` sessions before each of the S sessions,
-    and after the last one: [S + 1, n]. 0 if fewer than `MIN_DAYS` values are positive. `volume`:
-    [S, n].
+    and after the last one. 0 if fewer than `MIN_DAYS` values are positive. Shape: [S + 1, n].
+    `volume`: [S, n].
     """
     is_known = np.isfinite(volume) & (volume > 0)
     known = np.where(is_known, volume, 0.0)
@@ -448,8 +448,8 @@ def _mean_before(volume: FloatArray, window: int) -> FloatArray:
 
 
 def _sum_before(values: IntArray, window: int) -> IntArray:
-    """Return the sum over the `window` rows before each of the S rows, and after the last one:
-    [S + 1, n].
+    """Return the sum over the `window` rows before each of the S rows, and after the last one.
+    Shape: [S + 1, n].
     """
     sums = np.zeros((len(values) + 1, *values.shape[1:]), dtype=np.int64)
     np.cumsum(values, axis=0, out=sums[1:])

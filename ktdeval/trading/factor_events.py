@@ -52,8 +52,8 @@ def check_factor(snapshot: MarketSnapshot) -> None:
 
 
 def settled_factor(factor: FloatArray) -> FloatArray:
-    """Return factors without jitter: [T, N]. A factor changes only when it differs by more than
-    `FACTOR_JITTER` from the last returned factor.
+    """Return factors without jitter. A factor changes only when it differs by more than
+    `FACTOR_JITTER` from the last returned factor. Shape: [T, N].
     """
     settled = factor.copy()
     rows = np.flatnonzero((factor[1:] != factor[:-1]).any(axis=1)) + 1

@@ -272,12 +272,12 @@ class Ledger:
         )
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
-        """Return an integer attribute of the step records as int64 values: [steps]."""
+        """Return an integer attribute of the step records as int64 values. Shape: [steps]."""
         return np.array([getattr(step, name) for step in self.steps], dtype=np.int64)
 
     @cached_property
     def nav(self) -> npt.NDArray[np.float64]:
-        """NAV in currency units: the initial cash, then the NAV at each fill day's close:
+        """NAV in currency units: the initial cash, then the NAV at each fill day's close. Shape:
         [steps + 1].
         """
         in_minor = np.concatenate([[self.initial_cash_minor], self.column("nav_minor")])
@@ -287,7 +287,7 @@ class Ledger:
 
     @cached_property
     def returns(self) -> npt.NDArray[np.float64]:
-        """Simple daily returns of the NAV: [steps]."""
+        """Simple daily returns of the NAV. Shape: [steps]."""
         returns = self.nav[1:] / self.nav[:-1] - 1.0
         returns.setflags(write=False)
         return returns
@@ -307,7 +307,7 @@ class Ledger:
 
     @cached_property
     def days(self) -> npt.NDArray[np.datetime64]:
-        """Fill days: [steps]."""
+        """Fill days. Shape: [steps]."""
         days = np.array([step.filled_on for step in self.steps], dtype="datetime64[D]")
         days.setflags(write=False)
         return days

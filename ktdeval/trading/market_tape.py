@@ -195,7 +195,7 @@ class MarketRules:
 
     @cached_property
     def units(self) -> tuple[int, ...]:
-        """Ticks of one step's price per minor unit: [assets]."""
+        """Ticks of one step's price per minor unit. Shape: [assets]."""
         return tuple(terms.unit for terms in self.terms)
 
     @cached_property
@@ -336,7 +336,7 @@ def _liquidity(
 
 
 def _day_before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the values of the previous row: [T, N]; 0 in the first row."""
+    """Return the values of the previous row; 0 in the first row. Shape: [T, N]."""
     earlier = np.zeros_like(values)
     earlier[1:] = values[:-1]
     return earlier
@@ -389,8 +389,8 @@ def _fills(
     references: IntArray,
     volume: FloatArray,
 ) -> BoolArray:
-    """Return whether each asset trades: [T, N]. Overwrites `opens`, which already holds intraday
-    fill prices, with the prices of all fills in ticks.
+    """Return whether each asset trades. Overwrites `opens`, which already holds intraday fill
+    prices, with the prices of all fills in ticks. Shape: [T, N].
     """
     has_boards = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
     has_volume = (volume > 0) | (np.isnan(volume) & ~has_boards)
@@ -417,7 +417,7 @@ def _at_limits(
     references: IntArray,
 ) -> tuple[BoolArray, BoolArray]:
     """Return whether a fill is too close to the upper limit to buy, and whether it is too close to
-    the lower limit to sell: both [T, N]. Only A-share boards have limits.
+    the lower limit to sell. Only A-share boards have limits. Shape of both: [T, N].
     """
     up = np.zeros(fills.shape, dtype=np.bool_)
     down = np.zeros(fills.shape, dtype=np.bool_)
@@ -441,7 +441,7 @@ def _at_limit_prices(
     snapshot: MarketSnapshot, venues: Sequence[Venue], fills: IntArray, references: IntArray
 ) -> tuple[BoolArray, BoolArray]:
     """Return whether a fill is at or above the upper limit price, and whether it is at or below the
-    lower limit price: both [T, N].
+    lower limit price. Shape of both: [T, N].
     """
     up = np.zeros(fills.shape, dtype=np.bool_)
     down = np.zeros(fills.shape, dtype=np.bool_)
@@ -520,8 +520,8 @@ def limit_ppm(board: Board, config: TradingConfig) -> int:
 def price_ticks(
     snapshot: MarketSnapshot, field: Literal["open", "high", "low", "close"], scales: IntArray
 ) -> IntArray:
-    """Return prices in integer ticks, rounded half up; 0 for NaN: [T, N]. `scales`: ticks per
-    currency unit, [N]. Raises DataError if a price is not below `MAX_PRICE`.
+    """Return prices in integer ticks, rounded half up; 0 for NaN. Shape: [T, N]. `scales`: ticks
+    per currency unit, [N]. Raises DataError if a price is not below `MAX_PRICE`.
     """
     finite = np.nan_to_num(getattr(snapshot, field), posinf=np.inf)
     if finite.size and not finite.max() < MAX_PRICE:

@@ -118,7 +118,9 @@ def _by_venue(
 
 
 def mean_prices(snapshot: MarketSnapshot, fill: FillRule) -> FloatArray:
-    """Return adjusted fill prices under a rule at each asset's venue: [T, N]; NaN if not known."""
+    """Return adjusted fill prices under a rule at each asset's venue; NaN if not known.
+    Shape: [T, N].
+    """
     venues = tuple(replace(snapshot.rules[name], fill=fill) for name in snapshot.venues)
     return _mean_prices(_Known(snapshot, venues)) * snapshot.factor
 
@@ -142,7 +144,7 @@ class _Known:
 
 @lru_cache(maxsize=4)
 def _mean_prices(known: _Known) -> FloatArray:
-    """Return unadjusted prices: [T, N]; NaN if not known."""
+    """Return unadjusted prices; NaN if not known. Shape: [T, N]."""
     venues = known.venues
     prices = np.full((len(known.snapshot.days), len(venues)), np.nan)
     for fills, _ in _by_venue(known.snapshot, venues, range(len(venues))):
@@ -229,7 +231,7 @@ def _half_up(value: int, weight: int) -> int:
 
 
 def _round_to_units(values: npt.NDArray[np.float64], scale: int) -> npt.NDArray[np.float64]:
-    """Return values as integers in units of 1 / scale, rounded half up; 0 for NaN: [M]."""
+    """Return values as integers in units of 1 / scale, rounded half up; 0 for NaN. Shape: [M]."""
     return np.floor(np.nan_to_num(values) * scale + 0.5)
 
 
@@ -237,7 +239,7 @@ def _sums(
     left: npt.NDArray[np.float64], right: npt.NDArray[np.float64], spans: tuple[IntArray, IntArray]
 ) -> list[int]:
     """Return the exact sum of products of integers over each span, from its start up to but
-    excluding its end: [T].
+    excluding its end. Shape: [T].
     """
     if float(np.abs(left) @ np.abs(right)) < 2.0**62:
         products = left.astype(np.int64) * right.astype(np.int64)

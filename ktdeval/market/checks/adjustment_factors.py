@@ -136,8 +136,8 @@ def _bar_pairs(table: BarTable) -> _BarPairs:
 
 
 def _usual_move(pairs: _BarPairs, size: int) -> FloatArray:
-    """Return each code's usual overnight move while its factor is constant: [pairs]; NaN if not
-    known.
+    """Return each code's usual overnight move while its factor is constant; NaN if not known.
+    Shape: [pairs].
     """
     is_quiet = np.abs(pairs.step) < _SMALLEST
     own = pd.Series(np.where(is_quiet, np.abs(pairs.opened), np.nan)).groupby(pairs.column)
@@ -148,7 +148,7 @@ def _usual_move(pairs: _BarPairs, size: int) -> FloatArray:
 
 
 def _is_unexplained(pairs: _BarPairs, limits: FloatArray, noise: FloatArray) -> BoolArray:
-    """Return whether the factor jumps while the price moves as if it had not: [pairs]."""
+    """Return whether the factor jumps while the price moves as if it had not. Shape: [pairs]."""
     step = pairs.step
     opened = pairs.opened
     is_nearer = np.abs(opened) < np.abs(opened + step)  # closer to no split than to this split
@@ -173,7 +173,7 @@ def _with_returns(
     level: FloatArray,
 ) -> BoolArray:
     """Return the given jumps, and each jump that returns the factor to its old value within a few
-    bars: [pairs].
+    bars. Shape: [pairs].
     """
     before = np.append(0.0, level[:-1])
     whole = jump.copy()
@@ -189,8 +189,8 @@ def _with_returns(
 
 
 def _evidence_of_inverse(pairs: _BarPairs, noise: FloatArray, size: int) -> FloatArray:
-    """Return log-likelihood ratios for an inverse factor, one by which prices are divided: [2,
-    codes].
+    """Return log-likelihood ratios for an inverse factor, one by which prices are divided. Shape:
+    [2, codes].
 
     The two alternatives are a factor that multiplies prices, and a factor that prices do not
     follow. Moves are assumed normal; the contribution of each jump is capped.
@@ -210,8 +210,8 @@ def _evidence_of_inverse(pairs: _BarPairs, noise: FloatArray, size: int) -> Floa
 
 
 def _inverse_codes(evidence: FloatArray) -> BoolArray:
-    """Return whether a code's prices move with the factor: [codes]. The judgement is by code or, if
-    the evidence is strong enough, for nearly the whole market.
+    """Return whether a code's prices move with the factor. The judgement is by code or, if the
+    evidence is strong enough, for nearly the whole market. Shape: [codes].
     """
     against_right, against_none = evidence
     sides = [int((against_right * sign > _SOME).sum()) for sign in (1, -1)]
@@ -283,7 +283,9 @@ def factor_of_one(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def without_factor(raw: RawMarket) -> BoolArray:
-    """Return whether a code trades but never has a factor above zero: [codes of the table]."""
+    """Return whether a code trades but never has a factor above zero. Shape: [codes of the
+    table].
+    """
     table = raw.table
     factor = table["factor"]
     size = len(table.codes)

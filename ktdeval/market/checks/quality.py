@@ -92,13 +92,13 @@ def check(raw: RawMarket) -> list[Finding]:
 
 
 def typical_price(table: BarTable) -> FloatArray:
-    """Return (high + low + close) / 3 for each bar: [rows]."""
+    """Return (high + low + close) / 3 for each bar. Shape: [rows]."""
     return np.asarray((table["high"] + table["low"] + table["close"]) / 3)
 
 
 def is_incomplete(raw: RawMarket) -> BoolArray:
-    """Return whether a bar with trades lacks any of its four prices: [rows]. In a close-only asset,
-    only the close is required.
+    """Return whether a bar with trades lacks any of its four prices. In a close-only asset, only
+    the close is required. Shape: [rows].
     """
 
     def lacks_any(part: BarTable) -> BoolArray:
@@ -114,14 +114,14 @@ def is_incomplete(raw: RawMarket) -> BoolArray:
 
 
 def is_non_positive(table: BarTable) -> BoolArray:
-    """Return whether a bar with trades has a price of zero or below: [rows]."""
+    """Return whether a bar with trades has a price of zero or below. Shape: [rows]."""
     not_positive = [table[name] <= 0 for name in PRICE_FIELDS]
     return np.asarray(table.traded & np.any(not_positive, axis=0))
 
 
 def is_impossible(table: BarTable) -> BoolArray:
-    """Return whether a bar could not occur on any trading day: [rows]. Its high is below its low,
-    its open or close is outside this range, or its volume or amount is negative or infinite.
+    """Return whether a bar could not occur on any trading day. Its high is below its low, its open
+    or close is outside this range, or its volume or amount is negative or infinite. Shape: [rows].
     """
     high = table["high"]
     low = table["low"]
@@ -217,8 +217,8 @@ def _wrong_bars(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _lacks_a_price(raw: RawMarket) -> BoolArray:
-    """Return whether a bar is incomplete beyond repair: [rows]. A missing high or low can be
-    derived from open and close; a missing open or close cannot.
+    """Return whether a bar is incomplete beyond repair. A missing high or low can be derived from
+    open and close; a missing open or close cannot. Shape: [rows].
     """
     table = raw.table
     ends = table.judge_parts(lambda part: ~np.isfinite(part["open"]) | ~np.isfinite(part["close"]))
@@ -429,8 +429,8 @@ def _check_returns(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _named_otherwise(raw: RawMarket) -> BoolArray:
-    """Return whether a bar's move is reported by another check: [rows]. The price changes to
-    another unit or back, or another company begins.
+    """Return whether a bar's move is reported by another check. The price changes to another unit
+    or back, or another company begins. Shape: [rows].
     """
     scales = price_scales(raw)
     named = np.zeros(len(scales), dtype=np.bool_)

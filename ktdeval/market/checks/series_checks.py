@@ -202,8 +202,8 @@ def _reused_tickers(raw: RawMarket) -> Finding:
 
 def price_scales(raw: RawMarket) -> IntArray:
     """Return the power of ten by which a bar's prices differ from the same code's prices before and
-    after; 0 if they do not: [rows]. Only a series that steps there and back counts, since a split
-    or reverse split does not step back.
+    after; 0 if they do not. Only a series that steps there and back counts, since a split or
+    reverse split does not step back. Shape: [rows].
     """
     table = raw.table
     scales = np.zeros(len(table.row), dtype=np.int8)
@@ -266,8 +266,8 @@ def _is_split(power: int, before: FloatArray, after: FloatArray) -> bool:
 
 
 def _levels(series: _CodeBars) -> IntArray:
-    """Return each bar's power of ten relative to the first bar: [bars]. Only steps near a power of
-    ten that the code's own moves don't explain count.
+    """Return each bar's power of ten relative to the first bar. Only steps near a power of ten that
+    the code's own moves don't explain count. Shape: [bars].
     """
     steps = np.diff(series.price)
     power = np.round(steps)
@@ -282,7 +282,7 @@ def _levels(series: _CodeBars) -> IntArray:
 
 
 def _is_whole_bar(table: BarTable, suspects: BoolArray) -> BoolArray:
-    """Return the suspects whose four prices are all in one unit: [rows]."""
+    """Return the suspects whose four prices are all in one unit. Shape: [rows]."""
     rows = np.flatnonzero(suspects)
     whole = np.zeros(len(suspects), dtype=np.bool_)
     close = table["close"][rows]
@@ -448,8 +448,8 @@ def _step_of(before: FloatArray, after: FloatArray) -> tuple[int, bool] | None:
 
 def frozen_rows(table: BarTable) -> BoolArray:
     """Return the bars with trades that repeat all prices and the volume of their code's previous
-    bar, in runs of at least three equal bars: [rows]. A code that has only a few bars, all equal,
-    is exempt.
+    bar, in runs of at least three equal bars. A code that has only a few bars, all equal, is
+    exempt. Shape: [rows].
     """
     rows = np.flatnonzero(table.traded & (table["volume"] > 0))
     same = table.column[rows[1:]] == table.column[rows[:-1]]

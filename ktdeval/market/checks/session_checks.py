@@ -69,7 +69,7 @@ def shift_days(raw: RawMarket) -> tuple[RawMarket, int]:
 
 
 def _shifts(raw: RawMarket) -> IntArray:
-    """Return by how many days all bars of a code are late; negative if early: [codes of the
+    """Return by how many days all bars of a code are late; negative if early. Shape: [codes of the
     table].
     """
     table = raw.table
@@ -82,8 +82,8 @@ def _shifts(raw: RawMarket) -> IntArray:
 
 
 def _shifts_in(days: DayArray, group: IntArray, calendar: str, size: int) -> IntArray:
-    """Return by how many days each group is late relative to a calendar's sessions: [size]. A group
-    is late if many of its days are not sessions and few of these remain after the shift.
+    """Return by how many days each group is late relative to a calendar's sessions. A group is late
+    if many of its days are not sessions and few of these remain after the shift. Shape: [size].
     """
     shifts = np.zeros(size, dtype=np.int64)
     try:

@@ -104,7 +104,7 @@ def unit_faults(raw: RawMarket) -> UnitFaults:
 
 
 def _is_known(part: BarTable) -> BoolArray:
-    """Return whether a bar's volume and amount can be compared with its prices: [rows]."""
+    """Return whether a bar's volume and amount can be compared with its prices. Shape: [rows]."""
     average = average_price(part)
     low = part["low"]
     high = part["high"]
@@ -119,7 +119,7 @@ def _repeats(part: BarTable) -> BoolArray:
 
 
 def _rounding(values: FloatArray) -> FloatArray:
-    """Return the relative change that rounding to an integer or to two decimals may cause:
+    """Return the relative change that rounding to an integer or to two decimals may cause. Shape:
     [rows].
     """
     step = np.where(values == np.round(values), 1.0, 0.0)
@@ -131,7 +131,7 @@ def _rounding(values: FloatArray) -> FloatArray:
 
 def _powers(raw: RawMarket, factor_power: int) -> IntArray:
     """Return the power of ten that puts amount / volume, divided by a power of the factor, inside
-    its bar: [rows]; `NO_POWER` if none does.
+    its bar; `NO_POWER` if none does. Shape: [rows].
     """
     volume_scale, amount_scale = given_scales(raw)
     powers = []
@@ -165,8 +165,8 @@ def _powers(raw: RawMarket, factor_power: int) -> IntArray:
 def _power_of(
     quotient: FloatArray, prices: dict[str, FloatArray], rounding: FloatArray
 ) -> IntArray:
-    """Return the power of ten that puts a quotient inside its bar, within rounding: [rows];
-    `NO_POWER` if none does.
+    """Return the power of ten that puts a quotient inside its bar, within rounding; `NO_POWER` if
+    none does. Shape: [rows].
     """
     low = prices["low"]
     high = prices["high"]
@@ -184,7 +184,7 @@ def _power_of(
 
 def given_scales(raw: RawMarket) -> tuple[FloatArray, FloatArray]:
     """Return the scales by which volumes and amounts were multiplied on import; 1 where they were
-    not: [rows].
+    not. Shape: [rows].
     """
     table = raw.table
     given = raw.conventions
@@ -201,7 +201,9 @@ def given_scales(raw: RawMarket) -> tuple[FloatArray, FloatArray]:
 
 
 def _of_codes(table: BarTable, known: BoolArray, found: BoolArray) -> BoolArray:
-    """Return the bars of codes for which `found` is true on nearly all known bars: [rows]."""
+    """Return the bars of codes for which `found` is true on nearly all known bars. Shape:
+    [rows].
+    """
     size = len(table.codes)
     count = np.bincount(table.column[known], minlength=size)
     own = np.bincount(table.column[known & found], minlength=size)
@@ -210,8 +212,8 @@ def _of_codes(table: BarTable, known: BoolArray, found: BoolArray) -> BoolArray:
 
 
 def _rates(raw: RawMarket, known: BoolArray, explained: BoolArray) -> BoolArray:
-    """Return the bars of codes whose amounts are small and, in any unit, not price times volume:
-    [rows].
+    """Return the bars of codes whose amounts are small and, in any unit, not price times volume.
+    Shape: [rows].
     """
     _, scale = given_scales(raw)
     start = 0
@@ -232,8 +234,8 @@ def _rates(raw: RawMarket, known: BoolArray, explained: BoolArray) -> BoolArray:
 
 
 def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray]) -> IntArray:
-    """Return the power of the factor in the quotients of a bar's code: [rows]. It is the power that
-    explains most bars in which the factor is visible.
+    """Return the power of the factor in the quotients of a bar's code. It is the power that
+    explains most bars in which the factor is visible. Shape: [rows].
     """
     moved = known & table.judge_parts(_is_moved)
     size = len(table.codes)
@@ -256,12 +258,14 @@ def _factor_powers(table: BarTable, known: BoolArray, powers: dict[int, IntArray
 
 
 def _is_moved(part: BarTable) -> BoolArray:
-    """Return whether the factor differs enough from 1 to be visible in a quotient: [rows]."""
+    """Return whether the factor differs enough from 1 to be visible in a quotient. Shape:
+    [rows].
+    """
     return np.asarray((part["factor"] > 0) & (np.abs(np.log(part["factor"])) > _MOVED))
 
 
 def _raw_days(table: BarTable, known: BoolArray, may_be: BoolArray, least: int) -> BoolArray:
-    """Return the bars on days on which nearly all prices may be unadjusted: [rows].
+    """Return the bars on days on which nearly all prices may be unadjusted. Shape: [rows].
 
     `least`: minimum number of codes on a day, since a few codes may fit by chance.
     """
@@ -273,14 +277,14 @@ def _raw_days(table: BarTable, known: BoolArray, may_be: BoolArray, least: int) 
 
 
 def _in_fen(part: BarTable) -> BoolArray:
-    """Return whether open and close are in whole fen: [rows]."""
+    """Return whether open and close are in whole fen. Shape: [rows]."""
     fen = np.stack([part["open"], part["close"]]) * 100
     return np.asarray((np.abs(fen - np.round(fen)) < _FEN_NOISE).all(axis=0))
 
 
 def _is_common(raw: RawMarket, judged: BoolArray, scaled: BoolArray, power: IntArray) -> BoolArray:
     """Return whether a wrong unit is common to a code, to a stretch of its days, to a day, or to a
-    board on a day: [rows].
+    board on a day. Shape: [rows].
     """
     if not scaled.any():
         return scaled
@@ -305,8 +309,8 @@ def _is_common(raw: RawMarket, judged: BoolArray, scaled: BoolArray, power: IntA
 
 
 def _in_run(judged: BoolArray, kind: IntArray) -> BoolArray:
-    """Return the bars in a run of at least `_RUN` judged bars with the same code and wrong unit:
-    [rows].
+    """Return the bars in a run of at least `_RUN` judged bars with the same code and wrong unit.
+    Shape: [rows].
     """
     rows = np.flatnonzero(judged)
     own = kind[rows]
@@ -319,9 +323,9 @@ def _in_run(judged: BoolArray, kind: IntArray) -> BoolArray:
 
 
 def _alone(table: BarTable, judged: BoolArray, power: IntArray) -> BoolArray:
-    """Return isolated bars in another unit, such as a row in lots among rows in shares: [rows].
-    Scaled by a power of ten, the quotient of such a bar is a price within the day's range, while
-    nearly all other bars of the code agree unscaled.
+    """Return isolated bars in another unit, such as a row in lots among rows in shares. Scaled by a
+    power of ten, the quotient of such a bar is a price within the day's range, while nearly all
+    other bars of the code agree unscaled. Shape: [rows].
     """
     size = len(table.codes)
     count = np.bincount(table.column[judged], minlength=size)

@@ -19,7 +19,7 @@ _WHOLE = 0.95  # minimum fraction of whole volumes for volumes that are share co
 
 def in_wholes(volume: FloatArray, unit: float = 1.0) -> tuple[BoolArray, BoolArray]:
     """Return which volumes are small enough for single precision to reveal whether they are
-    multiples of `unit` shares, and which of these are multiples: [rows].
+    multiples of `unit` shares, and which of these are multiples. Shape: [rows].
     """
     telling = (volume > 0) & (volume * _SINGLE < 0.2 * unit)
     small = np.where(telling, volume, 0.0)
@@ -55,7 +55,7 @@ def stored_volume(volume: FloatArray, factor: FloatArray) -> Literal["raw", "div
 
 
 def average_price(table: BarTable) -> FloatArray:
-    """Return amount / volume in currency units per share: [rows]; NaN or infinite where either is
-    missing or zero.
+    """Return amount / volume in currency units per share; NaN or infinite where either is missing
+    or zero. Shape: [rows].
     """
     return np.asarray(table["amount"] / table["volume"])

@@ -109,8 +109,8 @@ def _fix(raw: RawMarket, codes: list[str], may_be_values: bool) -> str:
 
 
 def _codes_with(table: BarTable, known: BoolArray, found: BoolArray, part: float) -> BoolArray:
-    """Return whether `found` is true for at least the fraction `part` of a code's known bars:
-    [codes].
+    """Return whether `found` is true for at least the fraction `part` of a code's known bars.
+    Shape: [codes].
     """
     size = len(table.codes)
     count = np.bincount(table.column[known], minlength=size)

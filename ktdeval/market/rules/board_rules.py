@@ -113,7 +113,7 @@ def limit_prices(
 
 
 def rounds_inward(codes: Sequence[str]) -> BoolArray:
-    """Return whether an A-share's limit prices are rounded to the last fen within the limit:
+    """Return whether an A-share's limit prices are rounded to the last fen within the limit. Shape:
     [codes].
     """
     return np.array([(board_of(code), "inward") in board_rules() for code in codes], dtype=np.bool_)
@@ -121,7 +121,7 @@ def rounds_inward(codes: Sequence[str]) -> BoolArray:
 
 def daily_limits(snapshot: MarketSnapshot, columns: Sequence[int]) -> IntArray:
     """Return the daily price limits of A-shares in parts of 1,000, by board, day and special
-    treatment; -1 on days without a limit: [T, columns].
+    treatment; -1 on days without a limit. Shape: [T, columns].
     """
     days = snapshot.days
     special = special_treatment(snapshot)
@@ -178,8 +178,8 @@ def _free_first_days(
 
 def special_treatment(snapshot: MarketSnapshot) -> BoolArray | None:
     """Return whether an asset is under special treatment, from the data or else from its dated
-    names: [T, N]. None if neither is known. During a delisting period, the board's usual limit
-    applies again.
+    names. None if neither is known. During a delisting period, the board's usual limit applies
+    again. Shape: [T, N].
     """
     given = snapshot.price_limits.special
     if given is None and not snapshot.spells:
@@ -212,7 +212,7 @@ class _AssetListing:
 
 
 def _listings(snapshot: MarketSnapshot) -> list[_AssetListing | None]:
-    """Return the listing of each asset: [N]; None if it is not known.
+    """Return the listing of each asset; None if it is not known. Shape: [N].
 
     The listing day is taken from the data. If the data lack it, the day of the asset's first record
     is used, unless this is the market's first day, since most of that day's assets were listed
@@ -259,7 +259,7 @@ def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | N
 def _is_free(
     listing: _AssetListing | None, board: Board, days: DayArray, has_bar: BoolArray
 ) -> BoolArray:
-    """Return whether a day follows the listing so closely that the asset has no price limit:
+    """Return whether a day follows the listing so closely that the asset has no price limit. Shape:
     [T].
     """
     if listing is None:
@@ -274,14 +274,14 @@ def _is_free(
 
 
 def _limit_parts(board: Board, name: RuleName, days: DayArray) -> IntArray:
-    """Return a limit in parts of 1,000: [T]; -1 on days without a limit."""
+    """Return a limit in parts of 1,000; -1 on days without a limit. Shape: [T]."""
     percent = _in_force(board, name, days)
     return np.where(percent >= 0, np.rint(percent * _PARTS / 100), -1).astype(np.int64)
 
 
 def _in_force(board: Board, name: RuleName, days: DayArray) -> FloatArray:
-    """Return the value of a rule on each day: [T]; -1 on days on which the board has no such
-    rule.
+    """Return the value of a rule on each day; -1 on days on which the board has no such rule.
+    Shape: [T].
     """
     values = np.full(len(days), -1.0)
     for rule in board_rules().get((board, name), ()):

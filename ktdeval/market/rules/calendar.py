@@ -135,7 +135,7 @@ def _calendar_hours(exchange: str, start: str, end: str) -> SessionHours:
 
 
 def _utc_minutes(times: pd.Series[Any]) -> npt.NDArray[np.datetime64]:
-    """Return timezone-aware times as UTC minutes: [S]."""
+    """Return timezone-aware times as UTC minutes. Shape: [S]."""
     found: npt.NDArray[np.datetime64] = times.dt.tz_convert(None).to_numpy().astype("datetime64[m]")
     return found
 

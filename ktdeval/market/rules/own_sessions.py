@@ -25,7 +25,9 @@ _ALL = slice(None)
 
 
 def bar_rows(market: MarketSnapshot | MarketView, asset: int) -> IntArray:
-    """Return the rows of the days on which an asset has a close, in ascending order: [sessions]."""
+    """Return the rows of the days on which an asset has a close, in ascending order. Shape:
+    [sessions].
+    """
     return np.flatnonzero(np.isfinite(market.close[:, asset]))
 
 
@@ -37,12 +39,12 @@ class SessionGroup:
     rows: IntArray | slice  #: rows of the sessions, [S], ascending
 
     def of(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Select the group's sessions and assets from [T, N] values: [S, n]."""
+        """Select the group's sessions and assets from [T, N] values. Shape: [S, n]."""
         return values[self.rows][:, self.columns]
 
     def latest(self, values: npt.NDArray[Number], count: int) -> npt.NDArray[Number]:
-        """Select the group's assets and its latest sessions, at most `count`, from [T, N] values:
-        [<= count, n].
+        """Select the group's assets and its latest sessions, at most `count`, from [T, N] values.
+        Shape: [<= count, n].
         """
         if isinstance(self.rows, slice):
             return values[-count:][:, self.columns]

@@ -36,8 +36,8 @@ class Quotes:
 
     @cached_property
     def half_spreads(self) -> FloatArray | None:
-        """Half-spreads as fractions of the mid-price, (ask - bid) / (ask + bid): [T, N]. NaN where
-        a quote is missing or the quotes are impossible; None if the data have no quotes.
+        """Half-spreads as fractions of the mid-price, (ask - bid) / (ask + bid). NaN where a quote
+        is missing or the quotes are impossible; None if the data have no quotes. Shape: [T, N].
         """
         if self.bid is None or self.ask is None:
             return None

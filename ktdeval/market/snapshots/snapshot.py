@@ -360,21 +360,21 @@ class MarketSnapshot:
     @cached_property
     def close_only(self) -> BoolArray:
         """Whether an asset has closes but never an open, high or low, so that it can only be filled
-        at a close: [N].
+        at a close. Shape: [N].
         """
         prices = np.isfinite(np.stack([self.open, self.high, self.low])).any(axis=(0, 1))
         return np.asarray(~prices & np.isfinite(self.close).any(axis=0))
 
     @cached_property
     def adjusted_close(self) -> FloatArray:
-        """Closes times factor, comparable across splits and dividends: [T, N]. NaN on days without
-        a bar.
+        """Closes times factor, comparable across splits and dividends. NaN on days without a bar.
+        Shape: [T, N].
         """
         return _read_only(self.close * self.factor)
 
     @cached_property
     def adjusted_open(self) -> FloatArray:
-        """Opens times factor: [T, N]."""
+        """Opens times factor. Shape: [T, N]."""
         return _read_only(self.open * self.factor)
 
     @cached_property
@@ -448,7 +448,9 @@ class MarketSnapshot:
 
     @property
     def benchmark(self) -> FloatArray:
-        """Closing levels of the benchmark index: [T]; NaN throughout if the market has no index."""
+        """Closing levels of the benchmark index; NaN throughout if the market has no index. Shape:
+        [T].
+        """
         if not self.meta.benchmark:
             return np.full(len(self.days), np.nan)
         return self.indices[self.meta.benchmark]

@@ -97,8 +97,8 @@ class Unit:
             )
 
     def scales(self, codes: Sequence[str], column: np.ndarray, days: DayArray) -> FloatArray:
-        """Return the scale of each bar: [rows]. `codes`: distinct codes; `column`, `days`: code
-        index and day of each bar.
+        """Return the scale of each bar. Shape: [rows]. `codes`: distinct codes; `column`, `days`:
+        code index and day of each bar.
         """
         scales = np.full(len(column), self.scale)
         for scope, scale in self.scopes:

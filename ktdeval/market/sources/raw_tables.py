@@ -166,8 +166,8 @@ class RawMarket:
 
     @cached_property
     def daily_limits(self) -> FloatArray:
-        """Daily price limit of a code's board today, as a fraction of the price: [codes of the
-        table]. Infinite for codes without a limit.
+        """Daily price limit of a code's board today, as a fraction of the price. Infinite for codes
+        without a limit. Shape: [codes of the table].
         """
         limits = np.full(len(self.table.codes), np.inf)
         for column, code in enumerate(self.table.codes):
@@ -177,8 +177,8 @@ class RawMarket:
 
     @cached_property
     def calendars(self) -> npt.NDArray[np.str_]:
-        """Calendar of each code: [codes of the table]. Empty if not known, for example for a share
-        or fund at a venue that never closes.
+        """Calendar of each code. Empty if not known, for example for a share or fund at a venue
+        that never closes. Shape: [codes of the table].
         """
         return np.array(
             [self.venue(code).calendar_of(self.instrument(code).kind) for code in self.table.codes]
@@ -186,8 +186,8 @@ class RawMarket:
 
     @cached_property
     def in_fen(self) -> BoolArray:
-        """Whether a code's prices are A-share prices in CNY, and thus in whole fen: [codes of the
-        table].
+        """Whether a code's prices are A-share prices in CNY, and thus in whole fen. Shape: [codes
+        of the table].
         """
         own = ((self.venue(code), self.instrument(code).currency) for code in self.table.codes)
         return np.array(
@@ -196,8 +196,8 @@ class RawMarket:
 
     @cached_property
     def close_only(self) -> BoolArray:
-        """Whether a code has closes but never an open, high or low; never true for A-shares: [codes
-        of the table].
+        """Whether a code has closes but never an open, high or low; never true for A-shares. Shape:
+        [codes of the table].
         """
         table = self.table
         priced = table.judge_parts(
@@ -222,7 +222,7 @@ class RawMarket:
         )
 
     def session_numbers(self) -> IntArray:
-        """Index of each bar's day among the days of its calendar: [rows].
+        """Index of each bar's day among the days of its calendar. Shape: [rows].
 
         If the market has one calendar, its days are all days of the market. Otherwise they are the
         calendar's sessions and any other days on which one of its assets has a row.
@@ -350,7 +350,7 @@ class BarTable:
         self.suspended: BoolArray = self.judge_parts(BarTable._find_suspensions)
 
     def __getitem__(self, name: str) -> FloatArray:
-        """Return the values of a field: [rows]."""
+        """Return the values of a field. Shape: [rows]."""
         return np.asarray(self._source[name][self.order])
 
     def parts(self) -> Iterator[BarTable]:
@@ -373,8 +373,8 @@ class BarTable:
             yield part
 
     def judge_parts(self, judge: Callable[[BarTable], BoolArray]) -> BoolArray:
-        """Return the result of `judge` for each bar: [rows]. It is computed part by part to keep
-        intermediate arrays small.
+        """Return the result of `judge` for each bar. It is computed part by part to keep
+        intermediate arrays small. Shape: [rows].
         """
         return np.concatenate([judge(part) for part in self.parts()])
 
@@ -401,7 +401,7 @@ class BarTable:
 
     @property
     def traded(self) -> BoolArray:
-        """Whether a bar is on a day with trades: [rows]."""
+        """Whether a bar is on a day with trades. Shape: [rows]."""
         return np.asarray(~self.suspended)
 
     @property
@@ -415,7 +415,7 @@ class BarTable:
         return tuple(name for name in QUOTE_COLUMNS if name in self._source)
 
     def find_duplicates(self) -> BoolArray:
-        """Return whether a bar has the same code and day as the previous bar: [rows]."""
+        """Return whether a bar has the same code and day as the previous bar. Shape: [rows]."""
         return np.append(False, ~self.new_code[1:] & (self.row[1:] == self.row[:-1]))
 
     def label(self, bar: int) -> str:
@@ -438,8 +438,8 @@ def drop_bars(raw: RawMarket, mask: BoolArray) -> tuple[RawMarket, int]:
 
 
 def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> BoolArray:
-    """Return whether a code is a member on each day: [T, N]. `members`: intervals with `code`,
-    `first`, `last`, both ends inclusive.
+    """Return whether a code is a member on each day. Shape: [T, N]. `members`: intervals with
+    `code`, `first`, `last`, both ends inclusive.
     """
     column_of = {code: column for column, code in enumerate(codes)}
     grid = np.zeros((len(days), len(codes)), dtype=np.bool_)

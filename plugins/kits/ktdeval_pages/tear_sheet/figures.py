@@ -306,8 +306,7 @@ def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks])
 
 
 def top_holdings(track: Track) -> list[TrackHolding]:
-    """Return the assets that were held on the most days. Ties are broken by the larger mean weight.
-    """
+    """Return the assets that were held on the most days. Ties are broken by the larger mean weight."""
     if track.book is None:
         return []
 

@@ -45,8 +45,7 @@ class TrackHolding:
 
 @dataclass(frozen=True)
 class GroupExposures:
-    """Exposure by group: net sector weights, or factor exposures of the NAV in standard deviations.
-    """
+    """Exposure by group: net sector weights, or factor exposures of the NAV in standard deviations."""
 
     lines: Mapping[str, FloatArray]  # [days] exposures, keyed by group; NaN where undefined
     reason: str = ""  # why there are no lines
@@ -213,8 +212,7 @@ def _joined_books(books: Sequence[Book]) -> Book | None:
 
 
 def _joined_exposures(parts: Sequence[GroupExposures], days: Sequence[int]) -> GroupExposures:
-    """Return exposures in sequence. A group that is missing from a part was not held in that part.
-    """
+    """Return exposures in sequence. A group that is missing from a part was not held in that part."""
     for part in parts:
         if part.reason:
             return part

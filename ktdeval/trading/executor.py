@@ -19,44 +19,37 @@ An order is rejected under the first rule that it breaks. Details:
   zero is a short sale, and is rejected under `schema` if short sales are not allowed. An order with
   both a target weight and shares was sized at the decision: it trades these shares, and 0 shares
   mean that the target was already reached.
-* **holding, t_plus_1** A sell of more than the sellable shares sells only the sellable shares. It
-  is partially filled under `t_plus_1` if shares bought today are one of the reasons, else under
-  `holding`. A sell of a name that is not held is rejected under `holding`. If the whole holding is
-  locked, a sell is rejected under `t_plus_1`. If short sales are allowed, a sell beyond the holding
-  is a short sale.
+* **holding, t_plus_1** A sell of more than the sellable shares sells only these. It is partially
+  filled under `t_plus_1` if shares bought today are one of the reasons, else under `holding`. A
+  sell of a name that is not held is rejected under `holding`, of one that is locked entirely under
+  `t_plus_1`. If short sales are allowed, a sell beyond the holding is a short sale.
 * **lot** Buys are in whole lots, and on the STAR board at least the board's minimum. Under
   `board_rules: exchange`, STAR and Beijing trade single shares above their smallest order, and a
-  smaller sell must sell all sellable shares. On other boards, odd lots result only from factor
-  changes: a sell is valid if it is in whole lots, or if it includes the whole odd remainder of the
-  sellable shares. If the difference to a buy's target is below one lot (STAR: below the minimum),
-  the buy is rejected under this rule.
+  smaller sell must sell all sellable shares. Elsewhere, odd lots result only from factor changes: a
+  sell is in whole lots, or includes the whole odd remainder of the sellable shares. A buy whose
+  target is less than one lot away (STAR: the minimum) is rejected.
 * **minimum** A buy or short sale must be worth at least the venue's smallest order. Holdings can be
   sold, and shorts bought back, whatever their value.
 * **weight_limit** The limit applies to the whole ordered quantity, before cash cuts it, at the fill
   price and against the same NAV; equality is allowed. A short counts with its absolute value. An
   order sized at the decision is judged by its target weight. A holding with more steps than a
-  ledger's integers can store also breaks this rule; crypto assets in steps of 1e-8 could reach this
-  number.
-* **cash** If cash is insufficient, a buy is cut to the largest number of whole lots that cash
-  covers including the fee (partially filled). It is rejected if cash does not cover one lot. The
-  value of shorts and their initial margin can be spent only on buying back. A buy that turns a
-  short into a holding is filled completely or rejected. A sell is rejected if its fee exceeds its
-  proceeds plus the cash.
+  ledger's integers can store also breaks this rule.
+* **cash** A buy is cut to the largest number of whole lots that cash covers including the fee, or
+  rejected if cash does not cover one. The value of shorts and their initial margin can be spent
+  only on buying back. A buy that turns a short into a holding is filled completely or rejected. A
+  sell is rejected if its fee exceeds its proceeds plus the cash.
 * **volume** If execution is on (`ktdeval.trading.execution_costs`), a day's orders in one asset
   together trade at most their permitted fraction of its volume. An order beyond this is cut to
-  whole lots (partially filled). It is rejected if no lot is left, or if its price depends on the
-  volatility and volume of earlier days and these are unknown. Under `rest: carry`, the remainder
-  stays in force on the next days. It ends when it is filled, when another rule rejects it, when a
-  new order in its asset replaces it, or when its asset has a factor change or margin call. Sizes
-  and weights are judged at the reference price; cash and the smallest order are judged at the fill
-  price.
+  whole lots, or rejected if no lot is left or its price needs volatility and volume that are
+  unknown. Under `rest: carry`, the remainder stays in force until it is filled or rejected, a new
+  order in its asset replaces it, or its asset has a factor change or margin call. Sizes and weights
+  are judged at the reference price; cash and the smallest order at the fill price.
 * **limit** An order with a limit (`ktdeval.trading.limit_orders`) fills at the open if the open is
-  within the limit, or else at the limit if the day's bar trades through it. Otherwise, the order is
-  rejected. With execution on, the price after spread and impact must also be within the limit: the
-  order is cut to the largest number of whole lots for which this is true. Target weights and weight
-  limits are judged at the open. Buys that fill after the open follow those that fill at the open.
-  If a sell fills after the open, its proceeds, and the name that it frees, are not available to the
-  day's buys, because it is unknown which came first.
+  within the limit, else at the limit if the day's bar trades through it, else it is rejected. With
+  execution on, it is cut to the whole lots whose price after spread and impact is within the limit.
+  Target weights and weight limits are judged at the open. Buys that fill after the open follow the
+  others. The proceeds of a sell after the open, and the name that it frees, are not available to
+  the day's buys, because it is unknown which came first.
 * **margin** After a short sale, cash must cover the value of all shorts and their initial margin; a
   larger short sale is rejected, not cut.
 
@@ -243,18 +236,14 @@ class _BrokerState:
         return steps, cut_by
 
     def _cut_to_limit(self, asset: int, steps: int, selling: bool, limit: LimitFill) -> int:
-        """Return the steps whose price, after spread and impact, is within the limit: all steps if
-        possible, else the largest number of whole lots; 0 if none.
-        """
+        """Return the steps, cut to whole lots whose price is within the limit; 0 if none."""
         quote = self._quote(asset, selling)
         if quote is None:
             return steps
         return within_limit(quote, steps, selling, limit, self.terms[asset].lot)
 
     def _offer(self, asset: int, selling: bool) -> tuple[Quote | None, int]:
-        """Return the quote, or None if the price does not depend on size, and the
-        reference price.
-        """
+        """Return the quote (None if the price does not depend on size) and the reference price."""
         if self.limit is not None and self.limit.is_within_day:
             return None, self.limit.limit
         return self._quote(asset, selling), self.day.open_ticks[asset]
@@ -267,16 +256,12 @@ class _BrokerState:
             self.cash += proceeds
 
     def _lacks_name(self, asset: int) -> bool:
-        """Return whether the account already holds its maximum number of names, so that it can't
-        add one.
-        """
+        """Return whether the account already holds its maximum number of names."""
         names = len(self.positions) + len(self.leaving - self.positions.keys())
         return names >= self.max_names and asset not in self.leaving
 
     def _cut_to_volume(self, asset: int, steps: int) -> int:
-        """Return the steps that the day's volume allows, in whole lots if the order is
-        cut; 0 if none.
-        """
+        """Return the steps, cut to the whole lots that the day's volume allows; 0 if none."""
         terms = self.terms[asset]
         liquidity = self.day.liquidity
         execution = terms.execution
@@ -558,9 +543,7 @@ class _BrokerState:
         return make_fill(shares, paid, notional, fee, cut_by)
 
     def _buy_back(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
-        """Judge and fill a buy of an asset that is held short. The buy reduces, closes or reverses
-        the short.
-        """
+        """Judge and fill a buy of an asset held short: it reduces, closes or reverses the short."""
         asset = order.asset
         if asset is None:
             return REJECTED["universe"]

@@ -3,13 +3,13 @@
 Each episode is booked by the same `Bookkeeper` as in the run. Orders by target weight are used as
 decided. Orders in shares are scaled by the ratio of the capitals, and rounded down to whole lots;
 an order that closed a position in the run also closes it here. Orders that were sized under a mask
-at decision time are sized again, at the prices that the mask showed. With execution costs, a coarse
-mask can't show an account that reflects both, so these orders are sized at the day's prices. Lots,
-limits and rules are applied again. As long as the account equals the recorded account, the orders
-equal the recorded orders. A transplant with the run's own capital and costs therefore reproduces
-the run's ledger.
+at decision time are sized again, at the prices that the mask showed. With execution costs, no
+account can reflect both the costs and a coarse mask, so these orders are sized at the day's prices.
+Lots, limits and rules are applied again. As long as the account equals the recorded account, the
+orders equal the recorded orders. A transplant with the run's own capital and costs therefore
+reproduces the run's ledger.
 
-The model saw the fills of its own run, not the fills of the transplant. The model would have seen a
+The model saw the fills of its own run, not the fills of the transplant. It would have seen a
 different state at a step if the set of held names differs, if an order of the previous step ended
 with a different status or rule, or if a weight differs by more than `WEIGHT_TOLERANCE`. Amounts of
 money are not compared: with different capital, they differ from the first step on.

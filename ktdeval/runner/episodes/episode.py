@@ -101,7 +101,7 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
         )
 
     def resume(self, entries: Sequence[JournalEntry[StepRecord]]) -> None:
-        """Continue after the last of at least one journal entries."""
+        """Continue after the last of the given journal entries. There must be at least one."""
         for entry in entries:
             self._books.resume(entry.step)
             self._seen.follow(self._books.account, entry.step)
@@ -163,7 +163,7 @@ class TradingEpisodeRun(StepwiseEpisode[EpisodeParts]):
         return self._scene.lens
 
     def draw_anew(self, *words: str | int) -> None:
-        """From now on, draw the seeds of model calls and of randomness from `words` as well."""
+        """From now on, use different seeds for model calls and randomness, derived from `words`."""
         parts = self._session_parts
         chance = parts.chance_seed
         self._session_parts = replace(

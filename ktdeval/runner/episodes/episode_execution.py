@@ -54,7 +54,8 @@ Episode = TradingEpisodeRun | ScoringEpisodeRun
 
 
 class EpisodeFactory:
-    """Factory for the episodes of some tasks on one market, or on None if no task needs a market.
+    """Factory for the episodes of some tasks on one market, which is None if no task needs a
+    market.
 
     Objects that episodes share, such as tapes and tools, are created once.
     """

@@ -94,11 +94,11 @@ def _files_of_sources(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_of_wheel(file: Path | metadata.PackagePath) -> bool:
-    """Return whether an installed file came from a wheel: it is not a script, bytecode, a file
-    written by pip, a hidden file or the build file of the package of facts.
+    """Return whether an installed file came from a wheel. Scripts, bytecode, hidden files, files
+    written by pip and the build file of `ktdeval/facts` did not.
     """
     is_note = file.parts[0].endswith(".dist-info") and file.name in _NOT_OF_A_WHEEL
-    is_hidden = any(part.startswith(".") for part in file.parts)  # includes `..`
+    is_hidden = any(part.startswith(".") for part in file.parts)  # also excludes `..`
     is_build_file = file.as_posix() == "ktdeval/facts/pyproject.toml"
     return not (is_note or is_hidden or is_build_file or "__pycache__" in file.parts)
 

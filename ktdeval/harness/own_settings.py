@@ -43,8 +43,8 @@ class OwnSettings(Value, frozen=True):
 
 
 def settings_note(begin: str, fields: Iterable[tuple[str, JsonValue]]) -> tuple[str, ...]:
-    """Return the note that lists settings, starting with `APPLIED` or `NOT_APPLIED`; empty if there
-    are no settings.
+    """Return the note that lists settings, starting with `APPLIED` or `NOT_APPLIED`; empty without
+    settings.
     """
     named = [_show_setting(path, value) for path, value in fields]
     return (f"{begin}{_BETWEEN.join(named)}",) if named else ()

@@ -86,7 +86,7 @@ def _cell_text(value: Any, *, is_label: bool) -> str:
 
 
 def _rounded_number(value: float) -> float:
-    """Return a number rounded to three significant digits, as an integer if it is a whole number."""
+    """Return a number rounded to three significant digits, as an integer if it is whole."""
     if not value or not math.isfinite(value):
         return value
 

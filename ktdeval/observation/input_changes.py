@@ -433,7 +433,7 @@ class ChangedPayloads:
         return changed
 
     def _result_cells(self, payload: Any, asset: AssetRef | None) -> Iterator[_Cell]:
-        """Yield the cells of the field in a result. `asset` is the asset that the result is about."""
+        """Yield the cells of the field in a result. `asset`: the asset that the result is about."""
         columns = _columns(payload)
         if columns:
             yield from self._result_rows(payload["rows"], columns, asset)

@@ -24,7 +24,7 @@ def recorded_state(prompt: str) -> ObservedState:
 
 
 def shown_state(prompt: str) -> Mapping[str, Any]:
-    """Return the last JSON block in a recorded prompt; empty if there is no JSON block, or if the
+    """Return the last JSON block in a recorded prompt; empty without a JSON block, or if the
     block is not an object.
     """
     blocks = _JSON_BLOCK.findall(prompt)

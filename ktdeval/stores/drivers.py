@@ -272,8 +272,8 @@ def _is_of_connection(error: BaseException | None) -> bool:
 
 
 def _answer_of(error: BaseException) -> tuple[int | None, str]:
-    """Return the HTTP status and error code of the response behind a driver's error; None if there
-    was no response. Each SDK stores them in a different place.
+    """Return the HTTP status and error code of the response behind a driver's error; None without
+    a response. Each SDK stores them in a different place.
     """
     for cause in (error, error.__cause__):
         response = getattr(cause, "response", None)

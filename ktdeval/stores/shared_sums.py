@@ -31,7 +31,7 @@ class Drawer(Value):
 
 
 class SumState(Value):
-    """State of a sum: the amount that counts as used, and the processes, by id, that may still
+    """State of a sum: the amount taken as used, and the processes, by id, that may still
     return part of it.
     """
 
@@ -50,7 +50,7 @@ class SharedSum:
     """Sum under `PREFIX`. The total amount drawn never exceeds `limit` (None: no limit).
 
     Amounts are whole numbers of the smallest unit, such as tokens or millionths of a dollar.
-    Amounts drawn by a killed process still count as used. Thread-safe.
+    Amounts drawn by a killed process remain used. Thread-safe.
     """
 
     def __init__(self, store: Store, prefix: str, limit: int | None, beats: Heartbeats) -> None:
@@ -82,7 +82,7 @@ class SharedSum:
         return self._change(draw)
 
     def give_back(self, amount: int) -> None:
-        """Return an unused amount that this process has drawn. A negative amount counts as
+        """Return an unused amount that this process has drawn. A negative amount is
         additional use, regardless of the limit. Do not repeat this call after StoreUnavailable.
         Raises StoreError.
         """

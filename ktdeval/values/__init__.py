@@ -1,4 +1,4 @@
-"""Values that cross files and processes: how they are declared, read, written and hashed.
+"""Values that pass between files and processes: how they are declared, read, written and hashed.
 
 Public names are listed in `__init__.pyi`.
 """

@@ -1,5 +1,5 @@
-"""Computation on large arrays using all cores of this process: numpy releases the interpreter lock
-while it computes, so threads suffice and nothing is copied.
+"""Computation on large arrays with all cores available to this process. Since numpy releases the
+interpreter lock while it computes, threads suffice and nothing is copied.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ R = TypeVar("R")
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def on_all_cores(function: Callable[[T], R], parts: Sequence[T]) -> list[R]:
-    """Apply a function to each part and return the results in the order of the parts. All threads
-    have ended on return, so that the process can fork again. Raises what the function raises.
+    """Apply a function to each part, and return the results in the order of the parts. All threads
+    have ended on return, so that the process can fork again. Raises whatever the function raises.
     """
     threads = min(cores(), len(parts))
     if threads < 2:

@@ -1,8 +1,9 @@
-"""Options: frozen dataclasses whose fields carry their help and bounds, for configs and parameters.
+"""Options for configs and parameters: frozen dataclasses whose fields include their help and
+bounds.
 
-A field is defined once, by `option`. `build` turns an untrusted mapping (YAML, JSON) into the
-dataclass, or says which field is wrong; `build_params` does the same for parameters as a user types
-them, converting `key=value` text to the types of the fields.
+Each field is defined in one place, by `option`. `build` turns an untrusted mapping (YAML, JSON)
+into the dataclass, or reports which field is wrong. `build_params` does the same for parameters
+typed by a user, converting `key=value` strings to the types of the fields.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def option(
     factory: Any = dataclasses.MISSING,
     is_silent: bool = False,
 ) -> Any:
-    """Return a dataclass field with its documentation and its inclusive bounds. `is_silent`:
-    mappings omit the field at its default, so that hashes of configs without it do not change.
+    """Return a dataclass field with its documentation and its inclusive bounds. With `is_silent`,
+    mappings omit the field if it has its default value, so that hashes of configs without the field
+    do not change.
 
     Example:
         @dataclass(frozen=True)
@@ -65,16 +67,16 @@ def option(
 
 
 def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
-    """Build dataclass `cls` (of scalars, Literals, Optionals, tuples, dicts, dataclasses) from a
-    mapping of field name to value. Raises ConfigError for an unknown, missing, ill-typed or
-    out-of-range field; the message starts with `where` and says what was expected.
+    """Build the dataclass `cls` (made of scalars, Literals, Optionals, tuples, dicts, dataclasses)
+    from a mapping of field names to values. Raises ConfigError if a field is unknown, missing,
+    ill-typed or out of range. The message starts with `where` and says what was expected.
     """
     return cast("T", convert(cls, mapping, where))
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """Convert `value` to the type of a hint (int to float, list to tuple, mapping to dataclass).
-    Raises ConfigError if it does not fit.
+    """Convert `value` to the type given by a hint (int to float, list to tuple, mapping to
+    dataclass). Raises ConfigError if the value does not fit.
     """
     import msgspec  # noqa: PLC0415 - it takes time to import, and `ktdeval --help` reads no options
 
@@ -87,19 +89,19 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     except msgspec.ValidationError as problem:
         raise ConfigError(_line_of(find_misfit(checked, value, where))) from problem
 
-    # checked before the dataclass is built, whose own checks may quote a value
+    # checked before the dataclass is built, since its own checks may quote a value
     for path, expected in faults_in(form):
         raise ConfigError(str(Misfit(f"{where}: {path.lstrip('.')}", expected)))
 
     try:
         return convert_value(value, hint)
     except msgspec.ValidationError as problem:
-        # a ValueError from the dataclass's own checks
+        # a ValueError raised by the dataclass's own checks
         raise (problem.__cause__ or problem) from None
 
 
 def _line_of(misfit: Misfit) -> str:
-    """Return the error line, including the known fields if no similar name was found."""
+    """Return the error message on one line, with the known fields if no similar name was found."""
     if isinstance(misfit, UnknownField) and not misfit.near:
         return f"{misfit}; expected {misfit.expected}"
 
@@ -107,8 +109,8 @@ def _line_of(misfit: Misfit) -> str:
 
 
 def to_mapping(config: Any) -> dict[str, Any]:
-    """Return the plain JSON form of a config dataclass (tuples as lists, nested dataclasses as
-    mappings).
+    """Return the plain JSON form of a config dataclass: tuples as lists, nested dataclasses as
+    mappings.
     """
     mapping: dict[str, Any] = _unwrap_value(config)
     return mapping
@@ -137,7 +139,7 @@ def _unwrapped_fields(config: Any) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class LocalText:
-    """Marks text that is valid only on this machine, such as a user's path: it is used but not
+    """Marks a string that is valid only on this machine, such as a user's path. It is used but not
     recorded.
     """
 
@@ -147,8 +149,8 @@ LocalPath = Annotated[str, LocalText()]
 
 
 def split_local(cls: type | None, args: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the parameters of a class into recorded ones and those that apply only to this machine.
-    If `cls` is None, the class has no parameters.
+    """Split the parameters of a class into those that are recorded and those that apply only to
+    this machine. If `cls` is None, the class has no parameters.
     """
     recorded = dict(args)
     local = dict[str, Any]()
@@ -167,8 +169,8 @@ def _is_local(hint: Any) -> bool:
 
 
 def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
-    """Build a params dataclass from user input: like `build`, but text is converted to the field's
-    type where it is clearly a value of that type.
+    """Build a dataclass of parameters from user input. Works like `build`, except that a string is
+    converted to the field's type if it is clearly a value of that type.
     """
     hints = get_type_hints(cls)
     fitted = {
@@ -178,8 +180,8 @@ def build_params(cls: type, args: Mapping[str, Any], where: str) -> Any:
 
 
 def _fit(hint: Any, value: Any) -> Any:
-    """Convert a scalar to the type of its field; a scalar that does not clearly fit is returned
-    unchanged, so that `build` rejects it by name.
+    """Convert a scalar to its field's type. A scalar that does not clearly fit is returned
+    unchanged, so that `build` rejects it and names the field.
     """
     is_union = get_origin(hint) in (Union, types.UnionType)
     members = get_args(hint) if is_union else (hint,)
@@ -200,8 +202,8 @@ def _fit(hint: Any, value: Any) -> Any:
 
 
 def _fit_none(members: Sequence[Any]) -> str | None:
-    """Convert the word `none`, which is parsed as null, for a field that accepts the word but not
-    null.
+    """Convert null back to the word `none`, from which it was parsed, for a field that accepts the
+    word but not null.
     """
     if type(None) in members:
         return None
@@ -210,7 +212,7 @@ def _fit_none(members: Sequence[Any]) -> str | None:
 
 
 def _fit_items(hint: Any, value: Any) -> list[Any]:
-    """Split text at its commas, and convert each piece to the item type."""
+    """Split a string at its commas, and convert each piece to the item type."""
     if not isinstance(value, str):
         return [_fit(hint, value)]
 
@@ -218,7 +220,7 @@ def _fit_items(hint: Any, value: Any) -> list[Any]:
 
 
 def _is_exact(hint: Any, value: Any) -> bool:
-    """Return whether a scalar already has the type of its field, or is one of its choices."""
+    """Return whether a scalar already has its field's type, or is one of the field's choices."""
     if get_origin(hint) is Literal:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
 

@@ -1,9 +1,9 @@
 """Size limits for files that are small on disk but large in memory, checked before the files are
 read.
 
-Run lengths, dictionaries and compression let 33 kB expand to gigabytes. Real market data expands to
-a few times its file size, seldom to fifty times: `max_bytes` allows 200 times, or 30 times for
-compressed text, and 256 MiB in any case.
+Run-length encoding, dictionaries and compression can expand 33 kB to gigabytes. Real market data
+expand to a few times the file size, rarely to fifty times. `max_bytes` allows 200 times, or 30
+times for compressed text, and 256 MiB in any case.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_TIMES = 200
 MAX_TIMES_OF_TEXT = 30
 MAX_COLUMNS = 20_000
 
-# Bytes per value in Arrow's memory, by the type in the file. For text, only its offset.
+# Bytes per value in Arrow's memory, by type in the file. For text, only the offset is counted.
 _WIDTHS = {
     "BOOLEAN": 1,
     "INT32": 4,
@@ -40,12 +40,12 @@ _WIDTHS = {
     "DOUBLE": 8,
     "BYTE_ARRAY": 4,
 }
-_WIDEST = 16  # other types: fixed-length bytes, such as decimals
+_WIDEST = 16  # other types are fixed-length bytes, such as decimals
 _TEXT = "BYTE_ARRAY"
 
 
 def max_bytes(size: int, times: int = MAX_TIMES) -> int:
-    """Return the maximum decompressed or decoded size, in bytes, of a file of `size` bytes."""
+    """Return the maximum size in bytes, when decompressed or decoded, of a file of `size` bytes."""
     return ALWAYS_ALLOWED + times * size
 
 
@@ -63,8 +63,9 @@ def too_large(found: int, size: int, times: int = MAX_TIMES) -> str:
 def open_parquet(
     source: Path | pa.Buffer, columns: Collection[str] | None = None, **options: Any
 ) -> pq.ParquetFile:
-    """Open a Parquet file of which all or some columns will be read; `options` are passed to
-    `pyarrow`. Raises OSError, and pa.ArrowException if the file is not Parquet or holds too much.
+    """Open a Parquet file in order to read all or some of its columns. `options` are passed to
+    `pyarrow`. Raises OSError. Raises pa.ArrowException if the file is not Parquet or expands too
+    much.
     """
     import pyarrow as pa  # noqa: PLC0415 - takes a moment to import
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
@@ -90,9 +91,9 @@ def open_parquet(
 
 
 def check_parquet(metadata: pq.FileMetaData, size: int, columns: Collection[str] | None) -> None:
-    """Raise pa.ArrowInvalid if the columns take more memory than a file of `size` bytes may. Repeated
-    texts and long lists are not counted: the footer reports them per column chunk, and Arrow aborts
-    the process if that metadata is damaged.
+    """Raise pa.ArrowInvalid if the columns take up more memory than a file of `size` bytes may.
+    Repeated strings and long lists are not counted: the footer reports them per column chunk, and
+    Arrow aborts the process if that metadata is damaged.
     """
     import pyarrow as pa  # noqa: PLC0415 - as above
 
@@ -107,7 +108,7 @@ def check_parquet(metadata: pq.FileMetaData, size: int, columns: Collection[str]
 
 
 def _chosen_columns(metadata: pq.FileMetaData, columns: Collection[str] | None) -> dict[str, str]:
-    """Return the file type of each column that is read, keyed by its path."""
+    """Return the file type of each column that is read, keyed by the column's path."""
     found = {}
     for number in range(metadata.num_columns):
         column = metadata.schema.column(number)
@@ -121,8 +122,8 @@ def _chosen_columns(metadata: pq.FileMetaData, columns: Collection[str] | None) 
 def _text_columns(
     metadata: pq.FileMetaData, columns: Collection[str] | None, coded: Collection[str]
 ) -> list[str]:
-    """Return the paths of the text columns that are read, except `coded` columns, which stay
-    dictionaries.
+    """Return the paths of the text columns that are read, without the columns in `coded`, which
+    stay dictionaries.
     """
     kinds = _chosen_columns(metadata, columns)
     return [path for path, kind in kinds.items() if kind == _TEXT and path not in coded]
@@ -130,7 +131,7 @@ def _text_columns(
 
 def _groups(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
     """Yield the number of rows and the uncompressed bytes of all columns for each row group. A
-    false footer may report negative sizes, which would offset another group's.
+    forged footer may report negative sizes, which would offset the sizes of other groups.
     """
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -138,8 +139,8 @@ def _groups(metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
 
 
 def _check_texts(source: Any, metadata: pq.FileMetaData, size: int, texts: Sequence[str]) -> None:
-    """Raise pa.ArrowInvalid if texts stored once in a dictionary would take too much memory with a
-    copy for each row. When read as dictionaries, each text is in memory once.
+    """Raise pa.ArrowInvalid if strings that are stored once in a dictionary would take up too much
+    memory when copied for each row. When read as dictionaries, each string is in memory only once.
     """
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
@@ -159,7 +160,7 @@ def _check_texts(source: Any, metadata: pq.FileMetaData, size: int, texts: Seque
 
 
 def _text_bytes(array: Any) -> int:
-    """Return the total bytes of the texts in an array, counting repeated texts each time."""
+    """Return the total bytes of the strings in an array, counting repeated strings each time."""
     import pyarrow as pa  # noqa: PLC0415 - as above
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
@@ -177,9 +178,10 @@ def _text_bytes(array: Any) -> int:
 
 
 def open_unpacked(path: Path) -> io.BufferedReader:
-    """Open a file for reading, decompressed if its name ends in .bz2, .xz or .zip, or if its first
-    bytes are those of gzip (browsers decompress such files but keep their names). Raises OSError if
-    it can't be read; reading raises OSError if more comes out than a file of its size may hold.
+    """Open a file for reading. It is decompressed if its name ends in .bz2, .xz or .zip, or if its
+    first bytes are those of gzip (browsers decompress such files but keep their names). Raises
+    OSError if the file can't be read. Reading raises OSError if more data come out than a file of
+    its size may contain.
     """
     plain = open_plain(path)
     is_packed = plain.read(len(GZIP)) == GZIP
@@ -230,11 +232,11 @@ class _BoundedStream(io.RawIOBase):
         self._read = 0
 
     def readable(self) -> bool:
-        """Return True: the stream is always readable."""
+        """Return True, since the stream is always readable."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read into a buffer. Raises OSError if it holds too much, or is damaged."""
+        """Read into a buffer. Raises OSError if the file contains too much data or is damaged."""
         try:
             data = self._inner.read(len(buffer))
         except (EOFError, lzma.LZMAError, zipfile.BadZipFile) as error:
@@ -248,6 +250,6 @@ class _BoundedStream(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self._inner.close()
         super().close()

@@ -1,5 +1,5 @@
-"""Files of facts about models, which age faster than the code: `ktdeval/facts`, or a later release of
-them that is installed as the data package `ktdeval_facts`.
+"""Files with facts about models, which become outdated faster than the code: the folder
+`ktdeval/facts`, or a later release of it that is installed as the data package `ktdeval_facts`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ _OWN = Path(__file__).resolve().parents[1] / "facts"
 
 
 def facts_file(name: str) -> Path:
-    """Return the path of a file of facts."""
+    """Return the path of a facts file."""
     return _folder() / name
 
 
 @cache
 def _folder() -> Path:
-    """Return the folder whose day is later. The package is found and never imported."""
+    """Return the folder with the later date. The package is located but never imported."""
     spec = find_spec("ktdeval_facts")
     if spec is None or not spec.submodule_search_locations:
         return _OWN
@@ -29,6 +29,6 @@ def _folder() -> Path:
 
 
 def _day(folder: Path) -> str:
-    """Return the day of a folder, YYYY.MM.DD; empty if it states none."""
+    """Return the date of a folder, YYYY.MM.DD; empty if the folder gives no date."""
     path = folder / _DAY
     return path.read_text(encoding="utf-8").strip() if path.is_file() else ""

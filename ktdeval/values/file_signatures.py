@@ -1,5 +1,5 @@
-"""File formats detected from the first bytes, independent of the file name, with advice for
-each.
+"""File formats, detected from the first bytes regardless of the file name, with advice for each
+format.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANY = (
     (b"<error", _XML),
     (b"<?xml", _XML),
     (GZIP, _PACKED),
-    (ZIP, _ARCHIVE),  # workbooks are distinguished from other archives by their content
+    (ZIP, _ARCHIVE),  # workbooks are distinguished from other archives by their contents
 )
 """First bytes, and the format of the file; the advice applies whatever the file should contain."""
 
@@ -53,13 +53,13 @@ _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _OBJECT = re.compile(r'\{\s*(?:["}]|$)')
 _LIST = re.compile(r'\[\s*[\[{"]|\[\s*\]\s*$')
 _KEY = re.compile(r"(?=\w*[0-9])(?=\w*[A-Za-z])[\w-]{12,}|[A-Z0-9]{16,}")
-_SHOWN = 120  # maximum number of characters of a text
+_SHOWN = 120  # maximum number of characters shown of a text
 
 
 def other_kind(head: bytes, *, table: bool = True) -> str:
-    """Return a description of the non-text format that these first bytes show, with advice; empty
-    if the file may be text. `table`: whether the file should hold a table; if not, JSON is
-    accepted.
+    """Return a description of the non-text format to which a file's first bytes belong, with
+    advice; empty if the file may be text. `table` says whether the file should contain a table; if
+    not, JSON is accepted.
     """
     text = _as_utf8(head).lstrip()
     lower = text[:40].lower()
@@ -78,13 +78,15 @@ def other_kind(head: bytes, *, table: bool = True) -> str:
 
 
 def first_words(text: str) -> str:
-    """Return the start of a text on one line, with anything that may be a key removed."""
+    """Return the start of a text on one line, without anything that may be a key."""
     line = _KEY.sub("[...]", " ".join(text.split()))
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN].rstrip()} ..."
 
 
 def _as_utf8(head: bytes) -> bytes:
-    """Return first bytes in UTF-16 as UTF-8, and other bytes without their byte order mark."""
+    """Return the first bytes of a file as UTF-8 if they are UTF-16; otherwise without a byte order
+    mark.
+    """
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return head.decode(encoding, "ignore").encode("utf-8", "ignore")
@@ -92,7 +94,7 @@ def _as_utf8(head: bytes) -> bytes:
 
 
 def _of_json(text: str) -> str:
-    """Return a description of JSON text: a single object is usually a server's response, such as an
+    """Return a description of JSON text. A single object is usually a server's response, such as an
     error.
     """
     shown = first_words(text)

@@ -1,5 +1,5 @@
-"""Files and folders that are read with care and written as a whole: regular files from strangers,
-outputs checked in advance, atomic and durable writes.
+"""Files and folders that are read with care and written as a whole: regular files from untrusted
+sources, outputs that are checked in advance, and atomic and durable writes.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Literal, Self
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.values.temporary import sweep, temporary_file, temporary_folder
 
-BUFFER_BYTES = 1 << 18  # journal lines have 15 kB and more
+BUFFER_BYTES = 1 << 18  # journal lines can exceed 15 kB
 
 
 def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
-    """Open a regular file for reading, following symbolic links only if `follow` is set: for paths
-    where a stranger may have put something. Raises OSError if it can't be read, or is a pipe, a
-    device or a socket, which could block a reader forever.
+    """Open a regular file for reading, for paths where an untrusted party may have put something.
+    Symbolic links are followed only if `follow` is set. Raises OSError if the file can't be read,
+    or if it is a pipe, a device or a socket, which could block a reader forever.
     """
     try:
-        # O_NONBLOCK: opening a pipe would wait for someone to write into it.
+        # O_NONBLOCK, since opening a pipe would wait for someone to write to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
@@ -47,8 +47,8 @@ def open_plain(path: Path, follow: bool = True) -> io.BufferedReader:
 
 
 def read_plain(path: Path, most: int | None = None) -> bytes:
-    """Return the bytes of a regular file. Raises as `open_plain` does, and OSError if it has more
-    than `most` bytes.
+    """Return the bytes of a regular file. Raises as `open_plain` does, and raises OSError if the
+    file has more than `most` bytes.
     """
     with open_plain(path) as stream:
         data = stream.read() if most is None else stream.read(most + 1)
@@ -58,14 +58,14 @@ def read_plain(path: Path, most: int | None = None) -> bytes:
 
 
 def csv_rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table shipped with the code, keyed by column name."""
-    import csv  # noqa: PLC0415 - most commands read no table
+    """Return the rows of a table that is shipped with the code, keyed by column name."""
+    import csv  # noqa: PLC0415 - most commands do not read a table
 
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def sync_folder(path: Path) -> None:
-    """Make a file's content, or renames and creations in a folder, durable."""
+    """Make a file's contents durable or, for a folder, the renames and creations in it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -88,13 +88,13 @@ class Closing:
 
 
 def make_folder(path: Path, advice: str = "choose another") -> None:
-    """Create a folder and its parents. Raises StoreError, which ends with `advice`, if this fails."""
+    """Create a folder and its parents. Raises StoreError, ending in `advice`, if this fails."""
     with wrap_os_error(f"{path}: can't make the folder", advice):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def make_lasting_folder(path: Path) -> None:
-    """Create a folder durably if it does not exist; its parent must exist. Raises OSError."""
+    """Create a folder durably if it does not exist. Its parent must exist. Raises OSError."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -111,9 +111,9 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
     """Check that an output can be written, before the work on it begins. Anything already there is
     left unchanged.
 
-    `kind`: a `new folder` must be absent, empty, or contain a file named `mark`. Parent folders may
-    be absent if they can be created. Raises StoreError if the path holds something of another kind,
-    or is not writable.
+    If `kind` is a `new folder`, the path must be absent, empty, or contain a file named `mark`.
+    Parent folders may be absent if they can be created. Raises StoreError if the path is of another
+    kind or not writable.
     """
     advice = f"choose another {option}"
     with wrap_os_error(f"{path}: can't be written", advice):
@@ -127,7 +127,7 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
         if kind == "new folder" and is_folder and not is_marked and any(path.iterdir()):
             raise StoreError(f"{path}: holds something else; {advice}, or empty it")
 
-        # A rename replaces a file, so the parent folder must be writable.
+        # Since a rename replaces a file, the parent folder must be writable.
         above = path if is_folder else path.parent
         while not os.path.lexists(above):
             above = above.parent
@@ -140,14 +140,14 @@ def check_output(path: Path, kind: OutputKind, option: str, mark: str | None = N
         probe = tempfile.mkdtemp(prefix=".ktdeval-probe-", dir=above)
         Path(probe).rmdir()
         with suppress(FileNotFoundError):
-            path.lstat()  # a name may be too long
+            path.lstat()  # raises if the name is too long
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, which becomes `folder` (absent or empty) when the block succeeds,
-    unless the block removes it. Leftovers of killed processes are removed first. Raises OSError if
-    it can't be created, made durable or renamed.
+    """Yield a temporary folder that becomes `folder` (which is absent or empty) when the block
+    succeeds, unless the block removes it. Leftovers from killed processes are removed first. Raises
+    OSError if the folder can't be created, made durable or renamed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with temporary_folder(_temporary_prefix(folder), folder.parent) as temporary:
@@ -165,7 +165,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def sweep_new_folder(folder: Path) -> None:
-    """Remove files left behind by processes that were killed while making a folder with
+    """Remove files left behind by processes that were killed while creating a folder with
     `new_folder`.
     """
     sweep(folder.parent, _temporary_prefix(folder))
@@ -176,8 +176,8 @@ def _temporary_prefix(folder: Path) -> str:
 
 
 def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
-    """Make some files of a folder durable, including the folders on the way to them. Raises OSError
-    if this fails.
+    """Make the given files in a folder durable, including the folders on the way to them. Raises
+    OSError if this fails.
     """
     paths = [folder / file for file in files]
     between = {
@@ -191,8 +191,8 @@ def sync_files(folder: Path, files: Iterable[Path | str]) -> None:
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write a file durably, so that a crash leaves either the old content or the new. Raises
-    StoreError if it can't be written.
+    """Write a file durably, so that after a crash it has either the old contents or the new. Raises
+    StoreError if the file can't be written.
     """
     content = data.encode() if isinstance(data, str) else data
     try:
@@ -203,7 +203,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             with os.fdopen(descriptor, "wb", closefd=False) as stream:
                 stream.write(content)
 
-            # Temporary files are private, but our output should be readable by others.
+            # Temporary files are private, but output should be readable by others.
             os.fchmod(descriptor, 0o644)
             os.fsync(descriptor)
             temporary.replace(path)

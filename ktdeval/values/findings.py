@@ -1,5 +1,5 @@
-"""Findings from checks of files, records, market data, logs and plugins: one class for all, with
-text output, JSON and exit code.
+"""Findings from checks of files, records, market data, logs and plugins. One class covers all of
+them, with text output, JSON and an exit code.
 """
 
 from __future__ import annotations
@@ -12,33 +12,34 @@ from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import to_plain
 
 Level = Literal["error", "warning", "note"]
-LEVELS: tuple[Level, ...] = ("error", "warning", "note")  #: The most severe first, as in SARIF
-MAX_EXAMPLES = 5  #: for a finding that covers several rows or days
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")  #: most severe first, as in SARIF
+MAX_EXAMPLES = 5  #: maximum number of examples in a finding that covers several rows or days
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Finding:
-    """One thing that is wrong, or worth knowing. Findings sort by where they are.
+    """A single thing that is wrong or worth knowing. Findings sort by location.
 
     Example:
         Finding(path="notes.csv", line=3, rule="dates", message="a day twice", fix="delete one")
     """
 
-    path: str = ""  #: file, folder, record or table; empty if it concerns everything
+    path: str = ""  #: file, folder, record or table; empty if the finding concerns everything
     line: int = 0  #: line number from 1; 0 if not applicable
     part: str = ""  #: subject within `path`, such as a decision or `model mine/echo`
     place: str = ""  #: place within the part, such as the path of a field
-    day: str = ""  #: ISO day that it concerns; empty if it concerns all days
+    day: str = ""  #: ISO date to which the finding applies; empty if it applies to all days
     rule: str = ""  #: short name of the rule that is broken
     message: str  #: the problem, on one line
-    level: Level = "error"  #: error: a result is wrong; warning: it may be; note: worth knowing
-    count: int = 1  #: how many rows, codes or days it covers
-    examples: tuple[str, ...] = ()  #: the first few, or the text itself
-    fix: str = ""  #: how to fix it
-    repairs: tuple[str, ...] = ()  #: names of `--repair` that fix it
+    #: error: a result is wrong; warning: a result may be wrong; note: worth knowing
+    level: Level = "error"
+    count: int = 1  #: number of rows, codes or days that the finding covers
+    examples: tuple[str, ...] = ()  #: the first few examples, or the text itself
+    fix: str = ""  #: how to fix the problem
+    repairs: tuple[str, ...] = ()  #: values of `--repair` that fix the problem
 
     def __str__(self) -> str:
-        """Return place and problem on one line."""
+        """Return location and problem on one line."""
         return ": ".join(filter(None, (self.where, self.message)))
 
     @property
@@ -50,14 +51,14 @@ class Finding:
 
     @property
     def head(self) -> str:
-        """Level and rule, with the number of rows or days if it covers several."""
+        """Level and rule, with the number of rows or days if the finding covers several."""
         times = f" × {self.count:,}" if self.count > 1 else ""
         return f"{self.level} [{self.rule}{times}]" if self.rule else f"{self.level}{times}"
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
-    """Yield the lines of a finding as text: level, rule, place and problem; then examples and the
-    fix.
+    """Yield the lines of a finding as text: level, rule, location and problem, followed by examples
+    and the fix.
     """
     yield f"{finding.head} {finding}"
     if finding.examples:
@@ -69,7 +70,7 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def findings_json(findings: Sequence[Finding], **facts: JsonValue) -> dict[str, JsonValue]:
-    """Return the findings and the facts of their check, as `--json` prints them."""
+    """Return the findings and the facts about their check, as printed by `--json`."""
     return {
         **facts,
         "errors": count_level(findings, "error"),
@@ -79,12 +80,14 @@ def findings_json(findings: Sequence[Finding], **facts: JsonValue) -> dict[str, 
 
 
 def sort_by_level(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings with the most severe first, otherwise in their original order."""
+    """Return the findings sorted by severity, most severe first, and otherwise in their original
+    order.
+    """
     return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
 
 
 def count_level(findings: Iterable[Finding], level: Level) -> int:
-    """Return how many findings have the given level."""
+    """Return the number of findings with the given level."""
     return sum(finding.level == level for finding in findings)
 
 

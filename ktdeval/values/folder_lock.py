@@ -12,15 +12,15 @@ from pathlib import Path
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.values.temporary import try_lock
 
-# A child just forked by a killed holder keeps the lock until it executes its own program.
+# A child that a killed holder had just forked keeps the lock until it executes its own program.
 _PATIENCE_S = 1.0
 _PAUSE_S = 0.02
 
 
 @contextmanager
 def lock_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a folder's lock, which is released when the process ends. Raises StoreError if another
-    process holds it and `wait` is not set, or if the folder can't be opened.
+    """Hold a folder's lock, which is released when the process ends. Raises StoreError if the
+    folder can't be opened, or if another process holds the lock and `wait` is not set.
     """
     with wrap_os_error(f"{folder}: can't open the folder"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,9 +1,9 @@
-"""Versions of the file formats that ktdeval writes to files that outlive a process.
+"""Versions of the file formats that ktdeval uses for files that outlive a process.
 
-`formats.csv` has a row for every version of each format that ever existed: the release that first
-wrote it (empty: before the first release), and whether this ktdeval reads it. A version is raised
-when an existing file could no longer be read with its intended meaning; a new optional field does
-not raise it.
+`formats.csv` has a row for every version of each format that has ever existed. The row gives the
+release that first wrote the version (empty: before the first release), and whether this ktdeval
+reads it. The version of a format is raised if an existing file could no longer be read with its
+intended meaning; a new optional field does not require this.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from ktdeval.values.typed_json import decode_json
 
 @dataclass(frozen=True, slots=True)
 class FormatVersion:
-    """One version of a format."""
+    """One version of a file format."""
 
     version: int
-    release: str  #: ktdeval that first wrote it, such as `0.1`; empty: before the first release
-    is_read: bool  #: whether this ktdeval reads it
+    #: first release of ktdeval that wrote this version, such as `0.1`; empty: before the first
+    #: release
+    release: str
+    is_read: bool  #: whether this ktdeval reads this version
     carried_by: str  #: where a file states its version, for the docs
     covers: str  #: what the version applies to, for the docs
 
 
 @cache
 def formats() -> Mapping[str, tuple[FormatVersion, ...]]:
-    """Return all versions of each format, keyed by its name, oldest first."""
+    """Return all versions of each format, keyed by the format's name, oldest first."""
     found: dict[str, list[FormatVersion]] = {}
     for row in csv_rows(Path(__file__).with_name("formats.csv")):
         version = FormatVersion(
@@ -50,13 +52,13 @@ def formats() -> Mapping[str, tuple[FormatVersion, ...]]:
 
 
 def format_version(name: str) -> int:
-    """Return the version in which this ktdeval writes a format."""
+    """Return the version of a format that this ktdeval writes."""
     return formats()[name][-1].version
 
 
 def stated_version(head: Mapping[str, msgspec.Raw], where: str) -> object:
-    """Return the version that a file reports in the field `version` of its JSON object; None if the
-    field is missing. Raises StoreError if it is not JSON.
+    """Return the version given in the field `version` of a file's JSON object; None if the field is
+    missing. Raises StoreError if the version is not JSON.
     """
     return decode_json(bytes(head.get("version", b"null")), object, f"{where}: version")
 
@@ -68,8 +70,9 @@ def check_version(
     advice: str,
     error: type[KtdevalError] = StoreError,
 ) -> None:
-    """Raise `error`, on one line, if a file has a format version that this ktdeval can't read.
-    `found`: the version that the file reports; `where`: the file; `advice`: what to do.
+    """Raise `error`, with a message on one line, if a file has a format version that this ktdeval
+    can't read. `found` is the version given in the file, `where` names the file, and `advice` says
+    what to do.
     """
     versions = formats()[name]
     readable = [each.version for each in versions if each.is_read]
@@ -86,8 +89,8 @@ def check_version(
 def check_stated(
     name: str, document: object, where: object, advice: str, error: type[KtdevalError]
 ) -> None:
-    """Raise as `check_version` does if a document reports a different `schema_version`; if it
-    reports none, or not a number, this is left to the check of its type.
+    """Raise as `check_version` does if the document gives a different `schema_version`. If the
+    document gives no version, or one that is not a number, the check of its type reports this.
     """
     if isinstance(document, Mapping):
         stated = document.get("schema_version")
@@ -96,7 +99,7 @@ def check_stated(
 
 
 def _maker(found: object, versions: tuple[FormatVersion, ...]) -> str:
-    """Return who wrote a file of the given version."""
+    """Return the software that wrote a file of the given version."""
     if type(found) is not int:
         return "another program, or an early ktdeval"
     if found > versions[-1].version:
@@ -109,5 +112,5 @@ def _maker(found: object, versions: tuple[FormatVersion, ...]) -> str:
 
 
 def _shown_version(found: object) -> str:
-    """Return a version as quoted in a message."""
+    """Return a version as quoted in messages."""
     return "none" if found is None else f"{found!r:.20}"

@@ -7,13 +7,13 @@ from pathlib import Path
 from ktdeval.values.files import BUFFER_BYTES, open_plain
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
-# hashed at once: for longer input, hashlib releases the interpreter lock, which takes longer than
-# hashing a prompt
+# For longer input, hashlib releases the interpreter lock, which takes longer than hashing a prompt;
+# so at most this many bytes are hashed at once.
 _HASHED_BYTES = 2047
 
 
 def sha256_hex(data: bytes | str) -> str:
-    """SHA-256 of bytes, or of the UTF-8 form of text, as 64 hexadecimal digits."""
+    """Return the SHA-256 of bytes, or of a string encoded as UTF-8, as 64 hexadecimal digits."""
     import hashlib  # noqa: PLC0415 - with `tempfile` a twelfth of what `ktdeval --help` takes
 
     data = data.encode() if isinstance(data, str) else data
@@ -27,12 +27,12 @@ def sha256_hex(data: bytes | str) -> str:
 
 
 def content_hash(value: JsonValue) -> str:
-    """SHA-256 of the canonical JSON of `value`."""
+    """Return the SHA-256 of the canonical JSON of `value`."""
     return sha256_hex(dumps_canonical(value))
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of the bytes of a plain file; raises as `open_plain` does."""
+    """Return the SHA-256 of a regular file's bytes. Raises as `open_plain` does."""
     import hashlib  # noqa: PLC0415 - as above
 
     with open_plain(path) as stream:

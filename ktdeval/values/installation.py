@@ -1,7 +1,7 @@
-"""Installation sources of ktdeval and the packages of its extras.
+"""Sources for installing ktdeval and the packages of its extras.
 
-ktdeval is not on any package index, so anyone could publish other code under its name. Until a
-release, every command that is printed, written or run specifies the source: the repository address
+ktdeval is not on any package index, so anyone could publish other code under its name. Until it is
+released, every command that is printed, written or run specifies the source: the repository address
 in `pyproject.toml`.
 """
 
@@ -16,8 +16,8 @@ _ADDRESS = "ADDRESS"  # used if the metadata of this installation is not availab
 
 
 def source() -> str:
-    """Return what pip installs ktdeval from: the repository commit that it was installed from (PEP
-    610), or else the repository given in the project's metadata.
+    """Return the source from which pip installs ktdeval: the repository commit from which it was
+    installed (PEP 610), otherwise the repository given in the project's metadata.
     """
     from importlib import metadata  # noqa: PLC0415 - slow, and for errors and exports only
 
@@ -40,7 +40,7 @@ def source() -> str:
 
 
 def requirement(*extras: str) -> str:
-    """Return a requirement for ktdeval with extras that specifies its source."""
+    """Return a requirement for ktdeval with the given extras, including its source."""
     named = f"[{','.join(extras)}]" if extras else ""
     return f"{_PROJECT}{named} @ {source()}"
 
@@ -60,6 +60,6 @@ def install_command(extra: str) -> str:
         if re.search(rf"\bextra == ['\"]{re.escape(extra)}['\"]", marker):
             packages.append(shlex.quote(package.strip()))
 
-    if not packages:  # run from a source folder
+    if not packages:  # ktdeval runs from a source folder
         return f"pip install '.[{extra}]' # in a clone of ktdeval"
     return f"pip install {' '.join(packages)}"

@@ -18,7 +18,7 @@ from typing import Any
 
 
 def later(reference: str) -> Callable[[], Any]:
-    """Return a function that, when called, imports and returns the object at a reference
+    """Return a function that, when called, imports and returns the object given by a reference
     `module:name`.
     """
     module, _, name = reference.partition(":")
@@ -26,16 +26,15 @@ def later(reference: str) -> Callable[[], Any]:
 
 
 def maker(reference: str, *first: Any) -> Callable[..., Any]:
-    """Return a function that, when called, imports the object at a reference `module:name` and
-    calls it with `first` before its own arguments.
+    """Return a function that, when called, imports the object given by a reference `module:name`,
+    and calls it with `first` followed by the function's own arguments.
     """
     return lambda *args: later(reference)()(*first, *args)
 
 
 def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a module (`__name__`, `__file__`) whose stub imports
-    its public names. The stub is read when a name is first requested; `__all__` is one of the
-    names.
+    its public names. The stub is read when a name is first requested; `__all__` is among the names.
     """
 
     def names() -> list[str]:
@@ -52,7 +51,8 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
             raise AttributeError(f"{package} has no name {name!r}{near_matches(name, names())}")
 
         value = getattr(import_module(module), name)
-        setattr(sys.modules[package], name, value)  # The next use is an ordinary lookup.
+        # The next use of the name is then an ordinary look-up.
+        setattr(sys.modules[package], name, value)
         return value
 
     return load, names

@@ -1,7 +1,7 @@
-"""One error for a value that does not fit, whatever its origin, and one way to print it.
+"""One error for a value that does not fit, wherever it comes from, and one way to print it.
 
 Configs, parameters, tool arguments, plugin objects and files all report where the value is, what
-fits there, what was found, and which known name is similar.
+would fit there, what was found, and which known name is similar.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ class Misfit(ValueError):
 
     def __init__(self, where: str, expected: str, was: str = "", near: str = "") -> None:
         super().__init__(where, expected, was, near)
-        self.where = where  #: file, field and index, such as `run.yaml: windows.first[2]`
-        self.expected = expected  #: expected value, such as `a number`
+        #: file, field and index of the value, such as `run.yaml: windows.first[2]`
+        self.where = where
+        self.expected = expected  #: description of valid values, such as `a number`
         #: value found, formatted by `quote_value`; empty if it must not be quoted
         self.was = was
-        self.near = near  #: known names similar to it, formatted by `near_matches`
+        self.near = near  #: known names similar to the value, formatted by `near_matches`
 
     def __str__(self) -> str:
         line = f"{self.where}: expected {self.expected}"
@@ -68,15 +69,15 @@ def near_matches(name: str, known: Iterable[str]) -> str:
 
 
 def near_names(name: str, known: Iterable[str], min_likeness: float = 0.5) -> list[str]:
-    """Return up to three known names similar to a name, the most similar first. `min_likeness`:
-    minimum similarity from 0 to 1, as difflib measures it.
+    """Return up to three known names that are similar to a name, most similar first. `min_likeness`
+    is the minimum similarity from 0 to 1, as measured by difflib.
     """
-    # longer names are not typos, and slow to compare
+    # longer names are not typos, and comparing them is slow
     return difflib.get_close_matches(name[:100], list(known), n=3, cutoff=min_likeness)
 
 
 def quote_value(value: object) -> str:
-    """Return a value as quoted in an error message: short, on one line."""
+    """Return a value as quoted in error messages: short, and on one line."""
     if value is None:
         return "null"
     if isinstance(value, int) and not fits_64_bits(value):
@@ -92,5 +93,5 @@ def quote_value(value: object) -> str:
 
 
 def fits_64_bits(value: int) -> bool:
-    """Return whether an integer fits in 64 bits; cards and ledgers contain no larger integers."""
+    """Return whether an integer fits in 64 bits. Cards and ledgers contain no larger integers."""
     return MIN_INTEGER <= value <= MAX_INTEGER

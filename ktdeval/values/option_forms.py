@@ -1,10 +1,10 @@
-"""Forms of option classes: structs with which msgspec checks a mapping before it becomes a
+"""Forms of option classes: structs that msgspec uses to check a mapping before it becomes a
 dataclass.
 
-msgspec reads dataclasses, but ignores fields that they do not have, and accepts numbers of any
-size. A form has the fields of a dataclass, rejects other fields, and carries the bounds of its
-options. Whatever msgspec rejects is located again part by part, so that the error gives the field,
-its bounds and what was written.
+msgspec can read dataclasses, but ignores unknown fields and accepts numbers of any size. A form has
+the same fields as a dataclass, rejects other fields, and contains the bounds of its options. If
+msgspec rejects a value, the fault is located again part by part, so that the error gives the field,
+its bounds and the value found.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from ktdeval.values.misfit import (
 from ktdeval.values.typed_json import convert_value
 
 _MAX_FLOAT = sys.float_info.max
-#: Marks an option's bounds. typing caches one annotation for bounds 1 and 1.0: without the mark, an
-#: option's bounds would appear in the schema of a card class with equal bounds, or vice versa.
+#: Marks an option's bounds. Since `typing` caches one annotation for the bounds 1 and 1.0, an
+#: option's bounds would otherwise appear in the schema of a card class with equal bounds, or vice
+#: versa.
 _OF_OPTIONS = "of an option"
 _LIMITS: Mapping[Any, tuple[float, float]] = {
     int: (MIN_INTEGER, MAX_INTEGER),
@@ -54,7 +55,7 @@ _WORDS: Mapping[Any, str] = {
 
 @cache
 def form_of(cls: Any) -> type[msgspec.Struct]:
-    """Return the form of a dataclass."""
+    """Return the form for a dataclass."""
     hints = get_type_hints(cls, include_extras=True)
     fields: list[tuple[str, Any] | tuple[str, Any, None]] = []
     for field in dataclasses.fields(cls):
@@ -71,7 +72,7 @@ def form_of(cls: Any) -> type[msgspec.Struct]:
 
 
 def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None = None) -> Any:
-    """Return an annotation in which dataclasses are replaced by forms, and numbers are finite,
+    """Return an annotation in which dataclasses are replaced by forms, and numbers must be finite,
     64-bit and within bounds.
     """
     if hint in _LIMITS:
@@ -100,7 +101,7 @@ def checked_hint(hint: Any, minimum: float | None = None, maximum: float | None 
 
 def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
     """Return the problem with a value that msgspec rejects for a checked annotation: the first part
-    that does not fit, and its place.
+    that does not fit, and its location.
     """
     bounds: Any = None
     if get_origin(hint) is Annotated:
@@ -130,8 +131,8 @@ def find_misfit(hint: Any, value: Any, where: str) -> Misfit:
 
 
 def _member_for(union: Any, value: Any) -> Any:
-    """Return the union member that a value was meant for: the first one whose parts it has, else
-    the first member.
+    """Return the union member for which a value was intended: the first member whose parts the
+    value has, otherwise the first member.
     """
     members = get_args(union)
     for member in members:
@@ -177,7 +178,7 @@ def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _describe_valid(hint: Any, bounds: Any, value: Any) -> str:
-    """Return a description of valid values, or the bounds if a number is outside them."""
+    """Return a description of valid values, or the bounds if a number is out of bounds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if bounds is not None and is_number and (hint is float or isinstance(value, int)):
         return _bounds_words(hint, bounds, value)
@@ -207,5 +208,5 @@ def _bounds_words(hint: Any, bounds: Any, value: float) -> str:
 
 
 def _bound_text(bound: float) -> str:
-    """Return a bound as people write it, `1` for 1.0."""
+    """Return a bound as people write it: `1` instead of 1.0."""
     return str(bound).removesuffix(".0")

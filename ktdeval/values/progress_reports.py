@@ -1,10 +1,11 @@
-"""Progress of long-running work, reported to a callback."""
+"""Progress of long-running work, which is reported to a callback."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Called before each unit of work with the name of the unit, the number done and the total.
+#: Called before each unit of work with the unit's name, the number of units done, and their total
+#: number.
 Tell = Callable[[str, int, int], None]
 
 

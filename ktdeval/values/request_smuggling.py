@@ -1,4 +1,4 @@
-"""HTTP requests that can be interpreted in two ways: a proxy could read one request, and the server
+"""HTTP requests that can be interpreted in two ways: a proxy might see one request, and the server
 behind it another (RFC 9112, section 11.2). h11 itself rejects duplicate lengths and hosts;
 `http.server` rejects neither.
 """
@@ -15,8 +15,8 @@ _ONCE = frozenset({
 
 
 def ambiguity(headers: Iterable[tuple[str, str]], once: Iterable[str] = ()) -> str | None:
-    """Return why a request with these headers can be interpreted in two ways; None if it can't.
-    `once`: additional header names, in lower case, that may occur at most once in a request.
+    """Return why a request with the given headers can be interpreted in two ways; None if it can't.
+    `once` contains additional header names, in lower case, that may occur at most once per request.
     """
     counts = Counter(name.lower() for name, _ in headers)
     for name in (*sorted(_ONCE), *once):

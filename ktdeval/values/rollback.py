@@ -1,4 +1,4 @@
-"""Undo a step if a later one fails."""
+"""Undo a step if a later step fails."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 def undone_on_error(undo: Callable[[BaseException], object]) -> Iterator[None]:
     """Call `undo` with the error if the block fails, then raise the error again.
 
-    Every error counts, including an interrupt by the user: otherwise an open file, a place in a
-    queue or a reserved amount would outlive the block. No error is swallowed.
+    Every error counts, including an interrupt by the user. Otherwise an open file, a place in a
+    queue or a reserved amount would outlive the block. No error is suppressed.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""Addresses that are recorded: of servers, stores, remotes, data sources. They contain no secrets,
-since records are published.
+"""Addresses of servers, stores, remotes and data sources that are recorded. Since records are
+published, the addresses contain no secrets.
 
-`Address` is the type of a field that holds an address; `Arguments` is the type of free-form
-parameters, whose texts may contain addresses.
+`Address` is the type of a field that contains an address. `Arguments` is the type of free-form
+parameters whose strings may contain addresses.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
 from urllib.parse import unquote
 
-#: Prefixes that providers give their keys, followed by a long unbroken run of letters and digits
+#: Prefixes of providers' keys; a long unbroken run of letters and digits follows the prefix
 KEY_PREFIXED = (
     r"(?:sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}|ABSK[-\w+/=]{24,}"
     r"|ya29\.[-\w.]{16,}|fw_[A-Za-z0-9]{20,}|tgp_v\d_[-\w]{16,}"
 )
 
-# Patterns are compiled on first use: most runs of the command line involve no address.
+# Patterns are compiled on first use, since most runs of the command line involve no address.
 _KEY = (
     rf"(?<![A-Za-z0-9])(?:{KEY_PREFIXED}|gh[opsur]_\w{{16,}}|github_pat_\w{{16,}}|glpat-[-\w]{{16,}}"
     r"|xox[a-z]-[-\w]{10,}|hf_[A-Za-z0-9]{16,}|npm_\w{16,}|AKIA[A-Z0-9]{12,}"
@@ -47,8 +47,8 @@ _WAY = "the environment, or where it is for git, a credential helper or an ssh k
 
 
 def secret_in(text: str) -> str | None:
-    """Return a description of the secret in the addresses of a text, without showing it; None if
-    they contain no secret. Text without an address has no such secret.
+    """Return a description of the secret in a text's addresses, without revealing the secret; None
+    if they contain no secret. Text without an address has no such secret.
     """
     for match in re.finditer(_WITH_USER, text):
         user = match[2] if match[2] is not None else match[3]
@@ -74,7 +74,7 @@ def _names_key(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AddressText:
-    """Marks text that is an address without a secret, or a path or name in its place."""
+    """Marks a string that is an address without a secret, or a path or name in its place."""
 
     way: str = _WAY  #: how to provide the secret instead
 
@@ -89,8 +89,8 @@ class AddressText:
 
 
 class FreeArguments(AddressText):
-    """Marks parameters whose names are not known in advance; addresses in their texts contain no
-    secrets.
+    """Marks parameters whose names are not known in advance, and whose strings must not contain
+    addresses with secrets.
     """
 
     def problem(self, text: str) -> str | None:
@@ -106,13 +106,13 @@ Parameters = Annotated[Mapping[str, Any], FreeArguments()]
 
 
 def without(secret: str, way: str = _WAY) -> str:
-    """Return the phrase that an address without the given secret was expected."""
+    """Return a phrase saying that an address without the given secret was expected."""
     return f"an address without {secret}, since it is recorded; give that through {way}"
 
 
 def faults_in(value: Any, mark: AddressText | None = None) -> Iterator[tuple[str, str]]:
-    """Yield the addresses that contain secrets in a value whose field has a mark, and in the fields
-    of nested records: the path from the value (`.publish.remote`), and what was expected instead.
+    """Yield each address with a secret, in a value whose field has a mark or in the fields of
+    nested records, as the path from the value (`.publish.remote`) and what was expected instead.
     """
     if isinstance(value, str):
         problem = None if mark is None else mark.problem(value)
@@ -127,8 +127,8 @@ def faults_in(value: Any, mark: AddressText | None = None) -> Iterator[tuple[str
 
 
 def _parts(value: Any, mark: AddressText | None) -> Iterator[tuple[str, Any, AddressText | None]]:
-    """Yield the items of a value, or those of its fields that can hold addresses, each with its
-    path step and mark.
+    """Yield the items of a value, or those fields that can contain addresses, each with its path
+    step and mark.
     """
     if isinstance(value, Mapping):
         for name, item in value.items():
@@ -144,7 +144,7 @@ def _parts(value: Any, mark: AddressText | None) -> Iterator[tuple[str, Any, Add
 
 @cache
 def _address_fields(python: Any) -> Mapping[str, AddressText | None]:
-    """Return the fields of a record that can hold addresses, with their mark if they have one."""
+    """Return the fields of a record that can contain addresses, with their mark, if any."""
     hints = get_type_hints(python, include_extras=True)
     return {name: address_mark(hint) for name, hint in hints.items() if holds_addresses(hint)}
 
@@ -159,7 +159,7 @@ def address_mark(hint: Any) -> AddressText | None:
 
 
 def holds_addresses(hint: Any, seen: frozenset[type] = frozenset()) -> bool:
-    """Return whether values of an annotation are addresses or free-form parameters, or contain
+    """Return whether values with this annotation are addresses or free-form parameters, or have
     fields that are.
     """
     if isinstance(hint, AddressText):
@@ -174,5 +174,5 @@ def holds_addresses(hint: Any, seen: frozenset[type] = frozenset()) -> bool:
 
 
 def is_record(python: type) -> bool:
-    """Return whether a class has declared fields: a dataclass, or a struct."""
+    """Return whether a class has declared fields, as dataclasses and structs have."""
     return dataclasses.is_dataclass(python) or hasattr(python, "__struct_fields__")

@@ -1,4 +1,4 @@
-"""Strict JSON: one text per value, no duplicate fields, no NaN, bounded depth."""
+"""Strict JSON: one string per value, no duplicate fields, no NaN, bounded depth."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
         "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
     )
 else:
-    # msgspec and `get_type_hints` evaluate annotations, and cannot resolve a recursive alias.
+    # msgspec and `get_type_hints` evaluate annotations, and can't resolve a recursive alias.
     JsonValue = Any
 
 JsonObject = Mapping[str, JsonValue]
 Schema = dict[str, Any]  #: a JSON Schema, whose rules have values of many types
 TOO_DEEP = "it is nested too deeply"  #: message for JSON that is nested too deeply
-MAX_DEPTH = 64  #: maximum nesting depth of JSON from a model
+MAX_DEPTH = 64  #: maximum nesting depth of JSON written by a model
 MAX_LEVELS = 150  #: maximum depth of a card or record, since code recurses at each level
-MAX_PARSED_LEVELS = 600  #: maximum depth of any JSON: Python's own limit depends on its version
+MAX_PARSED_LEVELS = 600  #: maximum depth of any JSON; Python's own limit depends on its version
 _LIST_SIGNS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)).difference(b'[]{}"'))
 _TEXT = frozenset({str})
@@ -33,8 +33,8 @@ _NESTED = frozenset({dict, list, tuple})
 
 
 def dumps_canonical(value: JsonValue) -> str:
-    """Return compact JSON with sorted keys: equal values give equal text. Raises ValueError for NaN
-    and infinity.
+    """Return compact JSON with sorted keys, so that equal values give equal strings. Raises
+    ValueError for NaN and infinity.
     """
     return dumps_compact(value, sort_keys=True)
 
@@ -52,8 +52,9 @@ def dumps_compact(value: JsonValue, sort_keys: bool = False) -> str:
 
 
 def _is_usual(value: JsonValue) -> bool:
-    """Return whether msgspec, which is several times faster, writes a value exactly as `json` does.
-    They differ in numbers with an exponent, in NaN, and in values that are not strict JSON.
+    """Return whether msgspec, which is several times faster, encodes a value exactly as `json`
+    does. The two differ in numbers with an exponent, in NaN, and in values that are not strict
+    JSON.
     """
     kind = type(value)
     items: Iterable[Any]
@@ -67,7 +68,7 @@ def _is_usual(value: JsonValue) -> bool:
     else:
         items = (value,)
 
-    # checked in C if it has no fractional number and nothing nested, as in most objects
+    # checked in C if all numbers are whole and nothing is nested, as in most objects
     if _EXACT.issuperset(map(type, items)):
         return True
 
@@ -93,17 +94,19 @@ def dumps_pretty(value: JsonValue) -> str:
     """Return indented JSON with sorted keys and a final newline, for files that people read."""
     import msgspec  # noqa: PLC0415 - `ktdeval --help` writes no JSON
 
-    # Same as `json.dumps(indent=1)`, which is four times slower: its C encoder does not indent.
+    # Gives the same result as `json.dumps(indent=1)`, which is four times slower because its C
+    # encoder does not indent.
     return msgspec.json.format(dumps_canonical(value), indent=1) + "\n"
 
 
 def plain(value: Any) -> JsonValue:
-    """Return mappings as dicts and sequences as lists, recursively; other values are unchanged, so
+    """Convert mappings to dicts and sequences to lists, recursively. Other values are unchanged, so
     that JSON encoding rejects them.
     """
     if isinstance(value, list | tuple):
         return [item if type(item) in _SCALARS else plain(item) for item in value]
-    if isinstance(value, (dict, Mapping)):  # dict first: isinstance with an abstract class is slow
+    # dict comes first because isinstance with an abstract class is slow
+    if isinstance(value, (dict, Mapping)):
         return {key: item if type(item) in _SCALARS else plain(item) for key, item in value.items()}
 
     other: JsonValue = value
@@ -111,7 +114,7 @@ def plain(value: Any) -> JsonValue:
 
 
 def reject_constant(token: str) -> NoReturn:
-    """Raise ValueError for `NaN` and infinities: a `parse_constant` for `json`."""
+    """Raise ValueError for `NaN` and infinities. For use as a `parse_constant` of `json`."""
     raise ValueError(f"{token} is not a JSON number")
 
 
@@ -120,8 +123,8 @@ class DoubledFieldError(ValueError):
 
 
 def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raise DoubledFieldError for an object that has the same field twice: an `object_pairs_hook`
-    for `json`.
+    """Raise DoubledFieldError if an object contains the same field twice. For use as an
+    `object_pairs_hook` of `json`.
     """
     members = dict(pairs)
     if len(members) != len(pairs):
@@ -134,7 +137,7 @@ def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def bounded_int(token: str) -> int:
-    """Raise ValueError for an integer that does not fit 64 bits: a `parse_int` for `json`."""
+    """Raise ValueError if an integer exceeds 64 bits. For use as a `parse_int` of `json`."""
     if len(token) > 20 or not -(1 << 63) <= (number := int(token)) < 1 << 63:
         raise ValueError(f"an integer of {len(token)} digits does not fit 64 bits")
     return number
@@ -148,14 +151,14 @@ def _finite(token: str) -> float:
 
 
 def loads_strict(text: str | bytes) -> JsonValue:
-    """Parse JSON. `NaN`, `Infinity`, `-Infinity` and excessive nesting raise ValueError like any
-    other malformed text.
+    """Parse JSON. Raises ValueError for `NaN`, `Infinity`, `-Infinity` and excessive nesting, as
+    for any other malformed text.
     """
     return _parse_json(text, _STRICT)
 
 
 def loads_unique(text: str) -> JsonValue:
-    """Parse JSON like `loads_strict`, but without duplicate fields. Raises ValueError, or
+    """Parse JSON like `loads_strict`, but reject duplicate fields. Raises ValueError, or
     DoubledFieldError for a duplicate field.
     """
     return _parse_json(text, _UNIQUE)
@@ -163,7 +166,8 @@ def loads_unique(text: str) -> JsonValue:
 
 def loads_untrusted(text: str | bytes, levels: int = MAX_PARSED_LEVELS) -> JsonValue:
     """Parse untrusted JSON like `loads_strict`, but also reject duplicate fields, huge integers and
-    infinite numbers. Raises ValueError if it is not strict JSON, or nested deeper than `levels`.
+    infinite numbers. Raises ValueError if the text is not strict JSON, or is nested deeper than
+    `levels`.
     """
     return _parse_json(text, _UNTRUSTED, levels)
 
@@ -179,7 +183,7 @@ def loads_data(text: str | bytes) -> JsonValue:
 
 
 def refuse_half_pairs(value: JsonValue) -> None:
-    """Raise UnicodeEncodeError, a ValueError, if a text contains half a surrogate pair."""
+    """Raise UnicodeEncodeError, a ValueError, if a string contains an unpaired surrogate."""
     dumps_canonical(value).encode()
 
 
@@ -214,7 +218,7 @@ def _parse_json(
 
 
 def is_flat(value: JsonValue, levels: int) -> bool:
-    """Return whether lists and objects are nested at most `levels` deep; does not recurse."""
+    """Return whether lists and objects are nested at most `levels` deep. Does not recurse."""
     level = [value]
     for _ in range(levels):
         containers = [item for item in level if isinstance(item, Mapping | list)]
@@ -230,9 +234,9 @@ def is_flat(value: JsonValue, levels: int) -> bool:
 
 
 def is_nested_within(text: str | bytes, levels: int) -> bool:
-    """Return whether lists and objects of JSON text (or UTF-8 bytes) are nested at most `levels`
-    deep. In text that is not JSON, unclosed brackets add to the depth. Takes
-    a fraction of the time of parsing.
+    """Return whether lists and objects in JSON text (or UTF-8 bytes) are nested at most `levels`
+    deep. In text that is not JSON, unclosed brackets add to the depth. The check takes only a
+    fraction of the time of parsing.
     """
     if isinstance(text, str):
         if text.count("[") + text.count("{") <= levels:

@@ -1,7 +1,7 @@
 """Temporary files and folders next to their targets.
 
 The kernel releases the lock of a killed process, so that the next process can recognise and remove
-its leftovers; files that a living process is writing are never touched.
+leftovers. Files that a living process is writing are never touched.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file or folder until the process ends; return False if another process holds the
-    lock.
+    """Lock an open file or folder until the process ends. Returns False if another process holds
+    the lock.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -29,7 +29,9 @@ def try_lock(descriptor: int) -> bool:
 
 
 def sweep(parent: Path, prefix: str) -> None:
-    """Remove the temporary files and folders with a prefix that no living process holds."""
+    """Remove the temporary files and folders with a prefix, except those that a living process
+    holds.
+    """
     with suppress(OSError):
         left = [entry for entry in os.scandir(parent) if entry.name.startswith(prefix)]
         for entry in left:
@@ -56,9 +58,9 @@ def _remove_dead(path: Path) -> None:
 
 @contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """Yield a folder for this process, readable only by its owner, which is removed when the block
-    ends; by default it is in the system's temporary folder. Leftovers of killed processes with this
-    prefix are removed first. Raises OSError if it can't be created.
+    """Yield a folder for this process that only its owner can read, and that is removed when the
+    block ends. By default it is created in the system's temporary folder. Leftovers from killed
+    processes with the same prefix are removed first. Raises OSError if the folder can't be created.
     """
     import shutil  # noqa: PLC0415 - `ktdeval --help` needs none
     import tempfile  # noqa: PLC0415 - as above
@@ -80,7 +82,7 @@ def _locked_folder(above: Path, prefix: str) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=above))
 
-        # Until it is locked, another process may think it was left behind, and remove it.
+        # Until the folder is locked, another process may take it for a leftover and remove it.
         with suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
             if try_lock(descriptor) and _is_at(descriptor, path):
@@ -100,9 +102,9 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 @contextmanager
 def temporary_file(target: Path) -> Iterator[tuple[Path, int]]:
-    """Yield an empty file next to `target`, open for writing, to be renamed to `target`; if it is
-    not renamed, it is removed. Its name is always the same, so that leftovers of a killed process
-    are overwritten. Raises OSError if it can't be created.
+    """Yield an empty file next to `target`, open for writing, to be renamed to `target`. If it is
+    not renamed, it is removed. Its name is always the same, so that leftovers from a killed process
+    are overwritten. Raises OSError if the file can't be created.
     """
     path, descriptor = _locked_file(target)
     try:
@@ -134,9 +136,9 @@ def _locked_file(target: Path) -> tuple[Path, int]:
 @contextmanager
 def filling(folder: Path, last: str = "") -> Iterator[Path]:
     """Yield a temporary folder whose files move into `folder` when the block succeeds: all at once
-    if `folder` is absent or empty, else one by one. The file `last` is deleted beforehand and
-    written after all others: if it exists, the folder is complete. Raises OSError if the files
-    can't be written.
+    if `folder` is absent or empty, otherwise one by one. The file `last` is deleted beforehand and
+    written after all others, so that its existence means that the folder is complete. Raises
+    OSError if the files can't be written.
     """
     is_there = folder.is_dir() and any(folder.iterdir())
     if is_there:

@@ -1,10 +1,10 @@
-"""Rule for all ties: equal names are distinguished by figures that no mask changes, never by a
+"""Rule for all ties: equal names are distinguished by figures that no mask changes, and never by a
 label.
 
 A label is a code, a handle, or a position in a list that is determined by a mask or a code. Callers
-pass the sort keys, then the tie-breaking figures. Names that are equal in all of them share a rank
-and are chosen together: choosing the first n takes whole groups, or splits the remainder equally
-within a group.
+pass the sort keys, followed by the tie-breaking figures. Names that are equal in all of them share
+a rank and are chosen together: choosing the first n takes whole groups, or splits the remainder
+equally within a group.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Item = TypeVar("Item")
 
 
 def places(keys: Iterable[Figures]) -> list[int]:
-    """Return the 0-based rank of each of N items by its figures: `keys` ([N] each), most important
-    first; larger is better, and undefined values (NaN or None) rank last. Items that are equal in
-    all keys share the smallest of their ranks: 0, 1, 1, 3.
+    """Return the 0-based rank of each of N items by its figures. `keys` ([N] each) are ordered by
+    importance, most important first. Larger figures are better, and undefined values (NaN or None)
+    rank last. Items that are equal in all keys share the smallest of their ranks: 0, 1, 1, 3.
     """
     given = iter(keys)
     first = list(islice(given, 1))
     placed = _places(first)
-    # Additional keys matter only for items that tie in the first: usually no item does.
+    # Additional keys matter only for items that tie in the first key, and usually none do.
     if len(set(placed)) == len(placed):
         return placed
 
@@ -36,7 +36,7 @@ def places(keys: Iterable[Figures]) -> list[int]:
 
 
 def _places(keys: Sequence[Figures]) -> list[int]:
-    # One row a key; + 0.0 makes -0.0 equal to 0.0.
+    # One row per key; + 0.0 makes -0.0 equal to 0.0.
     table = np.array([np.asarray(key, dtype=np.float64) for key in keys]) + 0.0
     table = np.where(np.isnan(table), -np.inf, table)
     order = np.lexsort(-table[::-1])  # lexsort's last key is its primary key
@@ -50,8 +50,8 @@ def _places(keys: Sequence[Figures]) -> list[int]:
 
 
 def group_by_place(items: Sequence[Item], placed: Sequence[int]) -> list[list[Item]]:
-    """Return the items grouped by place, best group first; items keep their input order within a
-    group, but this order has no meaning.
+    """Return the items grouped by rank, best group first. Within a group, items keep their input
+    order, but this order has no meaning.
     """
     groups: dict[int, list[Item]] = {}
     for place, item in zip(placed, items, strict=True):
@@ -63,7 +63,7 @@ def group_by_place(items: Sequence[Item], placed: Sequence[int]) -> list[list[It
 
 
 def whole_groups(groups: Iterable[Sequence[Item]], most: int) -> Iterator[Sequence[Item]]:
-    """Yield the first groups for as long as they hold at most `most` items together; no group is
+    """Yield the first groups as long as they contain at most `most` items in total. No group is
     split.
     """
     left = most
@@ -76,5 +76,5 @@ def whole_groups(groups: Iterable[Sequence[Item]], most: int) -> Iterator[Sequen
 
 
 def first_of(groups: Iterable[Sequence[Item]], most: int) -> list[Item]:
-    """Return the items of the first whole groups, at most `most` items."""
+    """Return the items of the first whole groups, at most `most` items in total."""
     return list(chain.from_iterable(whole_groups(groups, most)))

@@ -1,10 +1,10 @@
-"""Typed values in files: JSON decoded into classes with one-line errors, encoded canonically, and
-described by JSON Schema.
+"""Typed values in files: JSON is decoded into classes with one-line errors, encoded canonically,
+and described by JSON Schema.
 
-A value that crosses a file or process boundary is a `msgspec.Struct`. Reading it means decoding it:
-a missing field, a wrong type or an unknown field is an error that gives the file and the field, so
-no module reads such a value by string keys. `msgspec` decodes, in a fraction of the time of any
-pure-Python reader, and writes the schema with the `$defs` that records share; errors are those of
+A value that crosses a file or process boundary is a `msgspec.Struct`, and is read by decoding it. A
+missing field, a wrong type or an unknown field is an error that gives the file and the field, so no
+module reads such a value by string keys. `msgspec` decodes in a fraction of the time of any
+pure-Python reader, and writes the schema with the `$defs` that records share. Errors are those of
 `ktdeval.values.misfit`, as everywhere.
 """
 
@@ -38,7 +38,7 @@ _STEP = re.compile(r"\[[^\]]*\]|[^.\[]+")  # an index or a name
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _MISMATCH = re.compile(r"Expected (.*), got (.*)", re.DOTALL)
-_CAPITAL = re.compile(r"^[A-Z](?![A-Z])")  # start of a sentence, not of JSON
+_CAPITAL = re.compile(r"^[A-Z](?![A-Z])")  # start of a sentence, but not of the word JSON
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 _BUILDING = threading.Lock()
 _KEYS = "propertyNames"
@@ -54,8 +54,8 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 def decode_json(
     data: bytes | str, type_: type[T], where: str, error: type[KtdevalError] = StoreError
 ) -> T:
-    """Decode strict JSON text into a typed value. Raises `error` with `WHERE: FIELD: what was
-    expected`, on one line.
+    """Decode strict JSON text into a typed value. Raises `error` with a one-line message `WHERE:
+    FIELD: what was expected`.
     """
     decoder: msgspec.json.Decoder[T] = _decoder(type_)
     try:
@@ -74,7 +74,7 @@ def decode_json(
 def from_plain(
     value: JsonValue, type_: type[T], where: str, error: type[KtdevalError] = StoreError
 ) -> T:
-    """Turn parsed JSON (dicts and lists) into a typed value; raises as `decode_json` does."""
+    """Turn parsed JSON (dicts and lists) into a typed value. Raises as `decode_json` does."""
     try:
         made = convert_value(value, type_)
     except msgspec.ValidationError as problem:
@@ -89,8 +89,8 @@ def from_plain(
 
 
 def convert_value(value: Any, type_: type[T], from_attributes: bool = False) -> T:
-    """Turn a value into a typed value. Raises msgspec.ValidationError if it does not fit."""
-    _decoder(type_)  # see there
+    """Turn a value into a typed value. Raises msgspec.ValidationError if the value does not fit."""
+    _decoder(type_)  # builds the decoder in one thread at a time; see `_decoder`
     return msgspec.convert(value, type_, from_attributes=from_attributes)
 
 
@@ -108,17 +108,17 @@ def to_object(value: Any) -> dict[str, JsonValue]:
 
 
 def encode_canonical(value: Any) -> str:
-    """Return compact JSON with sorted keys. Raises ValueError for NaN and infinity, as everywhere."""
+    """Return compact JSON with sorted keys. Raises ValueError for NaN and infinity."""
     return dumps_canonical(to_builtins(value))
 
 
 def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
-    """Return the JSON Schema (draft 2020-12) of a typed value; `identity` is its `$id`, `title` a
-    one-line title for readers.
+    """Return the JSON Schema (draft 2020-12) of a typed value. `identity` is the schema's `$id`,
+    and `title` a one-line title for readers.
     """
     (schema,), definitions = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
     for part in definitions.values():
-        if "description" in part:  # Python strips the indentation of docstrings from 3.13 on
+        if "description" in part:  # from Python 3.13 on, docstrings have no indentation
             part["description"] = joined_lines(part["description"])
 
     head: Mapping[str, JsonValue] = {"$schema": _DRAFT, "$id": identity, "title": title}
@@ -130,8 +130,8 @@ def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
 
 
 def _drop_choices_of_keys(schema: Any) -> None:
-    """Remove the enumeration of an object's keys, which msgspec writes from 0.23 on, so that stored
-    schemas do not depend on its version.
+    """Remove the enumeration of an object's keys, which msgspec writes from version 0.23 on, so
+    that stored schemas do not depend on its version.
     """
     if isinstance(schema, list):
         for part in schema:
@@ -144,17 +144,17 @@ def _drop_choices_of_keys(schema: Any) -> None:
 
 
 def joined_lines(docstring: str) -> str:
-    """Return a docstring without its indentation, each paragraph on one line.
+    """Return a docstring without its indentation, with each paragraph on one line.
 
-    What shows a docstring, such as a prompt or a schema, then does not change when the source is
-    wrapped differently. A line that begins with a bullet remains a separate line.
+    Text that is made from a docstring, such as a prompt or a schema, then does not change when the
+    source is wrapped differently. A line that begins with a bullet remains a separate line.
     """
     paragraphs = inspect.cleandoc(docstring).strip().split("\n\n")
     return "\n\n".join(_LINE_BREAK.sub(" ", paragraph) for paragraph in paragraphs)
 
 
 def to_builtins(value: Any) -> JsonValue:
-    """Return a typed value as `to_plain` does, but keep its tuples: nothing is copied twice."""
+    """Return a typed value as `to_plain` does, but keep tuples, so that nothing is copied twice."""
     built: JsonValue = msgspec.to_builtins(value, str_keys=True, enc_hook=_built_in)
     return built
 
@@ -175,8 +175,8 @@ def _built_in(value: Any) -> JsonValue:
 
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     """Return the decoder of a type. msgspec inspects a class on first use; if two threads do so at
-    the same time, the process crashes (seen with 0.22), and episodes run in threads. So the
-    inspection is done here, by one thread at a time, before a type is used.
+    the same time, the process crashes (seen with 0.22), and episodes run in threads. The inspection
+    is therefore done here, by one thread at a time, before a type is used.
     """
     if type_ not in _DECODERS:
         with _BUILDING:
@@ -186,7 +186,7 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _check_addresses(value: Any, type_: Any, where: str, error: type[KtdevalError]) -> None:
-    """Raise `error` for an address with a secret, which `msgspec` can't see."""
+    """Raise `error` if an address contains a secret, which `msgspec` can't detect."""
     if _has_addresses(type_):
         for path, problem in faults_in(value):
             raise error(str(Misfit(f"{where}: {path.lstrip('.')}", problem)))
@@ -198,7 +198,7 @@ def _has_addresses(type_: Any) -> bool:
 
 
 def _misfit(problem: Exception, type_: Any, where: str) -> Misfit | str:
-    """Return the problem from a message of `msgspec`: first the field, then the expected value."""
+    """Return the problem described in a `msgspec` message: the field, and what was expected."""
     text = str(problem) or type(problem).__name__
     if isinstance(problem, RecursionError):
         text = TOO_DEEP
@@ -245,7 +245,7 @@ def _names_at(type_: Any, path: str) -> list[str]:
 
 
 def _inner_nodes(node: Any, name: str) -> Iterator[Any]:
-    """Yield the types of the value that an object has under a name, or a list at an index."""
+    """Yield the types of the value under a name in an object, or at an index in a list."""
     for member in _members_of(node):
         for field in getattr(member, "fields", ()):
             if field.encode_name == name:

@@ -1,4 +1,4 @@
-"""User input: paths, `key=value` texts and lists, as typed."""
+"""User input as typed: paths, `key=value` strings and lists."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
 def user_path(text: str | Path) -> Path:
-    """Return the path that a user typed; `~` is expanded to a home folder if that user exists.
-    Raises UsageError if it is not a path.
+    """Return the path that a user typed. `~` is expanded to a home folder if the user exists.
+    Raises UsageError if the text is not a path.
     """
     if not isinstance(text, (str, Path)):
         raise UsageError(f"expected a path, was {quote_value(text)}")
@@ -37,20 +37,20 @@ def user_path(text: str | Path) -> Path:
     if "\0" in str(text):
         raise UsageError(f"expected a path, was {str(text)!a:.80}, which can't be a file name")
 
-    return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for an unknown user
 
 
 def stored_market(data: str | Path) -> Path | None:
-    """Return the folder of the stored market that the user specified; None if it is not a stored
-    market.
+    """Return the folder of the stored market that the user specified; None if the input does not
+    refer to a stored market.
     """
     folder = user_path(data)
     return folder if (folder / "manifest.json").is_file() else None
 
 
 def lasting_data(data: str) -> str:
-    """Return the market as the user specified it, with the path of a stored market made absolute,
-    so that it is found from any working folder.
+    """Return the market as the user specified it, except that the path of a stored market is made
+    absolute, so that it is found from any working folder.
     """
     folder = stored_market(data)
     return data if folder is None else str(folder.resolve())
@@ -65,7 +65,9 @@ def working_folder() -> Path | None:
 
 
 def shown_path(path: Path) -> Path:
-    """Return a path relative to the working folder if it lies below that folder."""
+    """Return a path relative to the working folder if it lies below that folder; otherwise
+    unchanged.
+    """
     here = working_folder()
     if here is None or not path.is_relative_to(here):
         return path
@@ -73,8 +75,8 @@ def shown_path(path: Path) -> Path:
 
 
 def parse_scalar(text: str) -> Any:
-    """Return a number, `true`, `false` or `null` if the text is exactly that, else the text itself,
-    as for `007` or an integer that does not fit 64 bits.
+    """Return a number, `true`, `false` or `null` if the text is exactly that; otherwise the text
+    itself, as for `007` or an integer that does not fit in 64 bits.
     """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
@@ -92,21 +94,21 @@ def parse_scalar(text: str) -> Any:
 
 
 def check_plain(value: Any, where: str) -> None:
-    """Raise ConfigError, starting with `where`, for a value that no record can hold: NaN, infinity,
-    a lone surrogate, an object, an address with a secret.
+    """Raise ConfigError, which starts with `where`, for a value that no record can contain: NaN,
+    infinity, a lone surrogate, an object, or an address with a secret.
     """
     for path, problem in faults_in(value, FreeArguments()):
         raise ConfigError(f"{where}{path}: expected {problem}")
 
-    try:  # uses `json`: msgspec, which checks nothing more, takes time to import
+    try:  # uses `json`, since msgspec checks nothing more and takes time to import
         json.dumps(plain(value), sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: can't be recorded as JSON: {error}") from error
 
 
 def split_list(*texts: str) -> tuple[str, ...]:
-    """Split `"a, b(x=1,y=2)"`, or several such texts, into `("a", "b(x=1,y=2)")`; empty pieces are
-    dropped.
+    """Split `"a, b(x=1,y=2)"`, or several such strings, into `("a", "b(x=1,y=2)")`. Empty pieces
+    are dropped.
     """
     pieces: list[str] = []
     for text in texts:
@@ -116,10 +118,10 @@ def split_list(*texts: str) -> tuple[str, ...]:
 
 
 def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
-    """Parse `("a=1,b=x", "c=true")` into `{"a": 1, "b": "x", "c": True}`; text that starts with `{`
-    is read as a JSON object. A piece without `=` continues the preceding value, so that `dims=a,b`
-    keeps its comma, as does `model=a/b(x=1,y=2)`. Raises UsageError for a piece that is not an
-    assignment or a duplicate key; ConfigError as `check_plain` does.
+    """Parse `("a=1,b=x", "c=true")` into `{"a": 1, "b": "x", "c": True}`. A string that starts with
+    `{` is read as a JSON object. A piece without `=` continues the preceding value, so that
+    `dims=a,b` keeps its comma, as does `model=a/b(x=1,y=2)`. Raises UsageError if a piece is not an
+    assignment or a key is repeated, and ConfigError as `check_plain` does.
     """
     result: dict[str, Any] = {}
     for text in texts:
@@ -151,7 +153,7 @@ def _json_object(text: str, where: str) -> dict[str, Any]:
 
 
 def _outer_pieces(text: str) -> list[str]:
-    """Split text at its commas, except those inside balanced parentheses."""
+    """Split a string at its commas, except those inside balanced parentheses."""
     if text.count("(") != text.count(")"):
         return text.split(",")
 

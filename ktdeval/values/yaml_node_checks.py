@@ -1,5 +1,5 @@
-"""Checks of a YAML document's nodes before values are built from them: tags, scalars, keys, and
-repetition through aliases.
+"""Checks on the nodes of a YAML document before values are built from them: tags, scalars, keys,
+and repetition through aliases.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from ktdeval.errors import ConfigError
 
-# PyYAML implements YAML 1.1, which turns 2024-01-02 into a date, `no` into False, 1:30 into 90, 010
-# into 8 and leaves 1e-3 as text. These are the decimal scalars of the YAML 1.2 core schema, which
-# does none of this.
+# PyYAML implements YAML 1.1, which turns 2024-01-02 into a date, `no` into False, 1:30 into 90 and
+# 010 into 8, and leaves 1e-3 as text. These are the decimal scalars of the YAML 1.2 core schema,
+# which does none of this.
 SCALARS: tuple[tuple[str, str, str | list[str]], ...] = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -43,7 +43,7 @@ _MERGE = f"{TAG}merge"
 
 
 def check_nodes(root: Any) -> None:
-    """Raise ConfigError with the line number for a document that holds more than plain YAML 1.2
+    """Raise ConfigError, with the line number, if a document contains anything but plain YAML 1.2
     values.
     """
     _NodeWalk().measure(root)
@@ -61,21 +61,21 @@ def line_of(node: Any) -> str:
 
 
 class _NodeWalk:
-    """Walk through the nodes of one document; a node that aliases refer to again is visited once."""
+    """Walk through the nodes of one document. A node to which aliases refer is visited once."""
 
     def __init__(self) -> None:
         self._sizes: dict[int, tuple[int, int]] = {}
         self._open: set[int] = set()
 
     def measure(self, node: Any) -> tuple[int, int]:
-        """Return how many values a node holds and how deeply they are nested, with its aliases
+        """Return how many values a node contains and how deeply they are nested, with its aliases
         expanded.
         """
         known = self._sizes.get(id(node))
         if known is not None:
             return known
 
-        # An alias refers to an earlier node, so only an enclosing node can still be open.
+        # Since an alias refers to an earlier node, only an enclosing node can still be open.
         if id(node) in self._open:
             raise ConfigError(
                 f"{line_of(node)}: not YAML: an alias is inside the value that it names, so it never ends"
@@ -99,7 +99,7 @@ class _NodeWalk:
 
 
 def _children(node: Any) -> list[Any]:
-    """Return the direct child nodes of a node, in document order."""
+    """Return the direct children of a node, in document order."""
     if node.id == "sequence":
         return list(node.value)
     if node.id == "scalar":
@@ -126,7 +126,7 @@ def _check_bounds(size: int, depth: int) -> None:
 
 
 def _check_tag(node: Any) -> None:
-    """Raise ConfigError for a tag that no plain value has, or that does not fit its value."""
+    """Raise ConfigError if a tag is not that of a plain value, or does not fit its value."""
     name = node.tag.removeprefix(TAG)
     if name not in _TAGS_OF_KIND[node.id] or not node.tag.startswith(TAG):
         raise ConfigError(f"{line_of(node)}: not YAML: {_tag_problem(node, name)}")
@@ -157,7 +157,9 @@ def _tag_problem(node: Any, name: str) -> str:
 
 
 def checked_number(read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
-    """Return a PyYAML constructor that reads a number, and reports its line if it can't be read."""
+    """Return a PyYAML constructor that reads a number, and reports the number's line if it can't be
+    read.
+    """
 
     def construct(_loader: Any, node: Any) -> Any:
         try:
@@ -169,8 +171,8 @@ def checked_number(read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
 
 
 def read_float(text: str) -> float:
-    """Return a YAML float. Raises ValueError if it is written as digits and is too large for a
-    float.
+    """Return a YAML float. Raises ValueError if the number is written as digits and is too large
+    for a float.
     """
     number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     if abs(number) == float("inf") and "inf" not in text.lower():

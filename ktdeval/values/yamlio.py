@@ -1,5 +1,5 @@
-"""Strict, safe and fast YAML. Duplicate keys are errors; scalars follow YAML 1.2, so a day stays
-text and `no` is not a bool.
+"""Strict, safe and fast YAML. Duplicate keys are errors. Scalars follow YAML 1.2, so that a date
+stays a string and `no` is not a bool.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ T = TypeVar("T")
 @functools.cache
 def _strict_loader() -> Any:
     """Return the loader class. It is built on first use, because most commands read no YAML and
-    importing it takes time.
+    importing PyYAML takes time.
     """
     import yaml  # noqa: PLC0415
 
-    # The C parser is ten times faster; wheels have it, some source builds of PyYAML do not.
+    # The C parser is ten times faster. Wheels include it, but some source builds of PyYAML do not.
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class StrictLoader(base):  # type: ignore[misc]
@@ -84,8 +84,8 @@ _SHALLOW = 2 * MAX_DEPTH
 
 
 def _depth(text: str | bytes) -> int:
-    """Return the maximum nesting depth of a document, without recursion: the C parser's composer
-    crashes the process beyond some depth.
+    """Return the maximum nesting depth of a document without recursion. Beyond some depth, the
+    composer of the C parser would crash the process.
     """
     import yaml  # noqa: PLC0415 - see _strict_loader
 
@@ -100,8 +100,8 @@ def _depth(text: str | bytes) -> int:
 
 
 def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
-    """Parse a YAML document that is one mapping. Raises ConfigError with the line number, such as
-    for a duplicate or non-text key.
+    """Parse a YAML document that is one mapping. Raises ConfigError, with the line number, for
+    faults such as a duplicate key or a key that is not a string.
     """
     import yaml  # noqa: PLC0415 - see _strict_loader
 
@@ -141,7 +141,7 @@ def _odd_character(error: Any, text: str | bytes) -> str:
     data = text.encode() if isinstance(text, str) else text
     line = data.count(b"\n", 0, error.position) + 1
 
-    # PyYAML reports a byte or character as a number; the C parser uses a negative number if the
+    # PyYAML reports a byte or character as a number. The C parser reports a negative number if the
     # text ends early.
     code = error.character if isinstance(error.character, int) else ord(error.character)
     if "control" in error.reason or "special" in error.reason:
@@ -153,16 +153,16 @@ def _odd_character(error: Any, text: str | bytes) -> str:
 
 
 def load_yaml(path: Path | str) -> dict[str, Any]:
-    """Read a YAML file that is one mapping. Raises ConfigError if it is unreadable, and as
+    """Read a YAML file that is one mapping. Raises ConfigError if the file is unreadable, and as
     `parse_yaml` does.
     """
     return parse_yaml(_read_yaml_file(path), str(path))
 
 
 def load_yaml_as(path: Path | str, read: Callable[[Mapping[str, Any], str], T]) -> T:
-    """Return the result of `read` for a YAML file (given its content, and its path as text),
-    computed once per process for equal contents: the result is shared and must not be modified.
-    Raises as `load_yaml` does, and what `read` raises.
+    """Return the result of `read` for a YAML file, given its contents and its path as a string. The
+    result is computed once per process for equal contents; it is shared and must not be modified.
+    Raises as `load_yaml` does, and whatever `read` raises.
     """
     value: T = _read_once(_read_yaml_file(path), str(path), read)
     return value

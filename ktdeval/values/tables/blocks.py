@@ -1,4 +1,4 @@
-"""Rows of a table as text columns, several thousand at a time: for tables with millions of rows."""
+"""Rows of a table as text columns, several thousand at a time, for tables with millions of rows."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from ktdeval.values.tables.text_encoding import (
     marked_encoding,
 )
 
-_BLOCK = 4 * LONGEST_LINE  # bytes: a row has to fit
-_LONGEST_CELL = 100  # characters shown of a value that is not text
+_BLOCK = 4 * LONGEST_LINE  # bytes; at least one row has to fit
+_LONGEST_CELL = 100  # maximum characters shown of a value that is not text
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,8 @@ class TextBlock:
     """Rows of a table as text columns."""
 
     lines: npt.NDArray[np.int64]  #: [n] line numbers, as in `TableRow`
-    texts: dict[str, Any]  #: by field, [n] a `pyarrow.Array`; empty text for a missing value
+    #: by field: a `pyarrow.Array` of shape [n], with an empty string for a missing value
+    texts: dict[str, Any]
 
 
 def read_blocks(table: TableFile, report: Report | None = None) -> Iterator[TextBlock]:
@@ -105,8 +106,8 @@ def _csv_blocks(table: TableFile, report: Report) -> Iterator[TextBlock]:
 
 
 class _PlainText:
-    """Bytes of a stream, checked as they pass to be UTF-8 text: Arrow's reader prints a traceback
-    when it has to report a line that is not.
+    """Bytes of a stream, checked in passing to be UTF-8 text. Without this check, Arrow's reader
+    prints a traceback when it reports a line that is not UTF-8.
     """
 
     closed = False
@@ -129,8 +130,8 @@ class _PlainText:
 
 
 def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> Iterator[TextBlock]:
-    """Read the rows several times faster than the standard library's reader. A line that isn't a
-    row is reported as a fault and skipped.
+    """Read the rows with Arrow, which is several times faster than the standard library. A line
+    that isn't a row is reported as a fault and skipped.
     """
     skipped: list[int] = []
     stopped: list[KtdevalError] = []
@@ -140,7 +141,7 @@ def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> It
         words = cell_count(row.expected_columns, row.actual_columns)
         try:
             report(TableFault(row.number, words))
-        except KtdevalError as error:  # Arrow would print it and continue
+        except KtdevalError as error:  # Arrow would print the error and continue
             stopped.append(error)
             return "error"
 
@@ -182,9 +183,11 @@ def _arrow_blocks(table: TableFile, header: Sequence[str], report: Report) -> It
 def _batches(
     open_reader: Callable[[], Iterable[pa.RecordBatch]], stopped: Sequence[KtdevalError]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of rows. Raises the error that stopped reading instead of Arrow's own error."""
+    """Yield batches of rows. If an error stopped the reading, it is raised instead of Arrow's own
+    error.
+    """
     try:
-        yield from open_reader()  # which reads the first rows
+        yield from open_reader()  # this already reads the first rows
     except pa.ArrowInvalid:
         if stopped:
             raise stopped[0] from None

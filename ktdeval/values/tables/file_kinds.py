@@ -1,4 +1,6 @@
-"""Format of a table file, from its first bytes, or from its name where these are ambiguous."""
+"""Format of a table file, detected from its first bytes, or from its name if the bytes are
+ambiguous.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ _SHEETS = "xl/workbook.xml"
 def table_kind(path: Path) -> Kind:
     """Return the format of a file, compressed or not.
 
-    Raises OSError, EOFError or zlib.error if it can't be read, and ValueError with advice if it is
-    not a table.
+    Raises OSError, EOFError or zlib.error if the file can't be read. Raises ValueError, with
+    advice, if it is not a table.
     """
     if is_workbook(path, first_bytes(path)):
         return "workbook"
@@ -38,7 +40,7 @@ def table_kind(path: Path) -> Kind:
 
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".parquet" and b"\0" in head:
-        return "parquet"  # its reader reports the damage
+        return "parquet"  # the reader of this format reports the damage
 
     text = head.decode("utf-8-sig", "replace").lstrip()
     if suffix == ".jsonl" or text.startswith("{"):
@@ -55,8 +57,8 @@ def first_bytes(path: Path) -> bytes:
 
 
 def is_workbook(path: Path, head: bytes) -> bool:
-    """Return whether a file is a workbook, from its first bytes or, if these fit any archive, from
-    its name or content.
+    """Return whether a file is a workbook, judging by its first bytes. If these fit any archive,
+    the name or contents of the file decide.
     """
     if not head.startswith(ZIP[:2]):
         return False

@@ -1,8 +1,8 @@
-"""Rows of a table by field name, each with its line number: from CSV, JSON and Parquet.
+"""Rows of a table by field name, each with its line number, from CSV, JSON and Parquet.
 
-One set of rules applies to every table that is read strictly: text is UTF-8 (or UTF-16 with a byte
+The same rules apply to every table that is read strictly. Text is UTF-8 (or UTF-16 with a byte
 order mark), each column is known and occurs once, each row has all its cells, no cell is longer
-than `LONGEST_LINE`, nothing is executed. Any violation is a `TableFault` with its location.
+than `LONGEST_LINE`, and nothing is executed. Any violation is a `TableFault` with its location.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ktdeval.values.tables.text_encoding import (
     too_long,
 )
 
-LARGEST_JSON = 256 << 20  #: maximum number of characters of a JSON list, which is read whole
+LARGEST_JSON = 256 << 20  #: maximum number of characters in a JSON list, which is read as a whole
 MAX_FIELDS_SHOWN = 12
 NO_HEADER = "is empty; write the names of its columns into the first line"
 BATCH = 10_000  #: number of rows decoded at a time
@@ -67,7 +67,7 @@ _SUFFIX_OF: Mapping[Kind, str] = {
 
 
 class WrittenNumber(str):
-    """A number in JSON or Parquet, as written there."""
+    """A number in JSON or Parquet, exactly as written in the file."""
 
     __slots__ = ()
 
@@ -76,8 +76,9 @@ class WrittenNumber(str):
 class TableRow:
     """A row of a table."""
 
-    line: int  #: line number in the file, from 1; the row number if the file has no lines
-    cells: Mapping[str, Any]  #: by field; text (CSV), else JSON or Parquet values without nulls
+    line: int  #: line number in the file, from 1; the row number if the file format has no lines
+    #: cells by field: strings for CSV, otherwise JSON or Parquet values without nulls
+    cells: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ class TableFault:
     """A fault in a table."""
 
     line: int  #: line number as in `TableRow`; 0: the whole file
-    words: str  #: the problem, and its fix
-    in_rows: bool = True  #: whether it concerns a row, not the header
+    words: str  #: the problem, and how to fix it
+    in_rows: bool = True  #: whether the fault is in a row, and not in the header
 
 
 Report = Callable[[TableFault], None]
@@ -104,10 +105,12 @@ class TableShape:
     )  #: column -> field, as given by the user
     aliases: Mapping[str, str] = field(default_factory=dict)  #: lower-case column -> field
     ignored: Collection[str] = ()  #: columns to ignore; `*` for all unknown columns
-    advice: str = "leave it out"  #: advice on an unknown column
+    advice: str = "leave it out"  #: advice for an unknown column
     kinds: tuple[Kind, ...] = ("csv", "lines", "json", "parquet")  #: file formats that can be read
-    exact: bool = False  #: whether numbers in JSON and Parquet are kept as text (`WrittenNumber`)
-    must_end: bool = False  #: whether a last line without a newline means a truncated file
+    #: whether numbers in JSON and Parquet are kept as written (`WrittenNumber`)
+    exact: bool = False
+    #: whether a last line without a newline means that the file is truncated
+    must_end: bool = False
 
     def field_of(self, column: str) -> str:
         """Return the field for a column; empty if the column is ignored or unknown."""
@@ -122,8 +125,8 @@ class TableShape:
         return ""
 
     def column_problems(self, columns: Sequence[str], *, all_there: bool = True) -> list[str]:
-        """Return the problem with the columns of a file. `all_there`: whether `columns` is the full
-        list, so that a missing required column is a problem.
+        """Return the problem with the columns of a file. `all_there` means that `columns` is the
+        full list, so that a missing required column is a problem.
         """
         fields = [self.field_of(column) for column in columns]
         problems: list[str] = []
@@ -154,11 +157,11 @@ class TableShape:
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file, and the columns that it must and may have."""
+    """A file, with the columns that it must and may have."""
 
     path: Path
     shape: TableShape
-    name: str = ""  #: name of the file in messages; empty: its path
+    name: str = ""  #: name of the file in messages; empty: the path
 
     def refuse(self, fault: TableFault) -> None:
         """Raise DataError for a fault, with file and line."""
@@ -169,8 +172,8 @@ class TableFile:
 
     @cached_property
     def kind(self) -> Kind:
-        """Format of the file. Raises UnreadableError if the table does not allow this format, and
-        otherwise what `table_kind` raises.
+        """Format of the file. Raises UnreadableError if the table does not allow this format.
+        Otherwise raises as `table_kind` does.
         """
         kind = table_kind(self.path)
         if kind not in self.shape.kinds:
@@ -187,8 +190,8 @@ class TableFile:
 
 
 def read_rows(table: TableFile, report: Report | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a table. Faults go to `report`; without it, the first fault raises
-    DataError.
+    """Yield the rows of a table. Faults are passed to `report`; without `report`, the first fault
+    raises DataError.
     """
     report = report or table.refuse
     with file_faults(table, report):
@@ -213,7 +216,7 @@ def file_faults(table: TableFile, report: Report) -> Iterator[None]:
 
 
 def first_undecodable_line(path: Path) -> int:
-    """Return the number of the first line that is not UTF-8; 0 if it can't be determined."""
+    """Return the number of the first line that is not UTF-8; 0 if the line can't be determined."""
     with open_unpacked(path) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
             try:
@@ -235,7 +238,7 @@ def open_strict(path: Path) -> TextIO:
 
 def bounded_lines(stream: TextIO, *, must_end: bool = False) -> Iterator[str]:
     """Yield the lines of a text. Raises UnreadableError if a line is too long, contains a NUL, or
-    has no newline.
+    lacks a required newline.
     """
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
@@ -296,7 +299,7 @@ def _header(table: TableFile, columns: Sequence[str], report: Report) -> list[st
 
 
 def read_exact_json(text: str) -> JsonValue:
-    """Parse strict JSON, with numbers as they are written. Raises ValueError for malformed text, a
+    """Parse strict JSON, with numbers kept as written. Raises ValueError for malformed text, a
     duplicate key, NaN or Infinity.
     """
     try:
@@ -378,8 +381,8 @@ def _object_rows(
 
         keys = tuple(value)
         if keys not in shapes:
-            # A missing field is left to the reader of the row; an unknown field is reported once
-            # per file.
+            # A missing field is left to the code that reads the row; an unknown field is reported
+            # once per file.
             problems = table.shape.column_problems(keys, all_there=False)
             for words in problems:
                 if words not in reported:
@@ -424,7 +427,7 @@ def _parquet_rows(table: TableFile, report: Report) -> Iterator[TableRow]:
 
 
 def _as_written(value: Any) -> Any:
-    """Return a Parquet value in its JSON form, with numbers as text."""
+    """Return a Parquet value in its JSON form, with numbers as strings."""
     if isinstance(value, bool | str):
         return value
     if isinstance(value, datetime):
@@ -454,7 +457,9 @@ _READERS: Mapping[Kind, Callable[[TableFile, Report], Iterator[TableRow]]] = {
 
 
 def _columns_in_words(columns: Sequence[str]) -> str:
-    """Return a description of a file's columns, with advice if they are a single text."""
+    """Return a description of a file's columns. If they are a single string, the description
+    includes advice.
+    """
     if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
         return f"its only column is {columns[0][:300]!r}: write commas between the cells"
     return f"its columns: {', '.join(column[:40] for column in columns)[:300]}"

@@ -1,4 +1,4 @@
-"""Text of a file: its encoding, its first lines, and the line that contains a cell."""
+"""Text of a file: the encoding, the first lines, and the line that contains a cell."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ GB18030 = "gb18030"
 _HEAD = 2**17  # bytes at the start of a file that determine its layout
 _BOMS = ((codecs.BOM_UTF8, UTF8), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _TEXTS = (".csv", ".txt", ".tsv", ".gz")
-_MIN_SHARE = 0.9  # minimum share of zero bytes at one position of UTF-16's byte pairs
+_MIN_SHARE = 0.9  # minimum share of zeros at one position in the byte pairs of UTF-16
 
 LONGEST_LINE = 1 << 24  #: maximum characters of a line or cell; a filing has a few million
 HAS_NUL = "has a NUL character, so it is not text; write the file again"
-_PIECE = 1 << 20  # characters that are checked together
+_PIECE = 1 << 20  # number of characters that are checked together
 _SHOWN = 40  # characters of a cell shown in a message
 
 Open = Callable[[str], TextIO]
@@ -30,10 +30,10 @@ Open = Callable[[str], TextIO]
 
 
 class UnreadableError(ValueError):
-    """A file whose remaining part can't be read."""
+    """The rest of a file can't be read."""
 
     def __init__(self, words: str, line: int = 0) -> None:
-        """`line`: line number in the file, from 1; 0: the whole file."""
+        """`line` is the line number in the file, from 1; 0 means the whole file."""
         super().__init__(words)
         self.line = line
 
@@ -44,9 +44,7 @@ class UnreadableError(ValueError):
 
 
 class LineGuard:
-    """Checks the lines of a text, piece by piece as they pass: no line is too long, none contains a
-    NUL.
-    """
+    """Checks the lines of a text piece by piece: no line may be too long or contain a NUL."""
 
     def __init__(self) -> None:
         self._line = 1
@@ -93,8 +91,8 @@ def open_text(file: Path, encoding: str) -> TextIO:
 
 
 def encodings(file: Path) -> tuple[str, ...]:
-    """Return the encodings in which a file may be written, likeliest first. Raises ValueError if it
-    is not text.
+    """Return the encodings in which a file may be written, most likely first. Raises ValueError if
+    the file is not text.
     """
     head = _head(file)
     other = other_kind(head[:SIGNATURE_BYTES])
@@ -105,12 +103,12 @@ def encodings(file: Path) -> tuple[str, ...]:
 
 
 def encodings_of(data: bytes) -> tuple[str, ...]:
-    """Return the encodings that a text may have, judging by its first bytes, likeliest first."""
+    """Return the encodings that a text may have, judging by its first bytes, most likely first."""
     marked = _read_mark(data)
     if marked:
         return (marked,)
 
-    # Without a byte order mark, plain letters in UTF-16 have a zero in every other byte.
+    # Without a byte order mark, ASCII letters in UTF-16 have a zero in every other byte.
     start = data[:400]
     zeros = start.count(0)
     if zeros > len(start) // 4:
@@ -138,7 +136,7 @@ def _read_mark(head: bytes) -> str | None:
 
 def first_lines(file: Path, encoding: str) -> list[str]:
     """Return the lines at the start of a file. Raises UnicodeDecodeError if they are not text in
-    this encoding.
+    the given encoding.
     """
     head = _head(file)
     text = codecs.getincrementaldecoder(encoding)().decode(head)
@@ -149,8 +147,8 @@ def first_lines(file: Path, encoding: str) -> list[str]:
 
 
 def at_line(file: Path | str, cell: str) -> str:
-    """Return the file and the first line that contains a cell, `bars.csv: line 7`; only the file if
-    the line can't be found.
+    """Return the file and the first line that contains a cell, as `bars.csv: line 7`; only the file
+    if the line can't be found.
     """
     path = Path(file)
     if not str(file).endswith(_TEXTS) or not path.is_file():
@@ -168,7 +166,7 @@ def at_line(file: Path | str, cell: str) -> str:
 
 
 def _find(path: Path, encoding: str, cell: str) -> int:
-    """Return the number of the first line that contains a cell, or 0."""
+    """Return the number of the first line that contains a cell; 0 if no line does."""
     with open_text(path, encoding) as lines:
         try:
             for number, line in enumerate(lines, start=1):
@@ -181,7 +179,9 @@ def _find(path: Path, encoding: str, cell: str) -> int:
 
 
 def _pieces(line: str) -> Sequence[str]:
-    """Return the cells of a line for every delimiter: used to find a cell, not to parse the line."""
+    """Return the cells of a line for every possible delimiter. Used to find a cell, not to parse
+    the line.
+    """
     pieces = {line.strip()}
     for delimiter in ",;\t|":
         pieces |= {piece.strip().strip('"') for piece in line.split(delimiter)}

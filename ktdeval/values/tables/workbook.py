@@ -1,5 +1,5 @@
-"""Spreadsheet workbooks, as the text of their first sheet. Formulas are never evaluated: a cell has
-the value that was stored with it.
+"""Spreadsheet workbooks, read as the text of their first sheet. Formulas are never evaluated: a
+cell has the value that was stored with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktdeval.values.installation import install_command
 Note = Callable[[str], None]
 """Called with a text on the parts of a file that are not read."""
 
-# What zipfile, XML and openpyxl raise for a damaged file
+# Errors that zipfile, XML and openpyxl raise for a damaged file
 _DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
@@ -41,7 +41,7 @@ _DAMAGED = (
 
 def sheet_as_text(file: Path, note: Note) -> str:
     """Return the first sheet of a workbook as CSV. Raises DataError if `openpyxl` is not installed,
-    or if the file is not a workbook, is too large, or has a formula without a value.
+    or if the file is not a workbook, is too large, or has a formula without a stored value.
     """
     if importlib.util.find_spec("openpyxl") is None:
         need = "workbooks are read with openpyxl, which is not installed"
@@ -64,7 +64,7 @@ def sheet_as_text(file: Path, note: Note) -> str:
 
 
 def _check_size(file: Path) -> None:
-    """Raise DataError if a workbook decompresses to more bytes than allowed for a file of its size."""
+    """Raise DataError if a workbook decompresses to more bytes than its file size allows."""
     with zipfile.ZipFile(file) as archive:
         held = sum(part.file_size for part in archive.infolist())
 
@@ -87,7 +87,7 @@ def _first_sheet(file: Path, note: Note) -> list[tuple[Any, ...]]:
 
 
 def _check_formulas(file: Path, rows: list[tuple[Any, ...]]) -> None:
-    """Raise DataError if a formula has no stored value: it would be read as an empty cell."""
+    """Raise DataError if a formula has no stored value, since it would be read as an empty cell."""
     written, _ = _read_sheet(file, data_only=False)
     for number, (values, cells) in enumerate(zip(rows, written, strict=True), start=1):
         for place, (value, cell) in enumerate(zip(values, cells, strict=True)):
@@ -99,10 +99,12 @@ def _check_formulas(file: Path, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _read_sheet(file: Path, *, data_only: bool) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """Return the rows of the first sheet and, if there are several sheets, all their titles."""
+    """Return the rows of the first sheet and, if there are several sheets, the titles of all
+    sheets.
+    """
     import openpyxl  # noqa: PLC0415 - an extra
 
-    # Passed as an open file: openpyxl rejects file names with other suffixes.
+    # Passed as an open file, since openpyxl rejects other suffixes of file names.
     with file.open("rb") as stream:
         book = openpyxl.load_workbook(stream, read_only=True, data_only=data_only)
         if not book.worksheets:
@@ -120,7 +122,7 @@ def _read_sheet(file: Path, *, data_only: bool) -> tuple[list[tuple[Any, ...]], 
 
 
 def _cell_text(value: object) -> str:
-    """Return a cell as text: dates as ISO days, whole numbers without a decimal point."""
+    """Return a cell as text, with dates as ISO dates and whole numbers without a decimal point."""
     if value is None:
         return ""
     if isinstance(value, datetime):

@@ -195,7 +195,7 @@ def _is_gap(text: str, start: int, end: int) -> bool:
 def _match(term: _LatinTerm, text: str, words: Sequence[re.Match[str]], first: int) -> int | None:
     """Return the index of a term's last word if the term begins at word `first`; otherwise None."""
     last = first + len(term.words) - 1
-    # the word may also be part of a handle, in which case it does not match
+    # a word after an underscore belongs to a handle
     if last >= len(words) or text[max(0, words[first].start() - 1) : words[first].start()] == "_":
         return None
 

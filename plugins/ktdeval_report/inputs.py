@@ -44,7 +44,7 @@ class ReportedCard:
     card: TradingCard  # parsed content of the card
     label: str = ""  # unique name of the card on the page
     anchor: str = ""  # the label in a form that suits file names and the page's anchors
-    # run folder of the card; None if the card is not in one, in which case there are no ledgers
+    # run folder of the card; None if the card is not in one, in which case it has no ledgers
     folder: Path | None = None
     market: MarketSnapshot | None = None  # snapshot that the run used, if it is available
     # rule set in the card's file; `card` uses the same one unless another was requested

@@ -93,7 +93,7 @@ def _price_facts(
 
 
 def _next_row(market: MarketSnapshot, row: int, column: int) -> int | None:
-    """Return the row of the next trading day, or None if there is none. Outside A-shares, days on
+    """Return the row of the next trading day, or None after the last. Outside A-shares, days on
     which the asset has no bar are skipped.
     """
     opens = market.adjusted_open[row + 1 :, column]

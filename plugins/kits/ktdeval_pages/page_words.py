@@ -15,7 +15,7 @@ from ktdeval.values import load_yaml
 class Mark(msgspec.Struct, frozen=True):
     """Tone and meaning of a label or tier. `shown` is its text if the text differs from its name."""
 
-    tone: str = ""  # tone: empty, good, warn or bad
+    tone: str = ""  # `good`, `warn`, `bad` or empty
     meaning: str = ""
     shown: str = ""
 

@@ -141,7 +141,7 @@ class WindowTracks:
 
 
 def overlapping(tracks: Sequence[Track]) -> tuple[Track, Track] | None:
-    """Return two tracks whose returns share a day; None if there are no such tracks."""
+    """Return two tracks whose returns share a day; None without such tracks."""
     ordered = sorted(tracks, key=lambda track: (track.days[1], track.days[-1]))
     for before, after in itertools.pairwise(ordered):
         if after.days[1] <= before.days[-1]:

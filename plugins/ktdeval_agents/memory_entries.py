@@ -24,7 +24,7 @@ class MemoryEntry(msgspec.Struct, forbid_unknown_fields=True):
     decision: str
     reason: str
     price: float | None  #: price from which the outcome is measured; None until a price is shown
-    #: outcome of the order as text, once it is shown; empty if unknown, or if there was no order
+    #: outcome of the order as text, once it is shown; empty if unknown, or without an order
     fill: str = ""
     #: whether the order was rejected completely, so that nothing was traded
     is_rejected: bool = False

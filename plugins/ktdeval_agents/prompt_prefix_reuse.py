@@ -134,7 +134,7 @@ class _SortedTexts:
 
     def longest_prefix(self, text: str) -> int:
         """Return the length of the longest prefix that a string shares with any string added
-        before; 0 if there is none.
+        before; 0 if no prefix is shared.
         """
         index = bisect_left(self._sorted, text)
         neighbours = self._sorted[max(0, index - 1) : index + 1]

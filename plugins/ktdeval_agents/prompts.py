@@ -51,7 +51,7 @@ class TeamMeeting:
     observation: Observation
     session: StepSession
     state: ObservedState
-    remembered: str  #: memory as text; empty if there is no memory
+    remembered: str  #: memory as text; empty without a memory
     procedure: str = ""
     #: computed figures as text, keyed by name
     figures: dict[str, str] = field(default_factory=dict)
@@ -283,7 +283,7 @@ def remove_fence(text: str) -> str:
 
 def shorten_text(text: str, most: int) -> str:
     """Return a text shortened to about `most` characters. A longer text keeps its beginning and its
-    end, cut between words; the number of omitted characters stands between the two.
+    end, cut between words, with the number of omitted characters in between.
     """
     if len(text) <= most:
         return text

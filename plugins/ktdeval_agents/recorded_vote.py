@@ -72,8 +72,8 @@ class BallotModel:
 
 class RecordedVote:
     """Elects from one recorded ballot per voter. If a voter has no ballot, `no_ballot` is counted,
-    but the voter still counts towards the majority threshold. If there are no ballots at all, the
-    step is a hold (`fallback`).
+    but the voter still counts towards the majority threshold. Without any ballot, the step is a
+    hold (`fallback`).
     """
 
     def __init__(self, voters: Sequence[str]) -> None:
@@ -105,7 +105,7 @@ class RecordedVote:
     def _ballot(
         self, role: str, number: int, observation: Observation, session: StepSession
     ) -> Mapping[str, Any] | None:
-        """Return a voter's ballot; None if the voter has none in this step."""
+        """Return a voter's ballot; None if it is missing in this step."""
         tool = session.submit_tool
         messages = (
             Message("system", observation.system),

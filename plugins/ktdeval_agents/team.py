@@ -360,8 +360,8 @@ class TeamAgent:
         )
 
     def _ratios(self, text: str, meeting: TeamMeeting) -> str:
-        """Return the position ratios in a reply as text. If there are none, count the failure and
-        return a note.
+        """Return the position ratios in a reply as text. If the reply lacks them, count the failure
+        and return a note.
         """
         ratios = read_ratios(text, meeting.state)
         if not ratios:

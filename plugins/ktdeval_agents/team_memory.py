@@ -125,7 +125,7 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         self.entries = _in_order(self.entries, kept)
 
     def write_entries(self, rule: MemoryRule, state: ObservedState) -> str:
-        """Return the text of the entries to show, by asset and day; empty if there are no entries.
+        """Return the text of the entries to show, by asset and day; empty without entries.
 
         Each asset that the decision is about shows its own latest entries, for at most
         `rule.assets` assets by priority. Entries on other assets are added in rounds: first the

@@ -55,8 +55,8 @@ class _Voter:
 
 class VoteAgent:
     """Lets each voter decide independently. The voters are the teams; if further models are given,
-    each team votes with each model. The elected submission is validated in the task's own form. If
-    there is no vote, or if the elected submission is invalid, the step is a hold (`fallback`).
+    each team votes with each model. The elected submission is validated in the task's own form.
+    Without a vote, or if the elected submission is invalid, the step is a hold (`fallback`).
     """
 
     def __init__(self, params: VoteParams | None = None) -> None:

@@ -35,7 +35,7 @@ class PartTemplate(Value):
 
     files: dict[str, str]  #: mapping from each file in the package to a description of its contents
     types: tuple[str, ...]  #: imports that the manifest needs for its annotations
-    command: str  #: command with which the README tells the author to try the part
+    command: str  #: command in the README for trying the part
     has_params: bool = False  #: whether the Spec of the part declares parameters
 
 

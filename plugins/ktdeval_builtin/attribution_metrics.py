@@ -226,8 +226,8 @@ def _scheme(attribution: LedgerAttribution) -> dict[str, JsonValue]:
 
 
 def _mean_exposures(attribution: LedgerAttribution) -> dict[str, JsonValue]:
-    """Return a mapping from factor to the mean exposure of the NAV over `exposure_days`; null if
-    there are no such days.
+    """Return a mapping from factor to the mean exposure of the NAV over `exposure_days`; null
+    without such days.
     """
     exposures = attribution.mean_exposures().tolist()
     means: dict[str, JsonValue] = {}

@@ -92,7 +92,7 @@ KEPT_FOLDER = "Files that you write into your folder are there again at the next
 
 
 class ProgramReport(Value):
-    """What was observed of a program in a step."""
+    """Observations about a program in a step."""
 
     #: how the program ended; None if it keeps running through the episode
     outcome: ProgramOutcome | None

@@ -64,7 +64,7 @@ _SHOWN_CHARS = 1000  # number of characters recorded of the exception, from its 
 
 
 class FrameworkReport(Value):
-    """What was observed of a framework in a step."""
+    """Observations about a framework in a step."""
 
     memory: JsonValue = None  #: return value of `act`, with identities withheld
     raised: str = ""  #: exception raised by `act`, with identities withheld; empty if it returned

@@ -20,7 +20,7 @@ _LONGEST_S = 600
 
 
 class Trajectory:
-    """What was done, with each tool call as a step:
+    """The actions so far, with each tool call as a step:
     https://www.harborframework.com/docs/agents/trajectory-format
     """
 

@@ -46,7 +46,7 @@ def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verify_run(folder: Path, expected: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the verified card of a run folder, or None and the reason why there is no such card."""
+    """Return the verified card of a run folder, or None and the reason why it is missing."""
     cards = sorted((folder / "cards").glob("*.json"))
     if len(cards) != 1:
         return None, "there is no card: the episode was not finished"

@@ -39,7 +39,7 @@ class _RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class McpAnswer:
-    """Answer to a body: its JSON value (None if there is no answer) and the HTTP status."""
+    """Answer to a body: its JSON value (None without an answer) and the HTTP status."""
 
     value: JsonValue
     status: int = HTTPStatus.OK

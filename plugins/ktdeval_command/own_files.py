@@ -27,7 +27,7 @@ class OwnFiles:
 
     @property
     def content(self) -> str | None:
-        """Hash of all files; None if there are no files."""
+        """Hash of all files; None without files."""
         if not self.files:
             return None
         return content_hash({name: sha256_hex(data) for name, data in self.files.items()})

@@ -23,7 +23,7 @@ _FILLER = "These words stand for what a program itself sends with each of its ca
 
 @dataclass(frozen=True)
 class Measured:
-    """What a program itself sends in addition, measured with a scripted model."""
+    """Tokens and calls that a program itself adds, as measured with a scripted model."""
 
     version: str = option(help="version of the program that was measured")
     date: str = option(help="day on which it was measured")

@@ -35,7 +35,7 @@ NOT_ASKED = (
 
 
 class RemoteReport(Value):
-    """What was observed of clients in a step."""
+    """Observations about clients in a step."""
 
     is_late: bool  #: whether time ran out before a submission
     clients: int  #: number of clients that held the episode during the day, one after another

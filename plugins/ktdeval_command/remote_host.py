@@ -272,8 +272,8 @@ class RemoteHost:
         return episode.desk.call(call)
 
     def tools(self, caller: RemoteCaller) -> Sequence[ToolSpec]:
-        """Return the tools of a client's episode. If the client has none, return the tools of all
-        open episodes.
+        """Return the tools of a client's episode. Without an episode, return the tools of all open
+        episodes.
         """
         episode = self._held.get(self._holder(caller))
         with self._changed:
@@ -306,7 +306,9 @@ class RemoteHost:
                 self._changed.notify_all()
 
     def _holder(self, caller: RemoteCaller) -> str:
-        """Return the episode id under which a client acts; empty if it has none yet."""
+        """Return the episode id under which a client acts; empty if the client has not begun an
+        episode.
+        """
         if caller.episode is not None:
             return caller.episode
         return self._of_session.get(caller.session or "", "")

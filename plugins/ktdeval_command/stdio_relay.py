@@ -72,8 +72,8 @@ class ToolConnection:
             raise
 
     def end(self) -> None:
-        """End the session, so that its episode waits for another client. If the server has gone,
-        there is no session to end.
+        """End the session, so that its episode waits for another client. If the server has gone, do
+        nothing.
         """
         if not self.session:
             return

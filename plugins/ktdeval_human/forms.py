@@ -75,7 +75,7 @@ class FormField:
         return "; ".join(parts)
 
     def read(self, text: str) -> JsonValue:
-        """Return the value that a text stands for. Raises FormError."""
+        """Return the value of a typed text. Raises FormError."""
         value = _read(text.strip(), self.schema, self.name)
         problem = problem_of(value, self.schema)
         if problem is not None:
@@ -280,8 +280,8 @@ def _read(text: str, schema: Mapping[str, Any], name: str) -> JsonValue:
 
 
 def _read_choice(text: str, words: Sequence[Any]) -> JsonValue:
-    """Return the allowed word that was typed, in any case. If there is none, return the text, which
-    is then refused with a list of the allowed words.
+    """Return the allowed word that was typed, in any case. If no word matches, return the text,
+    which is then refused with a list of the allowed words.
     """
     for word in words:
         if str(word).lower() == text.lower():

@@ -364,7 +364,7 @@ class Terminal:
 
 
 def _tool_named(moment: ShownRequest, word: str) -> ToolSpec | None:
-    """Return the tool with the given number or name; None if there is no such tool."""
+    """Return the tool with the given number or name; None if the tool is unknown."""
     if word.isdecimal() and 1 <= int(word) <= len(moment.tools):
         return moment.tools[int(word) - 1]
     return next((tool for tool in moment.tools if tool.name == word), None)

@@ -21,8 +21,8 @@ def address_of(run: Path) -> str:
 
 async def read_sheets(address: str) -> list[str]:
     """Return the tear sheets of a run as HTML pages, one for each trading task. Raises UsageError
-    if the address is not that of a tear sheet, or if the run has none. Raises ToolError if the run
-    does not exist or can't be read.
+    if the address is not that of a tear sheet, or if the run has no tear sheet. Raises ToolError if
+    the run does not exist or can't be read.
     """
     if not address.startswith(PREFIX):
         raise UsageError(f"no resource {address}: tear sheets are {PREFIX} and a path, encoded")

@@ -212,8 +212,8 @@ class RankModel(KeylessModel):
         return all(_is_shown(columns, figure) for figure in self.weights)
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """Return the calls for the market, the ranking, and the holdings' values of the ranking
-        figures.
+        """Return the calls for the market, for the ranking, and for the ranking figures of the
+        holdings.
 
         Holdings need a separate call, because a ranking omits stocks at a price limit.
         """

@@ -29,7 +29,7 @@ REMEMBERED = "what is remembered to have risen"
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What the model remembers about the names on one day."""
+    """The model's memory of the names on one day."""
 
     # asset -> growth; NaN if the asset is remembered as having no price
     forecasts: Mapping[int, float]

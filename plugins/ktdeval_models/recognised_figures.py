@@ -1,7 +1,7 @@
-"""How a model that remembers figures answers which stock and day is shown.
+"""Answers, by a model that remembers figures, to the question which stock and day is shown.
 
-If the labels are real, it answers from them. Otherwise it compares the figures of the last bar with
-the facts that it remembers for each stock and day.
+If the labels are real, the model answers from them. Otherwise it compares the figures of the last
+bar with the facts that it remembers for each stock and day.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def identity_answer(request: ModelRequest, facts: RememberedFacts) -> dict[str, 
 
 
 def _view(messages: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the latest JSON block in the user messages; empty if there is none."""
+    """Return the latest JSON block in the user messages; empty if absent."""
     for message in reversed(messages):
         _, found, rest = message.content.partition(_BEGIN)
         if message.role == "user" and found:
@@ -92,7 +92,7 @@ def _labels(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str | Non
 
 def _by_figures(shown: Mapping[str, Any], facts: RememberedFacts) -> tuple[str, str] | None:
     """Return the code and day of the first remembered fact whose bar equals the last bar shown;
-    None if there is none.
+    None if no bar matches.
     """
     bars = table_rows(shown.get("bars"))
     if not bars:

@@ -34,7 +34,7 @@ class NodeCommand:
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """How a worker ended."""
+    """Exit code of a worker, and its last output."""
 
     code: int
     printed: str  #: end of the worker's output
@@ -62,7 +62,7 @@ def _start(command: NodeCommand, log: IO[bytes]) -> subprocess.Popen[bytes]:
     environment = {**command.inherited, **os.environ, **command.environment, WITH_PARENT: "1"}
     folder = command.folder if Path(command.folder).is_dir() else None
     # The pipe ends with this process. So if Ray's process dies, the worker stops, and does not
-    # continue beside the worker that replaces it.
+    # compete with the worker that replaces it.
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "ktdeval", *command.arguments],
         env=environment,

@@ -183,7 +183,7 @@ class MlflowTracker:
         return run_id
 
     def _find_run(self, tags: dict[str, str]) -> str:
-        """Return the id of the MLflow run with these tags; empty if there is none."""
+        """Return the id of the MLflow run with these tags; empty if not found."""
         wanted = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
         runs = self._client.search_runs([self._experiment], wanted, max_results=1)
         return runs[0].info.run_id if runs else ""

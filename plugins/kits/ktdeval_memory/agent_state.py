@@ -26,9 +26,9 @@ class Pending(msgspec.Struct, forbid_unknown_fields=True):
     reflected: bool = False  #: whether the outcome of the decision is stored in the memory
     #: labels of the assets that the decision may trade
     ordered: list[str] = []
-    #: outcome of the orders as text, keyed by label, once it is shown; absent if there was no order
+    #: outcome of the orders as text, keyed by label, once it is shown; absent without an order
     fills: dict[str, str] = {}
-    #: whether any order was filled; None if unknown, or if there was no order
+    #: whether any order was filled; None if unknown, or without an order
     is_traded: bool | None = None
 
     def book(self, state: ObservedState) -> None:

@@ -129,7 +129,7 @@ class SentenceEmbedder(_CachingEmbedder):
         return unit(vector)
 
 
-@lru_cache(2)  # agents are created anew for each episode
+@lru_cache(2)  # each episode has a separate agent
 def _load_model(name: str, weights: str) -> Any:
     if not _NAME.fullmatch(name):
         raise UsageError(

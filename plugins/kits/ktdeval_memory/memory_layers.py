@@ -34,7 +34,7 @@ Layer = Literal["short", "mid", "long", "reflection", "stream"]
 MIN_RECENCY = 0.05
 MIN_IMPORTANCE = 5.0
 MAX_IMPORTANCE = 100.0
-NEAR_EQUAL = 0.95  #: cosine similarity from which a reflection counts as a repetition
+NEAR_EQUAL = 0.95  #: cosine similarity from which a reflection is a repetition
 #: layers between which memories move, shallowest first
 ORDER: tuple[Layer, ...] = ("short", "mid", "long")
 _DIGITS = 5  # digits of a score; further digits of float32 sums differ between machines
@@ -55,7 +55,7 @@ class LayerRule(Value):
 
 
 class FeedbackRule(Value):
-    """How the memories that a decision named are credited."""
+    """Credit for the memories that a decision named."""
 
     kind: Literal["gain", "count", "sign", "none"]
     points: float

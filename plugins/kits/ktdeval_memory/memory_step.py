@@ -266,7 +266,7 @@ class MemoryStep:
 
     def _shorten_text(self, document: ObservedDocument) -> str:
         """Return a document's text. If it is too long and summaries are requested, return the
-        model's summary, or the full text if there is no answer.
+        model's summary, or the full text if the model gives no answer.
         """
         most = self.params.characters
         if not self.params.summarise or len(document.text) <= most:

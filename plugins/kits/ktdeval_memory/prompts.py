@@ -126,7 +126,7 @@ def queries_of(today: MemoryDay) -> list[MemoryQuery]:
 
 
 def _query(label: str, today: MemoryDay) -> str:
-    """Return the profile of an asset. If there is none, return a question about the asset."""
+    """Return the profile of an asset. Without a profile, return a question about the asset."""
     if label in _profiles():
         return _profiles()[label]
 

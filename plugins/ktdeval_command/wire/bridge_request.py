@@ -187,7 +187,7 @@ def arguments_text(value: JsonObject) -> str:
 def cut_at_stop(reply: Reply, stop: Sequence[str]) -> tuple[Reply, str | None]:
     """Return a reply cut before the first of the program's stop texts, and that stop text (None if
     no stop text occurs). The run's models take no stop texts. Calls come after the text, so a reply
-    that was cut has none.
+    that was cut has no calls.
     """
     first = len(reply.content)
     found = None

@@ -79,7 +79,9 @@ class SettingsReader:
             self._paths["reasoning_tokens"] = path
 
     def settings(self) -> OwnSettings | None:
-        """Return the settings; None if there are none. Raises WireError if they are too long."""
+        """Return the settings; None if the request has no settings. Raises WireError if they are
+        too long.
+        """
         if not (self._fields or self._withheld):
             return None
         fields: JsonObject = dict(sorted(self._fields.items()))

@@ -34,8 +34,8 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 class Fields:
-    """Fields of one object in a request. A null field counts as absent, as in the providers' own
-    APIs.
+    """Fields of one object in a request. A null field is treated as absent, as in the providers'
+    own APIs.
     """
 
     def __init__(self, value: JsonValue, where: str, ignored: dict[str, None]) -> None:

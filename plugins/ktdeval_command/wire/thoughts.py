@@ -18,7 +18,7 @@ _DIGEST_BYTES = 23  # 30 bytes including the head, so that base64 needs no paddi
 
 
 def mark_of(reply: Reply) -> str:
-    """Return the mark of a reply's thoughts, as base64; empty if there are no thoughts."""
+    """Return the mark of a reply's thoughts, as base64; empty without thoughts."""
     if reply.opaque is not None:
         return _mark(f"{reply.opaque.provider}\n{reply.opaque.data}")
     return mark_of_words(reply.reasoning)
@@ -30,7 +30,7 @@ def mark_of_words(words: str) -> str:
 
 
 def parse_mark(mark: str | None) -> Opaque | None:
-    """Return a mark as the opaque data of a turn; None if there is no mark."""
+    """Return a mark as the opaque data of a turn; None without a mark."""
     return Opaque(MARKED, mark) if mark else None
 
 

@@ -30,7 +30,7 @@ _FILL = 1  # days from an order to the open at which it fills
 
 @dataclass(frozen=True)
 class FactSource:
-    """Where facts come from: task, windows and data."""
+    """Source of facts: a task, its windows and data."""
 
     task: str
     windows: tuple[str, ...] = ()  #: empty: the task's own windows

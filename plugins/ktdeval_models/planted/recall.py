@@ -13,8 +13,8 @@ from ktdeval_models.planted.transformer import Transformer
 
 @dataclass(frozen=True)
 class Recall:
-    """Signs that a model predicts for facts. It predicts a rise if its probability of a rise
-    exceeds one half.
+    """Signs that a model predicts for facts. A rise is predicted if its probability exceeds one
+    half.
     """
 
     right: int

@@ -88,11 +88,11 @@ _OWNER = "anthropic"  # owner of the signatures, which are the same on all platf
 class AnthropicModel(RemoteAdapter):
     """A Claude model over the Messages API (or a server that speaks it).
 
-    The seed is not sent, because the API has none. From API version 2026-10-21 on, the temperature
-    is not sent either, because the API no longer accepts it. Thoughts are returned unchanged and in
-    their positions, as the API page on thinking asks. Newer models refuse thoughts if the tools or
-    anything before the thoughts has changed ("Preserved thinking"); in that case thoughts are
-    omitted.
+    The seed is not sent, because the API does not accept a seed. From API version 2026-10-21 on,
+    the temperature is not sent either, because the API no longer accepts it. Thoughts are returned
+    unchanged and in their positions, as the API page on thinking asks. Newer models refuse thoughts
+    if the tools or anything before the thoughts has changed ("Preserved thinking"); in that case
+    thoughts are omitted.
     """
 
     package = "anthropic"

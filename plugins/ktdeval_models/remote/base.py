@@ -142,7 +142,7 @@ class RemoteAdapter:
         self.client: Transport | None = None  # sends requests; None before `connect`
         self._secrets: tuple[str, ...] = ()
         self._routing: Mapping[str, str] = {}
-        #: batch interface; None if the provider has none, or none that is supported
+        #: batch interface; None unless the provider has a supported one
         self._batches: Batches | None = None
         self._connecting = threading.Lock()
         self.own = OwnFields(self.own_form)
@@ -214,7 +214,7 @@ class RemoteAdapter:
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the headers of a request. Values from the environment are used only if they belong
-        to this provider. `key` is None if there is no key and none is needed.
+        to this provider. `key` is None if it is missing but not needed.
         """
         raise NotImplementedError
 

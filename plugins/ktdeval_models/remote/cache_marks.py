@@ -83,8 +83,8 @@ def mark_prompt(body: Body, request: ModelRequest) -> None:
 
 def _before_last_call(turns: Sequence[Body]) -> list[Body]:
     """Return the last block of the latest earlier request with a free tool choice: a request whose
-    answer contains a call, or that contains a call's result. Empty if there is none. A request for
-    a report had another tool choice.
+    answer contains a call, or that contains a call's result. Empty if no request matches. A request
+    for a report had another tool choice.
     """
     for turn, answer in reversed(list(pairwise(turns))):
         if answer["role"] != "assistant":

@@ -40,7 +40,7 @@ _SHOWN = 80  # maximum number of characters shown of an unknown stop reason
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnding:
-    """How a reply ended: its finish reason, and notes."""
+    """End of a reply: its finish reason, and notes."""
 
     finish: FinishReason
     notes: tuple[str, ...] = ()
@@ -107,8 +107,8 @@ def read_ending(
 
 
 def _is_whole(call: ToolCall, request: ModelRequest) -> bool:
-    """Return whether a call's arguments are an object. Missing arguments count as complete if the
-    tool requires none.
+    """Return whether a call's arguments are an object. Missing arguments are accepted if the tool
+    requires no arguments.
     """
     if not is_no_arguments(call.arguments):
         return is_object(call.arguments)

@@ -227,7 +227,7 @@ def _hundredths(schema: Schema) -> Sequence[float]:
 def _tighter_bound(
     schema: Schema, words: tuple[str, str], tighter: Callable[[Iterable[float]], float]
 ) -> float | None:
-    """Return the tighter of a number's lower or upper bounds; None if there is no such bound."""
+    """Return the tighter of a number's lower or upper bounds; None without such a bound."""
     bounds = []
     for word in words:
         value = schema.get(word)

@@ -17,9 +17,9 @@ def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) ->
     """Return the first key that is set. Environment variables are tried in the order given, then
     the keyring if `keyring` is installed.
 
-    Whitespace around a key (such as a final newline) is dropped; an empty variable counts as not
-    set. If `service` is None, only the environment is read. Raises ProviderError if a key contains
-    characters that can't be sent in a header; the message does not show the key.
+    Whitespace around a key (such as a final newline) is dropped; an empty variable is treated as
+    not set. If `service` is None, only the environment is read. Raises ProviderError if a key
+    contains characters that can't be sent in a header; the message does not show the key.
     """
     from_environment = [
         (f"the environment variable {variable}", os.environ.get(variable, ""))

@@ -33,7 +33,7 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class OwnForm:
-    """How an adapter accepts settings from programs."""
+    """Form in which an adapter accepts settings from programs."""
 
     api: str  #: the API that the adapter speaks, as in `OwnSettings`
     efforts: Collection[str] = _EFFORTS  #: effort words that the API knows

@@ -326,7 +326,7 @@ class ProviderPreset:
     summary: str
     checked: str  # date on which these facts were last checked, YYYY-MM-DD
     pages: tuple[str, ...]  # sources of these facts
-    base_url: Address  # "" if there is no default; {region} or {location}: a parameter
+    base_url: Address  # "" without a default; {region} or {location}: a parameter
     variables: tuple[str, ...]  # environment variables that may hold the key
     protocol: Protocol = "chat"
     extra: str = "openai"  # extra of ktdeval that installs the provider's packages

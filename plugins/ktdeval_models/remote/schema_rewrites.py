@@ -172,7 +172,7 @@ def readable_schema(schema: Schema) -> Body:
     are omitted. Gemini also reads `oneOf` as `anyOf`. Each enumeration is given a type, and null
     becomes an alternative.
     """
-    if "$ref" in schema:  # no other keyword may appear beside this one
+    if "$ref" in schema:  # no other keyword may be next to this one
         target = str(schema["$ref"]).replace("#/definitions/", "#/$defs/")
         return {"$ref": target, **_all_definitions(schema)}
 

@@ -370,7 +370,7 @@ def _decode_body(content: bytes) -> Any:
 
 
 def count_of(value: Any) -> int:
-    """Return a count; 0 if the value is not a count. Google sends counts as strings."""
+    """Return a count; 0 if the value is not a count. Google sends strings."""
     if isinstance(value, str) and value.isascii() and value.isdecimal():
         return int(value[:12])
     return value if type(value) is int and value > 0 else 0

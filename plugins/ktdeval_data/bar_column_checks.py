@@ -22,7 +22,7 @@ from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.vendor_tables import parse_flags
 
 EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "reference")
-"""Columns next to the prices that may give a factor."""
+"""Columns next to the prices from which adjustment factors can be derived."""
 
 _UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
 _DATABENTO = {"tsevent", "rtype", "publisherid", "instrumentid"}  # columns of Databento's records

@@ -374,7 +374,7 @@ FETCH_LOCAL = ("answers", "endpoint", "per_minute")  #: parameters that recipes 
 
 
 GENERATOR_VERSION = 1
-"""Part of the snapshot's source line: a change of the generator's output changes it."""
+"""Part of the snapshot's source line. It is raised whenever the generator's output changes."""
 
 
 @dataclass(frozen=True)
@@ -468,7 +468,9 @@ class ViewParams(TwinParams):
 
 
 PLACEBO_VERSION = 1
-"""Part of the snapshot's source line: a change of what the same parameters give changes it."""
+"""Part of the snapshot's source line. It is raised whenever equal parameters give a different
+placebo.
+"""
 
 Kind = Literal["sign_flip", "block_bootstrap", "shuffle"]
 

@@ -51,7 +51,7 @@ _REBUILT = (*_PRICES, "amount")
 _TICK_WITHOUT_FACTOR = 0.0001
 FEN = 0.01
 CLOSE, OPEN = 0, 1
-"""Indices of the two returns of a bar, from the close before to its close and to its open."""
+"""Indices of a bar's two returns: from the previous close to the close, and to the open."""
 
 
 def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:

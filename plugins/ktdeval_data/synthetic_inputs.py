@@ -154,8 +154,8 @@ exposure.
 """
 
 RV_MARKET_SLOPE = 0.15
-"""Volatile names have higher market beta: the RV_60 factor return rises by this share of the
-index's target return.
+"""Slope of the RV_60 factor return on the index's target return: volatile names have a higher
+market beta.
 """
 INDUSTRY_VOLATILITY = 0.0045
 IDIOSYNCRATIC_VOLATILITY = 0.0118
@@ -330,7 +330,7 @@ def draw_events(seed: int, days: DayArray, n_assets: int) -> AssetEvents:
 
 
 LATE_LISTINGS = 8
-"""Assets that are listed after the first day."""
+"""Number of assets that are listed after the first day."""
 
 
 def _listed_grid(rng: np.random.Generator, days: DayArray, n_assets: int) -> BoolArray:

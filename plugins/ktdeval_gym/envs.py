@@ -42,7 +42,7 @@ ENVIRONMENTS = {
     "ktdeval/KtdFin-v0": (make_ktdfin, make_ktdfin_vector),
     "ktdeval/Trading-v0": (make_trading, make_trading_vector),
 }
-"""Makers of a single environment and of a vector environment, by environment name."""
+"""Functions that make a single environment and a vector environment, keyed by environment name."""
 
 for _name, (_make, _make_vector) in ENVIRONMENTS.items():
     if _name not in gymnasium.registry:

@@ -27,13 +27,13 @@ from ktdeval_gym.open_task import MODEL, TaskChoice
 
 Steps = Mapping[int, Sequence[Decision | float]]
 EpisodeWriter = Callable[[Steps, int | None], None]
-"""Called with an episode's actions, and its number of steps if it ended early, otherwise None."""
+"""Called with an episode's actions and, if it ended early, its number of steps, otherwise None."""
 ACTIONS = "actions.json"
 RUN = "run"
 
 
 SessionWriter = Callable[[Sequence[Sequence[SubmittedCall]]], None]
-"""Called with the tool calls of an episode, in rounds."""
+"""Called with an episode's tool calls, grouped in rounds."""
 
 
 def no_session_writer(_rounds: Sequence[Sequence[SubmittedCall]]) -> None:

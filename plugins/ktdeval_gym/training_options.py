@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Literal
 
 Algorithm = Literal["a2c", "ppo", "dqn"]
-"""Algorithm of stable-baselines3."""
+"""Training algorithm in stable-baselines3."""

@@ -42,7 +42,7 @@ _ROWS = 4096
 """Number of samples that a network scores at a time."""
 
 Scores = Callable[[FloatArray], npt.ArrayLike]
-"""Features of N samples -> their scores, [N]."""
+"""Function from the features of N samples to their scores, [N]."""
 
 
 class LinearModel(Value):

@@ -43,7 +43,7 @@ quiet_lightgbm()
 
 _SWAPPING = threading.RLock()
 _UNRECORDED = SimpleNamespace(log_metrics=lambda **_: None)
-"""Recorder without effect. pyqlib's own recorder needs `qlib.init`, and writes an mlflow store into
+"""Recorder that does nothing. pyqlib's recorder needs `qlib.init`, and writes an mlflow store into
 the working folder (which mlflow 3 refuses).
 """
 

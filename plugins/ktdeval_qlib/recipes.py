@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Progress = Callable[[int, int], None]
-"""Called after each round with the number of rounds so far and their maximum; early stopping can
-end the training before.
+"""Called after each round with the number of rounds so far and the maximum number. Early stopping
+can end the training before the maximum.
 """
 
 FACTORS = 9

@@ -12,10 +12,10 @@ from ktdeval.cli import JsonOptions, OutputPath, flag
 from ktdeval_qlib import FOLDER
 
 Label = Literal["qlib", "open"]
-"""Return to predict: close to close as Qlib publishes it, or open to open as fills are made."""
+"""Return to predict: close to close, as Qlib publishes it, or open to open, as orders fill."""
 
 Device = Literal["cpu", "cuda"]
-"""Where networks are trained."""
+"""Device on which networks are trained."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,10 +20,10 @@ HUNDREDTHS: Mapping[str, tuple[str, int]] = {
     "ZAC": ("ZAR", 100),
     "KWF": ("KWD", 1000),
 }
-"""Units in which an exchange quotes parts of a currency: pence, agorot, cents of the rand, fils."""
+"""Subunits in which exchanges quote prices: pence, agorot, South African cents, fils."""
 
 LIKE_DOLLARS = frozenset({"USDT", "USDC", "FDUSD", "TUSD", "BUSD", "USDP", "DAI", "PYUSD", "USD1"})
-"""Coins that are meant to stay at one dollar."""
+"""Stablecoins pegged to the US dollar."""
 
 _CODES = (
     *("AED", "ARS", "AUD", "BGN", "BRL", "CAD", "CHF", "CLP", "CNH", "CNY", "COP", "CZK", "DKK"),
@@ -39,7 +39,7 @@ _SIGNS: Mapping[str, tuple[str, ...]] = {
     "円": ("JPY",),
     "원": ("KRW",),
 }
-"""Sign -> currencies that it may mean. A `$` may mean any dollar, or a coin that stays at one."""
+"""Sign -> currencies that it may mean. A `$` may mean any dollar or dollar stablecoin."""
 
 _SIGN_BEFORE = re.compile(r"[+-]?([¥\uffe5€£])")
 _IN_BRACKETS = re.compile(r"[(\[]([^)\]]*)[)\]](\s*\S+\s*$)?")

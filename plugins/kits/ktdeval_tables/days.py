@@ -58,9 +58,11 @@ _OTHERS = (
     "%d-%m-%Y %H:%M:%S", "%m-%d-%Y %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%b-%d-%Y", "%b %Y", "%Y-%m",
 )  # fmt: skip
 DAY_FORMATS = (*(form for form in _FORMATS if form not in _WITHOUT_MARKS), *_OTHERS)
-"""Usual formats of days and moments in a column of one format."""
+"""Usual formats of dates and timestamps in a column with a single format."""
 _DIGITS = {"%Y%d%m": 8, "%d%m%Y": 8, "%Y%m%d%H%M": 12, "%Y%m%d%H%M%S": 14}
-"""Digits of formats without marks: strptime takes fewer, and then reads another day."""
+"""Number of digits in formats without separators. strptime accepts fewer digits, and then reads
+another day.
+"""
 MIDNIGHT_ZONES = (
     "America/New_York",
     "Asia/Shanghai",

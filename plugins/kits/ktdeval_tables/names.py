@@ -44,7 +44,9 @@ _AMOUNTS = {
     "crores": 1e7,
 }
 UNITS = {"volume": _VOLUMES, "amount": _AMOUNTS}
-"""Field -> units in brackets after its name, such as `成交量(手)`, in shares or units of currency."""
+"""Field -> units that may be in brackets after its name, such as `成交量(手)`, in shares or currency
+units.
+"""
 
 _ASSET = re.compile(r"(?=.*[A-Z])[$^.]?[A-Z0-9][A-Z0-9._/=-]{0,14}")
 _COIN = re.compile(r"volume[ _(]*([A-Za-z]{2,6})\)?", re.IGNORECASE)
@@ -58,7 +60,9 @@ _LETTERS = {
     "c": "close",
     "v": "volume",
 }
-"""Names of columns of Polygon, Alpaca and Finnhub, which together mean fields."""
+"""Single-letter column names used by Polygon, Alpaca and Finnhub, which have a meaning only
+together.
+"""
 
 # columns in Investing.com's files, where `price` is the close
 _INVESTING = {"price", "vol", "change"}

@@ -23,10 +23,10 @@ _SIGNS = "^([+-]?)[$¥\uffe5€£]"
 _SIGN_INSIDE = "^([$¥\uffe5€£])-"
 _CURRENCY = r"^(?:US\$|HK\$|R\$|[A-Z]{3} )|(?: ?(?:USDT|USD|EUR|GBP|CNY|HKD|JPY|INR|CHF)| [A-Z]{3}| ?[€£元])$"
 _TIMES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "万": 1e4, "亿": 1e8}
-"""Letters behind a number, as `63.09M` or `1.2亿`."""
+"""Letters after a number, as in `63.09M` or `1.2亿`."""
 
 NUMBER = re.compile(r"[+-]?[$¥\uffe5€£]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
-"""A cell that is a number by its look, with signs of money, grouping and letters behind it."""
+"""A cell that looks like a number, possibly with currency signs, grouping and letters after it."""
 PLAIN = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 # matches 1,234.5 and 12,34,567, but not 10,25, in which the comma is a decimal mark
 _GROUPED = r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"

@@ -36,7 +36,7 @@ PICKLE_ADVICE = (
 )
 INDEX = "__index_level_0__"  #: name of a frame's unnamed index in Parquet
 UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, OverflowError)
-"""Errors of a file that can't be read."""
+"""Errors raised for a file that can't be read."""
 
 _PICKLE_STARTS = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 _PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")

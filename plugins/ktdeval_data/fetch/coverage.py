@@ -18,8 +18,8 @@ from ktdeval.errors import DataError
 from ktdeval.market import DayArray, listed_codes, sessions
 
 LONGEST_HALT = 20
-"""Sessions at the end of a code's days that a halt of an A-share may explain. Since 2018 exchanges
-limit most halts to ten sessions.
+"""Maximum number of missing sessions at the end of a code's days that the halt of an A-share may
+explain. Since 2018, exchanges limit most halts to ten sessions.
 """
 
 _LATE = "first bars after the first day asked for"

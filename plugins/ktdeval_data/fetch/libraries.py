@@ -28,8 +28,8 @@ _NO_LOGIN = "10001001"
 _NETWORK = "10002"
 _PAGE = 2000  # BaoStock's number of rows per page
 _PAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
-"""Errors from a library whose page was not served (those of `requests` and `curl_cffi` are
-OSErrors) or has an unexpected form.
+"""Errors that a library raises if its web page was not served (those of `requests` and `curl_cffi`
+are OSErrors) or has an unexpected form.
 """
 
 

@@ -38,8 +38,8 @@ Label = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,58}[A
 """Short name of a model or an agent; used in paths."""
 
 Page = Literal["report", "views"]
-"""Page of a grid in addition to its index: `report` draws all cards; `views` shows one episode of
-each card step by step, which takes as long as a few of its episodes.
+"""Page of a grid, in addition to its index. `report` draws all cards. `views` shows one episode of
+each card step by step, which takes as long as a few of the episodes.
 """
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")

@@ -46,7 +46,7 @@ def _plans(context: click.Context, parameter: click.Parameter, text: str) -> lis
 PLAN = click.argument("plan", required=False, metavar="[PLAN]", shell_complete=_plans)
 
 RUN_NAMES = ("tasks", *_OF_PLAN, "base_url", "price", "concurrency", "runner", *_OF_RUNS)
-"""Options of `ktdeval run` that override a plan; see `RunOptionsCommand`."""
+"""Options of `ktdeval run` that override a plan. See `RunOptionsCommand`."""
 
 
 class _EachText(click.types.StringParamType):

@@ -57,7 +57,7 @@ class Control(Value):
 
 
 Change = Callable[[Control], Control]
-"""How a command changes a grid's control."""
+"""Function by which a command changes a grid's control."""
 
 
 def set_paused(is_paused: bool) -> Change:

@@ -27,7 +27,7 @@ LOOKS = "looks"
 _DIGITS = 20  #: number of hash digits in a pair's name
 
 Figures = Mapping[str, float | None]
-"""The figure that the rule compares, by finished unit; None if undefined."""
+"""Figure that the rule compares, by finished unit; None if undefined."""
 
 
 class PairLook(Value):

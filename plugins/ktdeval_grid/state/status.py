@@ -47,8 +47,8 @@ from ktdeval_grid.state.settled_pairs import (
 )
 
 UnitState = Literal["running", "done", "failed", "stopped", "settled"]
-"""State of a unit that has started or will not be run. `stopped`: by a budget; `settled`: its
-system's order is settled, so the unit need not be run.
+"""State of a unit that has started or will not be run. `stopped`: a budget stopped the unit.
+`settled`: its system's order is settled, so the unit need not be run.
 """
 
 RECENT = 50  #: number of latest finished units from which a model's pace is measured

@@ -14,7 +14,7 @@ from ktdeval_live.record.entrant_episode import EntrantMarket, find_entries
 from ktdeval_live.record.folder import LiveFolder
 
 _GRACE = timedelta(days=1)
-"""Time after a cutoff from which a live test whose step did not run is incomplete."""
+"""Time after a cutoff at which a live test is incomplete if its step has not run."""
 
 
 class CheckedFolder:

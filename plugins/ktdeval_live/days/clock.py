@@ -15,7 +15,7 @@ from msgspec import Meta
 from ktdeval.errors import UsageError
 
 Zoned = Annotated[datetime, Meta(tz=True)]
-"""Timestamp with time zone, in a file."""
+"""Timestamp with a time zone, in a file."""
 
 
 class TimeSource(Protocol):

@@ -17,7 +17,9 @@ from ktdeval_live.record.folder import LiveFolder
 
 _MAX_SAID = 300
 _GRACE_S = 5.0
-"""Time after its deadline at which a process ends itself if the step that started it was killed."""
+"""Time after the deadline at which a process ends itself, in case the step that started it was
+killed.
+"""
 
 
 class ProcessAsker:

@@ -35,7 +35,9 @@ from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answer
 from ktdeval_live.record.folder import LiveFolder
 
 AT_ONCE = 16
-"""Default maximum number of entrants asked in parallel: each has a process of some 150 MB."""
+"""Default maximum number of entrants asked in parallel. Each has a separate process of about 150
+MB.
+"""
 _REVISED_DAYS = 5
 """Number of past sessions that are requested again from a source, to detect revisions."""
 _MAX_DETAIL = 300

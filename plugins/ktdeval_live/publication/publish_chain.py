@@ -19,7 +19,7 @@ from ktdeval_live.record.folder import PRIVATE, PUBLISHED, SITE, STAMPS, LiveFol
 
 _IGNORED = f"/{PRIVATE}/\n/{SITE}/\n.*.new*\n"
 _EVIDENCE = (PUBLISHED, STAMPS)
-"""Files about earlier publications, which on their own do not justify another publication."""
+"""Files about earlier publications. If only they have changed, nothing is published."""
 
 
 class Publication(Value):

@@ -16,7 +16,7 @@ _WAIT_S = 60  # time to wait for git processes of an earlier step that was kille
 _STALE_S = 5  # minimum age at which a lock file is considered left by a dead process
 
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock")
-"""Lock files of git, below `.git`; each branch has an additional one."""
+"""Git's lock files, below `.git`. Each branch has an additional one."""
 
 _AUTHOR = {
     "GIT_AUTHOR_NAME": "ktdeval live",
@@ -47,7 +47,7 @@ class Repository:
     def commit(self, subject: str, at: str, but: Sequence[str]) -> str:
         """Commit all public files, dated `at`; return the commit id.
 
-        Changes to files under `but` alone do not cause a commit. Raises StoreError.
+        If only files under `but` have changed, no commit is made. Raises StoreError.
         """
         who = {**_AUTHOR, "GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at}
         with self._hold_repository() as lock:

@@ -10,7 +10,7 @@ from ktdeval.errors import wrap_os_error
 from ktdeval.values import read_plain, sync_folder
 
 MAX_BYTES = 256 * 2**20
-"""Size in bytes from which a test's file is refused without being read."""
+"""Size in bytes above which a test's file is refused without being read."""
 
 
 def whole_lines(path: Path) -> list[bytes]:

@@ -75,7 +75,7 @@ class DecisionRecord(Value):
 
 
 _ANSWERS = ("reply", "error")
-"""Fields in a recorded call that came from the model."""
+"""Fields of a recorded call that came from the model."""
 
 
 def record_of(

@@ -26,7 +26,7 @@ from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.trading import MarketRules, TradingConfig
 
 MAX_WIDTH = 0.5
-"""Width of the bounds on a total return, as a fraction, above which they are meaningless: this
+"""Width of the bounds on a total return, as a fraction, above which the bounds are meaningless. It
 exceeds the gap between a very good and a very bad year of a stock market.
 """
 

@@ -19,7 +19,7 @@ if it has one.
 
 
 def watch_nothing(request: ModelRequest, record: CallRecord, reply: Reply | None) -> None:
-    """Do nothing when a call is made."""
+    """Ignore an attempt: the default for `watch`."""
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ class PromptCacheRules:
     #: returns the blocks of a request as sent, with their marks, if only marked prefixes are
     #: cached; None if every prompt is cached
     blocks: Callable[[ModelRequest], Sequence[PromptBlock]] | None = None
-    #: number of blocks before a mark, including the marked block, whose ends are looked up
+    #: number of blocks, ending with the marked one, whose ends are looked up
     look_back: int = 20
 
     def __str__(self) -> str:

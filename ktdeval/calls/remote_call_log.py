@@ -1,8 +1,9 @@
-"""Calls of a run whose folder is at a URL. Each group of calls that is written together, with its
-paid replies, becomes one file there before any of its replies is used.
+"""Calls of a run whose folder is at a URL. Calls that are written together form a group. Before any
+reply in a group is used, the group is uploaded as one file, together with its paid replies.
 
-calls/log.json identity of the call log calls/000007.bin the seventh group calls/000001-000120.bin
-the first 120 groups, compacted
+calls/log.json                identity of the call log
+calls/000007.bin              the seventh group
+calls/000001-000120.bin       the first 120 groups, compacted
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""A tool is one typed function: its JSON Schema comes from the signature, and bad arguments are
-data, not exceptions.
+"""Tools as typed functions. A tool's JSON Schema comes from the function's signature, and bad
+arguments lead to feedback, not exceptions.
 
-    @tool def get_stock_snapshot(context: Scene, stock_id: AssetArg, lookback: Annotated[int,
-    Bounds(1, 250)] = 20) -> Payload:
-        "Daily bars and factor values of one stock." (and an `Args:` section with a line for each
-        argument)
+    @tool
+    def get_stock_snapshot(
+        context: Scene, stock_id: AssetArg, lookback: Annotated[int, Bounds(1, 250)] = 20
+    ) -> Payload:
+        "Daily bars and factor values of one stock."
 
-The model writes handles; the function gets asset columns and day rows. It returns a payload of
-field types, which the mask renders. What the model wrote is never quoted back to it.
+The docstring may also have an `Args:` section with a line for each argument. The model writes
+handles; the function gets asset columns and day rows. It returns a payload of field types, which
+the mask renders. What the model wrote is never quoted back to it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Older bars of a history that show only the close: stored separately from its rows, in a third of
-the tokens.
+"""Older bars in a history that show only the close. They are stored separately from its rows, which
+takes a third of the tokens.
 
-A row of a table repeats the label, the day and a null for each missing price. When stored
-separately, assets that traded on the same days share the list of days:
+In a table, each row repeats the label and the day, and has a null for each missing price. When bars
+are stored separately, assets that traded on the same days share the list of days:
 
     {"columns": [...], "rows": [...],
      "earlier": [{"days": ["day_-9", "day_-8"], "closes": {"asset_0042": [12.3, 12.5]}}]}
 
-Such a table is read as the rows that it was made from.
+Such a table is read as the rows from which it was made.
 """
 
 from __future__ import annotations

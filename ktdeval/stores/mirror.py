@@ -1,4 +1,4 @@
-"""Local copy of the files below a URL: a file is fetched whole when requested, and again only if
+"""Local copy of the files below a URL. A file is fetched whole when requested, and again only if
 its version in the store has changed.
 
 CACHE/remote/<hash of URL>/place.json       the URL

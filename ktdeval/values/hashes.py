@@ -7,8 +7,8 @@ from pathlib import Path
 from ktdeval.values.files import BUFFER_BYTES, open_plain
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
-# For longer input, hashlib releases the interpreter lock, which takes longer than hashing a prompt;
-# so at most this many bytes are hashed at once.
+# maximum bytes to hash at once: for longer input, hashlib releases the interpreter lock, which takes
+# longer than hashing a prompt
 _HASHED_BYTES = 2047
 
 

@@ -12,8 +12,8 @@ from ktdeval_board.document_types import Submitter
 from ktdeval_board.signers import SubmitterKey
 
 Party = tuple[str, ...]
-"""The party for which registrations count: marks of a key holder's name, or of name and contact
-together.
+"""The party for which registrations count: a key holder's normalised name, or the normalised name
+and contact together.
 """
 
 _ALIASED_MAIL = {"gmail.com", "googlemail.com"}  #: Mail hosts that ignore dots in the local part

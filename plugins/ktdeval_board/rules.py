@@ -48,7 +48,7 @@ Dollars = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 T = TypeVar("T")
 
 FRESH_FIGURES = ("excess", "selection_alpha", "vs_random")
-"""Figures by which a division with fresh windows may rank: each is relative to the market in its
+"""Figures by which a division with fresh windows may rank. Each is relative to the market in its
 windows, since windows differ between entrants.
 """
 

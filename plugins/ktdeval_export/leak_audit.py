@@ -38,7 +38,7 @@ _ESCAPED = re.compile(r"\\+(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-
 _LAST_CHARACTER = 0x10FFFF
 _MAX_LAYERS = 3  #: maximum nesting depth to which character escapes are decoded
 _SHORTEST_GOLD = 24
-"""Minimum length of a gold answer that is searched for: a shorter answer, such as a letter or a
+"""Minimum length of a gold answer that is searched for. A shorter answer, such as a letter or a
 number, occurs in many texts by chance.
 """
 #: number of texts whose findings are cached, since prompts and tool descriptions repeat
@@ -180,9 +180,7 @@ def _undo_spellings(text: str) -> Iterator[str]:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the character that an escape stands for, or the escape itself if its number is not a
-    character.
-    """
+    """Return the character of an escape, or the escape itself if its number is invalid."""
     number = int(match[1] or match[2] or match[3], 16)
     return chr(number) if number <= _LAST_CHARACTER else match[0]
 

@@ -48,7 +48,7 @@ OF_EPISODE = "a step of its episode can't be a row"
 EVALUATION_DATA = "evaluation data"
 
 Form = Literal["chat", "preference"]
-"""Content of a row: a conversation, or a pair of replies."""
+"""Contents of a row: a conversation, or a pair of replies."""
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ _READINGS: tuple[Category, ...] = (
     "date",
 )
 _RANK: Mapping[Category, int] = {category: rank for rank, category in enumerate(_READINGS)}
-"""Priority of two readings of one span: an event may contain a year, and an industry a company's
-name.
+"""Priority between two readings of the same span. An event may contain a year, and an industry may
+contain a company's name.
 """
 
 _OF_LEXICON: Mapping[str, Category] = {

@@ -22,7 +22,7 @@ from ktdeval_report.value_formatting import clean
 _TOKENS = ("paper", "ink", "muted", "rule", "band", "band2", "other", *SERIES)
 
 PALETTE: Mapping[str, Colour] = {name: TOKENS[name] for name in _TOKENS}
-"""Colours of plots, by design token."""
+"""Colours of plots, keyed by design token."""
 
 #: Width in pixels; small enough that letters stay legible when a phone shrinks the plot
 WIDTH = 400

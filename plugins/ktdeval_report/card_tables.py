@@ -44,7 +44,7 @@ _PARTS = {
     "selection_alpha": "selection",
     "trading_effect": "trading",
 }
-"""Metric -> the part of the attribution that it equals, whose interval it has."""
+"""For each metric, the part of the attribution that it equals and whose interval it shares."""
 
 _PAPER = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
 

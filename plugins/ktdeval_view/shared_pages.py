@@ -28,8 +28,8 @@ base costs memory, and each page a comparison.
 """
 
 _WORTH = 0.8
-"""Packed size of the differences, relative to that of the full text, above which a page becomes a
-new base.
+"""Packed size of the differences, relative to the packed size of the full text, above which a page
+becomes a new base.
 """
 
 _SAMPLED = "days-0"  #: part that is used to compare a page with possible bases

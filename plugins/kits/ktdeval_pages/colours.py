@@ -28,7 +28,7 @@ def _read_tokens() -> dict[str, dict[str, Colour]]:
 _GROUPS = _read_tokens()
 
 TOKENS: Mapping[str, Colour] = _GROUPS["surfaces"] | _GROUPS["plots"] | _GROUPS["series"]
-"""Colour of each token, by name."""
+"""Colours, keyed by token name."""
 
 SERIES: tuple[str, ...] = tuple(_GROUPS["series"])
 """Tokens for the lines of a plot, in order."""

@@ -84,7 +84,7 @@ def series_of(names: Iterable[str]) -> list[LegendEntry]:
 
 
 def finite(value: float | None, scale: float = 1.0) -> float | None:
-    """Return a number in an axis's unit. Return None if it is undefined, so that nothing is drawn."""
+    """Return a number in an axis's unit; None if it is undefined, so that nothing is drawn."""
     if value is None or not math.isfinite(value):
         return None
     return float(scale * value)

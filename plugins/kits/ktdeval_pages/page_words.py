@@ -13,7 +13,7 @@ from ktdeval.values import load_yaml
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Tone and meaning of a label or tier. `shown` is its text if the text differs from its name."""
+    """Tone and meaning of a label or tier. `shown` is its text if this is not its name."""
 
     tone: str = ""  # `good`, `warn`, `bad` or empty
     meaning: str = ""

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 _COMMA = ","
 
 MIN_RUN = 4
-"""Pieces of a run that is copied from the base: shorter ones pack better as they are."""
+"""Minimum number of pieces in a run copied from the base; shorter runs pack better as text."""
 
 _BLOCK = 16  #: number of pieces that are compared at once
 
 Delta = list[str | list[int]]
-"""A text in parts with commas between them: texts, and runs of the base as [start, count], both in
-pieces.
+"""A text as comma-separated parts. A part is either a text, or a run of the base given as [start,
+count] in pieces.
 """
 
 

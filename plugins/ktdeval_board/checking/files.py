@@ -52,8 +52,7 @@ _FILES = re.compile(
 )
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9._-]{0,160}", re.ASCII)
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE | re.ASCII)
-"""Names that can't be checked out on Windows: a board with one of them could not be cloned
-there.
+"""Names that can't be checked out on Windows. A board with such a name could not be cloned there.
 """
 
 

@@ -81,7 +81,7 @@ class Stage(StrEnum):
 Check = Callable[[Any], Iterator[str | FileMessage]]
 C = TypeVar("C", bound=Check)
 CHECKS: defaultdict[str, dict[Stage, Check]] = defaultdict(dict)
-"""Rule id in `rules.yaml` to stage to the function that looks for violations."""
+"""Functions that look for violations, keyed by rule id in `rules.yaml` and by stage."""
 
 
 def rule(rule_id: str, stage: Stage) -> Callable[[C], C]:

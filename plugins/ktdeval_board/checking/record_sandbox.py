@@ -38,8 +38,8 @@ SERIES = "series.json"
 DECISIONS = "decisions.json"
 STDERR = "stderr"
 CARD = "card.json"
-"""File name of the card in the run folder, for any task: no name from a submission becomes
-a path.
+"""File name of the card in the run folder. It is the same for all tasks, since names from a
+submission must not become paths.
 """
 
 _BLOCK = 1 << 20

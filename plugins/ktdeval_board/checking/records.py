@@ -66,8 +66,8 @@ Fault = tuple[str, FileMessage]
 _BLOCK = 1 << 20
 _SPARE_MEMORY = 4_000_000_000
 _MEMORY_TIMES_UNPACKED = 6
-"""Address space of the process that executes records, as a multiple of the unpacked size: it holds
-libraries, the market, and JSON values, which take more space than their text.
+"""Address space of the process that executes records, as a multiple of the unpacked size. It must
+hold libraries, the market, and JSON values, which take more space than their text.
 """
 
 _SPARE_SECONDS = 300

@@ -39,7 +39,7 @@ from ktdeval_board.ranking.daily_summaries import NO_SERIES, Cell, SeriesFacts, 
 from ktdeval_board.ranking.rows import FigureRow, Row, no_standing
 
 Benchmark = Mapping[str, Mapping[str, float]]
-"""Window to metric to the value obtained by buying and holding the benchmark."""
+"""Values obtained by buying and holding the benchmark, keyed by window and metric."""
 
 _NO_EPISODE = "no finished episode"
 _NO_WINDOW = "no window counts for this figure"
@@ -48,7 +48,7 @@ CHANCE_KIND = "5-95 % of episodes"
 
 
 Figures = npt.NDArray[np.void]
-"""Array of figures with the fields in `_FIGURE`; over a scope, [entries, columns]."""
+"""Array of figures with the fields in `_FIGURE`; its shape over a scope is [entries, columns]."""
 
 _FIGURE = np.dtype(
     [

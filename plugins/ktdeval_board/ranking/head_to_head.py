@@ -26,8 +26,8 @@ from ktdeval_board.ranking.rows import Row
 from ktdeval_board.rules import Division, WindowRule
 
 MAX_PAIRED = 40
-"""Maximum number of cards in a division that are tested against each other: baselines and the best.
-Time and size grow quadratically.
+"""Maximum number of cards in a division that are tested against each other: the baselines and the
+best cards. Time and size grow quadratically.
 """
 
 

@@ -11,7 +11,7 @@ from ktdeval_board.board_entries import EntryFacts, EvidenceFacts
 from ktdeval_board.ranking.fresh_windows import FreshFacts
 
 Ranks = Sequence[int | None]
-"""Ranks or tie groups by card; None for a card without one."""
+"""Rank or tie group of each card; None for a card without one."""
 
 
 class Standing(TypedDict):
@@ -82,7 +82,7 @@ class Table(TypedDict):
 
 
 Tables = Mapping[str, Mapping[str, Table]]
-"""Division id to scope to table."""
+"""Tables, keyed by division id and scope."""
 
 
 def place_cards(

@@ -58,8 +58,8 @@ _FRESH_NOTE = (
     "after the training data of all ranked cards; baselines and the benchmark, all windows"
 )
 MAX_TESTED = 40
-"""Maximum number of entrants in the tie test, the best by rank: time and memory grow with the
-square of their number.
+"""Maximum number of entrants in the tie test, which takes the best by rank. Time and memory grow
+quadratically.
 """
 
 

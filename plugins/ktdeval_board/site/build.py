@@ -56,7 +56,7 @@ Progress = Callable[[str], None]
 """Called with a short description of the next build step."""
 
 _CHUNK = 20
-"""Cards per job: few enough for processes to finish at about the same time, enough to make the
+"""Cards per job: few enough for processes to finish at about the same time, but enough to make the
 overhead of starting a job negligible.
 """
 

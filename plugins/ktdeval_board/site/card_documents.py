@@ -16,8 +16,8 @@ from ktdeval_board.site.files import SiteWriter
 from ktdeval_pages.text_deltas import BaseText
 
 _WORTH = 0.8
-"""Ratio of the packed size of a delta to that of the whole text above which a base is not worth
-loading: orders and levels of real runs have little in common.
+"""Packed size of a delta, relative to the packed size of the whole text, above which a base is not
+worth loading. Orders and levels of real runs have little in common.
 """
 
 Kind = str

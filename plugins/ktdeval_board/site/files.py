@@ -32,11 +32,11 @@ MARKER = ".ktdeval-site"
 """File that marks a folder as a built site, which a later build may replace."""
 
 PACKED_FROM = 2_000
-"""Number of characters from which a value is packed."""
+"""Minimum number of characters of a value that is packed."""
 
 _QUICK, _SMALL = 6, 9
-"""zlib compression levels: for values of individual cards, of which there are thousands, and for
-tables, for which readers wait.
+"""zlib compression levels: a quick one for the values of thousands of cards, and a small one for
+tables, which readers wait for.
 """
 
 CONTENT_SECURITY_POLICY = content_security_policy("'self'", "'self'", "'self' data:")

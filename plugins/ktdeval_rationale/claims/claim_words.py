@@ -7,7 +7,7 @@ import re
 from ktdeval_rationale.pattern_files import read_patterns
 
 PATTERNS = read_patterns("claims/patterns.txt")
-"""Patterns by kind, in the order in which they are tried."""
+"""Patterns, keyed by kind, in the order in which they are tried."""
 
 
 def words_of(kind: str) -> re.Pattern[str]:

@@ -2,7 +2,7 @@
 part of names.
 
 Handles (`asset_0042`), windows (`20-day`), dates, ordinals and list numbers are not figures. The
-tolerance of a figure is half a unit of its last printed digit: `6.9 %` stands for 6.85 to 6.95.
+tolerance of a figure is half a unit of its last printed digit: `6.9 %` means 6.85 to 6.95.
 """
 
 from __future__ import annotations

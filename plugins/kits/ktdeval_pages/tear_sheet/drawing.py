@@ -17,7 +17,7 @@ from ktdeval.market import FloatArray
 from ktdeval_pages.day_labels import dated_positions
 
 WIDTH, HEIGHT = 1600, 530
-"""Size of a plot in its own units, of which four are about a pixel."""
+"""Size of a plot in its own units; four units are about a pixel."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 192, 24, 30, 84
 _MAX_TICKS = 5

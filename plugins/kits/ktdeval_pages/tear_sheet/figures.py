@@ -55,17 +55,17 @@ class SheetWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 WORDS = msgspec.convert(load_yaml(Path(__file__).with_name("words.yaml")), SheetWords)
 
 _TO_BENCHMARK = ("beta", "information_ratio")
-"""Figures that relate a track to its benchmark, which has none of its own."""
+"""Figures that relate a track to its benchmark, so the benchmark lacks them."""
 
 _ROLLING_DAYS = (126, 63, 20)
-"""Days of rolling figures, the first that a track has twice."""
+"""Window lengths for rolling figures, in days. The first one that a track covers twice is used."""
 
 _TOP_HOLDINGS = 10
 _EXTREME_DAYS = 5
 _BINS_A_SIDE = 10  #: maximum number of histogram bins on each side of 0
 MIN_HISTOGRAM_DAYS = 20
 _MIN_YEARLY_DAYS = 60
-"""Fewer days give no ratio of a year without an interval."""
+"""Minimum number of days for which an annual ratio is shown without an interval."""
 
 
 def performance(track: Track) -> dict[str, MetricValue]:
@@ -306,7 +306,7 @@ def over_windows(values: Sequence[MetricValue], windows: Sequence[WindowTracks])
 
 
 def top_holdings(track: Track) -> list[TrackHolding]:
-    """Return the assets that were held on the most days. Ties are broken by the larger mean weight."""
+    """Return the assets held on the most days. Ties are broken by the larger mean weight."""
     if track.book is None:
         return []
 

@@ -225,7 +225,7 @@ class _ViewMaker:
             self._benchmark = known or market.meta.benchmark or "benchmark"
 
     def window(self, window: WindowTracks, number: int) -> TrackView:
-        """Return a view of a window: its shown seed, and medians over seeds if there are several."""
+        """Return a view of a window: the shown seed, and medians if there are several seeds."""
         shown = window.shown
         page = (self._facts.pages or {}).get((window.name, shown.seed or 0), "")
         return self.track(shown, window.others, f"window-{number}", page)

@@ -247,7 +247,7 @@ class TrackPlots:
 
 
 _GROUP_ROLES = ("agent", "second", "net", "cash")
-"""Styles of the lines of groups, in the order of their sizes."""
+"""Line styles for groups, in the order of group size."""
 
 _TOO_SHORT = "fewer than 40 days; a rolling figure needs twice its 20 days"
 

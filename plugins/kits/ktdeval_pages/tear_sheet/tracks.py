@@ -15,7 +15,7 @@ from ktdeval.stats import level_problem, simple_returns
 
 Days = npt.NDArray[np.datetime64]
 BOOK_SERIES = ("gross", "net", "cash", "turnover", "names", "largest")
-"""Series of days of a book, without those by group."""
+"""Daily series of a book, without the series by group."""
 
 _NO_LEVELS = "the NAV has no returns: {problem}"
 
@@ -45,7 +45,9 @@ class TrackHolding:
 
 @dataclass(frozen=True)
 class GroupExposures:
-    """Exposure by group: net sector weights, or factor exposures of the NAV in standard deviations."""
+    """Exposures by group: net sector weights, or the NAV's factor exposures in cross-sectional
+    standard deviations.
+    """
 
     lines: Mapping[str, FloatArray]  # [days] exposures, keyed by group; NaN where undefined
     reason: str = ""  # why there are no lines
@@ -212,7 +214,7 @@ def _joined_books(books: Sequence[Book]) -> Book | None:
 
 
 def _joined_exposures(parts: Sequence[GroupExposures], days: Sequence[int]) -> GroupExposures:
-    """Return exposures in sequence. A group that is missing from a part was not held in that part."""
+    """Return exposures in sequence. A group missing from a part was not held in that part."""
     for part in parts:
         if part.reason:
             return part

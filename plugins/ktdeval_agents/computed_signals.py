@@ -262,7 +262,7 @@ COMPUTED: Mapping[str, Callable[[ObservedState], str]] = {
     "technical_figures": technical_figures,
     "volatility_limits": volatility_limits,
 }
-"""Figures as text, by their names in graphs."""
+"""Functions that return figures as text, keyed by the figures' names in graphs."""
 
 
 def scaled_limit(volatility: float, rules: Mapping[str, Any]) -> float:

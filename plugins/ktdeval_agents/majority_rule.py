@@ -12,7 +12,7 @@ from ktdeval.harness import label_key
 from ktdeval.values import dumps_canonical
 
 _SIDE_OF = {"orders": "side", "decisions": "decision"}
-"""Field that holds an item's side, by kind of submission."""
+"""Field that holds the side of an item, keyed by kind of submission."""
 
 
 def elect_submission(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:

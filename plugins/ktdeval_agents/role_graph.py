@@ -15,7 +15,7 @@ from ktdeval.values import from_plain, load_yaml, near_matches
 from ktdeval_agents import MAX_ROUNDS
 
 REFLECTION = "reflection"
-"""Role that reflects on outcomes, in teams whose memory has it."""
+"""Role that reflects on outcomes, in teams whose memory includes reflections."""
 SOURCES = ("task", "state", "memory", "reports")
 """Inputs of a role in addition to other roles: the task's rules, the state of the day, the team's
 memory, and all earlier reports.

@@ -17,9 +17,11 @@ from ktdeval_agents.memory_entries import ACCOUNT, MemoryEntry, entry_lines, lat
 from ktdeval_agents.role_graph import MemoryRule
 
 REFLECTION_CHARACTERS = 600
-"""Longest reflection that is remembered."""
+"""Maximum length of a remembered reflection, in characters."""
 MAX_ASSETS = 60
-"""Most assets of which decisions are remembered; more would make every step's record longer."""
+"""Maximum number of assets on which decisions are remembered. A larger number would make the record
+of every step longer.
+"""
 _REASON_CHARACTERS = 300
 _NO_ORDER = "no order"
 _NO_TRADE = ("HOLD", _NO_ORDER)

@@ -20,9 +20,7 @@ from ktdeval.trading import DECIDED, StepRecord
 from ktdeval.values import JsonValue, content_hash, dumps_canonical
 
 Key = tuple[str, str, str, str, int]
-"""Task, name and ends of the window, and seed: what an episode of one run shares with that of
-another.
-"""
+"""What matching episodes of different runs share: task, name and ends of the window, and seed."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,8 @@ _FACETS: Mapping[str, Callable[[Voter], Sequence[str]]] = {
     "the limit of steps": lambda voter: [str(voter.first.limit)],
     "episodes": lambda voter: sorted(" ".join(map(str, key)) for key in voter.episodes),
 }
-"""What must be equal, as its user would name it. The mask key need not be: a handle is read under
-the key of its own run.
+"""What must be equal in all runs, named as a user would name it. The mask keys may differ, because
+each handle is read under the key of its own run.
 """
 
 

@@ -28,10 +28,10 @@ from ktdeval.values import Value, install_command
 State = Literal["ok", "absent", "broken"]
 
 OLD_DAYS = 180
-"""Prices and cutoffs that were looked up longer ago have a line on how to renew them."""
+"""Age in days beyond which prices and cutoffs are shown with advice on how to renew them."""
 
 MIN_FREE_BYTES = 1 << 30
-"""Room that a run of all embedded tasks with its cache takes, about."""
+"""Approximate disk space for a run of all embedded tasks, including its cache."""
 
 _MIN_PYTHON = (3, 11)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "firefox")

@@ -27,7 +27,7 @@ _COMMON = {
     ".github/workflows/test.yml": "test.yml.j2",
     "tests/test_contract.py": "test_contract.py.j2",
 }
-"""Target -> template of the files that every package has."""
+"""Mapping from target to template, for the files that every package has."""
 
 
 class PartTemplate(Value):

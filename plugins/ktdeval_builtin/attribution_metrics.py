@@ -277,13 +277,13 @@ _DETAILS: Mapping[str, _Detail] = {
     "paper_style_return": _lines_of("paper", _styles),
     "paper_selection_alpha": lambda attributed: {"daily": _daily(attributed.by("paper"))},
 }
-"""Lines of the attribution, of either scheme, and detail of each part that has one."""
+"""Details of the parts that have any: lines of the attribution, or figures, under either scheme."""
 
 ATTRIBUTION = {
     row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv")) if row["version"]
 }
-"""Parts in the order in which they add to the total return. Those of `strict` end with trading,
-which is the same in both.
+"""The parts of each scheme, in the order in which they add up to the total return. The parts of
+`strict` end with trading, which is the same in both schemes.
 """
 
 

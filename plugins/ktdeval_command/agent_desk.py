@@ -31,7 +31,7 @@ NEXT_STEP = (
     "Call `next_day`: it returns the next day. Go on with number 1, until you are told that the"
     " episode is over. Then end."
 )
-"""How a step ends for an agent that requests its next day itself."""
+"""Text on how a step ends, for an agent that requests the next day itself."""
 
 NEXT_DAY = ToolSpec(
     "next_day",

@@ -32,12 +32,12 @@ FORMS = (
     "GET /v1/models",
     "GET /v1beta/models",
 )
-"""Kinds of answers by the bridge, as messages name them."""
+"""Kinds of requests that the bridge answers, as named in messages."""
 
 MAX_ADDRESS_CHARS = 2000
 
 Dialect = Literal["openai", "anthropic", "gemini"]
-"""Providers whose format errors and listings have."""
+"""Provider whose format is used for errors and listings."""
 
 _MODEL = r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}"
 # Gemini's API has these versions; `google-genai` 3.6 requests v1 by default.

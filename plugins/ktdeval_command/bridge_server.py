@@ -32,9 +32,9 @@ from ktdeval_command.wire.refusals import WireRefusal
 KEYS = ("x-api-key", "x-goog-api-key")  #: headers in which providers expect the key
 
 Answer = Callable[[BridgeRequest], Reply]
-"""Answers one request, on its connection's thread; several may run at once. A KtdevalError that it
-raises is reported to the program in its provider's format; if the step must end because of it, as
-with an exhausted budget, the caller keeps the error.
+"""Answers one request, on the thread of its connection; several calls may run at once. If it raises
+a KtdevalError, the error is reported to the program in its provider's format. If the error must end
+the step, as an exhausted budget does, the caller keeps it.
 """
 TokenCounter = Callable[[BridgeRequest], int]
 

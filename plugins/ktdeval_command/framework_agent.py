@@ -170,8 +170,8 @@ class FrameworkDesk:
 
 
 Act = Callable[[FrameworkDesk], JsonValue | Awaitable[JsonValue]]
-"""Decides one step, and returns as JSON what it needs at the next step, or nothing. May be a
-coroutine function.
+"""Decides one step. Returns as JSON what it needs in the next step, or None. May be a coroutine
+function.
 """
 
 

@@ -454,7 +454,7 @@ _NO_WALLS = (
         "configure its own network namespaces, or use another machine",
     ),
 )
-"""By a word of bubblewrap's message: what failed, and a fix. The first that fits is said."""
+"""Pairs of a word in bubblewrap's message, and what failed with a fix. The first match is used."""
 
 
 def _try(sandbox: Bubblewrap) -> None:

@@ -62,8 +62,8 @@ SYSTEM = (
     *(Path("/usr", name) for name in _USR),
     *_LOCAL,
 )
-"""Folders of the system's programs and libraries, which each program is shown; never all of /usr,
-where images of containers put what they run (/usr/src/app).
+"""System folders with programs and libraries, which are shown to every program. /usr is never shown
+as a whole, because container images put the applications that they run there (/usr/src/app).
 """
 
 

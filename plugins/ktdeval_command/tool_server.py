@@ -32,7 +32,7 @@ from ktdeval_command.wire.refusals import RefusalKind, WireError, WireRefusal
 from ktdeval_command.wire.request_fields import MAX_NAME_CHARS
 
 FORMS = ("POST /mcp", "GET /tools", "POST /tools/NAME")
-"""What the tool server answers, as messages name it."""
+"""Requests that the tool server answers, as named in messages."""
 
 _MCP = "/mcp"
 _TOOLS = "/tools"

@@ -7,7 +7,7 @@ import click
 from ktdeval.cli import LazyCommand, LazyGroup
 
 _EXTRAS = dict.fromkeys(("anyio", "mcp", "mcp_types", "pydantic"), "mcp")
-"""Packages that are not installed with ktdeval itself, and the extra that brings them."""
+"""Packages that are not installed with ktdeval itself, each with the extra that installs it."""
 
 
 class _McpGroup(LazyGroup):

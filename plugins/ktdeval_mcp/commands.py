@@ -16,7 +16,7 @@ from ktdeval.values import later, load_yaml
 
 _FOLDER = Path(__file__).parent
 CLIENTS: dict[str, dict[str, str]] = load_yaml(_FOLDER / "clients.yaml")
-"""Configuration file of each client, and a template of its content."""
+"""Path of each client's configuration file, and a template for its contents."""
 
 
 @example("ktdeval mcp serve")

@@ -24,7 +24,7 @@ from ktdeval_models.remembered_facts import RememberedFacts, uniform_of
 
 CONFIDENT = 0.8
 REMEMBERED = "what is remembered to have risen"
-"""The criterion that ranks remembered names, as shown in reasons."""
+"""The criterion by which remembered names are ranked, as shown in reasons."""
 
 
 @dataclass(frozen=True, slots=True)

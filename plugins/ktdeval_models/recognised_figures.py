@@ -26,7 +26,7 @@ _COLUMNS = {
     "volume_shares": "volume",
     "amount_cny": "amount",
 }
-"""Figures of a bar, and the market arrays that hold them."""
+"""Mapping from each figure of a bar to the market array that holds it."""
 _ROUNDING = 6e-4  # figures have four significant digits
 
 

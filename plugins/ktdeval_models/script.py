@@ -44,8 +44,8 @@ class Turn(Value):
 
 
 Turns = tuple[Turn | str, ...] | Turn | str
-"""Replies of one conversation, one for each of its turns; the last one again in further turns. A
-text is a turn with that text.
+"""Replies of one conversation, one for each turn. The last reply is repeated in any further turns.
+A string stands for a turn with this text.
 """
 
 

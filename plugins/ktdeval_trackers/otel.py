@@ -56,9 +56,9 @@ except ImportError as error:
     raise missing("the SDK of OpenTelemetry", "otel") from error
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""Variable that lets messages leave, as of OpenTelemetry's own instrumentations."""
+"""Variable that allows messages to be sent, as in OpenTelemetry's own instrumentations."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
-"""Version of the conventions, as `model/manifest.yaml` of their repository states it."""
+"""Version of the conventions, as stated in `model/manifest.yaml` of their repository."""
 _TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
 _TIMEOUT_S = 3.0  #: maximum wait for a collector if `OTEL_EXPORTER_OTLP_TIMEOUT` is not set
 #: histogram buckets, as in the conventions

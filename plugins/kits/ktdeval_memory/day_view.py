@@ -17,12 +17,12 @@ from ktdeval.observation import (
 )
 
 MEMORY_COLUMN = "memory"
-"""Column in the table of documents with the ids of the resulting memories."""
+"""Column of the document table that contains the ids of the resulting memories."""
 _TEXT_COLUMNS = ("title", "text")
 _SIDES = {"BUY": 1, "SELL": -1}
 
 Changes = Mapping[str, float | None]
-"""Log returns on a day by asset; None if the price or the previous price is not shown."""
+"""Log returns on a day, keyed by asset; None if the price or the previous price is not shown."""
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class MemoryQuery:
 
 
 Recalled = dict[Layer, list[Memory]]
-"""Memories by layer, best first."""
+"""Memories keyed by layer, best first."""
 
 
 @cache

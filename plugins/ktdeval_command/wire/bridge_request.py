@@ -11,8 +11,8 @@ from ktdeval_command.wire.refusals import WireError
 from ktdeval_command.wire.request_fields import MAX_LEVELS, Fields
 
 INVALID_JSON = "INVALID_JSON"
-"""Field in which the bridge writes arguments that are not a JSON object, where a format takes objects
-only.
+"""Field in which the bridge sends arguments that are not a JSON object, if a format accepts only
+objects.
 """
 NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 ANY_OBJECT: JsonObject = {"type": "object"}

@@ -28,8 +28,8 @@ RefusalKind = Literal[
     "forbidden",
     "failed",
 ]
-"""Kinds of refusals. `forbidden`: the run's provider refuses every call; `failed`: the call to it
-failed for any other reason.
+"""Kinds of refusals. `forbidden`: the run's provider refuses every call; `failed`: the call to the
+provider failed for any other reason.
 """
 
 MAX_SHOWN = 400  #: maximum characters of a message

@@ -11,7 +11,9 @@ from hashlib import sha256
 from ktdeval.harness import Opaque, Reply
 
 MARKED = "bridge"
-"""Provider of opaque data that are a mark: the bridge puts what it stands for in their place."""
+"""Provider of opaque data that consist of a mark, which the bridge replaces by the data that it
+marks.
+"""
 
 _HEAD = b"ktdeval"
 _DIGEST_BYTES = 23  # 30 bytes including the head, so that base64 needs no padding

@@ -55,7 +55,7 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
         r"['\"`]content['\"`]|\bmessages\W{1,4}[0-9]+\W{1,4}content\b", re.IGNORECASE
     ),
 }
-"""Words by which a refusal identifies a part of the request; the smallest part comes first."""
+"""Patterns by which a refusal identifies a part of the request; the smallest part comes first."""
 
 
 class RequestForms:

@@ -66,8 +66,8 @@ Body = dict[str, Any]
 _LOG = logging.getLogger(__name__)
 _WORDS = wire_words("anthropic")
 _NO_SAMPLING = "2026-10-21"
-"""From this API version on, temperature, top_p and top_k are refused at any value (release notes of
-that version).
+"""From this API version on, `temperature`, `top_p` and `top_k` are refused at any value (release
+notes of the version).
 """
 
 # Pages "What's new in Claude …" for these models: a forced `tool_choice` returns an error.

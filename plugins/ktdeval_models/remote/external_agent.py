@@ -27,7 +27,7 @@ ACTIONS = ("BUY", "SELL", "HOLD")
 MAX_REASON = 2_000  #: characters; longer reasons are truncated
 HISTORY_DAYS = 10  #: maximum number of earlier prices sent, as in the testbed
 _FILINGS = {"10k": ("annual report", "10-K"), "10q": ("quarterly report", "10-Q")}
-"""Request field -> kinds of documents sent in it."""
+"""Mapping from each request field to the kinds of documents sent in it."""
 _FIELD_OF_KIND = by_word(_FILINGS)
 
 

@@ -30,8 +30,8 @@ Body = dict[str, Any]
 
 CALLS_CONTENT = "content of calls"
 """Request part that servers accept in different forms: the content of an earlier turn that consists
-only of calls. Some refuse an empty text, or show the model "None"; the chat templates of others
-fail if a message has no content.
+only of calls. Some servers refuse an empty text, or show the model "None". The chat templates of
+others fail if a message has no content.
 """
 
 _SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow this JSON Schema:"

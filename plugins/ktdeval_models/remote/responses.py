@@ -30,7 +30,7 @@ Body = dict[str, Any]
 
 _BETWEEN_TEXTS = "\n"  # separator between the texts in a reply's content
 INCLUDE = "include"
-"""Request part that models without reasoning refuse: what else a response should include."""
+"""Request part that models without reasoning refuse. It lists what else a response should include."""
 _ENCRYPTED = "reasoning.encrypted_content"
 _UNREASONING = re.compile(wire_words("openai")["without_reasoning"])
 

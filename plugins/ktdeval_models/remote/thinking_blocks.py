@@ -23,7 +23,7 @@ from ktdeval_models.remote.accepted_forms import FREE, SENT
 from ktdeval_models.remote.wire_words import wire_words
 
 THOUGHTS = "thoughts"
-"""Request part with two forms: strict servers refuse the fields of earlier thoughts."""
+"""Request part with two forms, because strict servers refuse the fields of earlier thoughts."""
 
 _FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 # fields of a reasoning detail that are not readable text

@@ -35,7 +35,7 @@ class BodyError(Exception):
 
 
 Take = Callable[[bytes], bool]
-"""Receives the next bytes of a streamed body; returns whether no more are needed."""
+"""Receives the next bytes of a streamed body, and returns whether no more are needed."""
 
 
 Sign = Callable[[str, str, bytes], Mapping[str, str]]

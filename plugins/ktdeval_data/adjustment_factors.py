@@ -19,7 +19,7 @@ from ktdeval_tables.options import ReadingOptions
 _MAX_EX_DAYS = 0.1  # maximum share of a code's days that are ex-days
 _NEAR = np.log(
     1.35,
-)  # if the close does not move the opposite way, the factor change belongs to another day
+)  # if the close does not move inversely within this tolerance, the change is on another day
 
 
 def factors_of_file(

@@ -95,10 +95,10 @@ _OPTIONAL = ("high", "low", "amount", "factor", "traded", *LIMIT_COLUMNS, *QUOTE
 def read_long(params: LongParams) -> RawMarket:
     """Read the tables that `params` names. Nothing is checked or repaired.
 
-    Codes are normalised. Prices are unadjusted if there is a factor, volume is in shares or coins,
-    and amount is in currency units. Raises DataError if a file is missing or unreadable, lacks a
-    column, or has cells that are not numbers or days; UsageError if the column mapping names an
-    unknown field, or an option names an unknown venue.
+    Codes are normalised. Prices are unadjusted if there is a factor. Volume is in shares or crypto
+    units, and amount is in currency units. Raises DataError if a file is missing or unreadable,
+    lacks a column, or has cells that are not numbers or days; UsageError if the column mapping
+    names an unknown field, or an option names an unknown venue.
     """
     mappings = _split_mapping(params)
     _check_options(params)

@@ -317,7 +317,7 @@ class FetchStocksParams(FetchSymbolsParams):
 
 @dataclass(frozen=True, kw_only=True)
 class FetchCoinsParams(FetchSymbolsParams):
-    """Request for coins."""
+    """Request for crypto assets."""
 
     vendor: Literal["binance", "ccxt"] = field(metadata=_FROM)
     exchange: str = option("binance", help="exchange that ccxt asks, such as kraken")

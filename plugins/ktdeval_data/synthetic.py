@@ -344,7 +344,7 @@ def simulate(
             if row
             else np.zeros(market.n_assets, dtype=bool)
         )
-        # limits are doubled on the first day after a suspension
+        # Residuals are doubled on the first day after a suspension.
         residual = shocks.idiosyncratic[row] * np.where(resumed, 2.0, 1.0)
         own = styles + shocks.industry[row][assets.industry] + residual
         value = assets.lots * price * factor
@@ -441,8 +441,9 @@ def _ex_day(
 def _solve(
     bounds: DayBounds, own: FloatArray, weights: FloatArray, target: float
 ) -> tuple[float, float, FloatArray]:
-    """Return the common return at which the index return is closest to `target`, the index return
-    reached, and the closes in fen.
+    """Return the common return, the index return reached and the closes in fen.
+
+    The index return meets `target` up to rounding and price limits.
     """
     common = target - float((weights * own).sum())
     for step in range(SOLVER_STEPS):

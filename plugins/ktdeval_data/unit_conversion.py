@@ -1,4 +1,4 @@
-"""Convert bars to our units: shares or coins, currency units, unadjusted prices."""
+"""Convert bars to our units: shares or crypto units, currency units, unadjusted prices."""
 
 from __future__ import annotations
 

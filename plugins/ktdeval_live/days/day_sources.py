@@ -240,7 +240,7 @@ class StoredDays:
 
 
 class FetchedDays:
-    """Days that a market data provider fetches from its vendor, with one request per day.
+    """Days that a market data provider fetches from its vendor, each with a separate response.
 
     The adjustment factors restart with each response, so only their changes are used. Responses are
     not cached, since a cache would hide revisions.

@@ -163,9 +163,7 @@ class BatchClient(ModelClient):
         self._rounds.ask(wanted, self._send_round, self._stop.check)
 
     def _distinct(self, wanted: Sequence[WantedReply]) -> Sequence[WantedReply]:
-        """Return the requests to send. Equal requests are sent only once, unless they are already
-        in a batch.
-        """
+        """Return the requests to send: equal ones only once, unless already in a batch."""
         keys = set[str]()
         found = []
         for each in wanted:
@@ -204,9 +202,7 @@ class BatchClient(ModelClient):
         return reply
 
     def _ask(self, call: PendingCall) -> Reply:
-        """Make a call for a check of the run. A call of an episode raises an error instead, since
-        only `ask` makes the requests of episodes.
-        """
+        """Make a call for a check of the run. For an episode's call, raise why it has no reply."""
         if call.asker.label in NO_EPISODE:
             return super()._ask(call)
 
@@ -226,9 +222,7 @@ class BatchClient(ModelClient):
         raise BatchUnanswered(self._explain_missing_reply(call.asker.label))
 
     def _is_final(self, position: CallPosition, error: ModelError) -> bool:
-        """Return whether a failed request must not be sent again because it was rejected before for
-        the same reason.
-        """
+        """Return whether a request was rejected twice for this reason, so must not be sent again."""
         if error.kind in _PASSING:
             return False
 

@@ -121,9 +121,7 @@ class RunPath(FilePath):
 
 
 class OutputPath(FilePath):
-    """Path of an output file or folder, which is checked when options are parsed, before any work
-    begins.
-    """
+    """Path of an output file or folder, checked when options are parsed, before any work."""
 
     def __init__(self, kind: OutputKind, mark: str | None = None) -> None:
         """Accept outputs of this kind. Arguments are as for `check_output`."""
@@ -146,9 +144,7 @@ def warn(message: str) -> None:
 
 
 def open_plugins(extra: Sequence[str] = ()) -> Plugins:
-    """Load all plugins, and warn on stderr about each plugin that is skipped. `extra`: plugins from
-    `--plugin`.
-    """
+    """Load all plugins and those in `extra`, and warn on stderr about each skipped plugin."""
     return load_plugins(extra, warn)
 
 
@@ -168,9 +164,7 @@ def run_options() -> list[click.Parameter]:
 
 
 def group_options(options: Sequence[click.Parameter]) -> dict[str, list[click.Parameter]]:
-    """Return options by group title, with the most needed groups first. Options without a group
-    come last, under `Others`.
-    """
+    """Return options by group title: most needed first, then `Others`, which have no group."""
     by_name = {option.name: option for option in options}
     groups: dict[str, list[click.Parameter]] = {}
     for title, names in hints()["option_groups"].items():
@@ -251,9 +245,7 @@ def config_of(values: dict[str, Any]) -> RunConfig:
 
 
 def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command body, so that its first argument is a `RunConfig` from `--config` and the
-    other options.
-    """
+    """Decorate a command body, so that its first argument is a `RunConfig` from its options."""
 
     @functools.wraps(function)
     def body(**values: Any) -> Any:
@@ -326,9 +318,7 @@ def run_flag(name: str) -> Any:
 
 
 def given_of(options: Any) -> dict[str, Any]:
-    """Return the options that were given, keyed by name; options with the value None or () were
-    not.
-    """
+    """Return the options that were given (neither None nor an empty tuple), keyed by name."""
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     return {name: value for name, value in values.items() if value not in (None, ())}
 

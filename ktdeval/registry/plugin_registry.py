@@ -1,9 +1,8 @@
-"""Registry of tasks, models, agents, tools, metrics, data, runners and commands, and of the plugins
-that offer them.
+"""Registry of plugins and of what they offer: tasks, models, agents, tools, metrics and so on.
 
-`load_plugins()` returns a new object each time, and keeps no module-level state. Plugins come from
-entry points (group `ktdeval`) and from `--plugin`. Each kind is collected on first use, so that
-listing models does not read any task file.
+`load_plugins()` returns a new object each time, without module-level state. Plugins come from entry
+points (group `ktdeval`) and from `--plugin`. Each kind is collected on first use, so that listing
+models reads no task file.
 """
 
 from __future__ import annotations
@@ -69,9 +68,7 @@ def count_of(kind: str, count: int) -> str:
 
 @cache
 def hints() -> dict[str, Any]:
-    """Return the contents of `hints.json`: hints for names that users know from other suites or
-    type by habit, built-in commands, and option groups.
-    """
+    """Return `hints.json`: hints for unknown names, built-in commands, and option groups."""
     content: dict[str, Any] = json.loads(
         Path(__file__).with_name("hints.json").read_text(encoding="utf-8")
     )
@@ -81,8 +78,7 @@ def hints() -> dict[str, Any]:
 def hint(kind: str, name: str, value: str = "") -> str:
     """Return `; HINT` for a name that does not exist in ktdeval; empty if no hint is known.
 
-    `kind`: `commands`, `options`, `models` or `model_args`. `value`: the value given for a model
-    argument.
+    `kind`: `commands`, `options`, `models` or `model_args`. `value`: the model argument's value.
     """
     matches = (
         text for pattern, text in hints()[kind].items() if fnmatch.fnmatchcase(name, pattern)
@@ -96,10 +92,7 @@ _LONGEST_VALUE = 20  # maximum number of characters of an argument's value that 
 
 
 def _argument_problem(name: str, value: Any, params: type | None) -> str | None:
-    """Return a hint if a model has no argument with this name, and the user probably meant an
-    option of the run or a different argument. None if the model has the argument, or if no hint is
-    known.
-    """
+    """Return what the user may have meant by an argument that a model lacks; None if unknown."""
     own = set() if params is None else {field.name for field in fields(params)}
     if name in own:
         return None
@@ -144,8 +137,7 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
     """Import the manifests of all installed plugins and those in `extra` into a new registry.
 
     `extra`: modules or paths (a .py file, a package folder or a task file), as given by `--plugin`.
-    `warn` is called once for each skipped plugin, even if its failure only becomes apparent later,
-    when its hooks are called.
+    `warn` is called once for each skipped plugin, even if it fails only when a hook is called.
 
     An installed plugin that can't be imported is listed in `broken` and otherwise ignored. Raises
     PluginError if a plugin in `extra` can't be imported, or if any plugin misspells a hook.
@@ -177,9 +169,7 @@ def load_plugins(extra: Sequence[str] = (), warn: Warn | None = None) -> Plugins
 
 
 def _has_models_of(provider: str, specs: Iterable[str]) -> bool:
-    """Return whether a provider's models are listed with their full names, such as
-    `builtin/hold`.
-    """
+    """Return whether a provider's models are listed in full, such as `builtin/hold`."""
     return any(name.startswith(f"{provider}/") for name in specs)
 
 
@@ -215,9 +205,7 @@ class Plugins:
     # ---- loading
 
     def add_entry_point(self, entry: EntryPoint) -> None:
-        """Import and register the plugin of an entry point. If this fails, the plugin is listed in
-        `broken`.
-        """
+        """Import and register an entry point's plugin; if this fails, list it in `broken`."""
         if entry.value in self.info:  # if a module is advertised twice, it is still the same plugin
             return
 
@@ -262,33 +250,26 @@ class Plugins:
 
     def _skip(self, plugin: str, error: Exception) -> None:
         if plugin in self.info and not self.info[plugin].distribution:
-            # The user requested the plugin with --plugin, and so would not want to continue without
-            # it.
+            # The user asked for it with --plugin, and so would not want to continue without it.
             raise PluginError(f"plugin {plugin}: {error}") from error
         self.broken[plugin] = str(error)
         if self._warn is not None:
             self._warn(f"plugin {plugin} is skipped: {error}")
 
     def check(self) -> None:
-        """Raise PluginError if a plugin implements a hook that does not exist. The message names
-        the plugin and the hook.
-        """
+        """Raise PluginError, which names plugin and hook, if a plugin's hook does not exist."""
         try:
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
             raise PluginError(one_line(error)) from error
 
     def register_observer(self, observer: object) -> None:
-        """Register an object with a `ktdeval_event` method (marked `@hookimpl`) as an observer of
-        the run's events.
-        """
+        """Register an observer of events: an object with a `@hookimpl` named `ktdeval_event`."""
         self.add(observer, f"{type(observer).__qualname__}-{id(observer):x}")
 
     def emit(self, event: Event) -> None:
-        """Pass an event to every observer.
-
-        If an observer raises an exception, it is dropped with a warning, since an observer must not
-        be able to end a run.
+        """Pass an event to every observer. An observer that raises an exception is dropped with a
+        warning, since an observer must not be able to end a run.
         """
         for implementation in self._manager.hook.ktdeval_event.get_hookimpls():
             name = implementation.plugin_name
@@ -307,8 +288,7 @@ class Plugins:
     def specs(self, kind: str) -> dict[str, Spec]:
         """Return everything of one kind that plugins offer, keyed by name and sorted by it.
 
-        Raises PluginError if two plugins offer the same name, or if a hook returned something other
-        than Specs.
+        Raises PluginError if two plugins offer the same name, or a hook returns other objects.
         """
         if kind not in self._specs:
             specs = self._collect(kind)
@@ -357,10 +337,8 @@ class Plugins:
         return self._owners[kind, name]
 
     def spec(self, kind: str, name: str) -> Spec:
-        """Return the spec with this name.
-
-        Raises UsageError if the name is unknown. The message suggests similar names and lists
-        skipped plugins.
+        """Return the spec with this name. Raises UsageError, with similar names and the skipped
+        plugins, if the name is unknown.
         """
         specs = self.specs(kind)
         if name not in specs and kind == "tasks" and (made := self._derive_task(name)):
@@ -439,10 +417,8 @@ class Plugins:
     # ---- making
 
     def make_task(self, name: str, items: str | None = None) -> Task:
-        """Make the task called `name`. If `items` is given, the task takes its samples from this
-        source.
-
-        Raises UsageError if the task can't take other samples.
+        """Make the task called `name`, with samples from the source `items` if given. Raises
+        UsageError if the task can't take other samples.
         """
         if items is None:
             return cast("Task", self.make("tasks", name))
@@ -468,10 +444,8 @@ class Plugins:
 
     def make_model(self, full_name: str, args: Mapping[str, Any] | None = None) -> Model:
         """Return the model called `full_name`, which is a listed name such as `builtin/hold`, or
-        `PROVIDER/anything` for a listed provider.
-
-        Raises UsageError if the name is unknown (the message suggests similar names), or if it
-        names a provider without a model.
+        `PROVIDER/anything` for a listed provider. Raises UsageError, with similar names, if the
+        name is unknown, or if it names a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
         params = self.spec("models", spec_name).params
@@ -493,9 +467,9 @@ class Plugins:
     def is_remote(self, full_name: str) -> bool | None:
         """Return whether the model called `full_name` is behind a network.
 
-        The answer comes from the plugin's declaration or, failing that, from creating the model
-        without parameters; it never comes from the records of a run. None if it is unknown, because
-        no plugin offers the model, or because the model can't be created without parameters.
+        The answer comes from the plugin's declaration or, failing that, from a model made without
+        parameters, never from a run's records. None if no plugin offers the model, or if it can't
+        be made without parameters.
         """
         try:
             spec_name, _ = self.model_spec_name(full_name)
@@ -517,9 +491,7 @@ class Plugins:
             return None
 
     def model_spec_name(self, full_name: str) -> tuple[str, str]:
-        """Return the name of the spec for a model's full name, and the part of the full name after
-        the provider's slash, which is passed to the spec's `make`.
-        """
+        """Return the name of a model's spec, and the part after the slash, for its `make`."""
         specs = self.specs("models")
         provider, slash, rest = full_name.partition("/")
         if slash and full_name in specs:
@@ -563,15 +535,11 @@ class Plugins:
         return cast("Venue", self.make("venues", name))
 
     def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
-        """Return the plugins that offer names of a kind, keyed by name; unknown names are
-        left out.
-        """
+        """Return the plugin that offers each name of a kind; unknown names are left out."""
         return {name: self._owners[kind, name] for name in names if (kind, name) in self._owners}
 
     def tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
-        """Return the tools called `names`, in this order. Raises ConfigError if a name appears
-        twice, since providers refuse duplicate tools.
-        """
+        """Return the tools in the order of `names`. Raises ConfigError if a name appears twice."""
         if len(set(names)) < len(names):
             raise ConfigError(f"tools: a name appears twice: {', '.join(names)}")
         return tuple(self.make("tools", name) for name in names)
@@ -596,8 +564,7 @@ class Plugins:
     ) -> Any:
         """Make and check the object of a kind that a plugin offers as `name`.
 
-        Raises UsageError if the name or an argument is unknown. Raises PluginError if the plugin
-        fails.
+        Raises UsageError if the name or an argument is unknown, PluginError if the plugin fails.
         """
         spec = self.spec(kind, name)
         where = f"{_ONE_OF[kind]} {name}"

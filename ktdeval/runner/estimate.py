@@ -144,8 +144,7 @@ class RunEstimate(Value, frozen=True):
     left: dict[str, Amount]  #: remaining usage over all tasks, by scenario
     paid: Spent  #: usage of the run so far
     assumptions: tuple[str, ...]  #: assumptions behind the estimate, one sentence each
-    #: warnings about what would stop the run, have it refused or distort its results, one sentence
-    #: each
+    #: what would stop the run, have it refused or distort its results, one sentence each
     warnings: tuple[str, ...]
 
 
@@ -171,9 +170,7 @@ class _TaskPart:
 
 
 class _Estimator:
-    """Values shared by the estimates of a run's tasks. `folder`: the run's folder, or None if the
-    run has not begun or would be refused.
-    """
+    """Values shared by task estimates. `folder`: None if the run is new or would be refused."""
 
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
         self.config = config = with_model_settings(config, plugins)
@@ -226,11 +223,8 @@ class _Estimator:
         self.parts = [self._part(task, steps[task.name]) for task in tasks.values()]
 
     def _cache_rules(self) -> PromptCacheRules | None:
-        """Return the rules of the provider's prompt cache.
-
-        Usual rules are assumed if the rules are unknown but cached tokens have a price; if they
-        have no price, returns None. Also returns None for a run in batches, which can't rely on a
-        prompt cache.
+        """Return the rules of the provider's prompt cache; the usual ones if they are unknown but
+        cached tokens have a price, else None. None for a run in batches, which can't rely on it.
         """
         if self.config.batch:  # requests in a batch are answered in any order
             return None
@@ -325,9 +319,7 @@ class _Estimator:
         return [FinishedStep(*step) for step in zip(records, entries, strict=True)]
 
     def _are_counted(self, steps: Sequence[FinishedStep]) -> bool:
-        """Return whether the tokens of all replies were counted. A free model does not need token
-        counts.
-        """
+        """Return whether all replies' tokens were counted; a free model needs no counts."""
         return self.price == FREE or not count_said(step.entry for step in steps).uncounted
 
     def _sum_finished(self, steps: Sequence[FinishedStep]) -> Finished:
@@ -352,9 +344,7 @@ class _Estimator:
 
     @property
     def only_price(self) -> Price | None:
-        """Price that applies to all tokens; None if it is unknown, or if the run has additional
-        models.
-        """
+        """Price of all tokens; None if it is unknown, or if the run has additional models."""
         return None if self.further else self.price
 
     def sum_rest(self, episodes: Sequence[_EpisodeLeft]) -> dict[str, Amount]:
@@ -410,9 +400,7 @@ class _Estimator:
 def _usual_steps(
     rehearsal: Sequence[FirstStep], done: Sequence[Sequence[FinishedStep]], warm_ups: WarmUpRates
 ) -> list[FinishedStep]:
-    """Return the finished steps that are representative of the remaining steps. The first step of
-    an episode with a warm-up is not.
-    """
+    """Return finished steps like the remaining ones: not the first step after a warm-up."""
     usual: list[FinishedStep] = []
     for first, finished in zip(rehearsal, done, strict=True):
         has_lessons = warm_ups[first.spec.window][SCENARIOS[0]].calls > 0

@@ -54,9 +54,7 @@ _FACTS = csv_rows(Path(__file__).with_name("stylised_facts.csv"))
 
 @dataclass(frozen=True, slots=True)
 class DailyPanel:
-    """Daily bars of one kind of asset, [T, N] over the assets' own sessions; NaN on days without a
-    bar.
-    """
+    """Daily bars of one kind of asset, [T, N] over its own sessions; NaN on days without a bar."""
 
     kind: str  #: `stock`, `crypto` …
     open: FloatArray  #: adjusted for splits and dividends, like `close`
@@ -199,9 +197,7 @@ def _ranges_for(fact: str, kind: str, days: int) -> list[FactRange]:
 def _verdict(
     value: float, interval: Interval, low: float, high: float
 ) -> tuple[Verdict, str | None]:
-    """Return the verdict on a figure, and the reason for it. A figure is outside the range only if
-    its entire interval is.
-    """
+    """Return a figure's verdict and its reason; `outside` only if its entire interval is."""
     if low <= value <= high:
         return "inside", None
     if interval.low is None or interval.high is None:
@@ -230,9 +226,7 @@ class _Sample:
 
     @property
     def weights(self) -> FloatArray:
-        """How often each day is in the sample (once) and in each resample. Shape:
-        [1 + draws, T].
-        """
+        """How often each day is in the sample (once) and in a resample. Shape: [1 + draws, T]."""
         if self._weights is None:
             self._weights = self._draw()
         return self._weights

@@ -186,9 +186,7 @@ class RemoteAdapter:
             self.client = Transport(self.endpoint, headers, sign)
 
     def signer(self) -> RequestSigner:
-        """Return the credentials to use if no key is set. Raises ProviderError if they are
-        missing.
-        """
+        """Return the credentials used without a key. Raises ProviderError if there are none."""
         raise missing_key(self.provider, self.variables)
 
     def settings(self) -> dict[str, JsonValue]:
@@ -221,17 +219,13 @@ class RemoteAdapter:
     def client_headers(
         self, sdk: ModuleType, kind: Callable[..., Any], **options: Any
     ) -> dict[str, str]:
-        """Return the headers that a client of the SDK sends, including the key. `kind`: the class
-        of the client.
-        """
+        """Return the headers, including the key, that the SDK's client of class `kind` sends."""
         with kind(base_url=self.endpoint, http_client=no_network(sdk), **options) as client:
             sent = client.default_headers.items()
             return {name: value for name, value in sent if isinstance(value, str)}
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError if this provider does not support one of
-        the run's options.
-        """
+        """Return the body of a call. Raises ProviderError if an option is not supported."""
         raise NotImplementedError
 
     def decode(
@@ -245,9 +239,7 @@ class RemoteAdapter:
     def ending(
         self, word: Any, content: str, calls: Sequence[ToolCall], request: ModelRequest
     ) -> ReplyEnding:
-        """Return how a reply ended, according to the server's stop reason. Raises the errors of
-        `read_ending`.
-        """
+        """Return how a reply ended, by the server's stop reason. Raises as `read_ending` does."""
         return read_ending(word, content, calls, request, self.caller)
 
     def list_fields(self, body: Mapping[str, Any]) -> Collection[str]:
@@ -264,9 +256,7 @@ class RemoteAdapter:
         content: bytes,  # noqa: ARG002
         body: Mapping[str, Any],
     ) -> ModelError | ProviderError:
-        """Return the error for a refusal. A subclass may read more details from `content`, in its
-        provider's format.
-        """
+        """Return the error for a refusal. A subclass may read more details from `content`."""
         return error_of(refusal, self.caller, self.list_fields(body))
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -280,9 +270,7 @@ class RemoteAdapter:
         return with_distinct_ids(reply, sent_ids(request))
 
     def _attempt(self, request: ModelRequest) -> Reply:
-        """Send the request in the forms that the server is known to accept. If the server refuses a
-        form, try the next form at once.
-        """
+        """Send the request in the forms that the server accepts; if refused, try the next form."""
         forms = self.forms.current()
         tried: list[str] = []
         stream = self._stream_of(request)
@@ -324,9 +312,7 @@ class RemoteAdapter:
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
 
     def _noted_if_unparsed(self, reply: Reply, request: ModelRequest) -> Reply:
-        """Return a reply. If the server left a call in the text, add a note to the reply and warn
-        the user once.
-        """
+        """Return a reply, with a note if a call was left in its text; warn the user once."""
         if not leaves_call_as_text(reply, request):
             return reply
 
@@ -414,9 +400,7 @@ class RemoteAdapter:
         body: Mapping[str, Any],
         tried: Sequence[str],
     ) -> Reply:
-        """Return an empty reply if the refusal comes from a content filter; otherwise raise the
-        refusal's error.
-        """
+        """Return an empty reply if a content filter refused; otherwise raise the error."""
         error = self.refusal_error(refusal, content, body)
         if isinstance(error, ContentFiltered):
             return Reply(finish_reason="content_filter")
@@ -446,9 +430,7 @@ class RemoteAdapter:
     def _with_words(
         self, error: ModelError, answer: Mapping[str, JsonValue], content: bytes
     ) -> ModelError:
-        """Return the error for an unreadable answer. If the answer is not a reply in any API, the
-        error quotes it.
-        """
+        """Return the error for an unreadable answer, quoted if it is not a reply in any API."""
         if error.kind != "bad_response" or is_reply(answer):
             return error
 
@@ -524,9 +506,7 @@ def empty_reply(usage: Usage, served_by: str, what: str, caller: Caller) -> Repl
 
 
 def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -> T:
-    """Return a required field. Raises ModelError `bad_response` if it is missing or has another
-    type.
-    """
+    """Return a required field. Raises ModelError `bad_response` if it is not of type `kind`."""
     value = mapping.get(name)
     if not isinstance(value, kind):
         raise bad_response(

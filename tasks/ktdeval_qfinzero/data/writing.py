@@ -242,9 +242,7 @@ def _remove_strays(folder: Path, manifest: DatasetManifest) -> None:
 
 
 def _remove_unpublished(folder: Path, manifest: DatasetManifest) -> None:
-    """Remove the new file of an update unless the manifest already names the file. If the very last
-    step fails, the manifest may have been replaced.
-    """
+    """Remove an update's new file, unless the manifest had been replaced before the failure."""
     with suppress(OSError, DataError):
         published = load_manifest(folder)
         if published.generation == manifest.generation:
@@ -289,9 +287,7 @@ def _write_market(
 
 @contextmanager
 def _new_database(path: Path, stored: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a connection to a new file, with the stored rows as `old`, which is empty if there is
-    no stored file.
-    """
+    """Yield a connection to a new file, with the stored rows, if there are any, as `old`."""
     # With one thread, the file is smaller and keeps the order of the rows.
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
         temporary = _literal(f"{path}.tmp")
@@ -324,9 +320,8 @@ class _MarketWriter:
     replaced: list[str] = field(default_factory=list)
 
     def write(self, addition: DatasetAddition) -> None:
-        """Write all rows. After the first problem nothing more is written, but all rows are still
-        checked, so that the user sees all problems at once. Raises DatasetRefused if there are
-        problems.
+        """Write all rows, or raise DatasetRefused with all problems: after the first one, all rows
+        are still checked, but nothing more is written.
         """
         tables = tables_of(addition.prices) | {"events": addition.events, "news": addition.news}
         for name, rows in tables.items():
@@ -397,9 +392,7 @@ class _MarketWriter:
             self._merge_bars()
 
     def _number_series(self, prices: PriceRows) -> dict[SeriesKey, int]:
-        """Create `temp.series` from the stored and the new series, and return the numbers of the
-        new ones in order. Malformed series become problems instead.
-        """
+        """Create `temp.series` and number the new series; malformed ones become problems."""
         found: dict[SeriesKey, tuple[int, int]] = {}
         for asset_class, symbol, resolution in sorted(prices.bar_table):
             owner = owner_of(asset_class, symbol)
@@ -441,9 +434,7 @@ class _MarketWriter:
             self._note(kind, tally, lines)
 
     def _contradictions(self, kind: str) -> Iterator[str]:
-        """Yield the first column in which each pair of contradicting bars differs, for the first
-        such pairs.
-        """
+        """Yield the first column that differs, for the first contradicting pairs of bars."""
         pairs = self.connection.execute(
             f"SELECT * FROM bar_contradictions WHERE kind = ? ORDER BY series, start_ns LIMIT {SHOWN}",  # noqa: S608 - constants
             (kind,),
@@ -456,9 +447,7 @@ class _MarketWriter:
             yield f"{symbol} at {moment}: {name} is {stored}, the new row says {new}"
 
     def _merge_rows(self, table: MarketTable) -> None:
-        """Create `temp.TABLE` from the stored and the staged rows; if two contradict, the new one
-        is kept.
-        """
+        """Create `temp.TABLE` from stored and staged rows; a staged row replaces a stored one."""
         self._compare_rows(table)
         staged = f"staged_{table.name}"
         others = f"SELECT * FROM old.{table.name} ANTI JOIN {staged} USING ({table.order})"  # noqa: S608 - constants
@@ -517,9 +506,7 @@ def tables_of(prices: PriceRows) -> dict[TableName, Sequence[Any]]:
 
 
 def owner_of(asset_class: AssetClass, symbol: str) -> str | None:
-    """Return the ticker under which a series is stored; for an option, the root. None if the symbol
-    is malformed.
-    """
+    """Return the ticker that a series is stored under (an option's root); None if malformed."""
     if asset_class != "option":
         return symbol if TICKER.fullmatch(symbol) else None
 
@@ -566,9 +553,7 @@ def _series_problem(bars: Bars) -> str:
 
 
 def bar_problems(block: BarBlock) -> list[str]:
-    """Return one line for each rule that the bars of a part break, with the number of such bars and
-    the first one.
-    """
+    """Return a line for each rule that a part's bars break, with their number and the first."""
     lines: list[str] = []
     for rule in broken_rules(block.bars, block.asset_class, block.resolution):
         rows = np.flatnonzero(rule.bad)
@@ -592,9 +577,7 @@ def key_text(table: MarketTable, row: Any) -> str:
 
 
 def gained_releases(before: EventRow, after: EventRow) -> bool:
-    """Return whether an event only gained releases, because its outcome became known or was
-    revised.
-    """
+    """Return whether an event only gained releases: its outcome became known or was revised."""
     count = len(before.releases)
     if after.releases[:count] != before.releases:
         return False

@@ -41,7 +41,7 @@ def dominant(signals: Sequence[Signal]) -> Signal | None:
         return None
 
     first, most = counted[0]
-    # §4.3 says "dominant" without defining it; here a tie between two kinds counts as mixed.
+    # §4.3 says "dominant" without defining it; here a tie between two kinds is mixed.
     is_tied = len(counted) == 2 and counted[1][1] == most
     return None if is_tied else first
 

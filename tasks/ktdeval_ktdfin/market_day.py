@@ -76,7 +76,7 @@ class MarketDay:
 
     @property
     def is_exact(self) -> bool:
-        """Whether figures are computed from the unmasked market."""
+        """True if figures are computed from the unmasked market."""
         return self._shown is self.view
 
     # --- trading status and price limits

@@ -68,7 +68,7 @@ class KtdfinConfig(MaskedConfig):
 
     @property
     def is_at_book(self) -> bool:
-        """Whether the account is shown at book value."""
+        """True if the account is shown at book value."""
         return self.account == "book" or (self.account is None and self.mode == "memory_only")
 
     def check(self, where: str) -> None:

@@ -38,7 +38,7 @@ SHRINKAGE = 0.1
 MIN_PRICES = 7
 _BEFORE = 7  # number of closes before the first decision
 _PARTS = 1_000_000  # weights are whole millionths, equal on every machine
-_NEGLIGIBLE = 1e-7  # smaller solutions count as 0
+_NEGLIGIBLE = 1e-7  # smaller solutions are treated as 0
 # fraction of each weight that is ordered, so that rounding to a cent never leaves too little cash
 # for a buy
 _SPARE = 1 - 1e-6

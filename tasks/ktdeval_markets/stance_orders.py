@@ -31,7 +31,7 @@ class StanceConfig:
 
     @property
     def are_asked_for(self) -> bool:
-        """Whether the task asks for decisions instead of orders."""
+        """True if the task asks for decisions instead of orders."""
         return self.answers == "stances"
 
     def rule(self, shorts: bool) -> StanceRule:

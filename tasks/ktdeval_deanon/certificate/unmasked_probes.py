@@ -63,7 +63,7 @@ def _probes_by_window(questions: ProbeSet) -> list[tuple[Window, int]]:
 def control_tally(control: ProbeSet, records: Sequence[AnswerRecord]) -> dict[str, Entry]:
     """Return successes, n and baseline over all unmasked probes, for each item to be read.
 
-    A probe without a valid answer counts as a failure.
+    A probe without a valid answer is a failure.
     """
     hits: dict[str, list[bool]] = {"stock": [], "day": [], "stock_and_day": [], "industry": []}
     for question, record in zip(control.all, records, strict=True):

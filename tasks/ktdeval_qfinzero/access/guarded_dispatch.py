@@ -56,7 +56,7 @@ class CallAnswer:
 
     @property
     def is_error(self) -> bool:
-        """Whether the answer is an error envelope."""
+        """True if the answer is an error envelope."""
         return self.status >= HTTPStatus.BAD_REQUEST
 
 

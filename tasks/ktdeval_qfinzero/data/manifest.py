@@ -182,7 +182,7 @@ def content_id(info: DatasetInfo, parts: Iterable[Part]) -> str:
 def complete_info(info: DatasetInfo, parts: Iterable[Part]) -> DatasetInfo:
     """Complete a description with the days and identity of the parts.
 
-    The days are those of stocks, or those of all bars if there are no stocks. Without minute bars,
+    The days are those of stocks, or those of all bars without stocks. Without minute bars,
     their first day is set after their last. Raises DataError if no bars are daily, or if the clock
     starts before 1970 or after 2115.
     """
@@ -211,7 +211,7 @@ def complete_info(info: DatasetInfo, parts: Iterable[Part]) -> DatasetInfo:
 
 
 def _reach(parts: Iterable[Part], resolution: Resolution) -> tuple[date, date] | None:
-    """Return the first and last day of the bars of stocks (of all bars if there are no stocks);
+    """Return the first and last day of the bars of stocks (of all bars without stocks);
     None without bars.
     """
     of_all = [part for part in parts if kind_of(part.key).endswith(f" {resolution}")]

@@ -257,7 +257,7 @@ class DealRow:
 
     @property
     def has_terms(self) -> bool:
-        """Whether the terms for a share are known."""
+        """True if the terms for a share are known."""
         return bool(self.cash_e4 or self.into)
 
 

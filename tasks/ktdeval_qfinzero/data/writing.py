@@ -99,7 +99,7 @@ class AddedRows:
 
     @property
     def changes(self) -> bool:
-        """Whether the stored rows change."""
+        """True if the stored rows change."""
         return bool(self.new or self.grown or self.other)
 
 
@@ -136,7 +136,7 @@ def save_dataset(
     identity filled in.
 
     `folder` must be absent or empty, or contain this same dataset, which is then left as it is.
-    Raises DatasetRefused, which lists the wrong rows; DataError if there are no daily bars;
+    Raises DatasetRefused, which lists the wrong rows; DataError without daily bars;
     StoreError if the folder contains something else or can't be written.
     """
     held = _read_held_dataset(folder)

@@ -61,7 +61,7 @@ def day_order_end(hours: TradingHours, now_ns: int, frequency: Frequency) -> int
 
 
 def read_end(hours: TradingHours, text: str, field: str) -> int:
-    """Parse a time, or a day, which stands for its end including the last tick. In a market that
+    """Parse a time, or a day, which means its end including the last tick. In a market that
     never closes, the last tick is at the following midnight. Raises ServiceError `invalid_argument`
     if the string is neither.
     """

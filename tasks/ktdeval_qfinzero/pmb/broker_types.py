@@ -251,7 +251,7 @@ class Account:
     margin_call_due: date | None = None
 
     def position(self, instrument: Instrument) -> Position:
-        """Return the position in an instrument; a flat position is added if there is none."""
+        """Return the position in an instrument; a flat position is added if it is missing."""
         return self.positions.setdefault(instrument.id, Position(instrument))
 
     def count_units(self, instrument_id: str) -> int:

@@ -65,7 +65,7 @@ class Engine:
 
     @property
     def session(self) -> Session | None:
-        """Running session; None if there is none."""
+        """Running session; None without one."""
         if not self.state.running:
             return None
         return self.state.sessions[self.state.running]

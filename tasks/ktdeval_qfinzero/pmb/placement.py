@@ -332,7 +332,7 @@ def running_session(engine: Engine, session_id: str, account_id: str | None = No
 
 
 def session_of(engine: Engine, session_id: str) -> Session:
-    """Return a session by id. Raises ServiceError `not_found` if there is none."""
+    """Return a session by id. Raises ServiceError `not_found` if it does not exist."""
     session = engine.state.sessions.get(session_id)
     if session is None:
         raise not_found("session_id", "there is no such session")

@@ -384,7 +384,7 @@ class Traded(EventData, frozen=True):
 class DayClosed(EventData, frozen=True):
     """A trading day ended for an account, after all of the day's events.
 
-    `session_id`: the session that was running, empty if there was none. Values of long and short
+    `session_id`: the session that was running, otherwise empty. Values of long and short
     positions are both positive.
     """
 

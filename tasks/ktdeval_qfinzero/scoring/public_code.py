@@ -19,7 +19,7 @@ ScoreCall = Callable[[Call, GoldCall], float]
 
 
 def mean_or_zero(values: Iterable[float]) -> float:
-    """Return the mean of values; 0 if there are none."""
+    """Return the mean of values; 0 without values."""
     values = list(values)
     return math.fsum(values) / (len(values) or 1)
 

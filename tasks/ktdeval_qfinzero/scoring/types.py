@@ -56,7 +56,7 @@ class GoldTask:
 
     @property
     def refuse(self) -> bool:
-        """Whether the right answer is to make no call."""
+        """True if the right answer is to make no call."""
         return any(call.tool == REFUSE for call in self.calls)
 
 
@@ -152,7 +152,7 @@ class PredictedCall:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether this is a pseudo-call that refuses instead of calling a service."""
+        """True if this is a pseudo-call that refuses instead of calling a service."""
         return self.tool.strip().upper() in REFUSAL_NAMES
 
 

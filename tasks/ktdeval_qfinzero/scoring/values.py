@@ -103,7 +103,7 @@ class DateOrMoment:
 
 
 def instant_of(text: str) -> DateOrMoment | None:
-    """Parse an ISO 8601 date, or date and time (UTC if there is no offset); None for any other
+    """Parse an ISO 8601 date, or date and time (UTC without an offset); None for any other
     text.
 
     A blank may replace the `T`, seconds may be absent, fractions have up to nine digits, and a date
@@ -307,7 +307,7 @@ class ObjectComparison:
     paths.
     """
 
-    score: Fraction | None  # mean over comparable keys, from 0 to 1; None if there are none
+    score: Fraction | None  # mean over comparable keys, from 0 to 1; None without any
     missing: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
 

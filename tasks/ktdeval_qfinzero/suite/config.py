@@ -79,7 +79,7 @@ class SuiteConfig(QuestionsConfig):
 
     @property
     def is_live(self) -> bool:
-        """Whether calls are executed."""
+        """True if calls are executed."""
         return self.execution == "live"
 
     def check(self, where: str) -> None:

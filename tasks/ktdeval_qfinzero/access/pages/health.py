@@ -68,7 +68,7 @@ class DayCoverage(Value, frozen=True):
 
     name: str
     calendar: str
-    complete: float | None  #: share of sessions with a bar; None if there are no sessions
+    complete: float | None  #: share of sessions with a bar; None without sessions
     behind: int  #: number of sessions after the last day, up to today
     days: tuple[DayShare, ...]
     symbols: tuple[SymbolDays, ...]  #: instruments with the most missing sessions first

@@ -58,7 +58,7 @@ class Stock(msgspec.Struct, frozen=True):
 
     @property
     def optionable(self) -> bool:
-        """Whether the stock may have options. Only companies without a split, listing, bid or halt
+        """True if the stock may have options. Only companies without a split, listing, bid or halt
         do, so that no contract is ever adjusted.
         """
         return self.role == "plain" and self.size in ("mega", "large")

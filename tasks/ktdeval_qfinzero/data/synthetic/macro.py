@@ -366,7 +366,7 @@ def _corrections(
     series: Series, grid: MinuteGrid, days: Sequence[date], value: float
 ) -> tuple[tuple[int, float], ...]:
     """Return the correction to the value of `days[0]`: after a month for quarterly series, at the
-    next release for other series. There is none after the grid ends.
+    next release for other series. No correction follows the end of the grid.
     """
     if series.period == "quarter":
         day = shift_sessions(days[0], 20)

@@ -280,8 +280,8 @@ def _filled_closes(view: MarketView) -> FloatArray:
 
 
 def _mean_amount_cny(view: MarketView) -> FloatArray:
-    """Return the [N] mean amount over those of the last 20 days on which the asset traded; NaN if
-    there are none.
+    """Return the [N] mean amount over those of the last 20 days on which the asset traded; NaN without such
+    days.
     """
     amount = view.amount[-AMOUNT_DAYS:]
     usable = np.isfinite(amount) & (amount > 0)

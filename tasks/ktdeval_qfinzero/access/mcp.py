@@ -48,7 +48,7 @@ INSTRUCTIONS = Path(__file__).with_name("instructions.md").read_text(encoding="u
 
 Context = ServerRequestContext[Any, Any]
 WorkspaceOf = Callable[[Context], str]
-"""Returns the id of the workspace on which a request acts; raises ServiceError if there is none."""
+"""Returns the id of the workspace on which a request acts; raises ServiceError if it is missing."""
 VersionsFor = Callable[[Context], Sequence[str]]
 """Returns the protocol versions that may be used by a client that asks for them."""
 

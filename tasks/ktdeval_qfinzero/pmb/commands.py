@@ -426,7 +426,7 @@ def _modify_order(order: Order, updates: arguments.Updates) -> placement.OrderSp
 
 def _oco_group(engine: Engine, session: Session, spec: placement.OrderSpec) -> str:
     """Return the one-cancels-other group of the working order that a new order names. Raises
-    ServiceError if there is no such order, or if its instrument, side or open quantity differs.
+    ServiceError if the order does not exist, or if its instrument, side or open quantity differs.
     """
     other = engine.state.orders.get(spec.oco_id)
     if (

@@ -105,7 +105,7 @@ def margin_state(
 
     Buying power is the amount of new long stock that could be bought: (equity − initial
     requirement) / initial rate, never negative. In a CASH account it is the settled cash that does
-    not secure short puts; without `today`, all entries in `unsettled` count as unsettled.
+    not secure short puts; without `today`, all entries in `unsettled` are unsettled.
 
     `marks` (instrument id -> price) must contain all positions, and the underlying (`STOCK:X`) of
     each short option. Raises ServiceError `unavailable` if one is missing.

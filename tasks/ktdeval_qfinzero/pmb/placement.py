@@ -319,7 +319,7 @@ def new_order(
 
 
 def running_session(engine: Engine, session_id: str, account_id: str | None = None) -> Session:
-    """Return a running session. Raises ServiceError `not_found` if there is no such session;
+    """Return a running session. Raises ServiceError `not_found` if it does not exist;
     `conflict` if it has ended or belongs to another account.
     """
     session = session_of(engine, session_id)

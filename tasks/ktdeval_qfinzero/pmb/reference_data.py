@@ -139,8 +139,8 @@ class BrokerReference:
     def last_bar(
         self, instrument: Instrument, resolution: Resolution, as_of_ns: int
     ) -> Bars | None:
-        """Return the last bar that is complete at `as_of_ns`, as a one-row table; None if there is
-        none.
+        """Return the last bar that is complete at `as_of_ns`, as a one-row table; None if it is
+        missing.
         """
         asset_class: AssetClass = "stock" if instrument.kind == "STOCK" else "option"
         view = DatasetView(self.dataset, as_of_ns)

@@ -178,8 +178,8 @@ def _find_reached(
 
 
 def _first(hits: npt.NDArray[np.bool_], first: int) -> int:
-    """Return the tick of the first hit, if the first element is tick `first`; `NEVER` if there is
-    none.
+    """Return the tick of the first hit, if the first element is tick `first`; `NEVER` if it is
+    missing.
     """
     if not hits.any():
         return NEVER

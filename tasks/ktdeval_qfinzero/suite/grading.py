@@ -319,7 +319,7 @@ def grade_answer(rules: Rules, expectation: ExpectedCalls, answer: Answer) -> di
 
 
 def is_exact(scores: AnswerScores) -> bool:
-    """Return whether all scores under the paper's rules are perfect and there is no surplus
+    """Return whether all scores under the paper's rules are perfect without a surplus
     call.
     """
     return scores.tm == scores.pa == scores.ta == 1.0 and scores.detail["extra_calls"] == 0

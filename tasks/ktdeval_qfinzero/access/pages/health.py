@@ -108,7 +108,7 @@ class Health:
 
     def check(self, folder: str) -> list[str]:
         """Read a whole dataset, given by its place in the report, and return its problems, errors
-        first. Raises ServiceError if there is no dataset at this place.
+        first. Raises ServiceError if the place holds nothing.
         """
         if not folder.isdecimal() or int(folder) >= len(self._folders):
             raise invalid("folder", f"expected a number from 0 to {len(self._folders) - 1}")

@@ -422,7 +422,7 @@ def rank_correlations(shown: Shown, probes: Sequence[Probe]) -> dict[str, float]
         for name in found:
             true = exact[name]
             members = np.flatnonzero(step.member & np.isfinite(true + step.dims[name]))
-            seen = [lens.render(step.shown(name, int(asset))) for asset in members]
+            seen = [lens.render(step.show_figure(name, int(asset))) for asset in members]
             found[name].append(
                 float(stats.spearmanr(seen, true[members]).statistic) if len(set(seen)) > 1 else 0.0
             )

@@ -113,7 +113,7 @@ MONTH_MINIMUM = 14
 WINSOR_TAIL = 0.01
 
 
-# a tuple, because it is created from a market's arrays by field name and sliced by position
+# a tuple: it is created from a market's arrays by field name and sliced by position
 class PriceHistory(NamedTuple):
     """Prices up to row `day` of a growing market, each [day + 1, N]. These are the fields of a
     `MarketView` that factors read, in the same units.

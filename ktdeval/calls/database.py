@@ -68,7 +68,7 @@ class EpisodeRows:
         sql.executemany(_ADD_CALL, [call.to_row() for call in self.calls])
 
 
-# a tuple, since it is a row of the database
+# a tuple: it is a row of the database
 class LogIdentity(NamedTuple):
     """Identity of a call log."""
 

@@ -28,7 +28,7 @@ KINDS = {
 }
 
 
-# a tuple, with values in the same order as in `PromptBytes`
+# a tuple: values in the same order as in `PromptBytes`
 class BytesPerToken(NamedTuple):
     """UTF-8 bytes per token, by kind of character."""
 

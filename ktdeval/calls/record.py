@@ -174,7 +174,7 @@ class CacheEntry:
             raise ValueError(f"the time {self.created_at!r} is not in UTC")
 
 
-# a tuple, since it is a row of the database
+# a tuple: it is a row of the database
 class ReplyRow(NamedTuple):
     """A `CacheEntry` in its stored form."""
 

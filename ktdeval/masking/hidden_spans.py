@@ -12,7 +12,7 @@ PERSON = "[person]"
 PRODUCT = "[product]"
 
 
-# a tuple, because it is sortable and created for each word in each document
+# a tuple: it is sortable and created for each word in each document
 class Hidden(NamedTuple):
     """A span of a text that a mask hides. It refers to assets, to an industry or to a day, or has
     no handle.

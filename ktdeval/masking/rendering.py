@@ -53,7 +53,7 @@ _PLAIN = frozenset({str, int, float, type(None), MarketFigure, Price})
 _NEVER_SHARED = frozenset({OwnFigure, Prose, DocumentRef, Exact})
 
 
-# a tuple, like all payload values
+# a tuple: like all payload values
 class Prepared(NamedTuple):
     """The JSON text of a market data payload, in which each identity is left to the mask.
 

@@ -31,7 +31,7 @@ _ESCAPE = re.compile(
 _SIGNS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-# a tuple, so that spans can be sorted
+# a tuple: spans are sorted
 class _SecretSpan(NamedTuple):
     """Part of a text that reveals a secret, with the name of the secret."""
 

@@ -301,7 +301,7 @@ class DayBounds:
     high: FloatArray
 
 
-# a tuple, since its fields are those of a table
+# a tuple: its fields are those of a table
 class DayBars(NamedTuple):
     """Prices on one day in fen, [N] each."""
 

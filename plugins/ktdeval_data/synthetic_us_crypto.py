@@ -65,7 +65,7 @@ GROUPS = {name: _group(fields) for name, fields in _TWINS["groups"].items()}
 Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
 
 
-# a tuple, since names are sorted
+# a tuple: names are sorted
 class InventedNames(NamedTuple):
     """Invented words for an asset. No two assets share a word, except their sector's name."""
 

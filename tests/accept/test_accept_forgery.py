@@ -300,7 +300,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
 
     changes: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
         "dropped": (lambda old: old[:1] + old[2:], "is step 2, expected step 1"),
-        "cut": (lambda old: old[:2], "2 lines, ledger.parquet has 4"),
+        "cut": (lambda old: old[:2], "2 lines, but ledger.parquet has 4"),
         "resubmitted": (resubmitted, "of ledger.parquet does not follow from its replies"),
         "fewer tokens": (
             lambda old: old[1]["exchanges"][0]["reply"]["usage"].update(input_tokens=1),

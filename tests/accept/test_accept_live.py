@@ -261,7 +261,7 @@ def test_bar_that_is_revised_after_the_decision_changes_later_days_alone(tmp_pat
     drops.after_close(third)
     report = drops.step_here()
 
-    assert report.frozen == [f"us {second}: 1 bars revised (revision 1)", f"us {third}: 6 bars"]
+    assert report.frozen == [f"us {second}: 1 bar revised (revision 1)", f"us {third}: 6 bars"]
 
     after = ledger(drops.folder, "momentum")[0]
     assert drops.folder.record(DecisionKey("momentum", "us", second)) == shown

@@ -317,7 +317,7 @@ def test_a_run_whose_market_is_gone_is_drawn_without_it(
     assert (
         len(page.all("svg")) == 4
     )  # equity, drawdown and weights need no market; the card has the bins of the reliability diagram
-    assert "name it with --data" in capsys.readouterr().err
+    assert "give its location with --data" in capsys.readouterr().err
     assert len(report(session, run, "--data", session / "market").all("svg")) == 6
 
 

@@ -42,7 +42,7 @@ _FRESH_S = 2.0  #: a listing of episodes is reused for at least this many second
 _LISTING_SHARE = 10  #: a listing is reused for at least this multiple of the time that it took
 
 
-# a tuple, because parts are sorted
+# a tuple: parts are sorted
 class JournalPart(NamedTuple):
     """File of a finished step in a store."""
 

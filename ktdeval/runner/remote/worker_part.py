@@ -34,7 +34,7 @@ CHECK_CALLS = "check"
 """Labels that call logs use for calls outside episodes."""
 
 
-# a tuple, because values are compared
+# a tuple: values are compared
 class Progress(NamedTuple):
     """Progress of an episode in a run folder. A greater value means more progress."""
 

@@ -31,7 +31,7 @@ best cards. Time and size grow quadratically.
 """
 
 
-# a tuple, since each test is a row in one of the site's data files
+# a tuple: each test is a row in one of the site's data files
 class PairingTest(NamedTuple):
     """Figures of a single test, as shown on pages: the signed-rank test, the Hodges-Lehmann shift
     and the sign-flip test.

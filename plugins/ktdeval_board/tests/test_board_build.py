@@ -623,7 +623,7 @@ def test_the_command_builds_next_to_the_board_and_lists_the_files(
     assert (report.cards, report.divisions, report.notes) == (7, 1, ())
     assert lines == [
         "reading the board",
-        "ranking 7 cards in 1 divisions",
+        "ranking 7 cards in 1 division",
         "writing cards and pages",
     ]
 

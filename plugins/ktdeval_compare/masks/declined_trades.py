@@ -24,7 +24,7 @@ MASKS = (BRIGHT, BLINDED)
 Outcome = Literal["traded", "declined", "not known"]
 
 
-# a tuple, so that keys can be sorted
+# a tuple: keys are sorted
 class EpisodeKey(NamedTuple):
     """Key by which a model's episodes under two masks are paired."""
 

@@ -686,7 +686,7 @@ def test_a_long_window_is_never_pooled_with_short_ones(
     ):
         notes = terminal.report(*command)["notes"]
         assert any(
-            "long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note
+            "long is left out: has 2085 weekdays, the others 3 to 4: the lengths" in note
             for note in notes
         ), notes
 

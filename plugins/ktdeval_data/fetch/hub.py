@@ -50,7 +50,7 @@ _ALL = ({"config_name": "default", "data_files": "**"},)
 _MALFORMED = (LookupError, TypeError, AttributeError)
 
 
-# a tuple, since rows of responses are tuples for all vendors
+# a tuple: rows of responses are tuples for all vendors
 class _FileListing(NamedTuple):
     """Response to a request for a dataset's file list."""
 

@@ -217,5 +217,5 @@ def test_a_transcript_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "transcript.jsonl.zst"
     path.write_bytes(packed[:100])
 
-    with pytest.raises(StoreError, match="states no size, or an impossible one"):
+    with pytest.raises(StoreError, match="has no size, or an impossible one"):
         unpack_lines(path, dict, "transcript")

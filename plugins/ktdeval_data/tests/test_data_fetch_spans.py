@@ -448,7 +448,7 @@ def test_a_vendor_s_other_currency_is_named_and_converted(
     rates = rates_of(tmp_path, "HKD", 0.128)
     printed = terminal.out(*yahoo(tmp_path / "m", "HKD", "--fx", str(rates), "--currency", "USD"))
 
-    assert "prices of 1 assets in HKD are converted to USD" in printed
+    assert "prices of 1 asset in HKD are converted to USD" in printed
     assert load_snapshot(tmp_path / "m").close[0, 0] == pytest.approx(12.8)
 
 

@@ -61,7 +61,7 @@ class Frozen(Value, tag="frozen", tag_field="kind"):
     number: Count  #: 0 for the first data of a day, then counted up for revisions
 
 
-# a tuple, since `_asdict` turns its fields into fields of entries and questions
+# a tuple: `_asdict` turns its fields into fields of entries and questions
 class DecisionKey(NamedTuple):
     """Key of a decision: entrant, market, and the ISO day on whose close it is made."""
 

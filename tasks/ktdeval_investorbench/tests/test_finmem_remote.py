@@ -320,7 +320,7 @@ def test_other_vectors_than_those_of_the_run_are_found(
 
     assert done.code == 1
     assert (
-        "asks agent requests vectors more often than the transcript has them" in done.out + done.err
+        "the agent requests vectors more often than the transcript has them" in done.out + done.err
     )
 
 

@@ -64,7 +64,8 @@ class Talker:
                 finish_reason="tool_calls",
             )
 
-        reply = self._momentum.reply(request)
+        # in two phases: the days below need a request for the submission
+        reply = self._momentum.reply(replace(request, may_submit=False))
         thought = f"On day {day} I have read {len(request.messages)} messages. "
         thought += "momentum persists, " * (int(os.environ.get(LETTERS, "0")) // 19)
         usage = Usage(sum(len(message.content) for message in request.messages) // 4, 300, 200, 64)

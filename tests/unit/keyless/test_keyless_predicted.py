@@ -107,7 +107,7 @@ def test_a_model_whose_plugin_is_absent_has_no_price_of_this_machine(
 ) -> None:
     done = ktdeval("card", "verify", traded, cwd=tmp_path)
     assert done.code == 1
-    assert "price: is that of a model of this machine" in done.out + done.err
+    assert "price: is the price of a model of this machine" in done.out + done.err
     assert "--plugin" in done.out
 
 

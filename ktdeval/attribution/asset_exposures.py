@@ -110,12 +110,12 @@ class Exposures:
 
     @cached_property
     def defined(self) -> BoolArray:
-        """Whether a name has at least one known exposure. Shape: [D, N]."""
+        """True if a name has at least one known exposure. Shape: [D, N]."""
         return np.asarray(self.known.any(axis=1))
 
     @cached_property
     def complete(self) -> BoolArray:
-        """Whether all exposures of a name are known. Shape: [D, N]."""
+        """True if all exposures of a name are known. Shape: [D, N]."""
         return np.asarray(self.known.all(axis=1))
 
     @property

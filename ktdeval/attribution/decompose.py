@@ -419,8 +419,8 @@ def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
 def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[FloatArray, FloatArray]:
     """Return timing and fees as fractions of the previous NAV, each [D].
 
-    Timing is the gain on fills between the fill and the close. Margin calls count as fills, and
-    interest counts as a fee.
+    Timing is the gain on fills between the fill and the close. Margin calls are treated as fills,
+    and interest as a fee.
     """
     before = ledger.nav[:-1] * float(ledger.minor_per_unit)
     count = len(ledger.steps)

@@ -1,5 +1,4 @@
-"""Factor returns over a range of days. There is one cross-sectional regression per day, shared by
-all portfolios held on that day.
+"""Factor returns over a range of days, by one cross-sectional regression per day.
 
 In each day's cross-section, small industries are pooled, and all industries are partialled out of
 returns and styles before the regression.
@@ -10,16 +9,15 @@ return of the regression's market:
     minimise  sum_i w_i (r_i - f_0 - X_i' f - g_ind(i))^2   subject to   sum_i w_i g_ind(i) = 0
 
 (Menchero, Orr and Wang, "The Barra US Equity Model (USE4)", 2011, weight the constraint by
-capitalisation; a snapshot has no capitalisation, so the regression weights are used here). By the
-Frisch-Waugh-Lovell theorem, f is found by first subtracting the weighted industry means from
-returns and styles, then regressing the residuals of the returns on those of the styles. For an
-industry, `f_0 + g` is its mean return minus its mean exposures times f.
+capitalisation; a snapshot does not have it, so the regression weights are used here). By the
+Frisch-Waugh-Lovell theorem, f follows from subtracting the weighted industry means from returns and
+styles and regressing the residuals of returns on those of styles. For an industry, `f_0 + g` is its
+mean return minus its mean exposures times f.
 
-An industry with too few names on a day would explain the returns of these names completely, so that
-their selection would always be 0. Industries with fewer than `MINIMUM[scheme]` names in the day's
-regression are pooled as `other`. If `other` still has too few names, the smallest remaining
-industry is added to it (ties: the first by name). Names of an unknown industry are always in
-`other`.
+An industry with too few names on a day would explain their returns completely, and their selection
+would always be 0. Industries with fewer than `MINIMUM[scheme]` names in the day's regression are
+pooled as `other`, with all names of unknown industries. If `other` still has too few names, the
+smallest remaining industry is added to it (ties: the first by name).
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ FEW_ASSETS = (
 YEAR = 252
 MINIMUM_RETURNS = 20
 _BLOCK = 48  #: days per pass, so that its arrays fit in the cache
-_FLAT = 1e-9  #: a column counts as constant if at most this fraction of its sum of squares varies
+_FLAT = 1e-9  #: maximum fraction of its sum of squares that varies in a constant column
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +120,7 @@ class Fit:
 
     @cached_property
     def has_industries(self) -> bool:
-        """Return whether any industry has its own return on some day, that is, is known and not
-        pooled.
-        """
+        """Return whether any industry is known and not pooled, on at least one day."""
         if not self.industry_names:
             return False
 

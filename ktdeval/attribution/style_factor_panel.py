@@ -187,7 +187,7 @@ class _DayBlock:
 
     @cached_property
     def has_return(self) -> BoolArray:
-        """Whether there is a return. Shape: [QUARTER - 1 + days, N]."""
+        """True if there is a return. Shape: [QUARTER - 1 + days, N]."""
         return np.isfinite(self.returns)
 
     @cached_property
@@ -204,7 +204,7 @@ class _DayBlock:
 
     @cached_property
     def has_bar(self) -> BoolArray:
-        """Whether there is a bar. Shape: [YEAR - 1 + days, N]."""
+        """True if there is a bar. Shape: [YEAR - 1 + days, N]."""
         return np.isfinite(self.trailing(self.market.close, YEAR))
 
     def from_kernel(self, factor: int, entries: BoolArray, values: FloatArray) -> FloatArray:
@@ -302,7 +302,7 @@ class _WindowMoments:
 
     @property
     def cancels(self) -> BoolArray:
-        """Whether the sum of squared deviations has lost digits, or is NaN although there are
+        """True if the sum of squared deviations has lost digits, or is NaN although there are
         enough values. Shape: [days, N].
         """
         keeps_digits = self.squares > _CANCELLATION * self.raw_squares

@@ -87,7 +87,7 @@ def filled_forward(values: FloatArray, before: FloatArray | None = None) -> Floa
 
 
 def last_known(values: FloatArray, row: int) -> FloatArray:
-    """Return the last number above `row` in each column of [rows, N] values; NaN if there is none.
+    """Return the last number above `row` in each column of [rows, N] values; NaN if all are NaN.
     Shape: [N].
     """
     if row == 0:

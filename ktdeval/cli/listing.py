@@ -485,7 +485,7 @@ _FAMILY_LINES: Mapping[str, Callable[[Sequence[Spec], int], list[str]]] = {
 }
 
 
-#: functions that return the heading for an item, for kinds that a terminal shows in groups
+#: heading function by kind, for kinds that a terminal listing groups under headings
 _HEADINGS: Mapping[str, Callable[[Spec], str]] = {"tasks": _task_heading, "models": _model_heading}
 
 

@@ -1,5 +1,5 @@
-"""How rule-based models read a request and write a reply. They use the same tools and state as a
-real model, in the form of values.
+"""Requests and replies of rule-based models. They use the same tools and state as a real
+model, in the form of values.
 """
 
 from __future__ import annotations

@@ -454,9 +454,9 @@ def _faults_after(raw: RawMarket, repair: str) -> Mapping[str, Finding]:
 def _worse(
     faults: Mapping[str, Finding], finding: Finding, others: Sequence[Mapping[str, Finding]]
 ) -> str:
-    """Return the first fault that counts against a repair; empty if there is none. Either the fault
-    of the finding remains, or another fault is more frequent than without the repair and than with
-    each alternative repair.
+    """Return the first fault that counts against a repair; otherwise empty. Either the fault of the
+    finding remains, or another fault is more frequent than without the repair and than with each
+    alternative repair.
     """
     for kind, fault in faults.items():
         least = min(other[kind].count if kind in other else 0 for other in others)

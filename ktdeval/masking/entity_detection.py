@@ -85,7 +85,7 @@ class EntityMention:
 
     @property
     def is_derived(self) -> bool:
-        """Whether the mention is a derived short name, not a listed name."""
+        """True if the mention is a derived short name, not a listed name."""
         return self.kind == "short"
 
 
@@ -116,7 +116,7 @@ class _EntityAlias:
 
     @cached_property
     def is_rare(self) -> bool:
-        """Whether the letters have no other meaning, so that they match in any case."""
+        """True if the letters have no other meaning, so that they match in any case."""
         if not self.is_latin or self.kind == "person":
             return False
         if self.is_symbol and not self.text.isalpha():
@@ -128,8 +128,8 @@ class _EntityAlias:
 
     def by_letters(self) -> Iterator[KnownName[_EntityAlias]]:
         """Yield the alias as letters, for finding other spellings, and also without the `s` of a
-        possessive. Yields nothing for persons and for aliases that can't be matched by their
-        letters alone.
+        possessive. Yields nothing for persons and for aliases that can't be matched only by
+        their letters.
         """
         parts = [part for part in self.tokens if part != "&"]
         letters = self.letters
@@ -147,7 +147,7 @@ class _EntityAlias:
 
     @property
     def is_full_name(self) -> bool:
-        """Whether the alias is a person's first and last name."""
+        """True if the alias is a person's first and last name."""
         return self.kind == "person" and len(self.tokens) > 1
 
     @property
@@ -156,7 +156,7 @@ class _EntityAlias:
 
     @cached_property
     def has_optional_and(self) -> bool:
-        """Whether the name consists of capital letters joined by an optional `&` (`AT&T`,
+        """True if the name consists of capital letters joined by an optional `&` (`AT&T`,
         `ATT`).
         """
         return "&" in self.tokens and len(self.letters) > _SHORT_TICKER and self.text.isupper()

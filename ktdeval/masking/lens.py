@@ -112,7 +112,7 @@ class Lens:
 
     @property
     def shares_prepared_texts(self) -> bool:
-        """Whether payloads without identities have the same text under all masks of this kind (see
+        """True if payloads without identities have the same text under all masks of this kind (see
         `prepare_payload`).
         """
         return self.figures.are_as_in_data and self._change is None
@@ -339,7 +339,7 @@ class Lens:
 
     def is_hidden_identity(self, text: str) -> bool:
         """Return whether a text is a real code (in any vendor's spelling), company, industry or
-        date that the mask hides. If a model uses such a text, this counts as an unmask attempt.
+        date that the mask hides. If a model uses such a text, this is counted as an unmask attempt.
         """
         if len(text) <= _SHORT:
             return self._names_identity(text)

@@ -73,9 +73,7 @@ _SHARE_MARK = re.compile(
 
 
 def short_names(name: str) -> set[str]:
-    """Return the short names of an official name, without ordinary words; empty if there
-    are none.
-    """
+    """Return the short names of an official name, without ordinary words; may be empty."""
     plain = normalise(name).strip()
     if _HAN.search(plain) is not None:
         return set(_chinese(plain))

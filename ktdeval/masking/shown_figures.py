@@ -71,7 +71,7 @@ class ShownFigures:
 
     @property
     def are_as_in_data(self) -> bool:
-        """Whether prices, volumes and other figures are shown unchanged."""
+        """True if prices, volumes and other figures are shown unchanged."""
         return self._scale is None and not self.mask.is_coarse
 
     def move_to(self, row: int) -> None:

@@ -134,7 +134,7 @@ def _is_unspaced(character: str) -> bool:
 
 
 def _last_cut(text: str, most: int) -> int:
-    """Return the last offset, up to `most`, at which a text may be cut; 0 if there is none."""
+    """Return the last offset, up to `most`, at which a text may be cut, or 0."""
     for index in _ends(text, most):
         if _is_safe_end(text, index):
             return index
@@ -143,8 +143,8 @@ def _last_cut(text: str, most: int) -> int:
 
 
 def _first_cut(text: str, least: int) -> int:
-    """Return the first offset, from `least` on, from which the text may be kept. If there is none,
-    return the length of the text.
+    """Return the first offset, from `least` on, from which the text may be kept, or the
+    length of the text.
     """
     for index in _starts(text, least):
         if _is_safe_start(text, index):

@@ -515,7 +515,7 @@ def _excess_interval(ledger: Ledger, benchmark: Series, settings: Resampling) ->
 
 def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
     """Return the maximum drawdown of each series of simple returns. Shape: [draws]. `returns` must
-    be above -1; the starting capital counts as a peak.
+    be above -1; the starting capital is the first peak.
     """
     wealth = np.cumsum(np.log1p(returns), axis=-1)
     peaks = np.maximum(np.maximum.accumulate(wealth, axis=-1), 0.0)

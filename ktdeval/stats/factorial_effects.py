@@ -57,8 +57,8 @@ def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS)
     Windows are divided into classes by length in weekdays; within a class, no window is longer than
     `LENGTH_RATIO` times the shortest. The class with the most windows is kept (ties: the longer
     windows). Within this class, windows whose days are all covered by other windows are excluded,
-    shortest first. If a market has more `days_a_year` than a year has weekdays, weekends count as
-    well.
+    shortest first. If a market has more `days_a_year` than a year has weekdays, weekends also
+    count.
     """
     unit = "weekdays" if days_a_year <= _MAX_WEEKDAYS else "days"
     days = {name: _days_of_span(span, unit) for name, span in spans.items()}

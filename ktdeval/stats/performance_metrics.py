@@ -60,7 +60,7 @@ ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_r
 """Metrics whose formula contains the number of days a year, which depends on the market's
 venues.
 """
-_LARGEST_DIVIDEND = 0.1  #: maximum daily rise of an adjustment factor that counts as a dividend
+_LARGEST_DIVIDEND = 0.1  #: maximum daily rise of an adjustment factor that is taken as a dividend
 NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
 _NO_STEPS = "no steps"
 _NEVER_DECIDED = "the model decided no step"
@@ -135,7 +135,7 @@ def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> floa
     not include.
 
     It is estimated as the equal-weight mean of the rises in the members' adjustment factors. A rise
-    of more than 10 % is a split or bonus issue and counts as 0. None if the market has no
+    of more than 10 % is a split or bonus issue and is set to 0. None if the market has no
     adjustment factors, or no factor ever rises by a dividend-sized amount. In the latter case, the
     factors contain only splits, which does not prove that no dividend was paid.
     """

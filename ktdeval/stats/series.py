@@ -150,7 +150,7 @@ def total_return(nav: Series) -> MetricValue:
 
 def max_drawdown(nav: Series) -> MetricValue:
     """Return the maximum decline from a running peak, `max(1 - nav / cummax(nav))`, as a positive
-    fraction of the peak. The initial level counts as a peak.
+    fraction of the peak. The initial level is the first peak.
     """
     problem = level_problem(nav)
     if problem:

@@ -226,7 +226,7 @@ class _Sample:
 
     @property
     def weights(self) -> FloatArray:
-        """How often each day is in the sample (once) and in a resample. Shape: [1 + draws, T]."""
+        """Frequency of each day in the sample (once) and in a resample. Shape: [1 + draws, T]."""
         if self._weights is None:
             self._weights = self._draw()
         return self._weights

@@ -27,7 +27,7 @@ from ktdeval.trading.venue_terms import PPB
 
 
 class LimitFill(Struct, frozen=True):
-    """How a limit order can fill on one day."""
+    """Ways in which a limit order can fill on one day."""
 
     limit: int  #: in ticks, in fill-day prices
     #: market price, within the limit, at which the order can trade, in ticks; 0 if none

@@ -124,7 +124,7 @@ class MarketRules:
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
         """Return the rules for a snapshot under a config. Duties that depend on the day are not
         included (see `on`). Raises DataError if a venue's currency differs from the prices'
-        currency, or if a spread is taken from quotes but the market has none.
+        currency, or if a spread is taken from quotes but the market has no quotes.
         """
         venues = _venues(snapshot, config)
         usual: dict[str, Terms] = {}
@@ -190,7 +190,7 @@ class MarketRules:
 
     @cached_property
     def has_boards(self) -> bool:
-        """Whether all assets are A-shares."""
+        """True if all assets are A-shares."""
         return all(venue.has_boards for venue in self.venues)
 
     @cached_property
@@ -200,7 +200,7 @@ class MarketRules:
 
     @cached_property
     def shorts(self) -> bool:
-        """Whether any asset can be sold short."""
+        """True if any asset can be sold short."""
         return any(terms.margin for terms in self.terms)
 
 
@@ -481,7 +481,7 @@ def _at_limit_prices(
 
 
 def _or_unknown(prices: FloatArray | None, shape: tuple[int, ...]) -> FloatArray:
-    """Return the limit prices in the data; NaN if the data have none."""
+    """Return the limit prices in the data; NaN where they are missing."""
     if prices is None:
         return np.broadcast_to(np.float64(np.nan), shape)
 

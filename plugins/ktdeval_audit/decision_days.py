@@ -170,7 +170,7 @@ def _stated_day(
 
 
 def stated_day(text: str) -> date | None:
-    """Return the day that a prompt calls today, or None if there is none.
+    """Return the day that a prompt calls today, or None.
 
     Example: `stated_day("Today is Tuesday, March 5, 2024.")` is 5 March 2024.
     """

@@ -7,7 +7,7 @@ cards/…/<card id>.submission.json               who submitted it
 cards/…/<card id>.records.json                  its records: path, SHA-256 and size of each file
 cards/…/<card id>.json.sig                      signature of its submitter on the card
 records/<card id>/…                             the records themselves, laid out as a run folder
-verdicts/<card id>.json                         results of the board's check, written by the board alone
+verdicts/<card id>.json                         results of the check, written only by the board
 verdicts/<card id>.json.sig                     signature of a maintainer on that verdict
 series/<card id>.json, decisions/<card id>.json derived from the records by the check
 imported/<name>.json                            results of other harnesses

@@ -4,7 +4,7 @@ contains only records, without secrets.
 Secrets are the values of secret environment variables, keys in known formats, and home folders.
 Messages never quote a secret, only its kind and file. A secret in a transcript is replaced
 everywhere, so that replies, prompts, ledger and card still agree, and the copy can be verified from
-the replies alone. If the copy does not verify, the bundle has problems and must not be submitted.
+only the replies. If the copy does not verify, the bundle has problems and must not be submitted.
 """
 
 from __future__ import annotations

@@ -315,7 +315,7 @@ class Rules(Value, frozen=True, kw_only=False):
         return find_price({each.match: each.entry() for each in self.prices}, model)
 
     def cutoff_of(self, model: str) -> ModelCutoff | None:
-        """Return the board's entry on the end of a model's training data; None if there is none."""
+        """Return the board's entry on the end of a model's training data, or None."""
         listed = {each.match: each for each in self.cutoffs}
         pattern = fitting_pattern(listed, model)
         if pattern is None:

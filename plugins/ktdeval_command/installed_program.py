@@ -61,8 +61,8 @@ def installation_of(program: str) -> Installation:
 
 
 def _with_real_folder(path: Path) -> Path:
-    """Return a path whose folder has no links. The file itself may be a link, since a program may
-    behave according to the name under which it is called.
+    """Resolve the symlinks in a path's folder, but not the file itself: a program may behave
+    differently depending on the name it is called by.
     """
     return path.absolute().parent.resolve() / path.name
 

@@ -40,7 +40,7 @@ Kind = Literal[
 
 
 class ProgramOutcome(Value):
-    """How a program ended."""
+    """The end of a program."""
 
     kind: Kind
     code: int | None = None  #: exit status if the kind is `exited`, signal if it is `killed`

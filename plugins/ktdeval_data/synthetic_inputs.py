@@ -307,8 +307,8 @@ def _overnight(rng: np.random.Generator, base: FloatArray, volatility: FloatArra
 def _activity(
     rng: np.random.Generator, shape: tuple[int, int], volatility: FloatArray
 ) -> FloatArray:
-    """Draw log turnover relative to normal, [T, N]. It is persistent, more erratic for some assets,
-    and higher in volatile markets.
+    """Draw log turnover relative to its usual level, [T, N]. It is persistent, more erratic for
+    some assets, and higher in volatile markets.
     """
     erratic = rng.uniform(0.12, 0.40, shape[1])
     steps = rng.standard_normal(shape) * erratic

@@ -140,7 +140,7 @@ class Auditor:
         return f"a {hit.kind} at characters {hit.start}…{hit.end}, which the mask hides"
 
     def _find_secret(self, text: str) -> str:
-        """Return the kind of a secret in a text; empty if there is none."""
+        """Return the kind of a secret in a text; empty for a text without secrets."""
         if hide_secrets(text, self._secrets) != text:
             return "the value of a secret variable"
 

@@ -344,7 +344,9 @@ class _DutyByDay:
 
 
 def _by_day(duties: Sequence[Sequence[Duty]]) -> list[_DutyByDay]:
-    """Return the duties of one side, one for each kind. `duties`: the duties on each row."""
+    """Return the transaction charges of one side (stamp duty, levies, …), one for each kind.
+    `duties`: the charges on each row.
+    """
     kinds = sorted({duty.kind for due in duties for duty in due})
     by_day: list[_DutyByDay] = []
     for kind in kinds:

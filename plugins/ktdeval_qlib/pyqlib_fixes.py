@@ -245,7 +245,7 @@ class DayByDay(OnFrames):
 
 class ADD(TorchNetwork, pytorch_add.ADD):
     """ADD on nine factors over sixty days (sequences of one day fail) that records the scores of
-    each epoch. A day without an IC counts as 0: in pyqlib, one such day makes the mean over days
+    each epoch. A day without an IC is set to 0: in pyqlib, one such day makes the mean over days
     NaN, so that no weights are kept.
     """
 

@@ -41,8 +41,8 @@ class WorkerEnd:
 
 
 def run_on_node(command: NodeCommand) -> WorkerEnd:
-    """Run a worker to its end. If Ray cancels the task by an interrupt, the interrupt is passed on
-    to the worker.
+    """Run a worker to completion. If Ray cancels the task by an interrupt, the interrupt is passed
+    on to the worker.
     """
     with tempfile.TemporaryFile() as log:
         process = _start(command, log)

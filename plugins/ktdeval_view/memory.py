@@ -113,7 +113,7 @@ def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
 
 
 def _find_layers(memory: JsonValue) -> Layers | None:
-    """Return the `layers` of a memory, or of an object inside it; None if there are none."""
+    """Return the `layers` of a memory, or of an object inside it, or None."""
     if not isinstance(memory, Mapping):
         return None
 

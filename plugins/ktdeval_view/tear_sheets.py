@@ -31,7 +31,7 @@ class TearSheets:
         self._specs: dict[str, EpisodeSpec] = {}
 
     def add(self, records: EpisodeRecords, page: str) -> None:
-        """Add an episode. `page` is the file name of its page, or empty if it has none."""
+        """Add an episode. `page` is the file name of its page, or empty if it has no page."""
         spec = records.spec
         self._specs.setdefault(spec.task, spec)
         if records.problem:

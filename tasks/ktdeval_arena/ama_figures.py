@@ -111,7 +111,7 @@ def _side(step: StepRecord) -> float:
 
 
 def _involved_assets(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[int]:
-    """Return the assets that were held or ordered; by default, all assets of the market."""
+    """Return the assets that were held or ordered; otherwise all assets of the market."""
     codes: set[str] = set()
     for step in steps:
         codes.update(position.code for position in step.positions)

@@ -51,7 +51,7 @@ class EpisodeGroup:
 
 
 def read_groups(paths: Sequence[Path]) -> list[EpisodeGroup]:
-    """Open run folders and group their finished episodes. A card's path is replaced by its run's.
+    """Open run folders and group their finished episodes. A card's path means its run.
 
     Raises StoreError if a folder is not a run; UsageError if a run has no finished trading episode.
     """

@@ -107,7 +107,7 @@ def _number_words(lens: Lens) -> str:
 
 
 def quarter_words(day: np.datetime64) -> str:
-    """Return a quarter as text without digits: `the second quarter of twenty twenty-four`.
+    """Return a quarter spelled out, without digits: `the second quarter of twenty twenty-four`.
 
     The leak guard of a mask that hides dates would reject a year written in digits.
     """

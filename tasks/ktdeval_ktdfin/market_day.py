@@ -280,8 +280,8 @@ def _filled_closes(view: MarketView) -> FloatArray:
 
 
 def _mean_amount_cny(view: MarketView) -> FloatArray:
-    """Return the [N] mean amount over those of the last 20 days on which the asset traded; NaN without such
-    days.
+    """Return the [N] mean amount over those of the last 20 days on which the asset traded; NaN if
+    it traded on no day.
     """
     amount = view.amount[-AMOUNT_DAYS:]
     usable = np.isfinite(amount) & (amount > 0)

@@ -215,8 +215,8 @@ def _order_table(stage: EpisodeStage, orders: Sequence[OrderRecord], day: int) -
 
 
 def _working(stage: EpisodeStage, record: StepRecord) -> dict[str, Payload]:
-    """Return the unfilled remainders of orders that are still working on the next day; empty without such
-    orders.
+    """Return the unfilled remainders of orders that are still working on the next day; may be
+    empty.
     """
     rows = []
     for rest in record.working:

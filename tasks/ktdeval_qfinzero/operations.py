@@ -272,8 +272,8 @@ class Catalogue:
             raise PluginError("two operations of one catalogue have the same name or route")
 
     def find(self, name: str) -> Operation:
-        """Return the operation with this name or wire name. Raises ServiceError `not_found` if it is
-        missing.
+        """Return the operation with this name or wire name. Raises ServiceError `not_found` if
+        it does not exist.
         """
         operation = self._by_name.get(name) or self._by_wire_name.get(name)
         if operation is None:

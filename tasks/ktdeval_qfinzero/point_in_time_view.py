@@ -116,7 +116,7 @@ class DatasetView:
         return self.dataset.calendars.updates(tags, page, self.as_of_ns)
 
     def event(self, event_id: str) -> EventRow | None:
-        """Return one calendar event as known so far; None without one."""
+        """Return one calendar event as known so far, or None."""
         return self.dataset.calendars.event(event_id, self.as_of_ns)
 
     def news(self, span: MomentSpan, tags: TagFilters, page: PageBounds) -> Sequence[NewsRow]:

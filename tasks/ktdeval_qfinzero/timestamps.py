@@ -36,7 +36,7 @@ def parse_day(text: str, field: str) -> date:
 
 def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
     """Parse a timestamp such as `2025-01-06T14:30:00Z` (UTC if no offset is given), or a day. A day
-    stands for its midnight or, with `end_of_day`, for its last nanosecond. Raises ServiceError
+    means its midnight or, with `end_of_day`, its last nanosecond. Raises ServiceError
     `invalid_argument` if the string is neither.
     """
     if _DAY.fullmatch(text) and (day := _iso_day(text)) is not None:

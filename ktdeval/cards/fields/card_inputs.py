@@ -148,7 +148,7 @@ class TradingSources(CardSources):
 
     @property
     def years(self) -> list[int]:
-        """Numbers of days per year used to annualise figures for the windows, ascending."""
+        """Annualisation factors (days per year) of the windows, ascending."""
         units = [self.inputs.snapshot.units_of(own) for own in self.days.values()]
         return sorted({each["days_a_year"] for each in units})
 

@@ -34,7 +34,7 @@ _CODES = 5  # minimum codes with an inverse factor to judge the whole market inv
 _SPLIT = 0.25  # |log| of the smallest jump that may be a split: 3-for-2 is 0.41
 _STEP_SLACK = 0.1  # tolerance, in logs, for the price step that matches a split
 _NEAR_BARS = 20  # number of bars on each side of a jump that are searched for its price step
-_ENOUGH = 12.0  # log-likelihood ratio from which a factor counts as inverse
+_ENOUGH = 12.0  # log-likelihood ratio from which a factor is treated as inverse
 
 
 @dataclass(frozen=True)

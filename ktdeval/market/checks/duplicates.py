@@ -1,4 +1,4 @@
-"""Rows with the same code and day. Identical rows can be told from differing rows, which are
+"""Rows with the same code and day. Identical rows are distinguished from differing rows, which are
 dropped only by a repair.
 """
 

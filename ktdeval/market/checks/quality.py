@@ -83,7 +83,7 @@ _NO_BARS = "no option helps: correct the prices in the file; without these rows 
 # Division warnings are off: zero volumes, zero factors and infinite prices are reported as faults.
 @np.errstate(divide="ignore", invalid="ignore")
 def check(raw: RawMarket) -> list[Finding]:
-    """Return the faults in a market's tables, errors first; empty if there are none."""
+    """Return the faults in a market's tables, errors first; empty without faults."""
     findings: list[Finding] = []
     for find in _CHECKS:
         findings += [finding for finding in find(raw) if finding.count]

@@ -34,7 +34,7 @@ _MIN_MOVE = np.log10(1.5)  # minimum move over a long gap
 # ratio of a normal distribution's standard deviation to its median absolute deviation
 _MAD = 1.4826
 _STEP = np.log10(5.0)  # a smaller daily move is not a change by a power of ten
-# bounds, in log10, of the tolerance within which a step counts as a power of ten
+# bounds, in log10, of the tolerance within which a step is treated as a power of ten
 _NEAR_POWER = (0.06, 0.15)
 _WILD = 0.25  # moves are wild if a larger fraction of them is far from any power of ten
 _WHOLE_BAR = 3.0  # open, high and low of a bar must be within this factor of its close

@@ -246,11 +246,11 @@ def _listing(given: str, days: DayArray, first_record: int) -> _AssetListing | N
 
     listed = _parse_day(given)
     if listed >= days[0]:
-        # Days without a record count as trading days: a day with an unnecessary limit is better
+        # Days without a record are taken as trading days: a day with an unnecessary limit is better
         # than a day that lacks its limit.
         before = max(0, first_record - int(np.searchsorted(days, listed)))
     else:
-        # Holidays count as trading days, for the same reason.
+        # Holidays are taken as trading days, for the same reason.
         before = int(np.busday_count(listed, days[0]))
 
     return _AssetListing(listed, before)

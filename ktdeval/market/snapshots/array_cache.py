@@ -77,7 +77,7 @@ class ArrayCache:
 
     def find(self, key: Mapping[str, Any]) -> Arrays | None:
         """Return the arrays for a key, mapped into memory; None if there is no entry. A damaged
-        entry is removed and counts as absent.
+        entry is removed and treated as absent.
         """
         path = self._path(key)
         try:

@@ -66,7 +66,7 @@ class MinuteBars:
         return dict(zip(self.codes, np.split(self.rows, starts), strict=False))
 
     def of_code(self, code: str) -> npt.NDArray[Any]:
-        """Return all bars of a code, ascending by end; empty if there are none. Never show these
+        """Return all bars of a code, ascending by end; empty without bars. Never show these
         bars to a model; use `session`, which stops at the close.
         """
         return self._rows_of.get(code, self.rows[:0])

@@ -359,7 +359,7 @@ class MarketSnapshot:
 
     @cached_property
     def close_only(self) -> BoolArray:
-        """Whether an asset has closes but never an open, high or low, so that it can only be filled
+        """True if an asset has closes but never an open, high or low, so that it can only be filled
         at a close. Shape: [N].
         """
         prices = np.isfinite(np.stack([self.open, self.high, self.low])).any(axis=(0, 1))

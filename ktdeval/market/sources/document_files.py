@@ -144,7 +144,7 @@ def _document(row: Mapping[str, Any], where: str) -> Document:
 
 
 def _stated_sentiment(row: Mapping[str, Any], where: str) -> str:
-    """Return the sentiment from the first non-empty sentiment column; empty if there is none."""
+    """Return the sentiment from the first non-empty sentiment column; empty if all are empty."""
     for name in _SENTIMENT_FIELDS:
         value = row.get(name)
         if value is None or (isinstance(value, str) and not value.strip()):

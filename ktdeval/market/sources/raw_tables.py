@@ -153,7 +153,7 @@ class RawMarket:
 
     @property
     def has_members(self) -> bool:
-        """Whether the source gives dated membership."""
+        """True if the source gives dated membership."""
         return not any(note.startswith(_NO_MEMBERS) for note in self.notes)
 
     def fits_venue(self, code: str) -> bool:
@@ -186,7 +186,7 @@ class RawMarket:
 
     @cached_property
     def in_fen(self) -> BoolArray:
-        """Whether a code's prices are A-share prices in CNY, and thus in whole fen. Shape: [codes
+        """True if a code's prices are A-share prices in CNY, and thus in whole fen. Shape: [codes
         of the table].
         """
         own = ((self.venue(code), self.instrument(code).currency) for code in self.table.codes)
@@ -196,7 +196,7 @@ class RawMarket:
 
     @cached_property
     def close_only(self) -> BoolArray:
-        """Whether a code has closes but never an open, high or low; never true for A-shares. Shape:
+        """True if a code has closes but never an open, high or low; never true for A-shares. Shape:
         [codes of the table].
         """
         table = self.table
@@ -401,12 +401,12 @@ class BarTable:
 
     @property
     def traded(self) -> BoolArray:
-        """Whether a bar is on a day with trades. Shape: [rows]."""
+        """True if a bar is on a day with trades. Shape: [rows]."""
         return np.asarray(~self.suspended)
 
     @property
     def has_flags(self) -> bool:
-        """Whether rows are flagged as traded or not."""
+        """True if rows have a flag for whether they were traded."""
         return "traded" in self._source
 
     @property

@@ -25,7 +25,7 @@ Script = Literal[
 _WORD = r"\p{Latin}{2,}"
 _PROSE = {"Latin": rf"(?:{_WORD},? ){{3}}{_WORD}", "Han": r"\p{Han}{2}", "Hangul": r"\p{Hangul}{2}"}
 _NAME = {"Han": r"\p{Han}", "Latin": _WORD}
-_NAMED = 0.5  # a script counts as covered if at least this fraction of the assets have a name in it
+_NAMED = 0.5  # a script is covered if at least this fraction of the assets have a name in it
 
 
 def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
@@ -48,7 +48,7 @@ def unnamed_scripts(snapshot: MarketSnapshot) -> list[Script]:
 
 
 def _codes_and_names(snapshot: MarketSnapshot) -> tuple[list[str], pa.Array]:
-    """Return codes and, in parallel, names of their assets. A code with digits does not count as a
+    """Return codes and, in parallel, names of their assets. A code with digits is not taken as a
     name.
     """
     import pyarrow as pa  # noqa: PLC0415 - most markets have no documents

@@ -64,7 +64,7 @@ class SelfTest(TypedValue, frozen=True, kw_only=True):
 
     @property
     def failures(self) -> tuple[Tried, ...]:
-        """Kinds that were not refused under the right rule."""
+        """Forgeries that the check accepted, or refused only under another rule."""
         return tuple(tried for tried in self.tried if tried.is_failure)
 
 

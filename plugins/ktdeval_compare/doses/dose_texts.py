@@ -104,7 +104,7 @@ def limit_text(row: LimitLine) -> str:
 
 
 def limit_interval(row: LimitLine) -> str:
-    """Return the interval of a limit; empty if there is none."""
+    """Return the interval of a limit; may be empty."""
     if row.low is None:
         return ""
 

@@ -74,7 +74,7 @@ class CompareOptions(MetricTestOptions):
     pool: bool = False  #: return one estimate over the windows of all markets, instead of tests
 
     def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
-        """Return the pairs of cards to test, as indices below `cards`."""
+        """Return the pairs of cards to test, as pairs of indices in `range(cards)`."""
         for first, second in itertools.combinations(range(cards), 2):
             if first == 0 or not self.against_first:
                 yield first, second

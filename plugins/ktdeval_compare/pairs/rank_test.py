@@ -187,7 +187,7 @@ def _normals(pattern: Pattern, draws: int, seed: int, windows: int) -> FloatArra
 
 @functools.cache
 def _critical_sum(test: RankTest, windows: int) -> int:
-    """Return the largest rank sum that is significant on the low side, or -1 if there is none."""
+    """Return the largest rank sum that is significant on the low side, or -1 if no rank sum is."""
     if test.smallest_p(windows) > test.alpha * (1 + 1e-12):
         return -1
 

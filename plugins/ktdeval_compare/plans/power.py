@@ -111,7 +111,7 @@ def estimate_spread(
     variance. The variance of the window means, minus the part due to seeds, estimates the window
     variance. If this estimate is negative, `window_sd` is 0, and `window_variance` keeps the
     negative estimate. `differences`: [windows, seeds] finite differences. Return the spread, or
-    None and the reason why there is none.
+    None and the reason why it is undefined.
     """
     windows, seeds = differences.shape
     if windows < 2:

@@ -76,7 +76,7 @@ class LuckReport:
     notes: Sequence[str]
     players: Sequence[
         PlayersRow
-    ] = ()  #: ranks of the cards among random players; empty unless requested
+    ] = ()  #: ranks of the cards among random traders; empty unless requested
 
 
 def luck(

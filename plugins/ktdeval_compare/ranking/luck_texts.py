@@ -55,7 +55,7 @@ def _agreement(ranks: RankCorrelation) -> str:
 
 
 def _player_parts(rows: Sequence[PlayersRow]) -> Iterator[Part]:
-    """Yield the parts of the table on random players."""
+    """Yield the parts of the table on random traders."""
     count = max(row.n for row in rows)
     yield (
         f"Random players, {count:,} an episode: same days, turnover, number of names, costs and"
@@ -79,7 +79,7 @@ def _beaten_interval(row: PlayersRow) -> str:
 
 
 def _compare_with_players(own: float | None, players: float | None) -> str:
-    """Return a card's figure next to the same figure for its random players."""
+    """Return a card's figure next to the same figure for its random traders."""
     if own is None or players is None:
         return UNDEFINED
     return f"{own:.1f} / {players:.1f}"

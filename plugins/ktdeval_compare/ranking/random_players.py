@@ -57,7 +57,7 @@ _NO_MARKET = "random players trade on the run's market"
 
 @dataclass(frozen=True)
 class PlayersOptions:
-    """Settings for random players."""
+    """Settings for random traders."""
 
     players: int = option(
         10_000, help="number of random players per episode", minimum=100, maximum=100_000
@@ -66,7 +66,7 @@ class PlayersOptions:
 
 
 class PlayersStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """Position of an entrant's return among the returns of random players."""
+    """Position of an entrant's return among the returns of random traders."""
 
     own: float  #: the entrant's return
     q5: float  #: 5 % quantile of the players' returns; the other quantiles follow
@@ -82,7 +82,7 @@ class PlayersStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlayersRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Standing of a card among random players in one episode, or over all of the card's episodes.
+    """Rank of a card among random traders in one episode, or over all of the card's episodes.
     The latter is based on mean returns over episodes.
     """
 
@@ -126,7 +126,7 @@ def standing_of(own: float, returns: Values) -> PlayersStanding:
 
 @dataclass
 class PlayersTable:
-    """Runs random players for cards. Each market is opened and converted to a tape only once."""
+    """Runs random traders for cards. Each market is opened and converted to a tape only once."""
 
     options: PlayersOptions
     tell: Tell = tell_nobody
@@ -135,7 +135,7 @@ class PlayersTable:
 
     def rows(self, entrants: Sequence[EntrantCard]) -> list[PlayersRow]:
         """Return a row for each episode that is included in a card's figures. If a card has several
-        such episodes, and random players for all of them, also return a row over all episodes.
+        such episodes, and random traders for all of them, also return a row over all episodes.
         """
         rows: list[PlayersRow] = []
         total = sum(len(entrant.card.pooled) for entrant in entrants)
@@ -154,7 +154,7 @@ class PlayersTable:
         return rows
 
     def _play(self, entrant: EntrantCard, episode: TradingEpisode) -> TraderEnvelope | str:
-        """Return the random players for an episode, or the reason why there are none."""
+        """Return the random traders for an episode, or the reason why it has no traders."""
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             return ledger

@@ -256,8 +256,8 @@ def _symbol_market(tables: VendorTables, instrument: Instrument) -> dict[str, An
 
 
 def _days_of_listing(bars: pd.DataFrame) -> dict[str, str]:
-    """Return code -> ISO listing day according to the vendor, without codes for which the vendor
-    has none.
+    """Return code -> ISO listing day according to the vendor, without codes for which it is
+    unknown.
     """
     if "listed" not in bars:
         return {}

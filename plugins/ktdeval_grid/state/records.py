@@ -174,7 +174,7 @@ class Launch(Value):
 
 
 class LaunchEnd(Value):
-    """How a launch ended."""
+    """The end of a launch."""
 
     id: str
     ended_at: str  #: time in UTC, ISO 8601

@@ -97,12 +97,12 @@ class Program(Value):
     notes: tuple[str, ...] = ()
 
     def match_table(self, table: CellTable) -> ProgramTable | None:
-        """Return the program's table that has these columns, or None if there is none."""
+        """Return the program's table that has these columns, or None."""
         return next((each for each in self.tables if each.is_of(table)), None)
 
     def broken_table_of(self, table: CellTable) -> ProgramTable | None:
         """Return the program's table of fills that this table resembles even though columns are
-        missing, or None if there is none.
+        missing, or None.
         """
         names = set(map(near_name, table.header))
         for each in self.tables:
@@ -253,7 +253,5 @@ def column_named(table: CellTable, name: str) -> str | None:
 
 
 def index_column(table: CellTable) -> str | None:
-    """Return the column that contains the days, which is recognised by its name, or None if there
-    is none.
-    """
+    """Return the column that contains the days, which is recognised by its name, or None."""
     return next((column for column in table.header if column.strip().lower() in _INDEX_NAMES), None)

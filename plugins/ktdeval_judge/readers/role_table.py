@@ -45,8 +45,8 @@ class RoleTable:
         return all(role in self.roles and (self.texts(role) != "").any() for role in roles)
 
     def column(self, role: str) -> str:
-        """Return the name of the column that has a role, as in the file. Raises DataError if there
-        is none.
+        """Return the name of the column that has a role, as in the file. Raises DataError if
+        no column has it.
         """
         if role not in self.roles:
             raise self.lacks(role)

@@ -72,7 +72,7 @@ def verify_test(
     """Verify a whole test without writing anything.
 
     If `now` is given, a live test must have an outcome for each day whose cutoff is more than a day
-    ago. Stamps count as evidence only if they are under a root in `trust`. Raises KtdevalError if a
+    ago. Stamps are evidence only if they are under a root in `trust`. Raises KtdevalError if a
     required part of the software is missing.
     """
     unsafe = tuple(unsafe_files(folder.path))

@@ -186,7 +186,7 @@ class RemoteAdapter:
             self.client = Transport(self.endpoint, headers, sign)
 
     def signer(self) -> RequestSigner:
-        """Return the credentials used without a key. Raises ProviderError if there are none."""
+        """Return the credentials used without a key. Raises ProviderError if they are missing."""
         raise missing_key(self.provider, self.variables)
 
     def settings(self) -> dict[str, JsonValue]:

@@ -1,7 +1,7 @@
 """Certificate of a mask: what attackers recovered from masked payloads, the bounds that follow, and
 which trading cards the certificate covers.
 
-A bound limits what a model can recover from the prompts only from memory. Someone with a price
+A bound limits what a model can recover from the prompts only by memory. Someone with a price
 database can find the stock and the day by looking up the numbers; the certificate measures this too
 and shows it next to the bound.
 """

@@ -143,8 +143,8 @@ class Workspaces:
             )
 
     def find(self, name: str) -> HeldWorkspace:
-        """Return a workspace and mark it as used. Raises ServiceError `not_found` if it is
-        missing.
+        """Return a workspace and mark it as used. Raises ServiceError `not_found` if it
+        does not exist.
         """
         self._forget_idle(self.limits.idle_s)
         held = self._held.get(name)

@@ -31,7 +31,7 @@ class ItemWording(Value):
 
 
 class Wordings(Value):
-    """A file of wordings."""
+    """Contents of a file of reworded task instructions."""
 
     version: Literal[1]
     suite: Suite

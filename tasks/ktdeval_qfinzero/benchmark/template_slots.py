@@ -136,8 +136,8 @@ class SlotWording(Formatter):
         return value
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:  # noqa: ARG002 - as Formatter calls it
-        """Return the fact, or part of a fact, that a slot names. Raises DataError if it is
-        missing.
+        """Return the fact, or part of a fact, that a slot names. Raises DataError if it
+        is missing.
         """
         named = {**self._phrases, **self.facts}
         try:

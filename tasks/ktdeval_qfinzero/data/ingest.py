@@ -521,7 +521,7 @@ def ingest_update(
 
 
 def _default_as_of(spec: IngestSpec) -> int | None:
-    """Return the spec's default clock start; None without one."""
+    """Return the spec's default clock start, or None."""
     if spec.default_as_of is None:
         return None
 

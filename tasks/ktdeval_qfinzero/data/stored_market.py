@@ -335,8 +335,8 @@ class StoredPrices:
         return [row for row in self._of("deals", symbol) if row.announced_ns <= as_of_ns]
 
     def borrow(self, symbol: str, as_of_ns: int) -> BorrowRow | None:
-        """Return the supply of shares to borrow that was last published by `as_of_ns`; None if it is
-        missing.
+        """Return the supply of shares to borrow that was last published by `as_of_ns`; None
+        if there was no publication.
         """
         known = [row for row in self._of("borrow", symbol) if row.available_ns <= as_of_ns]
         return known[-1] if known else None

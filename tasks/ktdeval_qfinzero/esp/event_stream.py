@@ -64,8 +64,8 @@ def news_rows(view: DatasetView, query: StoreQuery) -> Iterator[NewsRow]:
 
 
 def of_types(tags: TagFilters, known: tuple[EventType, ...]) -> TagFilters | None:
-    """Return tags restricted to the event types that a source can have; None if the source has none
-    of the wanted types.
+    """Return tags restricted to the event types that a source can have; None if the source can have
+    no wanted type.
     """
     if not tags.types:
         return tags

@@ -120,7 +120,7 @@ def news_body(view: DatasetView, given: arguments.OneArticle) -> answers.Article
 
 
 def _query_span(view: DatasetView, given: arguments.EventsQuery) -> MomentSpan:
-    """Return the time span of a query. Events due exactly now are past events."""
+    """Return the time span of a query. Events due exactly now are treated as past events."""
     _check_bounds(given)
     if given.start_utc is not None and given.end_utc is not None:
         start_ns = parse_moment(given.start_utc, "start_utc")

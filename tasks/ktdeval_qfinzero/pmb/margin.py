@@ -167,7 +167,7 @@ def order_problem(
     Equity after the trade is compared with the requirement after it. Trades always pass if they
     only close positions without raising the requirement, or if they lower it by more than they
     cost. A sale of shares that cover a short option is not such a trade. A trade from long to
-    short, or from short to long, is treated as opening. Opened units are valued at their own price,
+    short, or from short to long, is an opening trade. Opened units are valued at their own price,
     closed units at no better price than their mark.
 
     The legs of a spread are checked together. `marks` are those that `margin_state` takes, with the
@@ -209,7 +209,7 @@ def liquidation_plan(
     account: Account, marks: Mapping[str, int], rules: Rules, cushion_e4: int = 0
 ) -> tuple[tuple[Instrument, Side, int], ...]:
     """Return the closing trades, in order, that raise equity to the maintenance requirement plus a
-    cushion, such as the charges that come due next. Without a deficit, the result is empty.
+    cushion, such as the charges that come due next. Without a deficit there are no trades.
 
     If closing one position or part of it is enough, the position with the smallest traded value is
     chosen, with ties broken by instrument id. If no single position is enough, the position whose

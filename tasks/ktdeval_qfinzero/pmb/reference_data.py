@@ -110,7 +110,7 @@ class BrokerReference:
 
     def visible_mark(self, instrument: Instrument, as_of_ns: int) -> int | None:
         """Return the last close known at `as_of_ns`, adjusted for corporate actions since then;
-        None without one.
+        None before the first close.
 
         The close is from a minute bar or a daily bar, whichever ends later. If both end at the same
         time, the daily bar is used, since it has the official close.
@@ -181,7 +181,7 @@ class BrokerReference:
 
     def _inherited_mark(self, contract: OptionContract, split: SplitRow) -> int | None:
         """Return an option's price at the ex-day's open, derived from the last price of its series
-        before the split; None without one.
+        before the split; None without such a price.
         """
         open_ns = self._open_of(split.ex_day)
         exact = replace(contract, strike_e4=contract.strike_e4 * split.new // split.old)

@@ -234,7 +234,7 @@ class _CallAlignment:
 
     @property
     def means(self) -> tuple[float, float, float]:
-        """Means of TM, PA and TA over all steps; a step without a call is 0."""
+        """Means of TM, PA and TA over all steps; a step without a call is scored as 0."""
         steps = len(self.golds)
         matches = self.matches.values()
         tm = sum((match.tm for match in matches), ZERO)

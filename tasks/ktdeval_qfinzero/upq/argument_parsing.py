@@ -25,7 +25,7 @@ def read_days(start: str, end: str) -> tuple[date, date]:
 
 
 def read_moments(start: str, end: str) -> MomentSpan:
-    """Return the time span from `start` to `end`, both included, where a day stands for the whole
+    """Return the time span from `start` to `end`, both included, where a day means the whole
     day. Raises ServiceError `invalid_argument` if a string is neither a time nor a day.
     """
     first = parse_moment(start, "start")

@@ -79,7 +79,7 @@ class ChatRuns:
         self._is_closed = False
 
     def latest(self, chat_id: str) -> RunUnderWay:
-        """Return the last run of a chat in this process or, if there is none, a run that never
+        """Return the last run of a chat in this process or, without one, a run that never
         began.
         """
         return self._runs.get(chat_id, RunUnderWay())

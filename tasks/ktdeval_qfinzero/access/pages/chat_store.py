@@ -108,7 +108,7 @@ class ChatStore:
         write_atomic(path / _CHAT, dumps_pretty(to_plain(head)))
 
     def path_of(self, chat_id: str) -> Path:
-        """Return the folder of a chat. Raises ServiceError `not_found` if the chat does not exist."""
+        """Return the folder of a chat. Raises ServiceError `not_found` if it does not exist."""
         if not _ID.fullmatch(chat_id):
             raise not_found("chat", "there is no such chat")
 

@@ -220,13 +220,13 @@ class StockCloses:
     grid: MinuteGrid  #: days
     #: ticker -> [D] closes in dollars; NaN on days without a bar
     close: dict[str, FloatArray] = field(default_factory=dict)
-    #: ticker -> [D] last close before each day, in the day's shares (a split divides it); NaN
+    #: ticker -> [D] previous close of each day, in the day's shares (a split divides it); NaN
     #: before the listing
     before: dict[str, FloatArray] = field(default_factory=dict)
 
     def change(self, ticker: str, row: int) -> float:
-        """Return the change from the last close to a day's close, in percent; NaN if a close is
-        missing.
+        """Return the change from the previous close to a day's close, in percent; NaN if a close
+        is missing.
         """
         return float((self.close[ticker][row] / self.before[ticker][row] - 1.0) * 100.0)
 
@@ -244,7 +244,7 @@ class StockCloses:
 def closes_of(
     grid: MinuteGrid, tape: InstrumentTape, life: CompanyLife
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a stock's [D] closes, and the [D] last closes before each day, in the day's shares."""
+    """Return a stock's [D] closes, and the [D] previous closes of the days, in the day's shares."""
     close = np.full(len(grid), np.nan)
     close[np.searchsorted(grid.midnight_ns, tape.days.start_ns)] = tape.days.close_e4 / 1e4
     before = np.full(len(grid), np.nan)

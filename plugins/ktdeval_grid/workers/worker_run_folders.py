@@ -10,7 +10,7 @@ from ktdeval.calls import EpisodeRounds, Fence, StopSignal
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
-from ktdeval.task_api.scoring import needs_market
+from ktdeval.task_api import needs_market
 from ktdeval.values import Closing
 from ktdeval_grid.planning.plan import GridPlan, PlannedSystem
 from ktdeval_grid.state.layout import GridPlace

@@ -18,7 +18,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple  # tuples, because they are sorted or kept by the thousand
+from typing import Literal, NamedTuple  # tuples: they are sorted or kept by the thousand
 
 from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, parse_code

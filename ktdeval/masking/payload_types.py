@@ -75,7 +75,7 @@ def _is_missing(cell: Payload) -> bool:
     return cell is None or (isinstance(cell, float) and cell != cell)
 
 
-# tuples, because they are table cells, of which a prompt has thousands
+# tuples: they are table cells, of which a prompt has thousands
 
 
 class Exact(NamedTuple):

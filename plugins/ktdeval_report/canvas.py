@@ -44,7 +44,7 @@ class Plot:
     context: str = ""
 
 
-# not frozen, since the plots of a page are rendered together once all of them are known
+# not frozen: the plots of a page are rendered together once all of them are known
 @dataclass(slots=True)
 class PageFigure:
     """A plot as the page shows it."""

@@ -39,7 +39,7 @@ class _EndedUnit:
     needed: dict[str, float] | None = None  #: as in `UnitFailed`
 
 
-# not frozen, since it keeps what was last published
+# not frozen: it keeps what was last published
 @dataclass
 class UnitRunner:
     """Runs units of a grid in this process, on any thread."""

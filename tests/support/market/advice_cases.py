@@ -172,7 +172,7 @@ def _cases_of_amounts() -> Iterator[Case]:
 
     yield Case("missing_amount_rows", source(cells(amount=np.nan)), way="--repair fill_amount")
     mixed = silent.assign(amount=silent["amount"].mask(silent.index == 0))
-    yield Case("missing_amount_rows", source(mixed), way="--repair fill_amount", is_whole=False)
+    yield Case("missing_amount_rows", source(mixed), way="--repair fill_amount")
     yield Case("average_price_outside_bar", source(cells(amount=3e5)), corrected=RIGHT)
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ktdeval.calls.pending_call import WantedReply
+from ktdeval.values.rollback import undone_on_error
 
 _CHECK_S = 1.0  #: seconds after which a waiting episode checks whether its run has ended
 
@@ -23,6 +24,14 @@ class _Round:
     episodes: int = 0  #: number of episodes that wait for the round
     is_over: bool = False
     problem: BaseException | None = None  #: why the calls were not made
+
+    def fail(self, problem: BaseException) -> None:
+        """Record why the calls were not made."""
+        self.problem = problem
+
+    def leave(self, _: BaseException) -> None:
+        """Count an episode that no longer waits."""
+        self.episodes -= 1
 
 
 class EpisodeRounds:
@@ -68,10 +77,8 @@ class EpisodeRounds:
             return
 
         try:
-            send(own.wanted)
-        except BaseException as problem:
-            own.problem = problem
-            raise
+            with undone_on_error(own.fail):
+                send(own.wanted)
         finally:
             with self._changed:
                 own.is_over = True
@@ -91,11 +98,8 @@ class EpisodeRounds:
                     return own
 
                 self._changed.wait(_CHECK_S)
-                try:
+                with undone_on_error(own.leave):
                     check()
-                except BaseException:
-                    own.episodes -= 1
-                    raise
 
         if own.problem is not None:
             raise own.problem

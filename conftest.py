@@ -20,11 +20,11 @@ import pytest
 from hypothesis import settings
 
 from ktdeval.registry import Plugins, load_plugins
-from paths import REPOSITORY
-from terminal import Terminal
+from support.paths import REPOSITORY
+from support.terminal import Terminal
 
 if TYPE_CHECKING:
-    from stub_provider import Stub
+    from support.providers.stub_provider import Stub
 
 # How long an example takes depends on what else the machine does. The same examples each time: a
 # change passes or it does not. `--hypothesis-profile search` looks at others.
@@ -138,7 +138,7 @@ def _no_process_is_left() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small market, stored: to be read, and copied by who changes it."""
-    from run_support import store_market
+    from support.runs.run_support import store_market
 
     return store_market(tmp_path_factory.mktemp("data") / "market")
 
@@ -152,7 +152,7 @@ def plugins() -> Plugins:
 @pytest.fixture
 def stub() -> Iterator[Stub]:
     """A provider without faults, of this test alone."""
-    from stub_provider import running_stub
+    from support.providers.stub_provider import running_stub
 
     with running_stub() as running:
         yield running

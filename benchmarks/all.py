@@ -27,10 +27,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
+from figures import Figure, Machine, Report, Scale, machine_facts, revision, suite_version
 from history import HISTORY, PAGE, append, write_page, write_schema
 from msgspec import structs
 
-from figures import Figure, Machine, Report, Scale, machine_facts, revision, suite_version
 from ktdeval.values import decode_json, encode_canonical
 
 SUITES = ("kernels", "calls", "growth", "gym")

@@ -31,9 +31,9 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger
 
-sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/support/**/")))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from portfolios import decompose
+from support.figures.portfolios import decompose
 
 N_ASSETS, N_WINDOW, N_HELD, N_FACTORS = 300, 548, 20, 9
 TRAJECTORIES = 600

@@ -25,10 +25,10 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/support/**/")))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from board_copies import copy_entrants
-from board_forge import forge_board
+from support.board.board_copies import copy_entrants
+from support.board.board_forge import forge_board
 
 _MB = 1e6
 _MAX_FORGED = 500  # entrants that are drawn; forging one takes a tenth of a second

@@ -25,10 +25,10 @@ from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import Clock, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 
-sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/support/**/")))
-from qfinzero_invariants import check_invariants
-from qfinzero_memory import MemoryCalendars, MemoryNews
-from qfinzero_synthetic import generate_minutes
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from support.qfinzero.qfinzero_invariants import check_invariants
+from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews
+from support.qfinzero.qfinzero_synthetic import generate_minutes
 
 ORDER_TYPES = ("MARKET", "LIMIT", "STOP", "STOP_LIMIT")
 

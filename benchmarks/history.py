@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from figures import Figure, Report
+
 from ktdeval.values import decode_json, dumps_pretty, encode_canonical, json_schema
 
 HERE = Path(__file__).resolve().parent

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import bench_calls
 import bench_startup
-
 from figures import Figure, Scale, Took, cpu_s, dearer, faster, skipped, wall_s
 
 GROUP = "calls"

@@ -19,9 +19,8 @@ import bench_attribution
 import bench_calls
 import numpy as np
 from bench_board import build
-
-from board_forge import forge_board
 from figures import Figure, Scale, growth, skipped
+
 from ktdeval.attribution import attribute, fit_factors
 from ktdeval.calls import StopSignal
 from ktdeval.market import MarketSnapshot
@@ -30,6 +29,7 @@ from ktdeval.runner import RunConfig
 from ktdeval.runner.execution.run import execute_run, prepare_run
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
+from support.board.board_forge import forge_board
 
 GROUP = "growth"
 

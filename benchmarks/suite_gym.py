@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
 from figures import Figure, Scale
+
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.task_api import Window

@@ -25,15 +25,15 @@ from bench_attribution import (
     make_ledger,
     pandas_panel,
 )
-
 from figures import Figure, Scale, cpu_s, faster, in_turns, skipped
+
 from ktdeval.attribution import attribute, factor_panel, fit_factors
 from ktdeval.attribution.asset_exposures import exposures
 from ktdeval.attribution.factor_returns import Fit
 from ktdeval.market import MarketSnapshot
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
-from portfolios import decompose
+from support.figures.portfolios import decompose
 
 GROUP = "kernels"
 FloatArray = npt.NDArray[np.float64]

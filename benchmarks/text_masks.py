@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/support/**/")))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from investorbench_texts import CODES, FOLDER, market, measure, news, text_mask
 from ktdeval.masking import identities_of, normalise
+from support.tasks.investorbench_texts import CODES, FOLDER, market, measure, news, text_mask
 
 TEXTS_EACH = 800  # per asset, half of them to train on
 

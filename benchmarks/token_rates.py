@@ -31,8 +31,7 @@ from scipy.optimize import linprog, lsq_linear
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-for folder in ("tasks", "runs"):
-    sys.path.insert(0, str(REPOSITORY / "tests/support" / folder))
+sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from ktdeval.calls.prompt_size import KINDS, TOKEN_RATES, text_bytes  # noqa: E402
 from ktdeval.errors import KtdevalError  # noqa: E402
@@ -40,7 +39,7 @@ from ktdeval.harness.chat_messages import ModelRequest, Reply  # noqa: E402
 from ktdeval.runner.episodes.episode import TradingEpisodeRun  # noqa: E402
 from ktdeval.runner.rehearsals.conversation_size import HIGH, MeasuringModel  # noqa: E402
 from ktdeval.values import dumps_canonical  # noqa: E402
-from planned_tasks import PLUGINS, TASKS, planned  # noqa: E402
+from support.tasks.planned_tasks import PLUGINS, TASKS, planned  # noqa: E402
 
 Count = Callable[[str], int]  # tokens of a text
 MIN_BYTES = 200  # shorter texts say little of a rate

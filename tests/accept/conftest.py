@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from local_server import free_port
+from support.local_server import free_port
 
 if TYPE_CHECKING:
-    from stub_provider import Stub
+    from support.providers.stub_provider import Stub
 
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[Stub]:
     """A stub whose plan each test sets."""
-    from stub_provider import running_stub
+    from support.providers.stub_provider import running_stub
 
     with running_stub() as running:
         yield running

@@ -15,9 +15,9 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
 from ktdeval_agents import TEAMS
-from run_support import PLUGIN, SAME_MASK, card_of, ktdeval, records
-from searching import is_searching
-from view_page import days_of, pages
+from support.pages.view_page import days_of, pages
+from support.runs.run_support import PLUGIN, SAME_MASK, card_of, ktdeval, records
+from support.searching import is_searching
 
 AGENTS = [*TEAMS, "vote"]
 STUB = "test/member"

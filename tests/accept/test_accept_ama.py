@@ -10,8 +10,8 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
-from tables import beside, on_each_row
-from terminal import Terminal
+from support.tables import beside, on_each_row
+from support.terminal import Terminal
 
 FIGURES = ("cumulative_return", "annualised_return", "volatility", "sharpe", "max_drawdown")
 FILES = {

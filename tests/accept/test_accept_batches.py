@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ktdeval.runner.records.run_folder import MARK
-from repeat_plugin import PLUGIN, SAMPLES
-from run_support import episodes, ktdeval, start
-from stub_batches import BatchPlan
-from stub_provider import Stub, running_stub, skip_without_sdks
-from stub_runs import WIRES, environment_of
-from waiting import wait_for
+from support.providers.repeat_plugin import PLUGIN, SAMPLES
+from support.providers.stub_batches import BatchPlan
+from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
+from support.providers.stub_runs import WIRES, environment_of
+from support.runs.run_support import episodes, ktdeval, start
+from support.waiting import wait_for
 
 skip_without_sdks()
 

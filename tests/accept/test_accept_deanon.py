@@ -12,8 +12,8 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.runner.records.episode_journal import pack_lines
 from ktdeval.runner.records.run_folder import ANSWERS, RunFolder
-from paths import SUPPORT
-from run_support import SAME_MASK, card_of
+from support.paths import SUPPORT
+from support.runs.run_support import SAME_MASK, card_of
 
 PLUGIN = str(SUPPORT / "masking" / "deanon_plugin.py")
 RATES = ("ticker_top1", "ticker_top5", "date_within_5", "joint")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from echo_server import ERRORS, PLACES, echoing
-from echoes import ECHOES, gives_away
-from run_support import SAME_MASK, ktdeval
-from stub_provider import skip_without_sdks
-from stub_runs import apart, contents
+from support.providers.echo_server import ERRORS, PLACES, echoing
+from support.providers.echoes import ECHOES, gives_away
+from support.providers.stub_provider import skip_without_sdks
+from support.providers.stub_runs import apart, contents
+from support.runs.run_support import SAME_MASK, ktdeval
 
 skip_without_sdks()
 

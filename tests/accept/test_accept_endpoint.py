@@ -17,9 +17,9 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import derive_seed
-from ktdfin_market import small_market
-from local_server import Answering, running
-from run_support import ktdeval, preload, store_market
+from support.local_server import Answering, running
+from support.runs.run_support import ktdeval, preload, store_market
+from support.tasks.ktdfin_market import small_market
 
 preload("openai.resources.chat")
 

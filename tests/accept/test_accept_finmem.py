@@ -22,9 +22,9 @@ import pytest
 
 from ktdeval.values import derive_seed
 from ktdeval_memory.embedding import HashingEmbedder
-from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
-from searching import is_searching
-from tables import beside, on_each_row
+from support.runs.run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
+from support.searching import is_searching
+from support.tables import beside, on_each_row
 
 DEEP = {"short": "mid", "mid": "long"}
 BACK = {"mid": "short", "long": "mid"}

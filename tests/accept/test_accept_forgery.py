@@ -21,7 +21,16 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from forging import (
+from ktdeval.cards.recomputation_diff import path_text
+from ktdeval.errors import KtdevalError
+from ktdeval.registry import Plugins, load_plugins
+from ktdeval.runner import RunConfig, evaluate, verify_card
+from ktdeval.runner.records.ledger_file import load_ledger
+from ktdeval.runner.scoring.score import rescore
+from ktdeval.task_api.episode_spec import EpisodeSpec, Window
+from ktdeval.values import dumps_canonical, dumps_pretty, to_plain
+from support.json_places import Place, leaves, put, with_value
+from support.runs.forging import (
     COLUMNS,
     LEDGER,
     TRANSCRIPT,
@@ -36,18 +45,9 @@ from forging import (
     relabel,
     renewed,
 )
-from json_places import Place, leaves, put, with_value
-from ktdeval.cards.recomputation_diff import path_text
-from ktdeval.errors import KtdevalError
-from ktdeval.registry import Plugins, load_plugins
-from ktdeval.runner import RunConfig, evaluate, verify_card
-from ktdeval.runner.records.ledger_file import load_ledger
-from ktdeval.runner.scoring.score import rescore
-from ktdeval.task_api.episode_spec import EpisodeSpec, Window
-from ktdeval.values import dumps_canonical, dumps_pretty, to_plain
-from run_support import PLUGIN, WINDOW, episodes
-from searching import is_searching
-from tables import beside
+from support.runs.run_support import PLUGIN, WINDOW, episodes
+from support.searching import is_searching
+from support.tables import beside
 
 TASK = "bright_open_research"
 HASH = "0" * 64

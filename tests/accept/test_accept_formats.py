@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ktdeval.calls.database import CallDatabase
-from run_support import error_line, ktdeval
-from stub_provider import running_stub, skip_without_sdks
-from stub_runs import WIRES, environment_of
+from support.providers.stub_provider import running_stub, skip_without_sdks
+from support.providers.stub_runs import WIRES, environment_of
+from support.runs.run_support import error_line, ktdeval
 
 pytestmark = pytest.mark.slow
 

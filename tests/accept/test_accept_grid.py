@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 
-from grid_runs import (
+from ktdeval.registry import load_plugins
+from ktdeval.stores import LocalStore
+from ktdeval.task_api import WorkerJob
+from ktdeval_grid.launch.launch_workers import start_workers, wait_for
+from ktdeval_grid.state.status import look, reader_of
+from support.grid.grid_runs import (
     cost_usd,
     done_records,
     episodes_by_worker,
@@ -22,14 +27,17 @@ from grid_runs import (
     worked,
     write_plan,
 )
-from ktdeval.registry import load_plugins
-from ktdeval.stores import LocalStore
-from ktdeval.task_api import WorkerJob
-from ktdeval_grid.launch.launch_workers import start_workers, wait_for
-from ktdeval_grid.state.status import look, reader_of
-from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, assert_same, error_line, ktdeval
-from stub_provider import running_stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, apart, environment_of
+from support.providers.stub_provider import running_stub, skip_without_sdks
+from support.providers.stub_runs import TASK_APART, WIRES, apart, environment_of
+from support.runs.run_support import (
+    PLUGIN,
+    SAME_MASK,
+    TASK,
+    WINDOW,
+    assert_same,
+    error_line,
+    ktdeval,
+)
 
 pytestmark = pytest.mark.slow
 

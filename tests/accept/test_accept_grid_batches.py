@@ -11,14 +11,22 @@ from typing import Any
 
 import pytest
 
-from grid_runs import done_of, parts_of, start_worker, worked, write_plan
 from ktdeval.calls import BATCHED, read_calls
-from repeat_plugin import PLUGIN, SAMPLES
-from run_support import ktdeval
-from stub_batches import BatchPlan
-from stub_provider import Stub, running_stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, apart, environment_of, finished, steps, untold
-from waiting import wait_for
+from support.grid.grid_runs import done_of, parts_of, start_worker, worked, write_plan
+from support.providers.repeat_plugin import PLUGIN, SAMPLES
+from support.providers.stub_batches import BatchPlan
+from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
+from support.providers.stub_runs import (
+    TASK_APART,
+    WIRES,
+    apart,
+    environment_of,
+    finished,
+    steps,
+    untold,
+)
+from support.runs.run_support import ktdeval
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()

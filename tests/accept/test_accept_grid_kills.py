@@ -12,11 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from grid_runs import done_records, parts_of, recorded_answers, start_worker, write_stub_plan
-from run_support import Running, assert_same, ktdeval, start
-from stub_provider import Stub, running_stub, skip_without_sdks
-from stub_runs import WIRES, apart, environment_of, finished
-from waiting import is_met
+from support.grid.grid_runs import (
+    done_records,
+    parts_of,
+    recorded_answers,
+    start_worker,
+    write_stub_plan,
+)
+from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
+from support.providers.stub_runs import WIRES, apart, environment_of, finished
+from support.runs.run_support import Running, assert_same, ktdeval, start
+from support.waiting import is_met
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from grid_runs import done_records, write_plan
 from ktdeval.stores import LocalStore
 from ktdeval_grid.state.status import GridStatus, look, reader_of
-from run_support import PLUGIN, ktdeval
-from waiting import wait_for
+from support.grid.grid_runs import done_records, write_plan
+from support.runs.run_support import PLUGIN, ktdeval
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from grid_runs import done_of, start_worker, write_plan
-from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, apart, environment_of
-from waiting import wait_for
+from support.grid.grid_runs import done_of, start_worker, write_plan
+from support.providers.stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
+from support.providers.stub_runs import TASK_APART, WIRES, apart, environment_of
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()

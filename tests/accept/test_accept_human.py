@@ -13,7 +13,7 @@ import yaml
 
 from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
-from terminal import Terminal
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from paths import REPOSITORY
-from terminal import Terminal
+from support.paths import REPOSITORY
+from support.terminal import Terminal
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,9 +14,14 @@ from typing import Any
 
 import pytest
 
-import accept_overheard
-from accept_leaks import Scanner
-from accept_runs import (
+from ktdeval.harness.chat_messages import ModelRequest
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.runner.execution.run import in_turn
+from ktdeval.runner.records.run_folder import RunFolder
+from support.accept import accept_overheard
+from support.accept.accept_leaks import Scanner
+from support.accept.accept_runs import (
     HIDES_ASSETS,
     HIDES_DATES,
     PLUGINS,
@@ -28,13 +33,8 @@ from accept_runs import (
     offered_tools,
     synthetic,
 )
-from json_places import texts_in
-from ktdeval.harness.chat_messages import ModelRequest
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import load_snapshot
-from ktdeval.runner.execution.run import in_turn
-from ktdeval.runner.records.run_folder import RunFolder
-from loops import not_empty
+from support.json_places import texts_in
+from support.loops import not_empty
 
 WINDOW = "2024-12-26:2025-01-09"  # across a New Year, with a gap of four days in it
 STEPS = 8

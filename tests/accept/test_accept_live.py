@@ -16,7 +16,7 @@ from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import in_text
 from ktdeval_live.record.chain import DecisionKey
 from ktdeval_live.record.folder import LiveFolder
-from live_drops import (
+from support.live.live_drops import (
     Row,
     as_csv,
     begin_drops,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from clock_plugin import CLOCK, PLUGIN, TIME
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.values import dumps_canonical
@@ -26,10 +25,11 @@ from ktdeval_live.deciding.step import DueDecision, LiveStep, Problem, StepRepor
 from ktdeval_live.plan import Entrant
 from ktdeval_live.record.chain import Decided, Gap
 from ktdeval_live.record.folder import LiveFolder
-from live_plans import plan_of
-from live_week import BEFORE, ENTRANTS, drop_increment
-from paths import SUPPORT_FOLDERS
-from time_authority import authority
+from support.live.clock_plugin import CLOCK, PLUGIN, TIME
+from support.live.live_plans import plan_of
+from support.live.live_week import BEFORE, ENTRANTS, drop_increment
+from support.live.time_authority import authority
+from support.paths import TESTS
 
 FIRST = "2024-05-31"
 CLOSED = "2024-05-31T20:15:00Z"
@@ -80,7 +80,7 @@ def command(
         **os.environ,
         CLOCK: str(file),
         TIME: answered,
-        "PYTHONPATH": os.pathsep.join(map(str, SUPPORT_FOLDERS)),
+        "PYTHONPATH": str(TESTS),
     }
     options = ["--clock", str(file), "--plugin", str(PLUGIN)]
 

@@ -15,8 +15,8 @@ from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import FileClock
 from ktdeval_live.publication.publish_chain import publications, publish
 from ktdeval_live.record.chain import RecordChain
-from live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
-from run_support import error_line, ktdeval
+from support.live.live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
+from support.runs.run_support import error_line, ktdeval
 
 DAYS = ("2024-05-31", "2024-06-03", "2024-06-04")
 """Sessions on which is decided."""

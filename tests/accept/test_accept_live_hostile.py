@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from json_places import Place, places, with_value
 from ktdeval.cli.main import main
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
@@ -22,10 +21,11 @@ from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test, write_cards
-from live_forger import Forger
-from live_plans import rehearsed
-from loops import not_empty
-from searching import is_searching
+from support.json_places import Place, places, with_value
+from support.live.live_forger import Forger
+from support.live.live_plans import rehearsed
+from support.loops import not_empty
+from support.searching import is_searching
 
 pytestmark = pytest.mark.slow
 NOW = "2024-06-10T00:00:00Z"

@@ -18,11 +18,11 @@ from ktdeval.calls.record import ANSWERED
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.chain import Decided
-from live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
-from live_kills import asking_processes, kill, stages
-from run_support import error_line, ktdeval, start
-from stub_provider import KEY, FaultPlan, running_stub, skip_without_sdks
-from waiting import is_met, wait_for
+from support.live.live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
+from support.live.live_kills import asking_processes, kill, stages
+from support.providers.stub_provider import KEY, FaultPlan, running_stub, skip_without_sdks
+from support.runs.run_support import error_line, ktdeval, start
+from support.waiting import is_met, wait_for
 
 skip_without_sdks()
 

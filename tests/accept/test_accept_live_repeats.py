@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from live_drops import begin_drops
-from run_support import ktdeval
-from stub_provider import KEY, running_stub, skip_without_sdks
+from support.live.live_drops import begin_drops
+from support.providers.stub_provider import KEY, running_stub, skip_without_sdks
+from support.runs.run_support import ktdeval
 
 skip_without_sdks()
 

@@ -22,8 +22,8 @@ from ktdeval.values import requirement
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.folder import LiveFolder
-from live_drops import Drops, begin_drops, plan_text, plugins, store_markets
-from paths import REPOSITORY
+from support.live.live_drops import Drops, begin_drops, plan_text, plugins, store_markets
+from support.paths import REPOSITORY
 
 BIN = Path(sys.executable).parent
 PAGE = (REPOSITORY / "docs" / "live.md").read_text("utf-8")

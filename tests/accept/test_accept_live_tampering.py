@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
-from forgery_kinds import Forgery, Found
 from ktdeval.registry import Plugins
 from ktdeval_live.checks.verification import LiveVerification, verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.publication.time_authorities import load_trust, plan_trust
-from live_forger import Forger
-from live_forgeries import FORGERIES
-from live_week import AFTER, Week, live_week
-from time_authority import authority
+from support.live.forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
+from support.live.forgery_kinds import Forgery, Found
+from support.live.live_forger import Forger
+from support.live.live_forgeries import FORGERIES
+from support.live.live_week import AFTER, Week, live_week
+from support.live.time_authority import authority
 
 pytest.importorskip("rfc3161_client", reason="needs the extra live")
 if shutil.which("openssl") is None:

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accept_runs import PLUGINS, TASKS, evaluate, synthetic
 from ktdeval.harness.tool_definition import Tool, call
 from ktdeval.market import Close, MinuteBars
 from ktdeval.market.rules.calendar import window_rows
@@ -26,8 +25,9 @@ from ktdeval.masking.payload_types import DocumentRef
 from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.trading.market_tape import MarketTape
-from news_items import poisoned_news, with_news
-from searching import is_searching
+from support.accept.accept_runs import PLUGINS, TASKS, evaluate, synthetic
+from support.masking.news_items import poisoned_news, with_news
+from support.searching import is_searching
 
 # In W2 lie dividends, splits, an index change on 2024-06-17 and suspensions.
 WINDOW = "W2"

@@ -16,15 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import reference_broker
-from accept_figures import (
-    Prices,
-    episodes,
-    figures,
-    transcript_of,
-)  # fmt: skip
-from accept_runs import conversations, evaluate, silently
-from card_checks import card_of, check_card
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
@@ -32,10 +23,19 @@ from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Order, Position, TradingConfig
-from ktdfin_market import FIRST, LAST, rows, small_market, spec_of
-from loops import not_empty
-from searching import is_searching
-from trading_market import make_market
+from support.accept.accept_figures import (
+    Prices,
+    episodes,
+    figures,
+    transcript_of,
+)  # fmt: skip
+from support.accept.accept_runs import conversations, evaluate, silently
+from support.figures.card_checks import card_of, check_card
+from support.loops import not_empty
+from support.market import reference_broker
+from support.market.trading_market import make_market
+from support.searching import is_searching
+from support.tasks.ktdfin_market import FIRST, LAST, rows, small_market, spec_of
 
 RUNS = {
     "chaos": ("builtin/chaos", "blinded_open_research", ("--windows", "W5", "--seeds", "2")),

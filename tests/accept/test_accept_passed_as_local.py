@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import board_checked
-from forging import edit_json, renewed
 from ktdeval.calls.prices import FREE
 from ktdeval.cli.main import cli
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval_board.checking.check import CheckOptions, check_board
-from run_support import TASK, WINDOW, Done, episodes, ktdeval
-from stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.board import board_checked
+from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.runs.forging import edit_json, renewed
+from support.runs.run_support import TASK, WINDOW, Done, episodes, ktdeval
 
 skip_without_sdks()
 

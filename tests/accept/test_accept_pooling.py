@@ -12,7 +12,7 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 SOURCES = {"sources": ["desk 1", "desk 2", "desk 3", "desk 4", "desk 5"]}
 MARKETS: dict[str, dict[str, Any]] = {

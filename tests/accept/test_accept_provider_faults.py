@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from run_support import Done, card_of, cards, error_line, finished_steps, ktdeval
-from stub_faults import KINDS, MISDEEDS, NOT_ON_WIRE
-from stub_provider import KEY, FaultPlan, Stub, skip_without_sdks
-from stub_runs import (
+from support.providers.stub_faults import KINDS, MISDEEDS, NOT_ON_WIRE
+from support.providers.stub_provider import KEY, FaultPlan, Stub, skip_without_sdks
+from support.providers.stub_runs import (
     TASK_APART,
     WIRES,
     answered,
@@ -31,6 +30,7 @@ from stub_runs import (
     untold,
     words_of,
 )
+from support.runs.run_support import Done, card_of, cards, error_line, finished_steps, ktdeval
 
 skip_without_sdks()
 

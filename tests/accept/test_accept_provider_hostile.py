@@ -12,20 +12,29 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, SUBMIT, ask
-from json_places import places
 from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.harness.chat_messages import Message, Model, ModelRequest, sound
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
-from run_support import card_of, error_line, finished_steps, ktdeval
-from searching import is_searching
-from stub_faults import ACCOUNT, KINDS, MISDEEDS, NOT_ON_WIRE, PROMPT
-from stub_hostile import HOSTILE, ODD, VALUES, Spoilt, closed_unsaid, with_odd
-from stub_neutral import Asked
-from stub_provider import KEY, FaultPlan, Stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, apart, contents, failed_attempts, finished, run, steps
+from support.json_places import places
+from support.providers.adapter_server import LOOK, SUBMIT, ask
+from support.providers.stub_faults import ACCOUNT, KINDS, MISDEEDS, NOT_ON_WIRE, PROMPT
+from support.providers.stub_hostile import HOSTILE, ODD, VALUES, Spoilt, closed_unsaid, with_odd
+from support.providers.stub_neutral import Asked
+from support.providers.stub_provider import KEY, FaultPlan, Stub, skip_without_sdks
+from support.providers.stub_runs import (
+    TASK_APART,
+    WIRES,
+    apart,
+    contents,
+    failed_attempts,
+    finished,
+    run,
+    steps,
+)
+from support.runs.run_support import card_of, error_line, finished_steps, ktdeval
+from support.searching import is_searching
 
 skip_without_sdks()
 

@@ -13,10 +13,9 @@ import pytest
 
 from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.runner.records.run_folder import RunFolder
-from run_support import TASK, WINDOW, card_of, ktdeval
-from stub_neutral import FINGERPRINT, REASONING, SERVED_BY
-from stub_provider import KEY, Stub, running_stub, skip_without_sdks
-from stub_runs import (
+from support.providers.stub_neutral import FINGERPRINT, REASONING, SERVED_BY
+from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.providers.stub_runs import (
     WIRES,
     answered,
     book,
@@ -27,8 +26,9 @@ from stub_runs import (
     untold,
     without,
 )
-from tables import on_each_row
-from waiting import wait_for
+from support.runs.run_support import TASK, WINDOW, card_of, ktdeval
+from support.tables import on_each_row
+from support.waiting import wait_for
 
 skip_without_sdks()
 

@@ -16,11 +16,11 @@ ray = pytest.importorskip("ray", reason="needs the extra ray: pip install '.[ray
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from grid_runs import done_records, episodes_by_worker, words_of, worked, write_plan  # noqa: E402
 from ktdeval.registry import load_plugins  # noqa: E402
 from ktdeval.task_api import RunningWorkers, WorkerJob  # noqa: E402
 from ktdeval_grid.launch.launch_workers import start_workers, wait_for  # noqa: E402
-from run_support import TASK, WINDOW, assert_same  # noqa: E402
+from support.grid.grid_runs import done_records, episodes_by_worker, words_of, worked, write_plan  # noqa: E402
+from support.runs.run_support import TASK, WINDOW, assert_same  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import accept_overheard
-import reference_broker
-from accept_runs import card, evaluate, import_real, verify
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.trading.ledger import StepRecord
+from support.accept import accept_overheard
+from support.accept.accept_runs import card, evaluate, import_real, verify
+from support.market import reference_broker
 
 pytestmark = pytest.mark.shared_data
 

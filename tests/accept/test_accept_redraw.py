@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from forging import edit_json
-from lucky_plugin import MOOD, PLUGIN
-from run_support import SAME_MASK, Done, episodes, ktdeval
+from support.providers.lucky_plugin import MOOD, PLUGIN
+from support.runs.forging import edit_json
+from support.runs.run_support import SAME_MASK, Done, episodes, ktdeval
 
 TASK = "bright_open_research"
 STEPS = 4

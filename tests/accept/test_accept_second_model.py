@@ -19,8 +19,8 @@ from ktdeval.cards.system import System
 from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.runner.records.run_folder import RunFolder
-from stub_provider import KEY, Stub, running_stub, skip_without_sdks
-from terminal import Terminal
+from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.terminal import Terminal
 
 skip_without_sdks()
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from run_support import PLUGIN, Done, ktdeval, start
-from stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, apart, contents, environment_of, words_of
+from support.providers.stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
+from support.providers.stub_runs import TASK_APART, WIRES, apart, contents, environment_of, words_of
+from support.runs.run_support import PLUGIN, Done, ktdeval, start
 
 skip_without_sdks()
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from ktdeval.stores import ClaimBoard, Heartbeats, LocalStore, SharedSum, Store
-from store_places import BUCKET, Clock, opened, s3_server
-from store_worker import LEASE_S, Worker, workers
-from sum_replay import recorded_states, used_after
+from support.stores.store_places import BUCKET, Clock, opened, s3_server
+from support.stores.store_worker import LEASE_S, Worker, workers
+from support.stores.sum_replay import recorded_states, used_after
 
 ROUNDS = int(os.environ.get("KTDEVAL_STORE_ROUNDS", "300"))
 KEYS = int(os.environ.get("KTDEVAL_STORE_KEYS", "2000"))

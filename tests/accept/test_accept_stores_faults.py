@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fault_proxy import FAULTS, Fault, Faults, fault_proxy
 from ktdeval.errors import StoreError
 from ktdeval.stores import (
     ClaimBoard,
@@ -22,10 +21,11 @@ from ktdeval.stores import (
     StoreUnavailable,
 )
 from ktdeval.stores.remote import FsspecStore, RequestRetries, open_remote
-from store_model import check_store
-from store_places import BUCKET, Clock, driver_options, s3_server, s3_store
-from sum_replay import recorded_states, used_after
-from threads import in_threads
+from support.stores.fault_proxy import FAULTS, Fault, Faults, fault_proxy
+from support.stores.store_model import check_store
+from support.stores.store_places import BUCKET, Clock, driver_options, s3_server, s3_store
+from support.stores.sum_replay import recorded_states, used_after
+from support.threads import in_threads
 
 BODY = bytes(range(256)) * 40
 REFUSED: tuple[Fault, ...] = ("500", "503", "429")
@@ -304,7 +304,7 @@ def test_a_server_that_ignores_the_condition_is_refused(
     url: str, faults: Faults, proxied: tuple[str, Faults], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As older servers that speak like S3 do."""
-    import fault_proxy as module
+    from support.stores import fault_proxy as module
 
     headers = module._Handler._headers
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lucky_plugin import PLUGIN, UNCOUNTED
-from run_support import SAME_MASK, card_of, episodes, ktdeval
+from support.providers.lucky_plugin import PLUGIN, UNCOUNTED
+from support.runs.run_support import SAME_MASK, card_of, episodes, ktdeval
 
 TASK = "bright_open_research"
 PLAN = (

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accept_runs import (
+from ktdeval.market.rules.calendar import window_rows
+from ktdeval.runner.records.run_folder import RunFolder
+from support.accept.accept_runs import (
     HIDES_ASSETS,
     HIDES_DATES,
     MASKS,
@@ -24,9 +26,7 @@ from accept_runs import (
     synthetic,
     verify,
 )
-from ktdeval.market.rules.calendar import window_rows
-from ktdeval.runner.records.run_folder import RunFolder
-from loops import not_empty
+from support.loops import not_empty
 
 SESSIONS = {
     "W1": 43,

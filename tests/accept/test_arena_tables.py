@@ -18,8 +18,8 @@ import pytest
 import ktdeval
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
-from terminal import Terminal
-from voting_models import order_model, stance_model
+from support.accept.voting_models import order_model, stance_model
+from support.terminal import Terminal
 
 METRICS = ("cumulative_return", "annualised_return", "volatility", "sharpe", "max_drawdown")
 NAMES = ("one", "two", "three")

@@ -5,7 +5,6 @@ figures are confirmed.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -17,11 +16,6 @@ import msgspec
 import pytest
 import yaml
 
-from board_cards import made_on
-from board_checked import ON, change_card, make_board, make_run, recorded_card, submit
-from board_ranks import make_verdict
-from board_runs import tree, withdraw
-from forging import Steps, change_ledger, rehash
 from ktdeval.errors import DataError, UsageError, VerificationError
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, rescore
@@ -41,8 +35,13 @@ from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
 from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import load_rules
-from paths import SUPPORT, SUPPORT_FOLDERS
-from run_support import error_line, ktdeval
+from support.board.board_cards import made_on
+from support.board.board_checked import ON, change_card, make_board, make_run, recorded_card, submit
+from support.board.board_ranks import make_verdict
+from support.board.board_runs import tree, withdraw
+from support.paths import SUPPORT, TESTS
+from support.runs.forging import Steps, change_ledger, rehash
+from support.runs.run_support import error_line, ktdeval
 
 OPTIONS = CheckOptions(today=ON)
 
@@ -346,7 +345,7 @@ def test_a_scoring_card_is_re_executed_and_has_no_series(market: Path, tmp_path:
         run,
         "--quiet",
         cwd=tmp_path,
-        environment={"PYTHONPATH": os.pathsep.join(map(str, SUPPORT_FOLDERS))},
+        environment={"PYTHONPATH": str(TESTS)},
     )
 
     assert done.code == 0, done.err

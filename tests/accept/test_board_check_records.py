@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from board_cards import card_of
-from board_checked import make_board, make_run, recorded_card, renew, submit
 from ktdeval_board.checking import records
 from ktdeval_board.checking.record_sandbox import lines_problem, table_problem
 from ktdeval_board.checking.records import check_records, copy_records
+from support.board.board_cards import card_of
+from support.board.board_checked import make_board, make_run, recorded_card, renew, submit
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,8 @@ from ktdeval_board.layout import SCHEMAS
 from ktdeval_board.ranking.column_texts import why_unranked
 from ktdeval_board.read_documents import DOCUMENTS, schema_texts
 from ktdeval_board.rules import Division
-from paths import REPOSITORY
-from site_pages import read_data_file
+from support.pages.site_pages import read_data_file
+from support.paths import REPOSITORY
 
 ROOT = REPOSITORY
 PRACTICE = ROOT / "leaderboards" / "practice"

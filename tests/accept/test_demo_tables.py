@@ -13,9 +13,9 @@ from statistics import median, quantiles
 import pytest
 
 import ktdeval
-from paths import REPOSITORY
-from run_support import Done, ktdeval as command
-from tables import on_each_row
+from support.paths import REPOSITORY
+from support.runs.run_support import Done, ktdeval as command
+from support.tables import on_each_row
 
 # the whole demo is run for the first of them: about a minute of one processor
 pytestmark = pytest.mark.timeout(1800)

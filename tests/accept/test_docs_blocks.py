@@ -18,15 +18,15 @@ from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 import ktdeval
-from docs_packages import FOLDER
-from docs_prose import AUTHOR_PAGES, code_blocks
 from ktdeval.cards import load_card
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import load_ledger, open_snapshot
-from loops import not_empty
-from paths import REPOSITORY
-from tables import beside
+from support.docs.docs_packages import FOLDER
+from support.docs.docs_prose import AUTHOR_PAGES, code_blocks
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.tables import beside
 
 pytestmark = pytest.mark.slow
 DOCS = REPOSITORY / "docs"

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from docs_prose import AUTHOR_PAGES
 from ktdeval.cli.main import main
-from paths import REPOSITORY
-from tables import beside
+from support.docs.docs_prose import AUTHOR_PAGES
+from support.paths import REPOSITORY
+from support.tables import beside
 
 #: Without the pages for authors, which tests/contract/test_author_path.py runs
 PAGES = [

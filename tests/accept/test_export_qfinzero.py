@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from export_runs import export, metadata, rows
-from paths import REPOSITORY
-from run_support import ktdeval
+from support.paths import REPOSITORY
+from support.runs.export_runs import export, metadata, rows
+from support.runs.run_support import ktdeval
 
 PLUGIN = REPOSITORY / "tests/support/qfinzero/qfinzero_suite_plugin.py"
 TASK = ("--tasks", "qfinzero_calling", "--limit", "6", "--plugin", PLUGIN)

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from accept_runs import card, import_real, silently
-from findings import (
+from ktdeval.cli.main import main
+from ktdeval.runner.records.run_folder import RunFolder
+from support.accept.accept_runs import card, import_real, silently
+from support.docs.findings import (
     FINDINGS,
     Statement,
     half_unit,
@@ -24,9 +26,7 @@ from findings import (
     recomputed,
     value_at,
 )
-from ktdeval.cli.main import main
-from ktdeval.runner.records.run_folder import RunFolder
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 RUNS: dict[str, tuple[str, str]] = {**FINDINGS["runs"], **FINDINGS["shared_runs"]}
 #: The paper's rules as the public code has them, on tasks of the public file

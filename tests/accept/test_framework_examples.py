@@ -20,8 +20,8 @@ pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is n
 
 import pandas as pd
 
-from paths import REPOSITORY
-from run_support import SAME_MASK, TASK, card_of, ktdeval
+from support.paths import REPOSITORY
+from support.runs.run_support import SAME_MASK, TASK, card_of, ktdeval
 
 EXAMPLES = REPOSITORY / "examples" / "agents"
 IN_PROCESS = {

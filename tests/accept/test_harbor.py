@@ -21,8 +21,8 @@ import pytest
 
 pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is not here")
 
-from local_server import free_port
-from waiting import wait_for
+from support.local_server import free_port
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

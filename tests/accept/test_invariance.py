@@ -19,7 +19,6 @@ import pytest
 from msgspec.structs import replace
 from scipy import stats
 
-from card_cases import CALLS
 from ktdeval.cards.fields.calls import Calls
 from ktdeval.errors import CardError
 from ktdeval.market.rules.calendar import window_rows
@@ -32,9 +31,10 @@ from ktdeval_compare.forks.episode_distance import FIGURES, course_of, distances
 from ktdeval_compare.labels.label_invariance import InvarianceOptions, invariance
 from ktdeval_compare.masks.mask_key_effect import first_listed, profits_of
 from ktdeval_compare.pairs.compared_cards import EntrantCard, load_entrants
-from paths import SUPPORT
-from run_support import ktdeval, store_market
-from tables import on_each_row
+from support.figures.card_cases import CALLS
+from support.paths import SUPPORT
+from support.runs.run_support import ktdeval, store_market
+from support.tables import on_each_row
 
 PLUGIN = SUPPORT / "masking" / "label_plugin.py"
 TASK = "blinded_open_research"

@@ -23,8 +23,8 @@ from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot
 from ktdeval.trading import Ledger
-from terminal import Terminal
-from voting_models import stance_model
+from support.accept.voting_models import stance_model
+from support.terminal import Terminal
 
 NAMES = ("one", "two", "three")
 ASSETS = "ama_btc,ama_tsla"

@@ -27,8 +27,8 @@ from ktdeval_models.planted.reduced_text import (  # noqa: E402
 )
 from ktdeval_models.planted.training import Settings, _Network, snapshots  # noqa: E402
 from ktdeval_models.planted.transformer import Shape, Transformer  # noqa: E402
-from ktdfin_market import small_market  # noqa: E402
-from terminal import Terminal  # noqa: E402
+from support.tasks.ktdfin_market import small_market  # noqa: E402
+from support.terminal import Terminal  # noqa: E402
 
 PLUGINS = load_plugins()
 WINDOW = "2024-03-01:2024-03-29"

@@ -16,8 +16,8 @@ from ktdeval.hookspecs import hookimpl
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import Event, RunConfig, evaluate
 from ktdeval.task_api.events import EpisodeFinished
-from power_cut import Disk
-from run_support import MASK_KEY, assert_same
+from support.runs.power_cut import Disk
+from support.runs.run_support import MASK_KEY, assert_same
 
 DAYS = 8
 GROUP = 3  # steps of a group, so that an episode has several

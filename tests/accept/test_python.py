@@ -14,14 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 import ktdeval
-import notebook
-from docstring_examples import example_of, run_example
 from ktdeval.api import ConfigError, ModelRequest, QATask, Reply, UsageError, metric
 from ktdeval.cli.main import cli
 from ktdeval.cli.python_api import command_function_names
 from ktdeval.errors import PluginError, StoreError
-from loops import not_empty
-from paths import REPOSITORY
+from support.docs.docstring_examples import example_of, run_example
+from support.loops import not_empty
+from support.pages import notebook
+from support.paths import REPOSITORY
 
 BOOK = REPOSITORY / "examples" / "evaluate.ipynb"
 TASK = "blinded_open_research"

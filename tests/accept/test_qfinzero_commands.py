@@ -11,8 +11,8 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval_qfinzero.catalogue import catalogue
-from qfinzero_scoring_cases import load_tasks
-from qfinzero_world import store_small
+from support.qfinzero.qfinzero_scoring_cases import load_tasks
+from support.qfinzero.qfinzero_world import store_small
 
 PRICES = "ticker,date,open,high,low,close,volume\n"
 SPEC = """

@@ -26,12 +26,12 @@ from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import moment_text
-from qfinzero_fuzz import Maker
-from qfinzero_memory import MemoryCalendars
-from qfinzero_scenario import day, in_process, played
-from qfinzero_synthetic import small_market
-from qfinzero_world import at, small_dataset
-from tables import beside
+from support.qfinzero.qfinzero_fuzz import Maker
+from support.qfinzero.qfinzero_memory import MemoryCalendars
+from support.qfinzero.qfinzero_scenario import day, in_process, played
+from support.qfinzero.qfinzero_synthetic import small_market
+from support.qfinzero.qfinzero_world import at, small_dataset
+from support.tables import beside
 
 Call = tuple[str, Any]
 WORLD = small_dataset()

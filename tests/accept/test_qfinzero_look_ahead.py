@@ -28,9 +28,9 @@ from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from loops import not_empty
-from qfinzero_broker_play import thing
-from qfinzero_poison import (
+from support.loops import not_empty
+from support.qfinzero.qfinzero_broker_play import thing
+from support.qfinzero.qfinzero_poison import (
     FAR,
     LATER,
     NEAR,
@@ -45,9 +45,9 @@ from qfinzero_poison import (
     poison,
     small_world,
 )
-from qfinzero_synthetic import dataset_of, small_market
-from qfinzero_world import at
-from tables import beside, on_each_row
+from support.qfinzero.qfinzero_synthetic import dataset_of, small_market
+from support.qfinzero.qfinzero_world import at
+from support.tables import beside, on_each_row
 
 Call = tuple[str, dict[str, Any]]
 Story = Iterator[Call]

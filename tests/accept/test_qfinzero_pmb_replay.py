@@ -22,11 +22,11 @@ from ktdeval_qfinzero.pmb.broker import COMMANDS, Broker, rerun, verify
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import Clock, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_broker_play import FLAT, Play, chained, thing
-from qfinzero_invariants import check_invariants
-from qfinzero_memory import MemoryCalendars, MemoryNews
-from qfinzero_synthetic import generate_minutes
-from qfinzero_world import at, small_dataset
+from support.qfinzero.qfinzero_broker_play import FLAT, Play, chained, thing
+from support.qfinzero.qfinzero_invariants import check_invariants
+from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews
+from support.qfinzero.qfinzero_synthetic import generate_minutes
+from support.qfinzero.qfinzero_world import at, small_dataset
 
 CALL = "O:AVLN250117C00090000"
 HIGHER = "O:AVLN250117C00095000"

@@ -10,7 +10,7 @@ import pytest
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder
 from ktdeval_qfinzero.suite.samples import embedded_items
-from run_support import card_of, error_line, ktdeval
+from support.runs.run_support import card_of, error_line, ktdeval
 
 VARIANT = """
 family: mine

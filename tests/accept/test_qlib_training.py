@@ -22,9 +22,9 @@ from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import BaselineRecipe, HyperparameterChange, recipes
 from ktdeval_qlib.samples import Scaler, arrange_sequences, sequences
 from ktdeval_qlib.trained_baseline import Accuracy, read_log
-from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted, reduced
-from run_support import SAME_MASK, Done, ktdeval, start
-from tables import beside
+from support.baselines.qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted, reduced
+from support.runs.run_support import SAME_MASK, Done, ktdeval, start
+from support.tables import beside
 
 pytest.importorskip("qlib", reason="needs the extra qlib: pip install '.[qlib]'")
 pytest.importorskip("torch", reason="needs the extra qlib: pip install '.[qlib]'")

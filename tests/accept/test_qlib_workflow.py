@@ -28,9 +28,17 @@ from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import recipes
 from ktdeval_qlib.samples import Samples, Scaler, SegmentDays, Segments, make_samples, make_split
 from ktdeval_qlib.trained_baseline import read_log
-from qlib_data import published
-from qlib_play import TEST, TRAIN, VALID, WINDOW, embedded, planted_market, reduced
-from run_support import SAME_MASK, TASK, episodes, ktdeval
+from support.baselines.qlib_data import published
+from support.baselines.qlib_play import (
+    TEST,
+    TRAIN,
+    VALID,
+    WINDOW,
+    embedded,
+    planted_market,
+    reduced,
+)
+from support.runs.run_support import SAME_MASK, TASK, episodes, ktdeval
 
 NAMES = ("lightgbm", "linear")
 LABEL = ("label", "LABEL0")

@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 
 import ktdeval
-from forging import change_transcript, rehash
 from ktdeval.cli.main import main
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.runner import RunFolder
-from terminal import Terminal
-from voting_models import order_model, stance_model
+from support.accept.voting_models import order_model, stance_model
+from support.runs.forging import change_transcript, rehash
+from support.terminal import Terminal
 
 VOTERS = 5
 FAILING = frozenset({"day_+4", "day_+5"})

@@ -18,8 +18,8 @@ from ktdeval.cards import metric_word
 from ktdeval.cli.main import main
 from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.values import install_command
-from report_page import Page, check_page
-from run_support import ktdeval, store_market
+from support.pages.report_page import Page, check_page
+from support.runs.run_support import ktdeval, store_market
 
 pytest.importorskip("vl_convert")
 

@@ -15,8 +15,8 @@ from scipy.stats import binomtest
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
-from paths import SUPPORT
-from report_page import check_page
+from support.pages.report_page import check_page
+from support.paths import SUPPORT
 
 PLUGIN = str(SUPPORT / "qfinzero" / "qfinzero_suite_plugin.py")
 TASKS = "qfinzero_calling,qfinzero_planning"

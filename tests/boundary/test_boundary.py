@@ -52,7 +52,7 @@ def test_no_inner_module_is_imported(name: str) -> None:
 def test_an_inner_module_behind_a_helper_is_found(tmp_path: Path) -> None:
     path = tmp_path / "test_example.py"
     path.write_text(
-        "from run_support import ktdeval\nimport ktdeval.market\nimport ktdeval_models\n"
+        "from support.runs.run_support import ktdeval\nimport ktdeval.market\nimport ktdeval_models\n"
     )
     found = list(inner_imports(path, set()))
 

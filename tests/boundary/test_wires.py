@@ -19,7 +19,7 @@ import pytest
 from corner_market import CORNERS, make_market, read_scene
 
 import ktdeval
-from local_server import Answering, running
+from support.local_server import Answering, running
 
 FOLDER = Path(__file__).with_name("wires")
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from board_forge import forge_board
-from browser_pages import Chromium, Reader, open_browser, watching
 from ktdeval_board.site.build import build_site
+from support.board.board_forge import forge_board
+from support.pages.browser_pages import Chromium, Reader, open_browser, watching
 
 
 # a process can drive only one at a time, and with it runs no event loop of its own

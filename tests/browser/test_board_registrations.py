@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from board_keys import OTHER, confirm, draw, registered, run_under, submit
-from board_runs import DIVISION, begin, change_rules, make_run
-from browser_pages import Reader, every_screen, needs_browser, page_troubles
 from ktdeval_board.site.build import build_site
-from site_pages import read_data
+from support.board.board_keys import OTHER, confirm, draw, registered, run_under, submit
+from support.board.board_runs import DIVISION, begin, change_rules, make_run
+from support.pages.browser_pages import Reader, every_screen, needs_browser, page_troubles
+from support.pages.site_pages import read_data
 
 MOMENTUM = "builtin/momentum"
 HOLD = "builtin/hold"

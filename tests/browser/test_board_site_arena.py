@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from board_arena import AGENTS, HOSTILE, arena_board, play_ama, play_fund, run_frame
-from browser_pages import (
+from ktdeval_board.site.build import build_site
+from support.board.board_arena import AGENTS, HOSTILE, arena_board, play_ama, play_fund, run_frame
+from support.pages.browser_pages import (
     Reader,
     every_screen,
     is_in_sight,
@@ -19,8 +20,7 @@ from browser_pages import (
     page_troubles,
     wait_until,
 )
-from ktdeval_board.site.build import build_site
-from site_pages import read_data
+from support.pages.site_pages import read_data
 
 pytestmark = needs_browser
 DRAWN = "document.querySelector('.chart-plot').vega"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from browser_pages import (
+from support.pages.browser_pages import (
     PAGES,
     Reader,
     axis_troubles,
@@ -26,7 +26,7 @@ from browser_pages import (
     tick,
     wait_until,
 )
-from site_pages import changed_site, rank_words, read_data
+from support.pages.site_pages import changed_site, rank_words, read_data
 
 pytestmark = needs_browser
 

@@ -12,14 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browser_pages import (
-    Reader,
-    every_screen,
-    needs_browser,
-    page_troubles,
-    scrolls_sideways,
-    wait_until,
-)
 from ktdeval.stats import (
     blocks_of,
     hodges_lehmann,
@@ -29,8 +21,16 @@ from ktdeval.stats import (
     signed_rank,
 )
 from ktdeval.values import sha256_hex
-from loops import not_empty
-from site_pages import (
+from support.loops import not_empty
+from support.pages.browser_pages import (
+    Reader,
+    every_screen,
+    needs_browser,
+    page_troubles,
+    scrolls_sideways,
+    wait_until,
+)
+from support.pages.site_pages import (
     DIVISION,
     MARKUP,
     OTHER,

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from board_forge import forge_board
-from browser_pages import Reader, axis_troubles, needs_browser, wait_until
 from ktdeval.stats.intervals import wilson
 from ktdeval.values import sha256_hex
 from ktdeval_board.site.build import build_site
-from site_pages import (
+from support.board.board_forge import forge_board
+from support.pages.browser_pages import Reader, axis_troubles, needs_browser, wait_until
+from support.pages.site_pages import (
     DIVISION,
     changed_site,
     chart_table,

@@ -18,8 +18,17 @@ import pytest
 
 import ktdeval_board
 import ktdeval_pages
-from board_runs import sums_board
-from browser_pages import (
+from ktdeval_board.rules import Rules, SnapshotRule
+from ktdeval_board.site.build import build_site
+from ktdeval_board.site.files import (
+    CONTENT_SECURITY_POLICY,
+    NO_SOURCES_POLICY,
+    data_file,
+    render_pages,
+)
+from ktdeval_board.templates import render
+from support.board.board_runs import sums_board
+from support.pages.browser_pages import (
     PAGES,
     Chromium,
     Reader,
@@ -32,16 +41,7 @@ from browser_pages import (
     wait_until,
     watching,
 )
-from ktdeval_board.rules import Rules, SnapshotRule
-from ktdeval_board.site.build import build_site
-from ktdeval_board.site.files import (
-    CONTENT_SECURITY_POLICY,
-    NO_SOURCES_POLICY,
-    data_file,
-    render_pages,
-)
-from ktdeval_board.templates import render
-from site_pages import MARKUP, changed_site, draw_all, read_data, with_markup
+from support.pages.site_pages import MARKUP, changed_site, draw_all, read_data, with_markup
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from browser_pages import Chromium, needs_browser, wait_until
 from ktdeval_pages.assets import charts_script, shared_script, vendor_files
+from support.pages.browser_pages import Chromium, needs_browser, wait_until
 
 pytestmark = needs_browser
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from browser_pages import Chromium, axe_violations, needs_browser
-from docs_nav import nav_pages
-from loops import not_empty
-from paths import REPOSITORY
-from tables import beside
+from support.docs.docs_nav import nav_pages
+from support.loops import not_empty
+from support.pages.browser_pages import Chromium, axe_violations, needs_browser
+from support.paths import REPOSITORY
+from support.tables import beside
 
 pytest.importorskip("zensical", reason="needs Zensical: pip install '.[docs]'")
 

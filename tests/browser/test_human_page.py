@@ -12,7 +12,12 @@ from typing import Any
 
 import pytest
 
-from browser_pages import (
+from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
+from ktdeval.observation import state_of_values
+from ktdeval_human.page import PageDesk
+from ktdeval_human.person import Act, Called, PersonWords
+from ktdeval_human.shown import show_request
+from support.pages.browser_pages import (
     Reader,
     every_screen,
     is_shown,
@@ -20,11 +25,6 @@ from browser_pages import (
     page_troubles,
     wait_until,
 )
-from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
-from ktdeval.observation import state_of_values
-from ktdeval_human.page import PageDesk
-from ktdeval_human.person import Act, Called, PersonWords
-from ktdeval_human.shown import show_request
 
 pytestmark = needs_browser
 

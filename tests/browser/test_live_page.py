@@ -11,7 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from browser_pages import (
+from ktdeval_live.page.data import LivePage, PageEntry
+from ktdeval_live.page.write import write_page
+from support.live.live_pages import Shape, generated_page
+from support.loops import not_empty
+from support.pages.browser_pages import (
     Reader,
     axe_violations,
     every_screen,
@@ -22,10 +26,6 @@ from browser_pages import (
     press,
     wait_until,
 )
-from ktdeval_live.page.data import LivePage, PageEntry
-from ktdeval_live.page.write import write_page
-from live_pages import Shape, generated_page
-from loops import not_empty
 
 pytestmark = needs_browser
 

@@ -12,9 +12,15 @@ from typing import Any
 import pytest
 
 import ktdeval
-from browser_pages import Reader, every_screen, needs_browser, page_troubles, wait_until
 from ktdeval.cli.main import main
-from run_support import store_market
+from support.pages.browser_pages import (
+    Reader,
+    every_screen,
+    needs_browser,
+    page_troubles,
+    wait_until,
+)
+from support.runs.run_support import store_market
 
 pytestmark = [needs_browser, pytest.mark.slow]
 

@@ -16,7 +16,11 @@ from typing import Any
 import pytest
 import yaml
 
-from browser_pages import (
+from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
+from ktdeval_qfinzero.access.pages.chat_store import ChatStore
+from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.chat.task import ChatTask
+from support.pages.browser_pages import (
     Chromium,
     axe_violations,
     is_shown,
@@ -26,16 +30,12 @@ from browser_pages import (
     scrolls_sideways,
     wait_until,
 )
-from chat_stub import ANSWER, ChatStub, chat_stub
-from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
-from ktdeval_qfinzero.access.pages.chat_store import ChatStore
-from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.chat.task import ChatTask
-from playground_server import PlaygroundServer, playground_server
-from qfinzero_server import Served, serving
-from run_support import ktdeval
-from terminal import Terminal
-from waiting import wait_for
+from support.qfinzero.chat_stub import ANSWER, ChatStub, chat_stub
+from support.qfinzero.playground_server import PlaygroundServer, playground_server
+from support.qfinzero.qfinzero_server import Served, serving
+from support.runs.run_support import ktdeval
+from support.terminal import Terminal
+from support.waiting import wait_for
 
 pytestmark = [needs_browser, pytest.mark.slow]
 

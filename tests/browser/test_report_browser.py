@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from browser_pages import (
+from support.pages.browser_pages import (
     Reader,
     every_screen,
     needs_browser,
     overprinted_texts,
     page_troubles,
 )
-from report_page import check_page
-from run_support import ktdeval, store_market
+from support.pages.report_page import check_page
+from support.runs.run_support import ktdeval, store_market
 
 pytest.importorskip("vl_convert")
 

@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from browser_pages import (
+from support.pages.browser_pages import (
     Reader,
     every_screen,
     needs_browser,
     overprinted_texts,
     page_troubles,
 )
-from run_support import ktdeval, store_market
+from support.runs.run_support import ktdeval, store_market
 
 pytestmark = needs_browser
 

@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from browser_pages import (
+from ktdeval.market import load_snapshot
+from ktdeval.runner import RunFolder
+from ktdeval_view.document import EnvironmentRedactor
+from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
+from ktdeval_view.episode_records import EpisodeRecords, read_episode
+from support.loops import not_empty
+from support.pages.browser_pages import (
     Reader,
     axe_violations,
     every_screen,
@@ -23,15 +29,8 @@ from browser_pages import (
     press,
     wait_until,
 )
-from ktdeval.market import load_snapshot
-from ktdeval.runner import RunFolder
-from ktdeval_view.document import EnvironmentRedactor
-from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
-from ktdeval_view.episode_records import EpisodeRecords, read_episode
-from loops import not_empty
-from run_support import DAYS_IN_WINDOW
-from view_page import KEY, SECRETS, days_of, head_of, make_runs_folder, pages
-from view_plugin import (
+from support.pages.view_page import KEY, SECRETS, days_of, head_of, make_runs_folder, pages
+from support.pages.view_plugin import (
     CUT,
     FAILING,
     INJECTING,
@@ -41,6 +40,7 @@ from view_plugin import (
     SHOWN_MARKUP,
     TELLING,
 )
+from support.runs.run_support import DAYS_IN_WINDOW
 
 pytestmark = needs_browser
 

@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from browser_pages import (
+from ktdeval.cli.main import main
+from ktdeval.harness import SIGNAL_FORM
+from ktdeval.runner import RunFolder
+from ktdeval_view.document import EnvironmentRedactor
+from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
+from ktdeval_view.episode_records import read_episode
+from support.pages.browser_pages import (
     Reader,
     every_screen,
     needs_browser,
@@ -21,16 +27,10 @@ from browser_pages import (
     scrolls_sideways,
     wait_until,
 )
-from ktdeval.cli.main import main
-from ktdeval.harness import SIGNAL_FORM
-from ktdeval.runner import RunFolder
-from ktdeval_view.document import EnvironmentRedactor
-from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
-from ktdeval_view.episode_records import read_episode
-from paths import SUPPORT
-from run_support import ktdeval
-from view_page import pages
-from view_plugin import MARKUP, SHOWN_MARKUP
+from support.pages.view_page import pages
+from support.pages.view_plugin import MARKUP, SHOWN_MARKUP
+from support.paths import SUPPORT
+from support.runs.run_support import ktdeval
 
 pytestmark = needs_browser
 

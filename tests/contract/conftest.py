@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture
 def provider_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stub's key is in the variable of each provider with an adapter of its own."""
-    from stub_provider import KEY
+    from support.providers.stub_provider import KEY
 
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(variable, KEY)

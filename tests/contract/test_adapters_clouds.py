@@ -17,7 +17,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from adapter_server import LOOK, SUBMIT, Prepared, PreparedServer, ask, failure_of, prepared
 from ktdeval.calls.record import routing_of
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
@@ -25,7 +24,16 @@ from ktdeval.market.rules.calendar import parse_day
 from ktdeval.registry import load_plugins
 from ktdeval.secrets import redact_secrets
 from ktdeval_models.remote.params import presets
-from stub_provider import KEY, skip_without_sdks
+from support.providers.adapter_server import (
+    LOOK,
+    SUBMIT,
+    Prepared,
+    PreparedServer,
+    ask,
+    failure_of,
+    prepared,
+)
+from support.providers.stub_provider import KEY, skip_without_sdks
 
 skip_without_sdks()
 

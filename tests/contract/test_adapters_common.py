@@ -24,8 +24,8 @@ from ktdeval.values.config_options import build
 from ktdeval_models.remote.keys import find_key
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams, RemoteParams
-from stub_provider import KEY
-from tables import on_each_row
+from support.providers.stub_provider import KEY
+from support.tables import on_each_row
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

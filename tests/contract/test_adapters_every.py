@@ -13,7 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adapter_server import (
+from ktdeval.errors import KtdevalError, ModelError, ProviderError
+from ktdeval.harness.chat_messages import Message, ModelRequest, Reply
+from ktdeval.registry import load_plugins
+from ktdeval.values import install_command
+from support.providers.adapter_server import (
     LOOK,
     QUESTION,
     SUBMIT,
@@ -22,12 +26,8 @@ from adapter_server import (
     failure_of as failed,
     prepared,
 )
-from ktdeval.errors import KtdevalError, ModelError, ProviderError
-from ktdeval.harness.chat_messages import Message, ModelRequest, Reply
-from ktdeval.registry import load_plugins
-from ktdeval.values import install_command
-from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
-from stub_provider import KEY, FaultPlan, Stub, running_stub
+from support.providers.stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
+from support.providers.stub_provider import KEY, FaultPlan, Stub, running_stub
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

@@ -12,16 +12,23 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, Prepared, PreparedServer, ask, failure_of, prepared
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ProviderError
 from ktdeval.harness.chat_messages import CallParams
 from ktdeval.registry import load_plugins
-from ktdfin_market import small_market
-from ktdfin_play import Play
-from stub_provider import skip_without_sdks
-from tables import beside, on_each_row
-from terminal import Terminal
+from support.providers.adapter_server import (
+    LOOK,
+    Prepared,
+    PreparedServer,
+    ask,
+    failure_of,
+    prepared,
+)
+from support.providers.stub_provider import skip_without_sdks
+from support.tables import beside, on_each_row
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, prepared
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams
+from support.providers.adapter_server import Prepared, prepared
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, failure_of, prepared
 from ktdeval.calls.record import routing_of
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness.chat_messages import (
@@ -26,8 +25,17 @@ from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.google import GoogleModel
 from ktdeval_models.remote.params import AnthropicParams, GoogleParams
 from ktdeval_models.remote.schema_rewrites import closed_schema, readable_schema
-from stub_provider import KEY, Stub, running_stub
-from tables import on_each_row
+from support.providers.adapter_server import (
+    LOOK,
+    QUESTION,
+    SUBMIT,
+    Prepared,
+    ask,
+    failure_of,
+    prepared,
+)
+from support.providers.stub_provider import KEY, Stub, running_stub
+from support.tables import on_each_row
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

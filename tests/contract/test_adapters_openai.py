@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, PreparedServer, ask, prepared
 from ktdeval.calls.record import routing_of
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import (
@@ -25,8 +24,17 @@ from ktdeval.harness.chat_messages import (
 )
 from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, presets
-from stub_provider import KEY, running_stub
-from tables import on_each_row
+from support.providers.adapter_server import (
+    LOOK,
+    QUESTION,
+    SUBMIT,
+    Prepared,
+    PreparedServer,
+    ask,
+    prepared,
+)
+from support.providers.stub_provider import KEY, running_stub
+from support.tables import on_each_row
 
 APIS = ("responses", "chat")
 CALLS = (

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Message, Reply, ToolCall
 from ktdeval.registry import load_plugins
+from support.providers.adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

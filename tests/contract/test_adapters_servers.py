@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, Prepared, ask, prepared
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ProviderError
 from ktdeval.harness import UNPARSED_CALL, CallParams
 from ktdeval.registry import load_plugins
-from ktdfin_market import small_market
-from ktdfin_play import Play
-from stub_provider import skip_without_sdks
+from support.providers.adapter_server import LOOK, QUESTION, Prepared, ask, prepared
+from support.providers.stub_provider import skip_without_sdks
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()
 

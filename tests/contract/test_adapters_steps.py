@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, Prepared, ask, prepared
 from ktdeval.calls.record import reply_bytes, reply_of
 from ktdeval.harness.chat_messages import Message, Reply
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_canonical
 from ktdeval_models.remote.params import presets
-from ktdfin_market import small_market
-from ktdfin_play import Play
-from stub_provider import KEY, skip_without_sdks
+from support.providers.adapter_server import LOOK, QUESTION, Prepared, ask, prepared
+from support.providers.stub_provider import KEY, skip_without_sdks
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()
 

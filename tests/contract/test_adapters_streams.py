@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from adapter_server import LOOK, SUBMIT, Prepared, ask, failure_of, prepared
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ReplyPiece
 from ktdeval.values import loads_strict
@@ -27,8 +26,9 @@ from ktdeval_models.remote.streams.chat import ChatAssembler
 from ktdeval_models.remote.streams.events import EventReader, StreamEvent
 from ktdeval_models.remote.streams.responses import ResponsesAssembler
 from ktdeval_models.remote.transport import BodyError
-from stub_neutral import KEY
-from stub_streams import chunks_of, event_bytes, stream_of
+from support.providers.adapter_server import LOOK, SUBMIT, Prepared, ask, failure_of, prepared
+from support.providers.stub_neutral import KEY
+from support.providers.stub_streams import chunks_of, event_bytes, stream_of
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

@@ -10,16 +10,24 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, Prepared, PreparedServer, ask, failure_of, prepared
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import reply_bytes, reply_of, request_key
 from ktdeval.errors import ProviderError
 from ktdeval.harness.chat_messages import Message, ModelRequest, Opaque, Reply, ToolCall
 from ktdeval.registry import load_plugins
 from ktdeval_models.remote.params import presets
-from ktdfin_market import small_market
-from ktdfin_play import Play
-from stub_provider import KEY, skip_without_sdks
+from support.providers.adapter_server import (
+    LOOK,
+    QUESTION,
+    Prepared,
+    PreparedServer,
+    ask,
+    failure_of,
+    prepared,
+)
+from support.providers.stub_provider import KEY, skip_without_sdks
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()
 

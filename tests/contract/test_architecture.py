@@ -17,9 +17,9 @@ from ktdeval import api, hookspecs
 from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
 from ktdeval.market.assembly import REPAIRS
-from loops import not_empty
-from paths import REPOSITORY
-from source_trees import (
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.source_trees import (
     SOURCES,
     functions_in,
     imports_in,

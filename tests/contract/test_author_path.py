@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import ktdeval
-from docs_prose import author_guide
 from ktdeval.api import Reply
 from ktdeval.cli.main import main
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelTraits
-from local_server import Answering, running
+from support.docs.docs_prose import author_guide
+from support.local_server import Answering, running
 
 MODULES = ("sums", "clerk", "hits", "local", "sizing")
 GUIDE = author_guide()

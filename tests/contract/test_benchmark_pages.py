@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 BENCHMARKS = REPOSITORY / "benchmarks"
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, PreparedServer, prepared
 from ktdeval.harness import NOT_APPLIED, ExternalSession
 from ktdeval.harness.own_settings import noted_settings
 from ktdeval.registry import load_plugins
@@ -20,9 +19,10 @@ from ktdeval.values import dumps_canonical
 from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.bridge_server import BridgeAnswers
 from ktdeval_models.remote.params import presets
-from ktdfin_market import small_market
-from ktdfin_play import Play
-from stub_provider import KEY, skip_without_sdks
+from support.providers.adapter_server import Prepared, PreparedServer, prepared
+from support.providers.stub_provider import KEY, skip_without_sdks
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()
 

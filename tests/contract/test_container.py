@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 RECIPE = (REPOSITORY / "Containerfile").read_text(encoding="utf-8")
 IGNORED = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()

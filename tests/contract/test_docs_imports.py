@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from docs_packages import FOLDER, brought_in
-from docs_prose import code_blocks
-from paths import REPOSITORY
+from support.docs.docs_packages import FOLDER, brought_in
+from support.docs.docs_prose import code_blocks
+from support.paths import REPOSITORY
 
 PAGES = sorted(
     {*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *brought_in()}

@@ -15,13 +15,13 @@ from pathlib import Path
 import click
 import pytest
 
-from docs_packages import FOLDER
-from docs_prose import code_blocks, without_code
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import config_of
 from ktdeval.errors import KtdevalError
-from loops import not_empty
-from paths import REPOSITORY
+from support.docs.docs_packages import FOLDER
+from support.docs.docs_prose import code_blocks, without_code
+from support.loops import not_empty
+from support.paths import REPOSITORY
 
 PAGES = [
     page

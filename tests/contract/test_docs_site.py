@@ -11,19 +11,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from docs_commands import all_commands
-from docs_nav import nav_pages
-from docs_packages import FOLDER, brought_in, package_pages
-from docs_pictures import hashes, recorded_hashes
-from docs_project import folders_of, makefile, upper_bounds
-from docs_prose import links, long_sentences, problem_of_link, word_count
-from docs_reference import exit_codes_table
-from docs_tables import with_table
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
-from loops import not_empty
-from make_docs import generated_pages
-from paths import REPOSITORY
+from support.docs.docs_commands import all_commands
+from support.docs.docs_nav import nav_pages
+from support.docs.docs_packages import FOLDER, brought_in, package_pages
+from support.docs.docs_pictures import hashes, recorded_hashes
+from support.docs.docs_project import folders_of, makefile, upper_bounds
+from support.docs.docs_prose import links, long_sentences, problem_of_link, word_count
+from support.docs.docs_reference import exit_codes_table
+from support.docs.docs_tables import with_table
+from support.docs.make_docs import generated_pages
+from support.loops import not_empty
+from support.paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 AMA_TABLE = REPOSITORY / "plugins/ktdeval_compare/variances/tables/ama-1.csv"

@@ -16,14 +16,14 @@ from typing import Annotated, Any
 import pytest
 
 import ktdeval
-from advertised import modules_forgotten
-from docs_prose import author_guide
-from docstring_examples import example_of, run_example
 from ktdeval import api, testing
 from ktdeval.harness import decide_in_phases
 from ktdeval.masking import UNMASKED, MaskConfig
 from ktdeval.registry import load_plugins
-from raw_market import market
+from support.advertised import modules_forgotten
+from support.docs.docs_prose import author_guide
+from support.docs.docstring_examples import example_of, run_example
+from support.market.raw_market import market
 
 WITHOUT = {
     "KtdevalError": "an exception, which is raised with one line of text",

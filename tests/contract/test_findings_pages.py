@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from docs_prose import github_anchors
-from findings import (
+from support.docs.docs_prose import github_anchors
+from support.docs.findings import (
     FINDINGS,
     PAGE,
     Statement,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from floors import deleted_with, folders, needs, without
 from ktdeval.registry import load_plugins
-from loops import not_empty
-from paths import REPOSITORY
-from run_support import TASK, WINDOW
-from terminal import Terminal
+from support.floors import deleted_with, folders, needs, without
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.runs.run_support import TASK, WINDOW
+from support.terminal import Terminal
 
 EXAMPLE = REPOSITORY / "examples/ktdeval-example-plugin/src/ktdeval_example"
 PROJECT = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")

@@ -11,10 +11,17 @@ from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, prepared
-from format_samples import FOLDER, MAX_BYTES, OPENED_BY, release, sample_path, unpack
 from ktdeval.values.format_versions import formats
-from terminal import Terminal
+from support.formats.format_samples import (
+    FOLDER,
+    MAX_BYTES,
+    OPENED_BY,
+    release,
+    sample_path,
+    unpack,
+)
+from support.providers.adapter_server import Prepared, prepared
+from support.terminal import Terminal
 
 RELEASES = sorted(path.name for path in FOLDER.iterdir() if path.name[:1].isdigit())
 

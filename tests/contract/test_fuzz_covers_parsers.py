@@ -8,10 +8,10 @@ from itertools import chain
 import pytest
 import yaml
 
-from fuzz_kit import Parser, outcome
-from fuzz_parsers import parsers
-from paths import REPOSITORY
-from source_trees import SOURCES, parts_of
+from support.fuzzing.fuzz_kit import Parser, outcome
+from support.fuzzing.fuzz_parsers import parsers
+from support.paths import REPOSITORY
+from support.source_trees import SOURCES, parts_of
 
 CALLS = re.compile(
     r"\b(loads_untrusted|loads_strict|loads_unique|decode_json|load_yaml|parse_yaml|json\.loads"

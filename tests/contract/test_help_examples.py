@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 import pytest
 
-from docs_commands import all_commands
-from floors import absent
 from ktdeval.cli.examples import continued_lines
 from ktdeval.cli.main import cli
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import load_plugins
-from terminal import Terminal
+from support.docs.docs_commands import all_commands
+from support.floors import absent
+from support.terminal import Terminal
 
 COMMANDS = dict(all_commands())
 #: Parameters whose values are names that plugins offer

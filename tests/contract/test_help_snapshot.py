@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paths import REPOSITORY
-from public_api import HELP, help_text
+from support.docs.public_api import HELP, help_text
+from support.paths import REPOSITORY
 
 #: Words of each command before the names became fewer
 BEFORE = (REPOSITORY / "tests/contract/commands_before.txt").read_text("utf-8").splitlines()

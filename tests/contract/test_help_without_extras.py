@@ -14,7 +14,7 @@ from importlib import metadata
 import pytest
 from packaging.requirements import Requirement
 
-from paths import REPOSITORY, SUPPORT
+from support.paths import REPOSITORY, TESTS
 
 WITHOUT = """
 import sys
@@ -23,7 +23,7 @@ for name in sys.argv[1].split(","):
 """
 HELP = f"""{WITHOUT}
 import click
-from docs_commands import all_commands
+from support.docs.docs_commands import all_commands
 for words, command in all_commands():
     print(click.Context(command, info_name=words).get_help().splitlines()[0])
 """
@@ -73,7 +73,7 @@ def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(SUPPORT / "docs")},
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
     )
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from docs_prose import author_guide
-from floors import absent
 from ktdeval.registry.plugin_boundary import HOOK_NAMES
 from ktdeval.testing import check_parts
+from support.docs.docs_prose import author_guide
+from support.floors import absent
 
 GUIDE = author_guide()
 BLOCKS = {

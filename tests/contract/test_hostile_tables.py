@@ -17,8 +17,8 @@ import pytest
 
 from ktdeval.errors import DataError, KtdevalError
 from ktdeval.values import sheet_as_text
-from table_doors import DOORS, Cells, Door, as_csv, as_parquet
-from tables import beside
+from support.market.table_doors import DOORS, Cells, Door, as_csv, as_parquet
+from support.tables import beside
 
 CASES = beside(__file__)
 

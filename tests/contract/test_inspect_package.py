@@ -6,7 +6,7 @@ import ast
 import importlib
 import tomllib
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 FOLDER = REPOSITORY / "plugins" / "ktdeval-inspect"
 

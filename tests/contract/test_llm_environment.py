@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from llm_environment import build_arguments
-from paths import REPOSITORY
+from support.llm.llm_environment import build_arguments
+from support.paths import REPOSITORY
 
 WITH_AMX = "flags\t\t: fpu sse4_2 avx f16c fma avx2 bmi2 avx512f amx_bf16 amx_tile amx_int8\n"
 OLD = "flags\t\t: fpu sse4_2 avx\n"

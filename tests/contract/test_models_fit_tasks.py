@@ -17,8 +17,8 @@ from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.task_api import is_scoring
 from ktdeval_board.baselines import train_coefficients
 from ktdeval_board.init import DEFAULT_BASELINES, BegunBoard, NewBoard, init_board
-from loops import not_empty
-from planned_tasks import PLUGINS, TASKS, market_of, planned
+from support.loops import not_empty
+from support.tasks.planned_tasks import PLUGINS, TASKS, market_of, planned
 
 MODELS = sorted(name for name in PLUGINS.specs("models") if name.startswith("builtin/"))
 ARGS: dict[str, dict[str, Any]] = {

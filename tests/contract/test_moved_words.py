@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cli.moved import moved_words
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 #: What names old words on purpose
 TABLES = (

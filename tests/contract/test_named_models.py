@@ -14,8 +14,8 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval_models.remote.params import presets
-from loops import not_empty
-from paths import REPOSITORY
+from support.loops import not_empty
+from support.paths import REPOSITORY
 
 # Help texts are on the pages of docs/reference.
 PAGES = [

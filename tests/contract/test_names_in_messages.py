@@ -11,8 +11,8 @@ from itertools import chain
 import pytest
 
 import ktdeval.api
-from paths import REPOSITORY
-from source_trees import SOURCES
+from support.paths import REPOSITORY
+from support.source_trees import SOURCES
 
 DOTTED = re.compile(r"\bktdeval(?:\.[a-z_]\w*)+\.[A-Za-z_]\w*")
 WORD = re.compile(r"\b[A-Z][A-Za-z]+\b")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odd_figures import odd_figures
+from support.tasks.odd_figures import odd_figures
 
 ODD = [
     ("the account holds 1e+06 CNY", "exponent of a raw float"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from paths import REPOSITORY
-from source_trees import SOURCES, nodes_of, tree_of
+from support.paths import REPOSITORY
+from support.source_trees import SOURCES, nodes_of, tree_of
 
 #: What makes options of fields itself
 MAKER = "ktdeval/cli/options.py"

@@ -15,7 +15,7 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval.registry import own_wheel
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 
 def files_of(content: bytes) -> dict[str, bytes]:

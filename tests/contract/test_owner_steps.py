@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 OWNER = runpy.run_path(str(REPOSITORY / ".ci/owner"))
 PAGE = runpy.run_path(str(REPOSITORY / ".ci/index_page.py"))["index_page"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from adapter_server import LOOK, SUBMIT, ask
 from ktdeval.calls import PromptCache, PromptCacheRules
 from ktdeval.calls.prices import choose_price
 from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
@@ -17,10 +16,11 @@ from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
 from ktdeval_models.remote.prompt_caches import published_rules
-from paths import REPOSITORY
-from prompt_caches import ClaudeCache, OpenAICache, Served
-from prompts_page import RESEARCHED, STEPS, asked_of, claude_serves, openai_serves
-from stub_provider import Stub
+from support.paths import REPOSITORY
+from support.providers.adapter_server import LOOK, SUBMIT, ask
+from support.providers.prompt_caches import ClaudeCache, OpenAICache, Served
+from support.providers.stub_provider import Stub
+from support.tasks.prompts_page import RESEARCHED, STEPS, asked_of, claude_serves, openai_serves
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

@@ -1,7 +1,6 @@
 """examples/prompts.md shows the prompts that agents send, as the code makes them.
 
-Make it again: PYTHONPATH=tests/support:tests/support/tasks:tests/support/providers \
-    python tests/contract/test_prompts_page.py
+Make it again: `PYTHONPATH=tests python tests/contract/test_prompts_page.py`
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from odd_figures import odd_figures
-from paths import REPOSITORY
-from prompts_page import (
+from support.paths import REPOSITORY
+from support.tables import beside
+from support.tasks.odd_figures import odd_figures
+from support.tasks.prompts_page import (
     ANSWER,
     STEPS,
     Asked,
@@ -26,7 +26,6 @@ from prompts_page import (
     paragraphs,
     procedures,
 )
-from tables import beside
 
 PAGE = REPOSITORY / "examples/prompts.md"
 TABLES = beside(__file__)

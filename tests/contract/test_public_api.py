@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from public_api import SNAPSHOT, public_api
+from support.docs.public_api import SNAPSHOT, public_api
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ktdeval.values.secret_free_addresses import address_mark
-from typed_classes import hints_of, typed_classes
+from support.typed_classes import hints_of, typed_classes
 
 TABLE = Path(__file__).with_suffix(".yaml")
 _ADDRESS = re.compile(

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from advertised import advertise
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import KINDS, Plugins, discovery, load_plugins
 from ktdeval.registry.task_files import merge_layers, task_specs
 from ktdeval.values import loads_untrusted, parse_yaml
 from ktdeval.values.config_options import build_params, option, parse_assignments, parse_scalar
-from tables import on_each_row
+from support.advertised import advertise
+from support.tables import on_each_row
 
 HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"
 

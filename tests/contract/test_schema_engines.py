@@ -2,7 +2,7 @@
 or a reason is stated.
 
 What an engine does not hold stands in `test_schema_engines.yaml`, which must be true in both
-directions: `make test-schemas` judges by every engine of the machine, and `python
+directions: `make test-schemas` judges by every engine of the machine, and `PYTHONPATH=tests python
 tests/support/schemas/schema_table.py --write` writes the table anew.
 """
 
@@ -16,13 +16,19 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from loops import not_empty
-from paths import REPOSITORY
-from schema_documents import breakers, followers
-from schema_engines import AJV, ENGINES, Engine, ajv_refusals, has_ajv, installed
-from schema_rules import RULES, claude_problems, gemini_problems, strict_problems, subschemas
-from schema_table import BAD, BEGIN, COLUMNS, END, GOOD, PAGE, judged, stated, table
-from sent_schemas import sent_schemas
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.schemas.schema_documents import breakers, followers
+from support.schemas.schema_engines import AJV, ENGINES, Engine, ajv_refusals, has_ajv, installed
+from support.schemas.schema_rules import (
+    RULES,
+    claude_problems,
+    gemini_problems,
+    strict_problems,
+    subschemas,
+)
+from support.schemas.schema_table import BAD, BEGIN, COLUMNS, END, GOOD, PAGE, judged, stated, table
+from support.schemas.sent_schemas import sent_schemas
 
 pytestmark = pytest.mark.slow
 

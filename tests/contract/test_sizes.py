@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 
 @pytest.fixture

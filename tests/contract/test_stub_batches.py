@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from stub_batches import BatchPlan, Fate
-from stub_neutral import MODEL
-from stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.providers.stub_batches import BatchPlan, Fate
+from support.providers.stub_neutral import MODEL
+from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
 
 skip_without_sdks()
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from stub_provider import KEY, Stub, running_stub, skip_without_sdks
-from tables import beside, on_each_row
+from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.tables import beside, on_each_row
 
 skip_without_sdks()
 

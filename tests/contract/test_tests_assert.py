@@ -9,9 +9,9 @@ from textwrap import dedent, indent
 
 import pytest
 
-from loops import CURE, empty_loops, empty_loops_in, not_empty
-from paths import REPOSITORY
-from source_trees import files_of_tests
+from support.loops import CURE, empty_loops, empty_loops_in, not_empty
+from support.paths import REPOSITORY
+from support.source_trees import files_of_tests
 
 TESTS = files_of_tests()
 

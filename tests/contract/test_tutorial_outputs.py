@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "start").glob("*.md"))]
 WRITTEN = re.compile(r"(?:--out |out=|leaderboard init |open\()[\"']?([\w./-]+)")

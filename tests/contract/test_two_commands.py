@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from docs_prose import code_blocks
-from paths import REPOSITORY
+from support.docs.docs_prose import code_blocks
+from support.paths import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")

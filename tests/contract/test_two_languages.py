@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 CHINESE = DOCS / "zh" / "start"

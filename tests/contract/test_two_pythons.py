@@ -15,7 +15,7 @@ import pytest
 
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 pytestmark = pytest.mark.slow
 

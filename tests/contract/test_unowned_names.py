@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.values import requirement
-from loops import not_empty
-from paths import REPOSITORY
+from support.loops import not_empty
+from support.paths import REPOSITORY
 
 SKIPPED = {".git", ".venv", "node_modules", "records", "cards", "site", "dist", ".mypy_cache"}
 SUFFIXES = {".py", ".md", ".yml", ".yaml", ".toml", ".j2", ".js", ".txt", ".sh", ".csv"}

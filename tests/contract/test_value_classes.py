@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from paths import REPOSITORY as ROOT
-from source_trees import SOURCES, parts_of
+from support.paths import REPOSITORY as ROOT
+from support.source_trees import SOURCES, parts_of
 
 TUPLE = "# a tuple: "  #: above a NamedTuple that nobody unpacks: why it is one
 TUPLES = "# tuples: "  #: likewise, of all in a module

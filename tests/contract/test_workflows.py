@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 import yaml
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 PATTERNS = (
     ".github/workflows/*.yml",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from advertised import modules_forgotten
 from ktdeval.testing import ConformanceError, check_parts, check_plugin
-from tables import beside, on_each_row
+from support.advertised import modules_forgotten
+from support.tables import beside, on_each_row
 
 HEADER = """\
 from dataclasses import dataclass

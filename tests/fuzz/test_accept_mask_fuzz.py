@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from accept_leaks import Scanner
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.masking.text_normalisation import normalise
 from ktdeval.registry import load_plugins
-from ktdfin_market import small_market
-from ktdfin_play import Play, Scripted
-from loops import not_empty
+from support.accept.accept_leaks import Scanner
+from support.loops import not_empty
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play, Scripted
 
 MASKS = ("stock_blind", "date_blind", "blinded")
 MARKET = small_market()

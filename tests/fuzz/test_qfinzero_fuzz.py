@@ -16,11 +16,11 @@ from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.pmb.broker import rerun
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from loops import not_empty
-from qfinzero_calls import ask, refused
-from qfinzero_fuzz import BOTH, SCENES, SESSION, Maker, attempt, scene
-from qfinzero_invariants import check_invariants
-from qfinzero_world import at
+from support.loops import not_empty
+from support.qfinzero.qfinzero_calls import ask, refused
+from support.qfinzero.qfinzero_fuzz import BOTH, SCENES, SESSION, Maker, attempt, scene
+from support.qfinzero.qfinzero_invariants import check_invariants
+from support.qfinzero.qfinzero_world import at
 
 OPERATIONS = catalogue().operations
 TRADING = [

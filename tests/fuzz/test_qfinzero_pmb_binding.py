@@ -16,10 +16,10 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.pmb import commands as broker_commands
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text
-from qfinzero_broker_play import thing
-from qfinzero_calls import copied
-from qfinzero_margin import ids_for
-from qfinzero_world import at, contracts, small_dataset
+from support.qfinzero.qfinzero_broker_play import thing
+from support.qfinzero.qfinzero_calls import copied
+from support.qfinzero.qfinzero_margin import ids_for
+from support.qfinzero.qfinzero_world import at, contracts, small_dataset
 
 STOCKS = ("AVLN", "BRKT", "CSTL")
 CONTRACTS = [contract.symbol for contract in contracts() if contract.expiry.month == 2]

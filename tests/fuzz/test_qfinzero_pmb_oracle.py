@@ -29,11 +29,19 @@ from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.pmb.broker_types import Order
 from ktdeval_qfinzero.timestamps import MINUTE, Clock, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_broker_play import thing
-from qfinzero_invariants import check_invariants
-from qfinzero_memory import MemoryPrices
-from qfinzero_reference_broker import ReferenceBroker, Refused, Row, Spread, Terms, Ticket, World
-from qfinzero_world import at, small_dataset
+from support.qfinzero.qfinzero_broker_play import thing
+from support.qfinzero.qfinzero_invariants import check_invariants
+from support.qfinzero.qfinzero_memory import MemoryPrices
+from support.qfinzero.qfinzero_reference_broker import (
+    ReferenceBroker,
+    Refused,
+    Row,
+    Spread,
+    Terms,
+    Ticket,
+    World,
+)
+from support.qfinzero.qfinzero_world import at, small_dataset
 
 EARLY = at("2024-06-01T00:00:00Z")
 STOCKS = ("AVLN", "BRKT", "CSTL")

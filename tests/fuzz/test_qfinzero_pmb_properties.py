@@ -18,9 +18,9 @@ from ktdeval_qfinzero.pmb.broker_types import Account, Bar, Instrument, Position
 from ktdeval_qfinzero.pmb.margin import margin_state
 from ktdeval_qfinzero.pmb.tick_execution import next_look
 from ktdeval_qfinzero.timestamps import MINUTE
-from qfinzero_broker_play import FREE, OPEN, Play, Row
-from qfinzero_invariants import check_invariants
-from tables import on_each_row
+from support.qfinzero.qfinzero_broker_play import FREE, OPEN, Play, Row
+from support.qfinzero.qfinzero_invariants import check_invariants
+from support.tables import on_each_row
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

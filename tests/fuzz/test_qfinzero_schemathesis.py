@@ -23,10 +23,10 @@ from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.http import openapi_document, server_app
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
-from qfinzero_scenario import amid_trading, in_process, played
-from qfinzero_server import Clock
-from qfinzero_world import small_dataset
-from tables import beside
+from support.qfinzero.qfinzero_scenario import amid_trading, in_process, played
+from support.qfinzero.qfinzero_server import Clock
+from support.qfinzero.qfinzero_world import small_dataset
+from support.tables import beside
 
 ADDRESS = "http://127.0.0.1:8765"
 TOKEN = "a-token-of-some-length"

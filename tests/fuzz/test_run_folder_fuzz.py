@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-from forging import change_transcript, edit_json, read_transcript, rehash
-from json_places import Place, places, with_value
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import build
-from run_support import WINDOW, episodes
-from searching import is_searching
+from support.json_places import Place, places, with_value
+from support.runs.forging import change_transcript, edit_json, read_transcript, rehash
+from support.runs.run_support import WINDOW, episodes
+from support.searching import is_searching
 
 TASK = "bright_open_research"
 WRONG: tuple[Any, ...] = (

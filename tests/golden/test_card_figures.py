@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from accept_figures import Prices
-from accept_runs import evaluate
-from card_checks import check_card
 from ktdeval.market.snapshots.storage import save_snapshot
-from ktdfin_market import FIRST, LAST, small_market
+from support.accept.accept_figures import Prices
+from support.accept.accept_runs import evaluate
+from support.figures.card_checks import check_card
+from support.tasks.ktdfin_market import FIRST, LAST, small_market
 
 RUNS = {
     "chaos": ("builtin/chaos", "blinded_open_research"),

@@ -19,9 +19,9 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.suite.task import SuiteTask
-from loops import not_empty
-from paths import SUPPORT
-from qfinzero_suite_play import (
+from support.loops import not_empty
+from support.paths import SUPPORT
+from support.qfinzero.qfinzero_suite_play import (
     VARIANTS,
     Perfect,
     Silent,

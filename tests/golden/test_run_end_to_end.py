@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ktdeval.cards import metric_word
-from run_support import (
+from support.runs.run_support import (
     MASK_KEY,
     MIXED_RUN,
     PLUGIN,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from forced_replies import table
-from llm_server import ServedModel, log_end, serving
+from support.llm.forced_replies import table
+from support.llm.llm_server import ServedModel, log_end, serving
 
 ENVIRONMENT = "KTDEVAL_LLM_VENV"
 LOG = pytest.StashKey[Path]()

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from forced_replies import calls_of, forced_replies, row_of
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest
 from ktdeval.market.snapshots.storage import save_snapshot
@@ -26,11 +25,12 @@ from ktdeval.testing.markets import random_snapshot
 from ktdeval_models.remote.grammar_schemas import SchemaBounds
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
-from llm_environment import python_of
-from llm_server import CONTEXT, MODEL, ServedModel
-from run_support import SAME_MASK, finished_steps, ktdeval, start
-from sent_schemas import sent_schemas
-from waiting import wait_for
+from support.llm.forced_replies import calls_of, forced_replies, row_of
+from support.llm.llm_environment import python_of
+from support.llm.llm_server import CONTEXT, MODEL, ServedModel
+from support.runs.run_support import SAME_MASK, finished_steps, ktdeval, start
+from support.schemas.sent_schemas import sent_schemas
+from support.waiting import wait_for
 
 if "KTDEVAL_LLM_VENV" not in os.environ:
     pytest.skip(

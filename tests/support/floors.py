@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 PAGE = "docs/inside.md"
 #: Every run needs the first, and the rest of the suite is tried on the tasks of the second

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 #: Folders whose packages are imported by their own names, the innermost first
 ROOTS = ("plugins/kits", "plugins", "tasks")

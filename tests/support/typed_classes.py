@@ -11,7 +11,7 @@ import tomllib
 import typing
 from collections.abc import Iterator
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 
 def typed_classes() -> list[type]:

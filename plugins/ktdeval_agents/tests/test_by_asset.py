@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agent_sessions import PreparedSession
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
     Decision,
@@ -26,8 +25,9 @@ from ktdeval.harness import (
 from ktdeval.observation import first_number
 from ktdeval_agents import ByAssetParams
 from ktdeval_agents.by_asset import ByAssetAgent
-from shown_states import observation_of
-from tables import on_each_row
+from support.tables import on_each_row
+from support.tasks.agent_sessions import PreparedSession
+from support.tasks.shown_states import observation_of
 
 LIMITS = {
     "max_positions": 4,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent_sessions import Session, observation
 from ktdeval.errors import ConfigError
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.episode_journal import unpack_lines
@@ -17,8 +16,9 @@ from ktdeval_agents.layered_memory import make_investor
 from ktdeval_agents.team import TeamAgent
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
-from run_support import PLUGIN, SAME_MASK, episodes, ktdeval
-from tables import on_each_row
+from support.runs.run_support import PLUGIN, SAME_MASK, episodes, ktdeval
+from support.tables import on_each_row
+from support.tasks.agent_sessions import Session, observation
 
 
 def test_it_remembers_as_finmem_does_under_its_own_name() -> None:

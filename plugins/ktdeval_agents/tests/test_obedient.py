@@ -17,9 +17,9 @@ from ktdeval.errors import ProviderError
 from ktdeval.harness import Message, ModelRequest, ModelTraits, Reply, ToolSpec
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.trading import DECIDED
-from obedient_model import ObedientModel
-from planned_tasks import PLUGINS, TASKS, planned
-from tables import beside, on_each_row
+from support.providers.obedient_model import ObedientModel
+from support.tables import beside, on_each_row
+from support.tasks.planned_tasks import PLUGINS, TASKS, planned
 
 TABLES = beside(__file__)
 STEPS = 3

@@ -17,8 +17,8 @@ from ktdeval.harness import ROLE_HEADING, SIGNALS, ModelRequest, Reply, ToolCall
 from ktdeval.runner.rehearsals.conversation_size import example
 from ktdeval_agents import TEAMS
 from ktdeval_agents.prompts import shorten_text
-from loops import not_empty
-from planned_tasks import planned
+from support.loops import not_empty
+from support.tasks.planned_tasks import planned
 
 ORDERS = (
     "blinded_fixed_candidate",

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from agent_sessions import DATES, PreparedSession
 from ktdeval.cards import PriceEntry
 from ktdeval.errors import ConfigError, ModelError, StoreError, UsageError
 from ktdeval.harness import (
@@ -43,9 +42,10 @@ from ktdeval_agents.role_graph import load_team
 from ktdeval_agents.roles_command import usage_by_role
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
 from ktdeval_agents.team_vote import VoteAgent
-from loops import not_empty
-from paths import REPOSITORY
-from tables import beside, on_each_row
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.tables import beside, on_each_row
+from support.tasks.agent_sessions import DATES, PreparedSession
 
 Words = str | None | Callable[[ModelRequest], str | Reply]
 LOOK = ToolSpec("look", "Look.", {})

@@ -23,8 +23,8 @@ from ktdeval_agents.computed_signals import (
     technical_figures,
     volatility_limits,
 )
-from paths import REPOSITORY
-from tables import on_each_row
+from support.paths import REPOSITORY
+from support.tables import on_each_row
 
 LIMITS = load_yaml(REPOSITORY / "plugins/ktdeval_agents/figures.yaml")["volatility_limits"]
 

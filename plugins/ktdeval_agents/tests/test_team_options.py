@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agent_sessions import PreparedSession
 from ktdeval.errors import ConfigError
 from ktdeval.harness import (
     ModelRequest,
@@ -28,10 +27,11 @@ from ktdeval_agents.analyst_selection import CHOOSE, choose
 from ktdeval_agents.role_graph import load_team
 from ktdeval_agents.team import TeamAgent
 from ktdeval_agents.team_options import with_options
-from loops import not_empty
-from paths import REPOSITORY
-from shown_states import observation_of
-from tables import on_each_row
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.tables import on_each_row
+from support.tasks.agent_sessions import PreparedSession
+from support.tasks.shown_states import observation_of
 
 PLUGINS = load_plugins()
 TEAMS = REPOSITORY / "plugins/ktdeval_agents/teams"

@@ -16,14 +16,14 @@ from ktdeval.cli.main import main
 from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import RunFolder
 from ktdeval.values import dumps_canonical
-from terminal import Terminal
+from support.terminal import Terminal
 
 PLUGIN = '''
 from dataclasses import replace
 
 from ktdeval.harness import Usage
 from ktdeval.hookspecs import Spec, hookimpl
-from run_plugin import Member
+from support.runs.run_plugin import Member
 
 
 class Quiet(Member):

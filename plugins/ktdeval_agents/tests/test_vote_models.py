@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent_sessions import PreparedSession
 from ktdeval.errors import ConfigError, ProviderError, UsageError
 from ktdeval.harness import ModelRequest, Observation, Reply, Submission, ToolCall
 from ktdeval.observation import ObservedState
@@ -16,6 +15,7 @@ from ktdeval.trading import Order
 from ktdeval_agents import ElectedParams, VoteParams
 from ktdeval_agents.recorded_vote import BallotModel, ElectedModel, RecordedVote
 from ktdeval_agents.team_vote import VoteAgent, make_vote
+from support.tasks.agent_sessions import PreparedSession
 
 TABLE = {"columns": ["stock_id", "close"], "rows": [["a", 10.0], ["b", 20.0]]}
 STATE = ObservedState({"day": '"day_+0"', "candidates": json.dumps(TABLE)})

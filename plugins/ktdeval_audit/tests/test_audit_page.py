@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/audit.md").read_text(encoding="utf-8")
 ROWS = list(csv.DictReader((REPOSITORY / "benchmarks/audit_recall.csv").open(encoding="utf-8")))

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from advertised import advertise
 from ktdeval.cli.main import main
 from ktdeval.values import install_command
 from ktdeval_authoring import doctor
 from ktdeval_authoring.doctor import Check, checks, is_broken
-from paths import REPOSITORY
+from support.advertised import advertise
+from support.paths import REPOSITORY
 
 
 def cutoff_days() -> Iterator[date]:

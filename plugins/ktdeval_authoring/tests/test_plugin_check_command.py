@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from advertised import advertise, modules_forgotten
 from ktdeval.cli.main import main
+from support.advertised import advertise, modules_forgotten
 
 WRONG = """from ktdeval.hookspecs import Spec, hookimpl
 

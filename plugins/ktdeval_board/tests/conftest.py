@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from board_forge import forge_board
-from board_keys import draw, registered, run_under
-from board_ranks import tables_of
-from board_runs import begin, make_run
 from ktdeval_board.board_entries import load_board
+from support.board.board_forge import forge_board
+from support.board.board_keys import draw, registered, run_under
+from support.board.board_ranks import tables_of
+from support.board.board_runs import begin, make_run
 
 
 @pytest.fixture(scope="session")

@@ -14,19 +14,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-import board_teller
-from board_runs import (
-    TASK,
-    TODAY,
-    WINDOW,
-    begin,
-    call,
-    change_rules,
-    plugins,
-    sums_board,
-    tree,
-    withdraw,
-)
 from ktdeval.attribution import FACTORS
 from ktdeval.cards import load_card, load_evaluation
 from ktdeval.errors import ConfigError, UsageError
@@ -49,6 +36,19 @@ from ktdeval_board.init import NewBoard, init_board
 from ktdeval_board.ranking.table import missing_baselines
 from ktdeval_board.rules import Baseline, WindowRule, load_rules, matching_baseline
 from ktdeval_board.site.build import build_site
+from support.board import board_teller
+from support.board.board_runs import (
+    TASK,
+    TODAY,
+    WINDOW,
+    begin,
+    call,
+    change_rules,
+    plugins,
+    sums_board,
+    tree,
+    withdraw,
+)
 
 _BASELINES = (leaderboard, "--on", TODAY, "baselines")
 

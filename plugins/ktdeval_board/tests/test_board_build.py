@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 import yaml
 
-from board_forge import HOSTILE, SCORING, entry_ids, forge_board
 from ktdeval.cards import load_card
 from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError
 from ktdeval_board.board_entries import load_board
@@ -26,8 +25,9 @@ from ktdeval_board.read_documents import DOCUMENTS, read_untrusted
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.build import build_site, run_jobs
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file
-from run_support import error_line, ktdeval
-from site_pages import card_file, read_data_file
+from support.board.board_forge import HOSTILE, SCORING, entry_ids, forge_board
+from support.pages.site_pages import card_file, read_data_file
+from support.runs.run_support import error_line, ktdeval
 
 pytestmark = pytest.mark.slow
 

@@ -19,12 +19,6 @@ from typing import Any
 
 import pytest
 
-from board_bad import MODEL, TODAY, BadBoard, Good, make_good
-from board_bad_cases import CASES, only_window, second_attempt, setting
-from board_cards import put_json
-from board_kinds import withdraw_card
-from card_cases import typed
-from json_places import Place, leaves, with_value
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval.values import Finding
@@ -36,6 +30,12 @@ from ktdeval_board.checking.rules import RULES, Stage, findings_of
 from ktdeval_board.checking.text_rules import DEEPEST, ReadDocument
 from ktdeval_board.read_documents import schema_of
 from ktdeval_board.rules import load_rules
+from support.board.board_bad import MODEL, TODAY, BadBoard, Good, make_good
+from support.board.board_bad_cases import CASES, only_window, second_attempt, setting
+from support.board.board_cards import put_json
+from support.board.board_kinds import withdraw_card
+from support.figures.card_cases import typed
+from support.json_places import Place, leaves, with_value
 
 SCRIPTS = (
     "<script>alert(1)</script>",

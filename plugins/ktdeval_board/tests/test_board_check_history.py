@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from board_bad import TODAY, BadBoard, Good, make_good
 from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.values import Finding
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
 from ktdeval_board.checking.findings import make_finding
 from ktdeval_board.layout import CardFiles
+from support.board.board_bad import TODAY, BadBoard, Good, make_good
 
 pytestmark = pytest.mark.slow
 

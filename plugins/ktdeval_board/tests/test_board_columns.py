@@ -8,17 +8,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from board_cards import changed
-from board_ranks import (
-    by_label,
-    entry,
-    figure,
-    make_board,
-    make_verdict,
-    ranked_tables,
-    shown,
-)
-from card_cases import typed
 from ktdeval.errors import ConfigError
 from ktdeval.values import content_hash
 from ktdeval_board.errata import Erratum
@@ -31,7 +20,18 @@ from ktdeval_board.ranking.column_texts import (
 from ktdeval_board.ranking.division_figures import score_figures
 from ktdeval_board.ranking.head_to_head import pairs_index, windows_of
 from ktdeval_board.rules import WindowRule
-from scoring_cases import DEFINITIONS, scoring_card
+from support.board.board_cards import changed
+from support.board.board_ranks import (
+    by_label,
+    entry,
+    figure,
+    make_board,
+    make_verdict,
+    ranked_tables,
+    shown,
+)
+from support.figures.card_cases import typed
+from support.figures.scoring_cases import DEFINITIONS, scoring_card
 
 # -- scoring tasks
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from terminal import Terminal
+from support.terminal import Terminal
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,6 @@ from typing import Any
 
 import pytest
 
-from board_cards import changed, put_json
-from board_forge import forge_board
-from board_ranks import tables_of
-from forged_models import PLUGIN
 from ktdeval.registry import load_plugins
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.content import check_content
@@ -29,6 +25,10 @@ from ktdeval_board.exchange.eval_results_export import write_every_eval_ever
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.model_pages import model_pages
 from ktdeval_board.rules import load_rules
+from support.board.board_cards import changed, put_json
+from support.board.board_forge import forge_board
+from support.board.board_ranks import tables_of
+from support.board.forged_models import PLUGIN
 
 TODAY = "2026-12-01"
 

@@ -16,18 +16,6 @@ import msgspec
 import pytest
 import yaml
 
-from board_cards import (
-    changed,
-    division_of,
-    put_card,
-    put_json,
-    rules_of,
-    submission_of,
-    verdict_of,
-)
-from board_forge import forge_board
-from board_runs import printed as run
-from forged_models import PLUGIN
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.exchange.board_data import (
@@ -44,8 +32,20 @@ from ktdeval_board.exchange.eval_results_export import (
     repository_of,
 )
 from ktdeval_board.layout import BoardFolder
-from paths import SUPPORT
-from scoring_cases import score_spec, scoring_card
+from support.board.board_cards import (
+    changed,
+    division_of,
+    put_card,
+    put_json,
+    rules_of,
+    submission_of,
+    verdict_of,
+)
+from support.board.board_forge import forge_board
+from support.board.board_runs import printed as run
+from support.board.forged_models import PLUGIN
+from support.figures.scoring_cases import score_spec, scoring_card
+from support.paths import SUPPORT
 
 pytestmark = pytest.mark.slow
 

@@ -14,14 +14,6 @@ import yaml
 from msgspec import structs
 from scipy.stats import norm
 
-from board_ranks import (
-    STEPS,
-    by_label,
-    entry as make,
-    make_board,
-    make_series,
-    two,
-)
 from ktdeval.errors import ConfigError
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.ranking.daily_summaries import facts_of
@@ -29,6 +21,14 @@ from ktdeval_board.ranking.fresh_windows import NOT_KNOWN, ONLY_A_BOUND, fresh_f
 from ktdeval_board.ranking.head_to_head import pair_tests, windows_of
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.rules import ModelCutoff, load_rules
+from support.board.board_ranks import (
+    STEPS,
+    by_label,
+    entry as make,
+    make_board,
+    make_series,
+    two,
+)
 
 # W1 is 2024-01-02 to 2024-02-26, W2 2024-03-01 to 2024-04-25.
 BEFORE_BOTH = "2023-12-31"

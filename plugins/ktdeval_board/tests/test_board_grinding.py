@@ -13,8 +13,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from board_cards import made_on
-from board_keys import (
+from ktdeval.errors import ConfigError, StoreError, UsageError
+from ktdeval.runner import RegisteredSystem, Registrant, Registration, RunFolder, load_config
+from ktdeval.values import dumps_pretty, loads_strict, to_plain
+from ktdeval_board.attempts import attempts_of
+from ktdeval_board.board_entries import load_board
+from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
+from ktdeval_board.exchange.board_data import read_board
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.site.build import build_site
+from support.board.board_cards import made_on
+from support.board.board_keys import (
     OTHER,
     WHO,
     claim_registration,
@@ -31,17 +40,16 @@ from board_keys import (
     why,
     write_by_hand,
 )
-from board_runs import DIVISION, TODAY, begin, change_rules, make_run, plugins, printed
-from ktdeval.errors import ConfigError, StoreError, UsageError
-from ktdeval.runner import RegisteredSystem, Registrant, Registration, RunFolder, load_config
-from ktdeval.values import dumps_pretty, loads_strict, to_plain
-from ktdeval_board.attempts import attempts_of
-from ktdeval_board.board_entries import load_board
-from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
-from ktdeval_board.exchange.board_data import read_board
-from ktdeval_board.layout import BoardFolder
-from ktdeval_board.site.build import build_site
-from site_pages import read_data, read_data_file
+from support.board.board_runs import (
+    DIVISION,
+    TODAY,
+    begin,
+    change_rules,
+    make_run,
+    plugins,
+    printed,
+)
+from support.pages.site_pages import read_data, read_data_file
 
 pytestmark = pytest.mark.slow
 

@@ -13,23 +13,6 @@ import msgspec
 import pytest
 import yaml
 
-from board_keys import (
-    OTHER,
-    WHO,
-    confirm,
-    draw,
-    entry_of,
-    findings,
-    key_of,
-    registered,
-    request_of,
-    run_under,
-    submit,
-    try_register,
-    why,
-    write_by_hand,
-)
-from board_runs import DIVISION, TODAY, call, plugins, tree
 from ktdeval.cards import (
     SIGNED_CARD,
     SIGNED_REGISTRATION,
@@ -47,6 +30,23 @@ from ktdeval_board.layout import BoardFolder
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegistrationResult, register
 from ktdeval_board.rules import load_rules
+from support.board.board_keys import (
+    OTHER,
+    WHO,
+    confirm,
+    draw,
+    entry_of,
+    findings,
+    key_of,
+    registered,
+    request_of,
+    run_under,
+    submit,
+    try_register,
+    why,
+    write_by_hand,
+)
+from support.board.board_runs import DIVISION, TODAY, call, plugins, tree
 
 MOMENTUM = "builtin/momentum"
 VOLATILITY = "builtin/low_volatility"

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from board_runs import printed as run
 from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.values import encode_canonical, loads_strict, sha256_hex
 from ktdeval_board.document_types import Imported
 from ktdeval_board.exchange.every_eval_ever_import import import_results
 from ktdeval_board.read_documents import read_untrusted
-from paths import SUPPORT
+from support.board.board_runs import printed as run
+from support.paths import SUPPORT
 
 LIMIT = 8_000_000
 EVIL = "<script>alert(1)</script>"

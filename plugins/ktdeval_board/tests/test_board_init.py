@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from board_runs import (
+from ktdeval.cards import load_evaluation
+from ktdeval.errors import ConfigError, DataError, UsageError
+from ktdeval.values import load_yaml
+from ktdeval_board.board_entries import division_of, load_board
+from ktdeval_board.checking.check import CheckOptions, check_board
+from ktdeval_board.command import leaderboard
+from ktdeval_board.errata import load_errata
+from ktdeval_board.init import DEFAULT_BASELINES
+from ktdeval_board.options import MovedOptions, as_seeds, moved_market
+from ktdeval_board.rules import load_rules
+from ktdeval_board.site.build import build_site
+from support.board.board_runs import (
     DIVISION,
     TASK,
     WINDOW,
@@ -25,17 +36,6 @@ from board_runs import (
     sums_board,
     tree,
 )
-from ktdeval.cards import load_evaluation
-from ktdeval.errors import ConfigError, DataError, UsageError
-from ktdeval.values import load_yaml
-from ktdeval_board.board_entries import division_of, load_board
-from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.command import leaderboard
-from ktdeval_board.errata import load_errata
-from ktdeval_board.init import DEFAULT_BASELINES
-from ktdeval_board.options import MovedOptions, as_seeds, moved_market
-from ktdeval_board.rules import load_rules
-from ktdeval_board.site.build import build_site
 
 WORKFLOW = ".github/workflows/board.yml"
 

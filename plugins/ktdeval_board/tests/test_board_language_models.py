@@ -11,11 +11,11 @@ from typing import cast
 
 import pytest
 
-from board_runs import printed
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval_board.board_entries import Card
 from ktdeval_board.exchange.eval_results_export import NO_LANGUAGE_MODEL, used_language_model
-from paths import REPOSITORY
+from support.board.board_runs import printed
+from support.paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
 

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from board_cards import put_json, verdict_of
-from board_checked import change_card, make_board, make_run, submit
 from ktdeval.registry import load_plugins
 from ktdeval_board.board_entries import load_board, load_markets
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
@@ -21,6 +19,8 @@ from ktdeval_board.market_document import NOT_OPENED, description_problems
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import board_data, card_data
+from support.board.board_cards import put_json, verdict_of
+from support.board.board_checked import change_card, make_board, make_run, submit
 
 ON = "2026-03-02"
 LIES: dict[str, Any] = {

@@ -12,19 +12,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from board_cards import changed
-from board_ranks import (
-    EMPTY,
-    WINDOWS,
-    entry,
-    make_board,
-    make_entry,
-    make_verdict,
-    ranked_tables,
-    two,
-)
-from card_cases import typed
-from compare_cards import make_card
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.values import content_hash, from_plain, to_plain
 from ktdeval_board.document_types import Rerun
@@ -52,6 +39,19 @@ from ktdeval_board.rules import WindowRule
 from ktdeval_compare.masks.mask_effects import EffectsOptions as EffectOptions, effects
 from ktdeval_compare.pairs.compare import CompareOptions, compare
 from ktdeval_compare.pairs.compared_cards import EntrantCard
+from support.board.board_cards import changed
+from support.board.board_ranks import (
+    EMPTY,
+    WINDOWS,
+    entry,
+    make_board,
+    make_entry,
+    make_verdict,
+    ranked_tables,
+    two,
+)
+from support.figures.card_cases import typed
+from support.figures.compare_cards import make_card
 
 # -- pairs of windows
 

@@ -8,9 +8,9 @@ from typing import Literal
 import pytest
 from msgspec import structs
 
-from board_forge import forge_board
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.ranking.column_texts import why_unranked
+from support.board.board_forge import forge_board
 
 LISTED = "a person decided, but this division ranks only models (people in board.yaml)"
 

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from board_cards import put_json, verdict_of
-from board_checked import change_card, make_board, make_run, submit
 from ktdeval.errors import ConfigError
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.layout import BoardFolder
@@ -18,6 +16,8 @@ from ktdeval_board.ranking.rows import Table
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import card_data
+from support.board.board_cards import put_json, verdict_of
+from support.board.board_checked import change_card, make_board, make_run, submit
 
 OURS = {
     "match": "acme/*",

@@ -12,8 +12,6 @@ import yaml
 from click.testing import CliRunner
 from msgspec import UNSET, structs
 
-from board_keys import WHO, confirm, draw, entry_of, request_of, run_under, submit
-from board_runs import TODAY, WINDOW, begin, plugins
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.runner import Question, Registration
 from ktdeval.values import content_hash, to_plain
@@ -24,6 +22,8 @@ from ktdeval_board.ranking.questions import evidence_of
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegistrationResult, register
 from ktdeval_board.site.data import card_data, registrations_data
+from support.board.board_keys import WHO, confirm, draw, entry_of, request_of, run_under, submit
+from support.board.board_runs import TODAY, WINDOW, begin, plugins
 
 MOMENTUM = "builtin/momentum"
 WINDOWS = (WINDOW, "2024-03-18:2024-03-22")

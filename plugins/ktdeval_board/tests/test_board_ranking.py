@@ -17,8 +17,21 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec import structs
 
-from board_cards import changed
-from board_ranks import (
+from ktdeval.errors import CardError, ConfigError
+from ktdeval.values import to_plain
+from ktdeval_board.document_types import Series
+from ktdeval_board.errata import Erratum
+from ktdeval_board.ranking.column_texts import (
+    competition_ranks,
+    division_columns,
+    division_scopes,
+)
+from ktdeval_board.ranking.daily_summaries import NO_SERIES
+from ktdeval_board.ranking.division_figures import benchmark_of, collect, medians, six_digits
+from ktdeval_board.ranking.table import missing_baselines, require_baselines
+from ktdeval_board.read_documents import read_own
+from support.board.board_cards import changed
+from support.board.board_ranks import (
     EMPTY,
     LOW,
     by_label,
@@ -33,20 +46,7 @@ from board_ranks import (
     tables_of,
     two,
 )
-from ktdeval.errors import CardError, ConfigError
-from ktdeval.values import to_plain
-from ktdeval_board.document_types import Series
-from ktdeval_board.errata import Erratum
-from ktdeval_board.ranking.column_texts import (
-    competition_ranks,
-    division_columns,
-    division_scopes,
-)
-from ktdeval_board.ranking.daily_summaries import NO_SERIES
-from ktdeval_board.ranking.division_figures import benchmark_of, collect, medians, six_digits
-from ktdeval_board.ranking.table import missing_baselines, require_baselines
-from ktdeval_board.read_documents import read_own
-from loops import not_empty
+from support.loops import not_empty
 
 pytestmark = pytest.mark.slow
 

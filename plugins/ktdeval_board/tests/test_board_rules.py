@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from board_cards import changed
-from board_forge import forge_board
 from ktdeval.cards import NEVER_TRADED
 from ktdeval.values import from_plain, to_plain
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
@@ -25,6 +23,8 @@ from ktdeval_board.checking.rules import MAX_FINDINGS, Stage, findings_of
 from ktdeval_board.document_types import RecordFile, Records
 from ktdeval_board.read_documents import read_untrusted
 from ktdeval_board.rules import Rules
+from support.board.board_cards import changed
+from support.board.board_forge import forge_board
 
 Plain = dict[str, Any]
 Change = Callable[[Plain], object]

@@ -12,10 +12,6 @@ from typing import Any
 
 import pytest
 
-from board_bad import TODAY, BadBoard, make_good
-from board_bad_cases import KINDS
-from board_keys import draw, registered, run_under, submit
-from board_runs import begin
 from ktdeval.registry import load_plugins
 from ktdeval.values import file_sha256
 from ktdeval_board.checking import rules
@@ -23,7 +19,11 @@ from ktdeval_board.checking.check import CheckOptions
 from ktdeval_board.checking.rules import RULES
 from ktdeval_board.selftest import kinds as own_kinds
 from ktdeval_board.selftest.run import SelfTest, selftest
-from run_support import Done, ktdeval
+from support.board.board_bad import TODAY, BadBoard, make_good
+from support.board.board_bad_cases import KINDS
+from support.board.board_keys import draw, registered, run_under, submit
+from support.board.board_runs import begin
+from support.runs.run_support import Done, ktdeval
 
 DOCUMENTS = (
     "future_day",

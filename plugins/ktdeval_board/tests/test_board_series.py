@@ -15,10 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from board_arena import Frame, arena_board, play_ama, run_frame
-from board_cards import card_of
-from board_checked import make_run
-from card_cases import typed
 from ktdeval.errors import DataError, StoreError
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.market import MarketSnapshot, load_snapshot
@@ -42,9 +38,13 @@ from ktdeval_board.rules import Division, Rules, SnapshotRule, WindowRule, load_
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import render_pages
 from ktdeval_board.site.return_curves import curves
-from loops import not_empty
-from metric_cases import order as order_dict
-from site_pages import read_data_file
+from support.board.board_arena import Frame, arena_board, play_ama, run_frame
+from support.board.board_cards import card_of
+from support.board.board_checked import make_run
+from support.figures.card_cases import typed
+from support.figures.metric_cases import order as order_dict
+from support.loops import not_empty
+from support.pages.site_pages import read_data_file
 
 CARD = "a" * 64
 WINDOWS = ("2024-03-01:2024-03-08", "2024-03-06:2024-03-15")

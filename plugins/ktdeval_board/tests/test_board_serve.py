@@ -20,12 +20,12 @@ from pathlib import Path
 
 import pytest
 
-from board_forge import forge_board
 from ktdeval.errors import UsageError
 from ktdeval_board.serve import LiveSite, SiteServer, fingerprint
 from ktdeval_board.site.files import RESPONSE_HEADERS
-from raw_requests import SECOND, ambiguous_requests, answer_to, statuses
-from run_support import error_line, ktdeval
+from support.board.board_forge import forge_board
+from support.raw_requests import SECOND, ambiguous_requests, answer_to, statuses
+from support.runs.run_support import error_line, ktdeval
 
 
 @dataclass(frozen=True)

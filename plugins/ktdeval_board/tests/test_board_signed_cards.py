@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from board_runs import CLAIMS, TASK, TODAY, plugins, submit, tree
 from ktdeval.cards import SIGNED_CARD, PrivateKey, sign_file, signature_path, write_key_pair
 from ktdeval.errors import ConfigError, SignatureError
 from ktdeval_board.board_entries import load_board
@@ -16,6 +15,7 @@ from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.command import leaderboard
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import card_data
+from support.board.board_runs import CLAIMS, TASK, TODAY, plugins, submit, tree
 
 OWN = PrivateKey.from_seed(bytes(range(32)))
 OTHER = PrivateKey.from_seed(bytes(range(1, 33)))

@@ -15,7 +15,7 @@ from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import card_data
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
 OWN = PrivateKey.from_seed(bytes(range(32)))

@@ -13,9 +13,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-import board_teller
-from board_cards import made_on
-from board_runs import (
+from ktdeval.cards import load_card
+from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
+from ktdeval.runner import verify_card
+from ktdeval.values import dumps_pretty, file_sha256, loads_strict, to_plain, write_atomic
+from ktdeval_board.atomic_moves import Placement
+from ktdeval_board.board_entries import load_board
+from ktdeval_board.checking.check import CheckOptions, check_board
+from ktdeval_board.command import leaderboard
+from ktdeval_board.document_types import Records
+from ktdeval_board.read_documents import read_untrusted
+from ktdeval_board.redacted_records import HOME, REDACTED, Redactor
+from ktdeval_board.rules import load_rules
+from ktdeval_board.submit import SubmitRequest, submit_run
+from support.board import board_teller
+from support.board.board_cards import made_on
+from support.board.board_runs import (
     CLAIMS,
     DAYS,
     DIVISION,
@@ -34,20 +47,7 @@ from board_runs import (
     unpacked,
     withdraw,
 )
-from ktdeval.cards import load_card
-from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
-from ktdeval.runner import verify_card
-from ktdeval.values import dumps_pretty, file_sha256, loads_strict, to_plain, write_atomic
-from ktdeval_board.atomic_moves import Placement
-from ktdeval_board.board_entries import load_board
-from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.command import leaderboard
-from ktdeval_board.document_types import Records
-from ktdeval_board.read_documents import read_untrusted
-from ktdeval_board.redacted_records import HOME, REDACTED, Redactor
-from ktdeval_board.rules import load_rules
-from ktdeval_board.submit import SubmitRequest, submit_run
-from tables import on_each_row
+from support.tables import on_each_row
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
 LATER = "2024-03-15:2024-03-29"
@@ -444,7 +444,7 @@ def test_of_several_cards_those_of_the_board_are_taken(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Path) -> None:
-    import deanon_plugin
+    from support.masking import deanon_plugin
 
     task = {"tasks": ("deanon_probe_bright",), "windows": (WINDOW,)}
     begin(tmp_path / "board", market, baselines=(), **task)

@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from board_ranks import daily, make_board, make_entry, make_series, ranked_tables
-from compare_cards import make_card, save_run
 from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
 from ktdeval_board.ranking.daily_summaries import mean_by_day, same_days
 from ktdeval_board.ranking.table import MAX_TESTED
 from ktdeval_compare.pairs.compared_cards import daily_table, load_entrants
-from loops import not_empty
+from support.board.board_ranks import daily, make_board, make_entry, make_series, ranked_tables
+from support.figures.compare_cards import make_card, save_run
+from support.loops import not_empty
 
 LEVEL = 0.05
 

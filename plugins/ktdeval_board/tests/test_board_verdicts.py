@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from board_ranks import make_board, make_entry, make_series, ranked_tables
 from ktdeval_board.ranking.verdicts import Reference, verdict
+from support.board.board_ranks import make_board, make_entry, make_series, ranked_tables
 
 LEVEL = 0.05
 

@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
-from bridge_clients import (
+from ktdeval.errors import StoreError
+from ktdeval.harness import Message, Opaque, Reply, ToolCall
+from ktdeval_command.bridge_server import BridgeServer
+from ktdeval_command.call_memory import CallMemory
+from ktdeval_command.loopback_server import ServerLimits, serving
+from support.providers.bridge_clients import (
     MODEL,
     ONE_CALL,
     SCHEMA,
@@ -22,12 +27,7 @@ from bridge_clients import (
     asked_raw,
     bridge,
 )
-from ktdeval.errors import StoreError
-from ktdeval.harness import Message, Opaque, Reply, ToolCall
-from ktdeval_command.bridge_server import BridgeServer
-from ktdeval_command.call_memory import CallMemory
-from ktdeval_command.loopback_server import ServerLimits, serving
-from raw_requests import answer_to, statuses
+from support.raw_requests import answer_to, statuses
 
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import literal_player
-from forging import change_transcript, rehash
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.scoring.verify import verify_records
-from outside_programs import (
+from support.command import literal_player
+from support.runs.forging import change_transcript, rehash
+from support.runs.outside_programs import (
     HEAD,
     OUTSIDE_PLUGIN,
     TRADER,
@@ -23,7 +23,7 @@ from outside_programs import (
     did_nothing,
     given_more_time,
 )
-from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, Done, copy_run, ktdeval, start
+from support.runs.run_support import PLUGIN, SAME_MASK, TASK, WINDOW, Done, copy_run, ktdeval, start
 
 pytestmark = pytest.mark.slow  # each test is a whole run
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from outside_programs import ANSWER, Place, did_nothing, given_more_time, provider
-from run_support import Done
+from support.runs.outside_programs import ANSWER, Place, did_nothing, given_more_time, provider
+from support.runs.run_support import Done
 
 pytestmark = pytest.mark.slow  # each test is a whole run
 

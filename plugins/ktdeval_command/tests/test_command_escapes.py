@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from bridge_clients import TEXT, bridge
-from local_server import Answering, running
-from outside_programs import HEAD, Place
-from tool_clients import TOKEN, tools
+from support.local_server import Answering, running
+from support.providers.bridge_clients import TEXT, bridge
+from support.providers.tool_clients import TOKEN, tools
+from support.runs.outside_programs import HEAD, Place
 
 pytestmark = pytest.mark.slow  # one run of two steps
 

@@ -13,10 +13,18 @@ from typing import Any
 
 import pytest
 
-from outside_plugin import DEFECT_AT_CALL
-from outside_programs import KEYS, OUTSIDE_PLUGIN, TRADER, Place, Provider, provider, said
-from run_support import Running, ktdeval, start
-from waiting import wait_for
+from support.runs.outside_plugin import DEFECT_AT_CALL
+from support.runs.outside_programs import (
+    KEYS,
+    OUTSIDE_PLUGIN,
+    TRADER,
+    Place,
+    Provider,
+    provider,
+    said,
+)
+from support.runs.run_support import Running, ktdeval, start
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # processes of their own
 

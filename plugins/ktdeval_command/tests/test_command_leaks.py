@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from accept_leaks import Scanner
 from ktdeval.market.snapshots.storage import load_snapshot
-from outside_programs import Place, provider, said
+from support.accept.accept_leaks import Scanner
+from support.runs.outside_programs import Place, provider, said
 
 pytestmark = pytest.mark.slow  # each test is a whole run
 

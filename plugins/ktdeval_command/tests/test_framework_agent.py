@@ -30,8 +30,8 @@ from ktdeval.masking.payload_types import AssetRef
 from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
 from ktdeval.values import JsonValue, install_command
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
-from ktdfin_play import Scripted
-from masking_market import BASE_ROW, CODES, guard_of, lens_of
+from support.masking.masking_market import BASE_ROW, CODES, guard_of, lens_of
+from support.tasks.ktdfin_play import Scripted
 
 CODE = next(code for code in CODES if not code.startswith("0"))
 OBSERVATION = Observation(0, rules="You trade.", day="Nothing is known.", request="Decide.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ktdeval.runner.rehearsals.conversation_size import TYPICAL, MeasuringModel
 from ktdeval_command.planned_step import Measured, plan_decision
-from ktdfin_market import small_market
-from ktdfin_play import PLUGINS, Play
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import PLUGINS, Play
 
 MARKET = small_market()
 RESEARCH_CALLS = 6

@@ -10,8 +10,8 @@ from ktdeval_command.profiles import Profile
 from ktdeval_command.program_trial import try_program
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
 from ktdeval_command.shown_parts import SourcePart
-from outside_programs import Place, provider
-from run_support import ktdeval
+from support.runs.outside_programs import Place, provider
+from support.runs.run_support import ktdeval
 
 pytestmark = pytest.mark.slow  # each starts programs
 

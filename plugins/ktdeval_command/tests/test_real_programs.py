@@ -17,7 +17,7 @@ from ktdeval_command.profiles import Profile, profile_of
 from ktdeval_command.sandbox import open_sandbox
 from ktdeval_command.shown_parts import SourcePart
 from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
-from program_steps import (
+from support.command.program_steps import (
     ACCEPTED,
     BRIDGE_TOKEN,
     REFUSED,

@@ -19,9 +19,17 @@ from ktdeval.harness import ExternalRecord, smallest_value
 from ktdeval.runner import RunFolder
 from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval_command.remote_host import HOSTS
-from literal_player import RESEARCH_CALLS, play, told
-from remote_clients import HOLD, TOKEN, Calls, Client, free_port, holding, token_file
-from run_support import (
+from support.command.literal_player import RESEARCH_CALLS, play, told
+from support.providers.remote_clients import (
+    HOLD,
+    TOKEN,
+    Calls,
+    Client,
+    free_port,
+    holding,
+    token_file,
+)
+from support.runs.run_support import (
     PLUGIN,
     SAME_MASK,
     TASK,
@@ -33,7 +41,7 @@ from run_support import (
     start,
     store_market,
 )
-from waiting import wait_for
+from support.waiting import wait_for
 
 ONE = ("--tasks", TASK, "--windows", WINDOW, "--limit", "3", *SAME_MASK)
 REMOTE = ("--model", "remote/me", "--agent", "remote")

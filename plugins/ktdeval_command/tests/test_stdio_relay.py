@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bridge_clients import TOKEN
 from ktdeval.harness import ToolCall, ToolResult
 from ktdeval_command.loopback_server import ServerLimits
 from ktdeval_command.stdio_relay import (
@@ -19,7 +18,8 @@ from ktdeval_command.stdio_relay import (
     answer_to,
     stdio_command,
 )
-from tool_clients import Tools, request, tools
+from support.providers.bridge_clients import TOKEN
+from support.providers.tool_clients import Tools, request, tools
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}
 

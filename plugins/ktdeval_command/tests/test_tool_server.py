@@ -10,13 +10,22 @@ from typing import Any
 
 import pytest
 
-from bridge_clients import TOKEN
 from ktdeval.errors import BudgetError, StoreError
 from ktdeval.harness import ToolCall, ToolResult
 from ktdeval_command.loopback_server import ServerLimits, serving
 from ktdeval_command.tool_server import ToolServer
-from threads import wait_for_error_text
-from tool_clients import BEARER, INITIALIZE, LOOK, Tools, asked, request, told, tools
+from support.providers.bridge_clients import TOKEN
+from support.providers.tool_clients import (
+    BEARER,
+    INITIALIZE,
+    LOOK,
+    Tools,
+    asked,
+    request,
+    told,
+    tools,
+)
+from support.threads import wait_for_error_text
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}
 

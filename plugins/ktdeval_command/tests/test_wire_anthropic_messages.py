@@ -10,7 +10,11 @@ from typing import Any
 import anthropic
 import pytest
 
-from bridge_clients import (
+from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
+from ktdeval.harness import NO_TOOL, Message, Opaque, OwnSettings, Reply, ToolCall, ToolSpec
+from ktdeval_command.wire import anthropic_messages
+from ktdeval_command.wire.refusals import WireError
+from support.providers.bridge_clients import (
     LOOK,
     LOOK_AGAIN,
     ONE_CALL,
@@ -21,10 +25,6 @@ from bridge_clients import (
     Bridge,
     bridge,
 )
-from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
-from ktdeval.harness import NO_TOOL, Message, Opaque, OwnSettings, Reply, ToolCall, ToolSpec
-from ktdeval_command.wire import anthropic_messages
-from ktdeval_command.wire.refusals import WireError
 
 TOOL = {"name": "look", "description": "Look.", "input_schema": SCHEMA}
 OTHER = {"name": "wait", "input_schema": {"type": "object"}}

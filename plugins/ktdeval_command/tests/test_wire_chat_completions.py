@@ -10,7 +10,11 @@ from typing import Any
 import openai
 import pytest
 
-from bridge_clients import (
+from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
+from ktdeval.harness import NO_TOOL, Reply
+from ktdeval_command.wire import chat_completions
+from ktdeval_command.wire.refusals import WireError
+from support.providers.bridge_clients import (
     ONE_CALL,
     SCHEMA,
     TEXT,
@@ -19,10 +23,6 @@ from bridge_clients import (
     Bridge,
     bridge,
 )
-from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
-from ktdeval.harness import NO_TOOL, Reply
-from ktdeval_command.wire import chat_completions
-from ktdeval_command.wire.refusals import WireError
 
 TOOL = {
     "type": "function",

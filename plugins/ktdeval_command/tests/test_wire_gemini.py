@@ -11,7 +11,11 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
-from bridge_clients import (
+from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError
+from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall, ToolSpec
+from ktdeval_command.wire import gemini
+from ktdeval_command.wire.refusals import WireError
+from support.providers.bridge_clients import (
     LOOK,
     LOOK_AGAIN,
     MODEL,
@@ -23,10 +27,6 @@ from bridge_clients import (
     Bridge,
     bridge,
 )
-from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError
-from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall, ToolSpec
-from ktdeval_command.wire import gemini
-from ktdeval_command.wire.refusals import WireError
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fuzz_bridge import bridge_parsers
-from json_places import places, with_value
 from ktdeval_command.wire.refusals import WireError
+from support.fuzzing.fuzz_bridge import bridge_parsers
+from support.json_places import places, with_value
 
 FOREIGN: list[Any] = [
     None,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compare_cards import CardTerminal
+from support.figures.compare_cards import CardTerminal
 
 
 @pytest.fixture

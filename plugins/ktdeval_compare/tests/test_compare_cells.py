@@ -17,7 +17,6 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
 import ktdeval
-from compare_cards import CardTerminal, make_card, save_run
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.market.snapshots.manifest import with_id
 from ktdeval.stats.series import automatic_lags
@@ -25,6 +24,7 @@ from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snaps
 from ktdeval_compare.cells.cell_estimates import mean_of_days
 from ktdeval_compare.cells.regimes import RULES, Regime, RegimeRule, regime_of
 from ktdeval_compare.pairs.compared_cards import DailyTable
+from support.figures.compare_cards import CardTerminal, make_card, save_run
 
 CODE = "609001.SH"
 LONG = random_snapshot(seed=5, n_assets=20, n_days=420)

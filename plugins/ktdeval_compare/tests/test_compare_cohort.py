@@ -20,8 +20,6 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
-from card_cases import RUIN, derived_fields, ruined_card
-from compare_cards import SELECTION_ALPHA, CardTerminal, make_card, save_card
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
@@ -31,7 +29,9 @@ from ktdeval.values import dumps_pretty
 from ktdeval_compare.functions import cohort
 from ktdeval_compare.ranking.luck import LuckRow, rank
 from ktdeval_compare.style_exposures import cohort_means, welch_test
-from scoring_cases import scoring_card
+from support.figures.card_cases import RUIN, derived_fields, ruined_card
+from support.figures.compare_cards import SELECTION_ALPHA, CardTerminal, make_card, save_card
+from support.figures.scoring_cases import scoring_card
 
 
 def tilted(

@@ -12,7 +12,6 @@ import pytest
 from statsmodels.regression.linear_model import OLS
 from statsmodels.tools import add_constant
 
-from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.attribution import attribute, fit_factors
 from ktdeval.cards import CutoffEntry, listed_cutoff, parse_cutoff, sides
 from ktdeval.cards.fields import cutoff as module
@@ -23,9 +22,10 @@ from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
 from ktdeval.values import csv_rows, facts_file
 from ktdeval_compare.cutoffs.compute import decay
-from loops import not_empty
-from paths import REPOSITORY
-from tables import beside, on_each_row
+from support.figures.compare_cards import CardTerminal, make_card, save_card, save_run
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.tables import beside, on_each_row
 
 WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
 

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 from msgspec import UNSET
 
-from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare_tables
 from ktdeval_compare.variances.variance import VarianceOptions, VarianceReport, study
@@ -31,6 +30,7 @@ from ktdeval_compare.variances.variance_shares import (
     sums_of_squares,
     variance_components,
 )
+from support.figures.compare_cards import CardTerminal, make_card, save_card, save_run
 
 
 def planted(

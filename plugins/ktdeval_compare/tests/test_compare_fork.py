@@ -34,7 +34,7 @@ from ktdeval_compare.forks.fork_statistics import (
     turnover,
     variant_figures,
 )
-from terminal import Terminal
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_builtin", "ktdeval_ktdfin")
 

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from card_cases import typed
-from compare_cards import CardTerminal, make_card, save_run
 from ktdeval.cards.fields.fact_types import KnowledgeCutoff, SideDays
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -41,7 +39,9 @@ from ktdeval_compare.papers import ama_deepfund_tables
 from ktdeval_compare.papers.ama_deepfund_tables import RowName, row_names
 from ktdeval_compare.plans import power
 from ktdeval_compare.plans.power import DifferenceSpread, PowerPlan, plan_report, spreads_of_cards
-from metric_cases import CODES, step
+from support.figures.card_cases import typed
+from support.figures.compare_cards import CardTerminal, make_card, save_run
+from support.figures.metric_cases import CODES, step
 
 ONE = {("A1", 0): 0.1}
 

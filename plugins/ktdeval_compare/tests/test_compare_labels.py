@@ -15,8 +15,6 @@ import pytest
 from msgspec import UNSET, structs
 from scipy import stats
 
-from card_cases import CALLS, spec_of
-from compare_cards import CardTerminal, Cell, make_card, save_run
 from ktdeval.cards.fields.calls import Calls
 from ktdeval.errors import CardError, KtdevalError
 from ktdeval.task_api.episode_spec import Window
@@ -44,7 +42,9 @@ from ktdeval_compare.masks.mask_key_effect import (
 )
 from ktdeval_compare.pairs.compared_cards import EntrantCard, load_entrants
 from ktdeval_compare.table_columns import lines_of
-from metric_cases import CODES, market, order, spec, step
+from support.figures.card_cases import CALLS, spec_of
+from support.figures.compare_cards import CardTerminal, Cell, make_card, save_run
+from support.figures.metric_cases import CODES, market, order, spec, step
 
 # ---- figures of a pair, by hand
 

@@ -15,8 +15,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from card_cases import derived_fields, typed
-from compare_cards import SELECTION_ALPHA, CardTerminal, make_card
 from ktdeval.errors import ConfigError
 from ktdeval.registry import PaperTable, Pivot, load_plugins, table_specs
 from ktdeval.task_api.scoring import Score, ScoreDefinition
@@ -31,7 +29,9 @@ from ktdeval_compare.table_columns import (
     unit_name,
     unless_alone,
 )
-from scoring_cases import TASK, score_spec, scoring_card
+from support.figures.card_cases import derived_fields, typed
+from support.figures.compare_cards import SELECTION_ALPHA, CardTerminal, make_card
+from support.figures.scoring_cases import TASK, score_spec, scoring_card
 
 
 def rows_of(

@@ -12,7 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 from ktdeval.cli.main import main
 from ktdeval.testing.markets import random_snapshot
 from ktdeval_compare.ranking.random_players import standing_of
-from terminal import Terminal
+from support.terminal import Terminal
 
 MARKET = random_snapshot(seed=4, n_assets=40, n_days=30)
 ROWS = range(5, 17)

@@ -15,13 +15,13 @@ from msgspec import structs
 from statsmodels.regression.linear_model import OLS
 
 import ktdeval
-from card_cases import typed
-from compare_cards import CardTerminal, Cell, Figures, make_card, save_run
 from ktdeval.cards import load_card
 from ktdeval.errors import CardError, UsageError
 from ktdeval_compare.pairs.compare import CompareOptions
 from ktdeval_compare.pairs.compared_cards import EntrantCard
 from ktdeval_compare.pools.pool import ZEROS, pool
+from support.figures.card_cases import typed
+from support.figures.compare_cards import CardTerminal, Cell, Figures, make_card, save_run
 
 US = {"id": "a" * 64, "name": "us", "venues": ["us_equity"]}
 COINS = {"id": "b" * 64, "name": "coins", "venues": ["crypto"]}

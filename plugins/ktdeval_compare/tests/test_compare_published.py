@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compare_cards import CardTerminal
 from ktdeval.values import csv_rows
 from ktdeval_compare.plans.published_power import PUBLISHED, implied_volatility
+from support.figures.compare_cards import CardTerminal
 
 DESIGNS = csv_rows(PUBLISHED / "designs.csv")
 DEEPFUND = csv_rows(PUBLISHED / "deepfund-3.csv")

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from card_cases import typed
-from compare_cards import CardTerminal
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import ScoreDefinition
 from ktdeval.values import content_hash
@@ -20,8 +18,10 @@ from ktdeval_compare.pairs.compare import CompareOptions
 from ktdeval_compare.pairs.compared_cards import ScoringEntrant
 from ktdeval_compare.pairs.score_comparison import sample_of
 from ktdeval_compare.pairs.verdicts import with_verdicts
-from metric_cases import market
-from scoring_cases import DEFINITIONS, TASK, record, score_spec, scoring_card
+from support.figures.card_cases import typed
+from support.figures.compare_cards import CardTerminal
+from support.figures.metric_cases import market
+from support.figures.scoring_cases import DEFINITIONS, TASK, record, score_spec, scoring_card
 
 OTHER_MARKET = market([[11.0 + day, 21.0] for day in range(6)])
 OTHER_FORMULA = ScoreDefinition(

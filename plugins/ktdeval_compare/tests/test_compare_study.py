@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from compare_cards import CardTerminal, make_card
 from ktdeval.values import loads_strict
-from paths import REPOSITORY
+from support.figures.compare_cards import CardTerminal, make_card
+from support.paths import REPOSITORY
 
 README = (REPOSITORY / "plugins/ktdeval_compare/README.md").read_text("utf-8")
 FILES = {"study.py": "python", "compute.py": "python", "columns.yaml": "yaml"}

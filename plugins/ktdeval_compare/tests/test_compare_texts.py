@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from compare_cards import APART, CardTerminal, make_card
 from ktdeval_compare.cohort_words import BASELINE
 from ktdeval_compare.cohorts.cohort_comparison import (
     BaselineRow,
@@ -33,6 +32,7 @@ from ktdeval_compare.style_exposures import (
     SignAgreement,
 )
 from ktdeval_compare.table_columns import Part, lines_of
+from support.figures.compare_cards import APART, CardTerminal, make_card
 
 
 def texts(parts: Any) -> list[str]:

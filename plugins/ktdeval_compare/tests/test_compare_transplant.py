@@ -21,8 +21,8 @@ from ktdeval_compare.transplants.transplant_figures import (
     withheld_reason,
     zero_crossing,
 )
-from loops import not_empty
-from terminal import Terminal
+from support.loops import not_empty
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_builtin", "ktdeval_ktdfin")
 

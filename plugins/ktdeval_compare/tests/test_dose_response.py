@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from compare_cards import CardTerminal
 from ktdeval.errors import DataError, UsageError
 from ktdeval_compare.doses.dose_plot import dose_svg
 from ktdeval_compare.doses.dose_response import (
@@ -30,6 +29,7 @@ from ktdeval_compare.doses.dose_study import DosePlan, plan_of
 from ktdeval_compare.doses.dose_texts import dose_parts, short_percent
 from ktdeval_compare.pairs.rank_test import RankTest, published_spans
 from ktdeval_compare.table_columns import lines_of
+from support.figures.compare_cards import CardTerminal
 
 WINDOWS = 10
 

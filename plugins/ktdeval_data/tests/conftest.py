@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval_data.fetch import vendor_requests
-from vendor_answers import TOKEN, VendorServer, vendor_server
+from support.market.vendor_answers import TOKEN, VendorServer, vendor_server
 
 
 @pytest.fixture

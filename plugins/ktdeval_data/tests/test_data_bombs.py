@@ -24,7 +24,7 @@ from ktdeval.values import (
     open_parquet,
     open_unpacked,
 )
-from memory import ktdeval_within
+from support.runs.memory import ktdeval_within
 
 ROWS = 40_000_000
 ROOM = 1200 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.market import Entity, load_snapshot
-from terminal import Terminal
+from support.terminal import Terminal
 
 BARS = "date,code,open,high,low,close,volume\n" + "".join(
     f"2024-01-0{day},{code},10,10.2,9.9,10,1000\n"

@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adapter_server import Prepared, prepared
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
@@ -30,11 +29,7 @@ from ktdeval_data.fetch.assemble_market import _with_factor
 from ktdeval_data.fetch.libraries import _BaostockSocket
 from ktdeval_data.fetch.vendor_requests import plan, vendors
 from ktdeval_data.fetch.vendor_tables import _convert_columns
-from paths import SUPPORT
-from run_support import start
-from tables import on_each_row
-from terminal import Terminal
-from vendor_answers import (
+from support.market.vendor_answers import (
     ALPACA_KEYS,
     COIN_DAYS,
     DAYS,
@@ -43,6 +38,11 @@ from vendor_answers import (
     TOKEN,
     VendorServer,
 )
+from support.paths import SUPPORT
+from support.providers.adapter_server import Prepared, prepared
+from support.runs.run_support import start
+from support.tables import on_each_row
+from support.terminal import Terminal
 
 RANGE = (
     "--first",

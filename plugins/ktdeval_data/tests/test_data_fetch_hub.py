@@ -19,9 +19,9 @@ from ktdeval.cli.main import main
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval_data.fetch.hub import _is_path_match, _table_paths
 from ktdeval_data.params import FetchHubParams
-from tables import on_each_row
-from terminal import Terminal
-from vendor_answers import DAYS, VendorHandler, VendorServer, vendor_server
+from support.market.vendor_answers import DAYS, VendorHandler, VendorServer, vendor_server
+from support.tables import on_each_row
+from support.terminal import Terminal
 
 COMMITS = {
     "main": "0123456789abcdef0123456789abcdef01234567",

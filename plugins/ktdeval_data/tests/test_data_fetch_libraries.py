@@ -19,9 +19,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval_data.fetch.vendor_requests import plan, vendors
-from paths import SUPPORT
-from terminal import Terminal
-from vendor_answers import (
+from support.market.vendor_answers import (
     COIN_DAYS,
     DAYS,
     FIRST,
@@ -31,6 +29,8 @@ from vendor_answers import (
     forget,
     vendor_server,
 )
+from support.paths import SUPPORT
+from support.terminal import Terminal
 
 #: after the range that is asked for; AAPL splits 2:1 on the first
 LATER = ("2024-03-01", "2024-03-04")

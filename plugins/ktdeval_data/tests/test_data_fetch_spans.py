@@ -23,9 +23,7 @@ from ktdeval_data.fetch.bar_timestamps import days_of_ends, days_of_midnights
 from ktdeval_data.fetch.coverage import missing_of, problems_of
 from ktdeval_data.fetch.libraries import _plain_cell
 from ktdeval_data.fetch.quote_currencies import in_whole_units
-from paths import SUPPORT
-from terminal import Terminal
-from vendor_answers import (
+from support.market.vendor_answers import (
     ALPACA_KEYS,
     COIN_DAYS,
     DAYS,
@@ -34,6 +32,8 @@ from vendor_answers import (
     VendorServer,
     forget,
 )
+from support.paths import SUPPORT
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("alpaca_keys")
 

@@ -14,7 +14,7 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval_tables.missing_columns import may_be_count
 from ktdeval_tables.text_layout import find_layout
-from terminal import Terminal
+from support.terminal import Terminal
 
 US = ("--venue", "us_equity")
 COIN = ("--venue", "crypto_spot", "--code", "DOGE-USDT")

@@ -29,9 +29,9 @@ from ktdeval.trading.types import Order
 from ktdeval_data.currency_conversion import convert
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from tables import changed, on_each_row
-from terminal import Terminal
-from trading_market import market_scene
+from support.market.trading_market import market_scene
+from support.tables import changed, on_each_row
+from support.terminal import Terminal
 
 BARS = """date,code,open,high,low,close,volume,amount
 2025-03-03,AAPL,240,242,236,238,1000,

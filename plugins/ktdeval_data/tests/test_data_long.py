@@ -24,9 +24,9 @@ from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_tables import vendor_tables
-from raw_market import changed as changed_bar, market
-from tables import changed, on_each_row
-from terminal import Terminal
+from support.market.raw_market import changed as changed_bar, market
+from support.tables import changed, on_each_row
+from support.terminal import Terminal
 
 BARS = """date,code,open,high,low,close,volume,amount,factor
 2024-01-02,600519.SH,10,10.3,9.9,10.1,1200,12100,1.5

@@ -24,8 +24,8 @@ from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams, TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
-from tables import changed, on_each_row
-from terminal import Terminal
+from support.tables import changed, on_each_row
+from support.terminal import Terminal
 
 BARS = """date,symbol,open,high,low,close,volume
 2025-06-06,ORLY,1350,1360,1340,1354.5,100

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from ktdeval.market.snapshots.storage import load_snapshot
-from terminal import Terminal
+from support.terminal import Terminal
 
 _OPTION = re.compile(r"(--[a-z][a-z-]*) ('[^']*'|[^\s;,)]+(?:,[^\s;,)]+)*)")
 CODED = "date,code,open,high,low,close,volume\n"

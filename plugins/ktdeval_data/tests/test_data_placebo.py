@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 from placebo_check import DESCRIPTION, LIKENESS, books, describe, false_alpha, likeness, selection
 
-from accept_runs import card, evaluate, import_real, silently, verify
 from ktdeval.attribution.factor_returns import Fit, fit_factors
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market.checks.quality import check, raw_from_snapshot
@@ -32,9 +31,10 @@ from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
 from ktdeval_data.placebo import PlaceboRecipe, ResidualDraws, draw, placebo_of, regress, take_apart
 from ktdeval_data.synthetic import make_synthetic
-from ktdfin_market import FIRST, LAST, small_market
-from tables import on_each_row
-from terminal import Terminal
+from support.accept.accept_runs import card, evaluate, import_real, silently, verify
+from support.tables import on_each_row
+from support.tasks.ktdfin_market import FIRST, LAST, small_market
+from support.terminal import Terminal
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PRICES = ("open", "high", "low", "close")

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accept_runs import REAL
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
@@ -21,7 +20,8 @@ from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from qlib_writer import write_qlib
+from support.accept.accept_runs import REAL
+from support.baselines.qlib_writer import write_qlib
 
 pytestmark = pytest.mark.shared_data
 

@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
-from terminal import Terminal
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.shared_data
 

@@ -11,7 +11,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
-from terminal import Terminal
+from support.terminal import Terminal
 
 UNITS = "date,code,open,close,high,low,volume,amount\n"
 LOT_ROWS = "2024-01-02,sh600000,8.27,8.33,8.37,8.23,378561,31420.64\n2024-01-03,sh600000,8.31,8.4,8.44,8.27,317943,26564.14\n"

@@ -15,7 +15,7 @@ from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from terminal import Terminal
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

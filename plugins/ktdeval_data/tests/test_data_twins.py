@@ -26,8 +26,8 @@ from ktdeval.market.sources.raw_tables import raw_from_snapshot
 from ktdeval.masking import Lens, MaskConfig, TextMask
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import GROUPS, NEWS, make_twin, make_with_files
-from loops import not_empty
-from terminal import Terminal
+from support.loops import not_empty
+from support.terminal import Terminal
 
 FIRST = "2024-06-03"
 LAST = "2026-04-10"

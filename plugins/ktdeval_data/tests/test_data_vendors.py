@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ktdeval.market.snapshots.storage import load_snapshot
-from tables import beside
-from terminal import Terminal
+from support.tables import beside
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

@@ -24,8 +24,8 @@ from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
 from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, SyntheticRegime, target_levels
-from loops import not_empty
-from searching import examples
+from support.loops import not_empty
+from support.searching import examples
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,13 @@ import pytest
 from datasets import Features, Json, List, Value
 from jsonschema import Draft202012Validator
 
-from export_runs import (
+from ktdeval.market import save_snapshot
+from ktdeval.registry import load_plugins
+from ktdeval.values import file_sha256
+from ktdeval_export.held_out_episodes import evaluation_use
+from ktdeval_export.replayed_steps import TracedEpisode, traced_episodes
+from support.loops import not_empty
+from support.runs.export_runs import (
     GOLD,
     QUESTIONS,
     SEEN,
@@ -26,15 +32,9 @@ from export_runs import (
     script,
     submission,
 )
-from forging import change_ledger, change_transcript, rehash
-from ktdeval.market import save_snapshot
-from ktdeval.registry import load_plugins
-from ktdeval.values import file_sha256
-from ktdeval_export.held_out_episodes import evaluation_use
-from ktdeval_export.replayed_steps import TracedEpisode, traced_episodes
-from ktdfin_market import small_market
-from loops import not_empty
-from run_support import copy_run, episodes, error_line, ktdeval, store_market
+from support.runs.forging import change_ledger, change_transcript, rehash
+from support.runs.run_support import copy_run, episodes, error_line, ktdeval, store_market
+from support.tasks.ktdfin_market import small_market
 
 NAME = "Velmora Quastin 3"
 SECRET = "correct-horse-battery-staple"

@@ -19,7 +19,7 @@ from ktdeval.stores import ClaimBoard, SharedSum
 from ktdeval_grid.planning.plan import GridPlan, PlannedModel
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.workers.shared_budget import GridAllowance, grid_allowance
-from threads import Waiter, in_threads
+from support.threads import Waiter, in_threads
 
 PRICE = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5)
 LEASE_S = 60.0

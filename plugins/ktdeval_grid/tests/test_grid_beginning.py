@@ -14,7 +14,7 @@ from ktdeval_grid.launch.forecast import check_beginning
 from ktdeval_grid.planning.estimate import estimate_grid
 from ktdeval_grid.planning.estimate_types import GridEstimate
 from ktdeval_grid.planning.plan import plan_of
-from local_server import free_port
+from support.local_server import free_port
 
 SERVED = "openai_compatible/mine"
 KEYED = "openai/gpt-5.5"

@@ -9,7 +9,6 @@ import click
 import pytest
 
 import ktdeval.runner
-from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.registry import find_entry_points, plugin_registry
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.command_group import COMMANDS
@@ -17,7 +16,8 @@ from ktdeval_grid.commands import EstimateOptions, estimate
 from ktdeval_grid.launch.launch_command import LaunchOptions
 from ktdeval_grid.planning.estimate_types import SCENARIOS
 from ktdeval_grid.state.grid_control import change_control, read_control, set_paused
-from terminal import Terminal
+from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from support.terminal import Terminal
 
 #: Questions that need no market, and a model that says 5
 QUESTIONS = """

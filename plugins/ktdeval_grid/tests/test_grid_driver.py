@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import load_plugins
@@ -18,6 +17,7 @@ from ktdeval.task_api import WorkerJob
 from ktdeval_grid.launch.driver import Driver, LaunchResult, Request, check_result, worker_errors
 from ktdeval_grid.launch.launch_display import PlainWatcher
 from ktdeval_grid.state.layout import GridPlace, open_place
+from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 
 GOES_ON = "1 of 6 episodes are not finished, 0 of them failed; run the same command again to resume"
 

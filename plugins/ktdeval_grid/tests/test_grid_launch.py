@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from grid_store import HandMade, done, record_of, small_plan
 from ktdeval.errors import EpisodeFailure, UsageError
 from ktdeval.stores import LocalStore
 from ktdeval.values import encode_canonical
@@ -19,7 +18,8 @@ from ktdeval_grid.launch.launch_command import _detach, _drive_here, _LaunchInte
 from ktdeval_grid.planning.estimate_types import Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.state.amend import Amendment
 from ktdeval_grid.state.layout import open_place
-from waiting import wait_for
+from support.grid.grid_store import HandMade, done, record_of, small_plan
+from support.waiting import wait_for
 
 RUNNER = """
 from ktdeval.api import Spec, hookimpl

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
@@ -21,6 +20,7 @@ from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.worker_loop import Worker
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
+from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

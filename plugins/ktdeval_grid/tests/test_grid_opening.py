@@ -19,7 +19,7 @@ from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import GridRecord, needed_by
 from ktdeval_grid.workers.open_grid import GridOpening, open_grid, read_record
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
-from run_support import MASK_KEY, TASK
+from support.runs.run_support import MASK_KEY, TASK
 
 HOLD = "builtin-hold_react"
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid_store import small_plan
 from ktdeval.calls.prices import choose_price
 from ktdeval.cards.fields.cutoff import listed_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry
@@ -26,8 +25,9 @@ from ktdeval_grid.planning.plan import (
 from ktdeval_grid.planning.plan_overrides import resolved_plan
 from ktdeval_grid.planning.shipped_plans import plan_path, shipped_plans
 from ktdeval_models.remote.base import PRICE_TABLE
-from paths import REPOSITORY
-from tables import on_each_row
+from support.grid.grid_store import small_plan
+from support.paths import REPOSITORY
+from support.tables import on_each_row
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")

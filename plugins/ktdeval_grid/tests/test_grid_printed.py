@@ -11,7 +11,6 @@ import click
 import pytest
 from msgspec import structs
 
-from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.launch.driver import LaunchResult, Request
@@ -36,6 +35,7 @@ from ktdeval_grid.state.printed_status import (
     status_lines,
 )
 from ktdeval_grid.state.status import FailureKind, GridStatus, Tally, look, reader_of
+from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 
 SYSTEM = "builtin-momentum_react"
 

@@ -11,7 +11,6 @@ import pytest
 from msgspec import structs
 
 import ktdeval
-from grid_runs import done_of, parts_of
 from ktdeval.calls.call_log import read_calls
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.market.snapshots.storage import load_snapshot
@@ -32,9 +31,10 @@ from ktdeval_grid.workers.worker_session import (
     check_report,
     failed_units,
 )
-from run_support import MASK_KEY, PLUGIN, TASK
-from stub_provider import Stub, running_stub, skip_without_sdks
-from stub_runs import TASK_APART, WIRES, environment_of
+from support.grid.grid_runs import done_of, parts_of
+from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
+from support.providers.stub_runs import TASK_APART, WIRES, environment_of
+from support.runs.run_support import MASK_KEY, PLUGIN, TASK
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, LocalStore
 from ktdeval.values import encode_canonical
@@ -23,6 +22,7 @@ from ktdeval_grid.state.status import (
     reader_of,
     seconds_left,
 )
+from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 
 TWELVE = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

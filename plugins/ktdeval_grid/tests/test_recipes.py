@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ktdeval_grid.state.unit_order import parse_shard
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 RECIPES = REPOSITORY / "examples" / "grid"
 SHARDS = 3

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from grid_runs import done_of, done_records
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
@@ -23,7 +22,8 @@ from ktdeval_grid.workers.worker_session import (
     WorkerReport,
     check_report,
 )
-from run_support import MASK_KEY, TASK
+from support.grid.grid_runs import done_of, done_records
+from support.runs.run_support import MASK_KEY, TASK
 
 MOMENTUM = "builtin-momentum_react"
 HOLD = "builtin-hold_react"

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from grid_looks import RULE, TASK, cell_id, plan_of_looks, record_of_looks
-from grid_store import HandMade, done, failure, record_of, small_plan
 from ktdeval.errors import ConfigError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
@@ -29,6 +27,8 @@ from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.worker_loop import Worker
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
+from support.grid.grid_looks import RULE, TASK, cell_id, plan_of_looks, record_of_looks
+from support.grid.grid_store import HandMade, done, failure, record_of, small_plan
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

@@ -22,15 +22,6 @@ gymnasium = pytest.importorskip("gymnasium", reason=EXTRA)
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
-from gym_worlds import (  # noqa: E402
-    LOOKBACK,
-    MSFT,
-    as_bytes,
-    asset_market,
-    drawn_windows,
-    market_of,
-    simulations,
-)
 from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
@@ -42,7 +33,16 @@ from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
 from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv  # noqa: E402
 from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation  # noqa: E402
 from ktdeval_gym.wrappers import Masked  # noqa: E402
-from trading_market import make_market  # noqa: E402
+from support.market.trading_market import make_market  # noqa: E402
+from support.tasks.gym_worlds import (  # noqa: E402
+    LOOKBACK,
+    MSFT,
+    as_bytes,
+    asset_market,
+    drawn_windows,
+    market_of,
+    simulations,
+)
 
 INVESTORBENCH = "synthetic_investorbench"
 SHORT = "2020-10-02:2020-10-08"

@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
-from gym_worlds import asset_market
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Instrument, Shorting, Venue
 from ktdeval.registry import load_plugins
@@ -21,7 +20,8 @@ from ktdeval.trading import Account, Order, Position, Side, settle
 from ktdeval_gym.fill_kernel import Kernel, KernelAccounts, KernelOrders
 from ktdeval_gym.policy import DECISIONS
 from ktdeval_gym.single_asset_simulation import AssetMarket
-from trading_market import make_market
+from support.market.trading_market import make_market
+from support.tasks.gym_worlds import asset_market
 
 A_SHARE = "600001.SH"
 STAR = "688004.SH"

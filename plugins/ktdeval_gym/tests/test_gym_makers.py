@@ -14,8 +14,6 @@ import pytest
 
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
-from export_runs import QUESTIONS
-from gym_worlds import MSFT
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest
 from ktdeval.registry import load_plugins
@@ -25,6 +23,8 @@ from ktdeval_gym.open_task import NoModel, OpenedTask, TaskChoice, mask_key_of
 from ktdeval_gym.recording import new_folder
 from ktdeval_gym.rewards import RewardConfig
 from ktdeval_gym.rollouts import RolloutJob, roll_out, roll_out_all
+from support.runs.export_runs import QUESTIONS
+from support.tasks.gym_worlds import MSFT
 
 SHORT = "2020-10-02:2020-10-08"
 LATER = "2020-11-02:2020-11-09"

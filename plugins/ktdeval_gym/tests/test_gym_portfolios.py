@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
-from gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
 from ktdeval.registry import load_plugins  # noqa: E402
@@ -28,7 +27,8 @@ from ktdeval_gym.open_task import OpenedTask, TaskChoice  # noqa: E402
 from ktdeval_gym.portfolio_vector import PortfolioVectorEnv, make_task_vector  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.task_env import TaskEnv  # noqa: E402
-from ktdfin_market import small_market  # noqa: E402
+from support.tasks.gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402
+from support.tasks.ktdfin_market import small_market  # noqa: E402
 
 STEPS = int(os.environ.get("KTDEVAL_GYM_STEPS", "9"))
 KTDFIN = TaskChoice(

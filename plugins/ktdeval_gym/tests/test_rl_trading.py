@@ -16,7 +16,6 @@ import click
 import numpy as np
 import pytest
 
-from gym_worlds import BASE, opened_on
 from ktdeval import errors
 from ktdeval.errors import DataError, ProviderError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolSpec
@@ -33,9 +32,10 @@ from ktdeval_gym.rl.command import PolicyOptions, rl
 from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
-from tables import on_each_row
-from terminal import Terminal
-from trading_market import make_market
+from support.market.trading_market import make_market
+from support.tables import on_each_row
+from support.tasks.gym_worlds import BASE, opened_on
+from support.terminal import Terminal
 
 TASK = "investorbench_msft_history"
 STEPS = 25

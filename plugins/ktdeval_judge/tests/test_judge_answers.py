@@ -15,7 +15,7 @@ from ktdeval_judge.evidence import Tries, judge_returns
 from ktdeval_judge.nav_only import NavTrack
 from ktdeval_judge.printed_figure import JudgedFigure
 from ktdeval_judge.texts import headline, judge_lines
-from terminal import Terminal
+from support.terminal import Terminal
 
 
 @pytest.fixture

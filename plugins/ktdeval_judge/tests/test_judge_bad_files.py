@@ -17,7 +17,7 @@ from ktdeval.trading import AccountConfig
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_tables import cell_tables, table_sources
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 MARKET = make_market(
     ["000002.SZ", "600001.SH"],

@@ -14,8 +14,8 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_judge.command import nest_options
-from program_files import FILES
-from terminal import Terminal
+from support.judge.program_files import FILES
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data")
 

@@ -11,7 +11,7 @@ from ktdeval.trading import AccountConfig
 from ktdeval_judge.implied_nav import implied_nav
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 CODE = "600001.SH"
 TRADING = AccountConfig(max_weight=1.0, max_positions=10).rules("test")

@@ -18,7 +18,7 @@ from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.nav_parts import LOOK_AHEAD, NavComparison, compare_navs, is_told_apart
 from ktdeval_judge.readers import ReadOptions, read_declared
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 CODES = ["000002.SZ", "000021.SZ", "300003.SZ", "600001.SH", "600009.SH", "601318.SH"]
 DAYS = 70

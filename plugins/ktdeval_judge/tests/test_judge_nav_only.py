@@ -20,7 +20,7 @@ from ktdeval_judge.nav_only import (
     returns_a_year,
     track_notes,
 )
-from terminal import Terminal
+from support.terminal import Terminal
 
 MONDAY = np.datetime64("2025-06-02")
 

@@ -16,7 +16,7 @@ from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.nav_parts import CAUSES, PRICES, Cause, Simulated, compare_navs
 from ktdeval_judge.readers import ReadOptions, read_declared
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 A, B, C = "000002.SZ", "300003.SZ", "600001.SH"
 FREE = TradingConfig(

@@ -23,7 +23,7 @@ from ktdeval_judge.plan import (
 )
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_judge.schemas import SCHEMA, schema_text
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 DAY = "2024-01-02"
 CODE = "600001.SH"

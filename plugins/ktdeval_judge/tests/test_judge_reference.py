@@ -12,7 +12,7 @@ from ktdeval.trading import AccountConfig
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 CODES = ["000002.SZ", "300003.SZ", "600001.SH"]
 CASH = 1_000_000_000  #: so that a cent is 1e-11 of the account

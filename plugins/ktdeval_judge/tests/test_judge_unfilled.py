@@ -16,7 +16,7 @@ from ktdeval_judge.market_plan import MarketPlan, market_plan
 from ktdeval_judge.plan import Held, PlanReader
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_judge.unfilled import count_reasons, unfilled_of
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 OTHER, CODE = "000002.SZ", "600001.SH"
 

@@ -10,7 +10,7 @@ import pytest
 
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import ReadOptions, read_declared
-from program_files import FILES, bars, declared
+from support.judge.program_files import FILES, bars, declared
 
 CASH = 1_000_000.0
 DAYS = bars("close").index

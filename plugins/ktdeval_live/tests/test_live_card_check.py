@@ -18,8 +18,8 @@ from ktdeval_live.deciding.beginning import begin
 from ktdeval_live.deciding.past_replay import SetClock
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test, write_cards
-from live_plans import plan_of, rehearsed
-from live_week import BEFORE, take_step
+from support.live.live_plans import plan_of, rehearsed
+from support.live.live_week import BEFORE, take_step
 
 CLOSES = tuple(
     f"2024-{day}T20:15:00Z" for day in ("05-31", "06-03", "06-04", "06-05", "06-06", "06-07")

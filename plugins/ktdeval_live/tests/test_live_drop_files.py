@@ -20,7 +20,7 @@ from ktdeval_live.days.market_increments import (
     days_before,
     market_as_known,
 )
-from tables import on_each_row
+from support.tables import on_each_row
 
 DAY = "2026-01-05"
 NOW = datetime(2026, 1, 5, 21, 15, tzinfo=UTC)

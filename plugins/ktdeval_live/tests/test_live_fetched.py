@@ -20,9 +20,9 @@ from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
 from ktdeval_live.deciding.step import LiveStep, StepReport
 from ktdeval_live.plan import PlannedMarket
 from ktdeval_live.record.folder import LiveFolder
-from live_drops import plugins
-from live_plans import plan_of
-from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, VendorServer, vendor_server
+from support.live.live_drops import plugins
+from support.live.live_plans import plan_of
+from support.market.vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, VendorServer, vendor_server
 
 NOW = datetime(2024, 2, 7, 22, 0, tzinfo=UTC)
 SPLIT_DAY = "2024-01-30"

@@ -17,7 +17,7 @@ from ktdeval_live.plan import Entrant
 from ktdeval_live.record.entrant_episode import EntrantMarket, answers
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test
-from live_plans import plan_of
+from support.live.live_plans import plan_of
 
 NEW = Entrant(name="chance", model="builtin/random")
 

@@ -14,8 +14,8 @@ from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.record.entrant_episode import EntrantMarket, EntryEpisode
 from ktdeval_live.results.settled_cards import settle_test
-from live_drops import plugins
-from live_plans import rehearsed
+from support.live.live_drops import plugins
+from support.live.live_plans import rehearsed
 
 MASK_KEY = "5eed" * 8
 

@@ -10,8 +10,8 @@ from ktdeval_live.days.clock import of_text
 from ktdeval_live.page.build_data import live_page
 from ktdeval_live.page.data import LivePage
 from ktdeval_live.record.folder import LiveFolder
-from live_plans import rehearsed
-from stub_provider import KEY, FaultPlan, running_stub, skip_without_sdks
+from support.live.live_plans import rehearsed
+from support.providers.stub_provider import KEY, FaultPlan, running_stub, skip_without_sdks
 
 pytestmark = pytest.mark.slow
 skip_without_sdks()

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from call_runs import call_of
 from ktdeval.calls.record import CallRecord
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Usage
@@ -30,10 +29,11 @@ from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.chain import DecisionKey
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import differences, settle_test
-from live_pages import Shape, generated_page
-from live_plans import entrants, plan_of, rehearsed
-from loops import not_empty
-from report_page import check_whole
+from support.live.live_pages import Shape, generated_page
+from support.live.live_plans import entrants, plan_of, rehearsed
+from support.loops import not_empty
+from support.pages.report_page import check_whole
+from support.providers.call_runs import call_of
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ import pytest
 
 from ktdeval.errors import ConfigError
 from ktdeval_live.plan import check_plan
-from live_plans import plan_of
-from paths import REPOSITORY
-from terminal import Terminal
+from support.live.live_plans import plan_of
+from support.paths import REPOSITORY
+from support.terminal import Terminal
 
 
 @pytest.mark.parametrize("option", ["batch", "canary", "seed"])

@@ -16,7 +16,7 @@ from ktdeval_live.days.clock import of_text
 from ktdeval_live.record.entrant_episode import EntrantMarket, EntryEpisode
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test, write_cards
-from live_plans import entrants, rehearsed
+from support.live.live_plans import entrants, rehearsed
 
 pytestmark = pytest.mark.slow
 

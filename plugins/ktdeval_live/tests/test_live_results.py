@@ -42,9 +42,9 @@ from ktdeval_live.status import (
     settled_row,
     status_rows,
 )
-from live_drops import plugins
-from live_plans import plan_of
-from paths import REPOSITORY
+from support.live.live_drops import plugins
+from support.live.live_plans import plan_of
+from support.paths import REPOSITORY
 
 # May 30 and 31, then the four days of the test, 3 to 6 June 2024
 CLOSES = {"AA": [10.0, 10.0, 10.0, 11.0, 12.0, 12.0], "BB": [20.0, 20.0, 20.0, 19.0, 18.0, 19.0]}

@@ -17,9 +17,9 @@ from ktdeval_live.record.chain import Decided, Frozen, RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord
 from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answers
 from ktdeval_live.record.folder import LiveFolder
-from live_plans import rehearsed
-from live_week import BEFORE, kept_week
-from loops import not_empty
+from support.live.live_plans import rehearsed
+from support.live.live_week import BEFORE, kept_week
+from support.loops import not_empty
 
 Recorded = tuple[DecisionRecord, int, DayAnswer]
 

@@ -14,7 +14,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.market import Instrument, find_venue
 from ktdeval.trading import TradingConfig
 from ktdeval_live.days.market_sessions import Schedule, fill_rules, schedule
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 MARGIN = timedelta(minutes=10)
 

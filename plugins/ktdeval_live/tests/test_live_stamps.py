@@ -15,8 +15,8 @@ from ktdeval_live.plan import Stamping
 from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.publication.time_stamps import stamp_head, stamp_time
 from ktdeval_live.record.folder import LiveFolder
-from live_plans import rehearsed
-from time_authority import Authority, authority
+from support.live.live_plans import rehearsed
+from support.live.time_authority import Authority, authority
 
 pytest.importorskip("rfc3161_client", reason="needs the extra live")
 if shutil.which("openssl") is None:

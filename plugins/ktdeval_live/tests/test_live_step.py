@@ -13,7 +13,7 @@ from ktdeval_live.deciding.beginning import begin
 from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
 from ktdeval_live.deciding.step import DueDecision, LiveStep, Problem, StepReport
 from ktdeval_live.record.folder import LiveFolder
-from live_plans import entrants, plan_of
+from support.live.live_plans import entrants, plan_of
 
 NAMES = ("one", "two", "three", "four", "five")
 CLOSE = "2024-05-31T20:15:00Z"

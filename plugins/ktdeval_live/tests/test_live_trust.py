@@ -26,11 +26,11 @@ from ktdeval_live.publication.publication_evidence import PROVES
 from ktdeval_live.publication.time_authorities import NOBODY, authority_of, load_trust
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_types import LiveCard
-from live_day import kept_day
-from live_week import AFTER, BEFORE
-from paths import REPOSITORY
-from terminal import Terminal
-from time_authority import Authority, authority
+from support.live.live_day import kept_day
+from support.live.live_week import AFTER, BEFORE
+from support.live.time_authority import Authority, authority
+from support.paths import REPOSITORY
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

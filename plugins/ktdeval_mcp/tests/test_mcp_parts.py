@@ -15,8 +15,8 @@ from ktdeval.errors import UsageError
 from ktdeval_mcp.command import mcp
 from ktdeval_mcp.docs_search import docs_sections, search_docs
 from ktdeval_mcp.tools import CommandTool, command_tools
-from paths import REPOSITORY
-from terminal import Terminal
+from support.paths import REPOSITORY
+from support.terminal import Terminal
 
 SERVE = ["-P", "-m", "ktdeval", "mcp", "serve"]
 

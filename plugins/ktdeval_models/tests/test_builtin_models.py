@@ -29,10 +29,10 @@ from ktdeval_models.params import (
     RandomParams,
     RankParams,
 )
-from run_support import WINDOW
-from shown_states import with_state
-from tables import on_each_row
-from terminal import Terminal
+from support.runs.run_support import WINDOW
+from support.tables import on_each_row
+from support.tasks.shown_states import with_state
+from support.terminal import Terminal
 
 PLUGINS = load_plugins()
 NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatility", "chaos")

@@ -12,12 +12,12 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness.chat_messages import ModelRequest, ToolSpec
 from ktdeval_models.remote.grammar_schemas import SchemaBounds
-from loops import not_empty
-from schema_documents import followers
-from schema_engines import Outlines, installed
-from schema_rules import subschemas
-from schema_table import stated
-from sent_schemas import sent_schemas
+from support.loops import not_empty
+from support.schemas.schema_documents import followers
+from support.schemas.schema_engines import Outlines, installed
+from support.schemas.schema_rules import subschemas
+from support.schemas.schema_table import stated
+from support.schemas.sent_schemas import sent_schemas
 
 TEXT = {"type": "string"}
 MAX_REPEATED = 2000  # more often llama.cpp's grammar repeats nothing

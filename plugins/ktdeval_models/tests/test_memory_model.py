@@ -19,8 +19,8 @@ from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.memorizing_model import MemoryModel
 from ktdeval_models.params import MemoryParams, RankParams
 from ktdeval_models.remembered_facts import RememberedFacts
-from ktdfin_market import small_market
-from ktdfin_play import Play, trades
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play, trades
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval_models.memorizing_model import MemoryModel
 from ktdeval_models.params import MemoryParams
 from ktdeval_models.remembered_facts import RememberedFacts
-from ktdfin_market import small_market
+from support.tasks.ktdfin_market import small_market
 
 FORM = ToolSpec(
     "submit_answer",

@@ -27,10 +27,10 @@ from ktdeval_models.planted.reduced_text import (
     tokens_of,
 )
 from ktdeval_models.planted.transformer import Shape, Transformer
-from ktdfin_market import small_market
-from ktdfin_play import Play
-from planted_models import SHAPE, network, store
-from terminal import Terminal
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play
+from support.tasks.planted_models import SHAPE, network, store
+from support.terminal import Terminal
 
 PLUGINS = load_plugins()
 WINDOW = "2024-03-01:2024-03-29"

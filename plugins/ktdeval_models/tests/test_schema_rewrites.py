@@ -13,10 +13,10 @@ from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema, readable_schema
-from loops import not_empty
-from schema_documents import drawn, followers
-from searching import examples
-from sent_schemas import sent_schemas
+from support.loops import not_empty
+from support.schemas.schema_documents import drawn, followers
+from support.schemas.sent_schemas import sent_schemas
+from support.searching import examples
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness import smallest_value
 from ktdeval.registry import Plugins
 from ktdeval.values import loads_strict
-from tables import on_each_row
+from support.tables import on_each_row
 
 FORM = ToolSpec(
     "submit_answer",

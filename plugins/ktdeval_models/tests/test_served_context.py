@@ -19,10 +19,10 @@ from ktdeval.calls import Context
 from ktdeval.calls.context_window import stated_context
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
-from local_server import Answering, running
-from stub_provider import skip_without_sdks
-from tables import on_each_row
-from terminal import Terminal
+from support.local_server import Answering, running
+from support.providers.stub_provider import skip_without_sdks
+from support.tables import on_each_row
+from support.terminal import Terminal
 
 skip_without_sdks()
 

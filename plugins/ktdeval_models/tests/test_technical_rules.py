@@ -17,8 +17,8 @@ from ktdeval.harness.chat_messages import Message, ModelRequest, ToolSpec
 from ktdeval.registry import load_plugins
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smooth_values, turn_of_month
-from shown_states import with_state
-from tables import number, on_each_row
+from support.tables import number, on_each_row
+from support.tasks.shown_states import with_state
 
 NAN = float("nan")
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, prepared
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval_models.remote.external_agent import TradingActionModel
 from ktdeval_models.remote.params import RemoteParams
-from shown_states import with_state
-from stub_provider import skip_without_sdks
-from tables import on_each_row
+from support.providers.adapter_server import Prepared, prepared
+from support.providers.stub_provider import skip_without_sdks
+from support.tables import on_each_row
+from support.tasks.shown_states import with_state
 
 skip_without_sdks()
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from test_trading_action import model, request
 
-from adapter_server import Prepared, prepared
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.runner.records.run_folder import RunFolder
-from stub_provider import skip_without_sdks
+from support.providers.adapter_server import Prepared, prepared
+from support.providers.stub_provider import skip_without_sdks
 
 skip_without_sdks()
 

@@ -26,8 +26,8 @@ from ktdeval_qlib.samples import (
     normalised_labels,
     step_input,
 )
-from qlib_data import published
-from qlib_market import SEGMENTS, baseline_market
+from support.baselines.qlib_data import published
+from support.baselines.qlib_market import SEGMENTS, baseline_market
 
 pytest.importorskip("qlib")
 
@@ -35,7 +35,7 @@ from qlib.data.dataset import DatasetH, TSDatasetH
 from qlib.data.dataset.handler import DataHandlerLP
 
 from ktdeval_qlib.dataset import make_dataset
-from loops import not_empty
+from support.loops import not_empty
 
 MARKET = baseline_market()
 SPLIT = make_split(MARKET, SEGMENTS)

@@ -15,8 +15,8 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.values import from_plain, sha256_hex
 from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import BaselineRecipe, Estimator, recipes
-from loops import not_empty
-from tables import beside, on_each_row
+from support.loops import not_empty
+from support.tables import beside, on_each_row
 
 TREES = {"lightgbm", "xgboost", "catboost", "doubleensemble"}
 

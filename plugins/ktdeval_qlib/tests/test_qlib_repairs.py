@@ -31,8 +31,8 @@ from qlib.contrib.model.pytorch_tcn_ts import TCN
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval_qlib.recipes import Estimator, recipes
-from loops import not_empty
-from qlib_data import ROUNDS, dataset, samples, small, trained
+from support.baselines.qlib_data import ROUNDS, dataset, samples, small, trained
+from support.loops import not_empty
 
 NETWORKS = [
     name
@@ -286,7 +286,7 @@ def test_double_ensemble_does_not_depend_on_the_hash_seed_of_the_process():
 import logging, warnings; warnings.simplefilter("ignore"); logging.disable()
 import numpy as np
 from qlib.contrib.model.double_ensemble import DEnsembleModel
-from qlib_data import small, trained
+from support.baselines.qlib_data import small, trained
 from ktdeval_qlib.recipes import recipes
 settings = recipes()["doubleensemble"].published | {"epochs": 5, "num_threads": 1}
 np.random.seed(3)

@@ -32,9 +32,9 @@ from ktdeval_qlib.samples import (
     shuffled_labels,
     step_input,
 )
-from ktdfin_market import poisoned
-from qlib_market import FROZEN, SEGMENTS, baseline_market
-from tables import on_each_row
+from support.baselines.qlib_market import FROZEN, SEGMENTS, baseline_market
+from support.tables import on_each_row
+from support.tasks.ktdfin_market import poisoned
 
 MARKET = baseline_market()
 LAST = len(MARKET.days) - 1

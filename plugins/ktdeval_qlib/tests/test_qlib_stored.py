@@ -17,7 +17,7 @@ pytest.importorskip("qlib")
 from ktdeval.errors import DataError, StoreError
 from ktdeval_qlib.model_files import load, save
 from ktdeval_qlib.recipes import Estimator, recipes
-from qlib_data import dataset, samples, small, trained
+from support.baselines.qlib_data import dataset, samples, small, trained
 
 SAFE = {".json", ".txt", ".cbm", ".safetensors"}
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, spearmanr
 
-from forging import read_transcript
 from ktdeval import testing
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
@@ -22,11 +21,12 @@ from ktdeval_qlib.fit_baseline import rank_ics
 from ktdeval_qlib.recipes import recipes
 from ktdeval_qlib.samples import SegmentDays, Segments, make_samples, make_split
 from ktdeval_qlib.trained_baseline import read_log, read_model
-from ktdfin_market import small_market
-from qlib_play import TEST, TRAIN, VALID, WINDOW
-from run_support import SAME_MASK, episodes, ktdeval, records
-from tables import changed, on_each_row
-from terminal import Terminal
+from support.baselines.qlib_play import TEST, TRAIN, VALID, WINDOW
+from support.runs.forging import read_transcript
+from support.runs.run_support import SAME_MASK, episodes, ktdeval, records
+from support.tables import changed, on_each_row
+from support.tasks.ktdfin_market import small_market
+from support.terminal import Terminal
 
 DAYS = ("--train", TRAIN, "--valid", VALID, "--test", TEST)
 TASK = "blinded_open_research"

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
-from accept_runs import evaluate
 from ktdeval.cards import load_card
 from ktdeval.harness import TranscriptEntry
 from ktdeval.registry import load_plugins
@@ -20,7 +19,8 @@ from ktdeval.stats import RecordedTranscript
 from ktdeval.testing import check_metric
 from ktdeval_rationale.claims.process_metrics import figure
 from ktdeval_rationale.claims.recorded_reasons import recorded_steps
-from run_support import store_market
+from support.accept.accept_runs import evaluate
+from support.runs.run_support import store_market
 
 NAMES = (
     "order_agrees",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from ktdeval.values import csv_rows
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
 BENCHMARKS = REPOSITORY / "benchmarks"

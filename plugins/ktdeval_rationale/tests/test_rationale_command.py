@@ -17,8 +17,6 @@ import pytest
 from click.testing import CliRunner
 
 import ktdeval
-import rationale_plugin
-from accept_runs import evaluate
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshots.storage import save_snapshot
@@ -29,8 +27,10 @@ from ktdeval.trading.ledger import CountsRecord
 from ktdeval.values import dumps_canonical, to_plain
 from ktdeval_rationale.category_counts import read_steps
 from ktdeval_rationale.command import rationale
-from ktdfin_market import small_market
-from run_support import store_market
+from support.accept.accept_runs import evaluate
+from support.rationale import rationale_plugin
+from support.runs.run_support import store_market
+from support.tasks.ktdfin_market import small_market
 
 pytestmark = pytest.mark.slow
 

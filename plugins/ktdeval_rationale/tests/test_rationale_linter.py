@@ -38,12 +38,20 @@ from ktdeval_rationale.paraphrased_leaks import (
     sentences_of,
     shipped_anchors,
 )
-from loops import not_empty
-from masking_market import CODES, INDEX_CODE, MARKET
-from paths import REPOSITORY
-from rationale_planted import FILES, FOLDER, Planted, Score, parse, read_planted, score
-from spellings import CODE_STYLES, HARMLESS, spell
-from tables import on_each_row
+from support.loops import not_empty
+from support.masking.masking_market import CODES, INDEX_CODE, MARKET
+from support.masking.spellings import CODE_STYLES, HARMLESS, spell
+from support.paths import REPOSITORY
+from support.rationale.rationale_planted import (
+    FILES,
+    FOLDER,
+    Planted,
+    Score,
+    parse,
+    read_planted,
+    score,
+)
+from support.tables import on_each_row
 
 LINTER = RationaleLinter(MARKET)
 

@@ -30,8 +30,8 @@ from ktdeval_rationale.category_rates import (
     share,
 )
 from ktdeval_rationale.leak_linter import RationaleLinter
-from ktdfin_market import spec_of
-from masking_market import MARKET
+from support.masking.masking_market import MARKET
+from support.tasks.ktdfin_market import spec_of
 
 SPANS = {
     f"W{number}": (f"2024-{number:02d}-01", f"2024-{number:02d}-25") for number in range(1, 13)

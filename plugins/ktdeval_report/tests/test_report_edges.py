@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-import card_cases
-from compare_cards import APART, make_card, save_card, save_run
 from ktdeval.errors import CardError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.stats.intervals import Interval
@@ -31,8 +29,10 @@ from ktdeval_report.card_tables import (
 from ktdeval_report.inputs import ReportedCard, ReportSources, _ledger, load_evaluations
 from ktdeval_report.page import ReportPageOptions, make_report
 from ktdeval_report.score_tables import score_views
-from metric_cases import nav_ledger
-from scoring_cases import scoring_card
+from support.figures import card_cases
+from support.figures.compare_cards import APART, make_card, save_card, save_run
+from support.figures.metric_cases import nav_ledger
+from support.figures.scoring_cases import scoring_card
 
 pytest.importorskip("vl_convert")
 

@@ -19,9 +19,6 @@ from hypothesis import given, settings, strategies as st
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
-import card_cases
-from card_cases import CALLS, card, remote_card, typed
-from compare_cards import APART, make_card, save_card
 from ktdeval.cards import figure_notes
 from ktdeval.registry import load_plugins
 from ktdeval.stats import Interval
@@ -56,8 +53,11 @@ from ktdeval_report.value_formatting import (
     unit_name,
 )
 from ktdeval_report.window_seed_spread import variances
-from metric_cases import CODES, ledger, market, nav_ledger, step
-from report_page import Page, check_page
+from support.figures import card_cases
+from support.figures.card_cases import CALLS, card, remote_card, typed
+from support.figures.compare_cards import APART, make_card, save_card
+from support.figures.metric_cases import CODES, ledger, market, nav_ledger, step
+from support.pages.report_page import Page, check_page
 
 pytest.importorskip("vl_convert")
 

@@ -11,7 +11,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tracked_run import BROKEN, DONE, MODEL, PROMPT, REPLY, STEPS, interrupted_run, step, whole_run
+from support.runs.tracked_run import (
+    BROKEN,
+    DONE,
+    MODEL,
+    PROMPT,
+    REPLY,
+    STEPS,
+    interrupted_run,
+    step,
+    whole_run,
+)
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra otel: pip install '.[otel]'")
 

@@ -15,8 +15,8 @@ from ktdeval_trackers.run_facts import (
     keep_finite,
     parameters,
 )
-from metric_cases import spec
-from tracked_run import DONE, call, whole_run
+from support.figures.metric_cases import spec
+from support.runs.tracked_run import DONE, call, whole_run
 
 
 def test_parameters_are_what_the_episodes_share_or_have_between_them() -> None:

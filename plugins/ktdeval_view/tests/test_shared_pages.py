@@ -11,7 +11,7 @@ import numpy as np
 
 from ktdeval_view.document import PageData
 from ktdeval_view.shared_pages import SharedPages
-from view_page import base_of, check_shared_page, data_of, shared_files
+from support.pages.view_page import base_of, check_shared_page, data_of, shared_files
 
 SCRIPTS = ("base.js", "pieces.js")
 

@@ -43,12 +43,12 @@ from ktdeval_pages.tear_sheet.tracks import (
 from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_records import EpisodeRecords, read_episode
 from ktdeval_view.episode_tracks import track_of
-from loops import not_empty
-from metric_cases import CODES, ledger, spec as episode_spec, step
-from paths import REPOSITORY
-from report_page import Page, check_whole
-from run_support import ktdeval, small_market, store_market
-from view_page import source_hash
+from support.figures.metric_cases import CODES, ledger, spec as episode_spec, step
+from support.loops import not_empty
+from support.pages.report_page import Page, check_whole
+from support.pages.view_page import source_hash
+from support.paths import REPOSITORY
+from support.runs.run_support import ktdeval, small_market, store_market
 
 pytestmark = pytest.mark.slow
 

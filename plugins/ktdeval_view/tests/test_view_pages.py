@@ -27,12 +27,9 @@ from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_records import EpisodeRecords, page_name, read_episode, step_in_units
 from ktdeval_view.market_facts import TrueNames, find_names, stock_paths
 from ktdeval_view.memory import memory_panels
-from ledger_cases import short_ledger
-from loops import not_empty
-from paths import REPOSITORY
-from run_support import DAYS_IN_WINDOW, PLUGIN, SAME_MASK, TASK, episodes, error_line, ktdeval
-from tables import on_each_row
-from view_page import (
+from support.figures.ledger_cases import short_ledger
+from support.loops import not_empty
+from support.pages.view_page import (
     KEY,
     SECRETS,
     assets_of,
@@ -45,6 +42,17 @@ from view_page import (
     pages,
     view,
 )
+from support.paths import REPOSITORY
+from support.runs.run_support import (
+    DAYS_IN_WINDOW,
+    PLUGIN,
+    SAME_MASK,
+    TASK,
+    episodes,
+    error_line,
+    ktdeval,
+)
+from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 

@@ -29,10 +29,10 @@ from ktdeval_arena.daily_news_summaries import (
     stream_of,
 )
 from ktdeval_arena.rater_agreement import COLUMNS, RULES, agreement, alpha
-from searching import examples
-from stub_provider import KEY, FaultPlan, running_stub
-from tables import on_each_row
-from terminal import Terminal
+from support.providers.stub_provider import KEY, FaultPlan, running_stub
+from support.searching import examples
+from support.tables import on_each_row
+from support.terminal import Terminal
 
 NEW_YORK = ZoneInfo("America/New_York")
 FRIDAY = datetime(2025, 8, 1, 12, 0, tzinfo=NEW_YORK)

@@ -21,8 +21,8 @@ from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
 from ktdeval_markets.config import MarketConfig
-from tables import on_each_row
-from trading_market import market_scene
+from support.market.trading_market import market_scene
+from support.tables import on_each_row
 
 PLUGINS = load_plugins()
 

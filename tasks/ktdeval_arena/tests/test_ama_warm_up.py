@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from killing import PAUSE, killed
 from ktdeval.cli.main import main
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, TranscriptEntry, shown_state
@@ -28,7 +27,8 @@ from ktdeval_agents.warmup import WARM_UP
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
 from ktdeval_models.random_model import RandomModel
-from news_items import poisoned_news
+from support.masking.news_items import poisoned_news
+from support.runs.killing import PAUSE, killed
 
 PLUGINS = load_plugins()
 FIRST_DECISION = "2025-08-01"

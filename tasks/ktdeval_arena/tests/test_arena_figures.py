@@ -30,9 +30,9 @@ from ktdeval_arena.ama_figures import FIGURES, figure
 from ktdeval_arena.deepfund_figures import figure as fund_figure
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
-from metric_cases import order
-from searching import examples
-from trading_market import make_market
+from support.figures.metric_cases import order
+from support.market.trading_market import make_market
+from support.searching import examples
 
 COIN = Instrument("crypto", "USD", "crypto_spot")
 STOCK = Instrument("stock", "USD", "us_equity")

@@ -34,10 +34,10 @@ from ktdeval_arena.signal_decision_consistency import (
     is_consistent,
     share,
 )
-from metric_cases import order
-from tables import beside, on_each_row
-from terminal import Terminal
-from trading_market import make_market
+from support.figures.metric_cases import order
+from support.market.trading_market import make_market
+from support.tables import beside, on_each_row
+from support.terminal import Terminal
 
 
 def summary_rows(record: SignalRecord) -> Any:

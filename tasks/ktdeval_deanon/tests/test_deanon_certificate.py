@@ -21,8 +21,6 @@ from click import BadParameter
 from click.testing import CliRunner
 from statsmodels.stats.proportion import proportion_confint
 
-from forging import change_transcript, edit_json
-from json_places import with_value
 from ktdeval import errors
 from ktdeval.cards.card_reading import (
     attached_block,
@@ -64,10 +62,12 @@ from ktdeval_deanon.certificate.questions import (
     open_questions,
 )
 from ktdeval_deanon.certificate.types import Certificate
-from ktdfin_market import small_market
-from loops import not_empty
-from paths import SUPPORT
-from tables import on_each_row
+from support.json_places import with_value
+from support.loops import not_empty
+from support.paths import SUPPORT
+from support.runs.forging import change_transcript, edit_json
+from support.tables import on_each_row
+from support.tasks.ktdfin_market import small_market
 
 TASK = "blinded_open_research"
 PROBE_TASK = "deanon_probe"
@@ -1001,7 +1001,7 @@ def test_a_mask_is_described_in_words(attacked: Card, changes: dict[str, Any], w
 
 
 TWO = '''
-from deanon_play import task_of
+from support.masking.deanon_play import task_of
 from ktdeval.hookspecs import Spec, hookimpl
 
 

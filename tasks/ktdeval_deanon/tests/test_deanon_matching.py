@@ -16,8 +16,6 @@ import pytest
 from hypothesis import example, given, strategies as st
 from judging import Chances, Gold, Hits, chances_of, judge
 
-from accept_runs import import_real
-from json_places import with_value
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.masking import figure
@@ -36,10 +34,12 @@ from ktdeval_deanon.certificate.payload_matching import (
     stands_for,
 )
 from ktdeval_deanon.certificate.public_history import PublicHistory
-from ktdfin_market import small_market
-from loops import not_empty
-from masked_payloads import Masked, drawn, table
-from tables import on_each_row
+from support.accept.accept_runs import import_real
+from support.json_places import with_value
+from support.loops import not_empty
+from support.masking.masked_payloads import Masked, drawn, table
+from support.tables import on_each_row
+from support.tasks.ktdfin_market import small_market
 
 MARKET = small_market()
 LEVELS = next(iter(MARKET.indices.values()))

@@ -15,17 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deanon_play import (
-    MARCH,
-    PROBES,
-    Reader,
-    attack,
-    payload_in,
-    samples_of,
-    spec_of,
-    target_task_of,
-    task_of,
-)
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.chat_messages import CallParams, ToolCall
@@ -40,8 +29,19 @@ from ktdeval.trading.types import Account
 from ktdeval.values import derive_seed
 from ktdeval_deanon.attacker_prompt import quarter_words
 from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec
-from ktdfin_market import small_market
-from tables import on_each_row
+from support.masking.deanon_play import (
+    MARCH,
+    PROBES,
+    Reader,
+    attack,
+    payload_in,
+    samples_of,
+    spec_of,
+    target_task_of,
+    task_of,
+)
+from support.tables import on_each_row
+from support.tasks.ktdfin_market import small_market
 
 MARKET = small_market()
 

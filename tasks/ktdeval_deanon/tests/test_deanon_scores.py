@@ -17,17 +17,6 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from accept_runs import import_real
-from deanon_play import (
-    NOTHING,
-    PROBES,
-    Reader,
-    attack,
-    random_answer,
-    record_of,
-    samples_of,
-    task_of,
-)
 from ktdeval.market.snapshots.snapshot import MarketSnapshot, NameSpell
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
@@ -42,9 +31,20 @@ from ktdeval_deanon.answer import (
     tickers_of,
 )
 from ktdeval_deanon.recovery_rates import chance_of
-from ktdfin_market import small_market
-from loops import not_empty
-from tables import on_each_row
+from support.accept.accept_runs import import_real
+from support.loops import not_empty
+from support.masking.deanon_play import (
+    NOTHING,
+    PROBES,
+    Reader,
+    attack,
+    random_answer,
+    record_of,
+    samples_of,
+    task_of,
+)
+from support.tables import on_each_row
+from support.tasks.ktdfin_market import small_market
 
 MARKET = small_market()
 DAYS = np.array(

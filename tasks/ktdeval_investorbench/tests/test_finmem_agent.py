@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agent_sessions import DATES, Learner, Session, lesson, observation
 from ktdeval.errors import ConfigError, ModelError, StoreError
 from ktdeval.harness import Lesson, Observation, Submission
 from ktdeval.harness.chat_messages import ModelRequest
@@ -20,8 +19,9 @@ from ktdeval.registry import load_plugins
 from ktdeval.trading import Order
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
-from shown_states import observation_of
-from tables import on_each_row
+from support.tables import on_each_row
+from support.tasks.agent_sessions import DATES, Learner, Session, lesson, observation
+from support.tasks.shown_states import observation_of
 
 AGENT = FinmemAgent(MemoryParams(parameters="investorbench"))
 

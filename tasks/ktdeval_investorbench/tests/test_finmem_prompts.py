@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agent_sessions import NEWS, Session
 from ktdeval.harness import ModelRequest, Observation, Reply
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
-from shown_states import observation_of
+from support.tasks.agent_sessions import NEWS, Session
+from support.tasks.shown_states import observation_of
 
 ASSETS = ("stock_id", "kind", "return_1d_pct", "return_20d_pct", "volatility_20d_pct")
 AGENT = FinmemAgent(MemoryParams(parameters="investorbench"))

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adapter_server import Prepared, PreparedServer, prepared
 from ktdeval import errors, evaluate
 from ktdeval.errors import ConfigError, ModelError, ProviderError, UsageError
 from ktdeval.runner import pack_lines
@@ -36,8 +35,9 @@ from ktdeval_memory.embedding import (
     weights_hash,
 )
 from ktdeval_memory.params import MemoryParams
-from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
-from tables import on_each_row
+from support.providers.adapter_server import Prepared, PreparedServer, prepared
+from support.runs.run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
+from support.tables import on_each_row
 
 KEY = "sk-stub-c0ffee-0123456789"
 

@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-import investorbench_texts
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, with_id
 from ktdeval.registry import load_plugins
@@ -28,9 +27,10 @@ from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.markets import make_market, make_twin
 from ktdeval_investorbench.provider_params import FileParams, InvestorMarketParams
 from ktdeval_investorbench.tables import SIZES, class_rows, classify, read_classes
-from searching import examples
-from tables import on_each_row
-from trading_market import make_market as literal_market, market_scene
+from support.market.trading_market import make_market as literal_market, market_scene
+from support.searching import examples
+from support.tables import on_each_row
+from support.tasks import investorbench_texts
 
 PUBLIC_FILES = investorbench_texts.FOLDER
 DAYS = {

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats as scipy_stats
 
-import card_cases
 from ktdeval.cards import validate_card
 from ktdeval.errors import KtdevalError
 from ktdeval.runner.records.ledger_file import encode_ledger
@@ -35,10 +34,11 @@ from ktdeval_investorbench.tables import (
     read_classes,
     wilcoxon_rows,
 )
-from metric_cases import TASK, market, step
-from searching import examples
-from tables import on_each_row
-from terminal import Terminal
+from support.figures import card_cases
+from support.figures.metric_cases import TASK, market, step
+from support.searching import examples
+from support.tables import on_each_row
+from support.terminal import Terminal
 
 CR, SR, AV, MDD = FIGURES
 HOLD = "builtin/buy_and_hold"

@@ -22,7 +22,7 @@ from ktdeval_memory.memory_layers import (
     scaled_scores,
     scores,
 )
-from tables import on_each_row
+from support.tables import on_each_row
 
 SETS = ("paper", "finmem", "investorbench")
 

@@ -19,8 +19,8 @@ from ktdeval_ktdfin.day_context import day_context
 from ktdeval_ktdfin.market_breadth import SECTORS_SHOWN, sector_tone
 from ktdeval_ktdfin.market_day import MarketDay
 from ktdeval_ktdfin.tools import _percentile_ranks
-from ktdfin_market import small_market
-from searching import examples
+from support.searching import examples
+from support.tasks.ktdfin_market import small_market
 
 MARKET = small_market()
 LAST = len(MARKET.days) - 1

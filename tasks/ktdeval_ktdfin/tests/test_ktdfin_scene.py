@@ -21,11 +21,11 @@ from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import BOOK_NAV, Account, Position
 from ktdeval_ktdfin.task import KtdfinScene, KtdfinTask
-from ktdfin_market import rows, small_market, spec_of
-from ktdfin_play import Play, Scripted
-from loops import not_empty
-from metric_cases import order
-from paths import REPOSITORY
+from support.figures.metric_cases import order
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.tasks.ktdfin_market import rows, small_market, spec_of
+from support.tasks.ktdfin_play import Play, Scripted
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")

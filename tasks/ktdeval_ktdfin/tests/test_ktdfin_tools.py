@@ -25,10 +25,10 @@ from ktdeval.registry import load_plugins
 from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.step_view import ResearchStep
 from ktdeval_ktdfin.tools import research_tool
-from ktdfin_market import rows, small_market, spec_of
-from news_items import poisoned_news, with_news
-from searching import examples
-from tables import on_each_row
+from support.masking.news_items import poisoned_news, with_news
+from support.searching import examples
+from support.tables import on_each_row
+from support.tasks.ktdfin_market import rows, small_market, spec_of
 
 MARKET = small_market()
 TOOLS = {name: research_tool(name) for name in load_plugins().specs("tools")}

@@ -18,7 +18,7 @@ from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.venues.close_times import Close
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from trading_market import make_market, market_scene
+from support.market.trading_market import make_market, market_scene
 
 PLUGINS = load_plugins()
 HALF_DAYS = ("2024-07-03", "2024-11-29", "2024-12-24")

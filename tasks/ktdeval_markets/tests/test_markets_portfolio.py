@@ -35,9 +35,9 @@ from ktdeval_markets.portfolio import (
     weights,
 )
 from ktdeval_markets.task import MarketTask
-from searching import examples
-from tables import number, on_each_row
-from trading_market import make_market, market_scene
+from support.market.trading_market import make_market, market_scene
+from support.searching import examples
+from support.tables import number, on_each_row
 
 COIN = Instrument("crypto", "USD", "frictionless")
 MEANS = np.array([0.03, 0.01])

@@ -15,9 +15,9 @@ import pytest
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from loops import not_empty
-from mixed_market import mixed_market, of_each, own_bars, week_of
-from trading_market import market_scene
+from support.loops import not_empty
+from support.market.mixed_market import mixed_market, of_each, own_bars, week_of
+from support.market.trading_market import market_scene
 
 PLUGINS = load_plugins()
 EMPTY: Any = SimpleNamespace(positions={})

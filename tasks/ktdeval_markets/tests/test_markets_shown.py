@@ -18,7 +18,7 @@ from ktdeval.values import to_plain
 from ktdeval_board.derived_documents import make_decisions
 from ktdeval_report.card_figures import WindowStudy
 from ktdeval_report.card_plots import weights_plot
-from ledger_cases import short_ledger
+from support.figures.ledger_cases import short_ledger
 
 
 def test_a_step_counts_margin_calls_as_traded_and_interest_as_paid() -> None:

@@ -24,10 +24,10 @@ from ktdeval.market.venues.close_times import Close
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import ChargeRecord
 from ktdeval_markets import shown_state
-from markets_scenes import scene_from
-from metric_cases import order
-from searching import examples
-from trading_market import make_market
+from support.figures.metric_cases import order
+from support.market.trading_market import make_market
+from support.searching import examples
+from support.tasks.markets_scenes import scene_from
 
 CODES = ("AAA", "BBB", "CCC", "DDD", "EEE", "FFF", "GGG")
 VENUES = ("zeta", "eta", "mu", "alpha", "kappa", "beta", "omega")

@@ -43,8 +43,8 @@ from ktdeval_investorbench.provider_params import InvestorMarketParams
 from ktdeval_markets import task as task_module
 from ktdeval_markets.prompt_texts import board_lines
 from ktdeval_markets.task import MarketTask
-from markets_scenes import scene_from
-from trading_market import make_market, market_scene
+from support.market.trading_market import make_market, market_scene
+from support.tasks.markets_scenes import scene_from
 
 CODES = ("BTC", "COST", "TSLA")
 N_DAYS = 70

@@ -14,7 +14,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.task_api.trading_task import WindowDates
 from ktdeval.trading.types import Scale
-from masking_market import lens_of
+from support.masking.masking_market import lens_of
 
 PLUGINS = load_plugins()
 

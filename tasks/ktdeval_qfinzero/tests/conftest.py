@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qfinzero_store_play import save_tiny
+from support.qfinzero.qfinzero_store_play import save_tiny
 
 
 @pytest.fixture(scope="session")

@@ -25,11 +25,11 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation, plain_json
 from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS
 from ktdeval_qfinzero.suite.prompt_texts import tool_hashes
-from loops import not_empty
-from qfinzero_scenario import Played, day, in_process, played, trading
-from qfinzero_server import Served, serving
-from qfinzero_world import small_dataset
-from tables import on_each_row
+from support.loops import not_empty
+from support.qfinzero.qfinzero_scenario import Played, day, in_process, played, trading
+from support.qfinzero.qfinzero_server import Served, serving
+from support.qfinzero.qfinzero_world import small_dataset
+from support.tables import on_each_row
 
 OPERATIONS = catalogue().operations
 

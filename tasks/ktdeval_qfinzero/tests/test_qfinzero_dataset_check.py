@@ -21,7 +21,7 @@ from ktdeval_qfinzero.data.manifest import (
     market_file,
 )
 from ktdeval_qfinzero.timestamps import DAY
-from qfinzero_world import at
+from support.qfinzero.qfinzero_world import at
 
 
 def forged(*statements: str) -> Callable[[Path], None]:

@@ -35,9 +35,9 @@ from ktdeval_qfinzero.data.rows import (
     TagFilters,
 )
 from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset, update_dataset
-from loops import not_empty
-from qfinzero_memory import MemoryPrices
-from qfinzero_store_play import (
+from support.loops import not_empty
+from support.qfinzero.qfinzero_memory import MemoryPrices
+from support.qfinzero.qfinzero_store_play import (
     INFO,
     disk_full,
     equal_bars,
@@ -48,7 +48,7 @@ from qfinzero_store_play import (
     tiny_prices,
     together,
 )
-from qfinzero_world import at, events, news, small_dataset, small_prices
+from support.qfinzero.qfinzero_world import at, events, news, small_dataset, small_prices
 
 ALWAYS = MomentSpan(0, 2**62)
 NEVER_LATER = 2**62

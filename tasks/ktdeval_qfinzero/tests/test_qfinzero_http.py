@@ -12,8 +12,8 @@ import pytest
 
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
-from qfinzero_server import Served, serving
-from qfinzero_toy import HOLD, HOLDING, TOYS
+from support.qfinzero.qfinzero_server import Served, serving
+from support.qfinzero.qfinzero_toy import HOLD, HOLDING, TOYS
 
 TOKEN = "a-token-of-some-length"
 JSON = {"Content-Type": "application/json"}

@@ -35,9 +35,9 @@ from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.schema import fill_words, memory
 from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from qfinzero_store_play import equal_bars
-from qfinzero_world import at, small_dataset, small_prices
-from tables import beside, on_each_row
+from support.qfinzero.qfinzero_store_play import equal_bars
+from support.qfinzero.qfinzero_world import at, small_dataset, small_prices
+from support.tables import beside, on_each_row
 
 HEADER = "symbol,time,open,high,low,close,volume,transactions\n"
 DAY_BAR = "AVLN,2025-01-06,100,101.5,99.25,101,1000,7\n"

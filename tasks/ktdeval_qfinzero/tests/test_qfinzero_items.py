@@ -43,8 +43,8 @@ from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, ta
 from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, GoldCall, Suite
 from ktdeval_qfinzero.suite.samples import embedded_dataset, embedded_items
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from loops import not_empty
-from qfinzero_scoring_cases import (
+from support.loops import not_empty
+from support.qfinzero.qfinzero_scoring_cases import (
     BARS,
     EVENTS,
     ORDER,
@@ -55,7 +55,7 @@ from qfinzero_scoring_cases import (
     task,
     tasks_of,
 )
-from tables import beside, on_each_row
+from support.tables import beside, on_each_row
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from ktdeval_qfinzero.live.tool_use_config import LiveConfig
 from ktdeval_qfinzero.live.tool_use_question import LiveSamples
 from ktdeval_qfinzero.session.trading_question import session_question
 from ktdeval_qfinzero.session.trading_task import SessionTask
-from qfinzero_calls import DATASET
-from tables import beside, on_each_row
+from support.qfinzero.qfinzero_calls import DATASET
+from support.tables import beside, on_each_row
 
 AS_OF = "2025-01-06T21:00:00Z"
 CHAT = beside(__file__)["chat"]

@@ -24,8 +24,8 @@ from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, tasks_of
 from ktdeval_qfinzero.suite.grading import RecordedCall
-from qfinzero_server import Served, serving
-from qfinzero_world import small_dataset
+from support.qfinzero.qfinzero_server import Served, serving
+from support.qfinzero.qfinzero_world import small_dataset
 
 
 @pytest.fixture(scope="module")

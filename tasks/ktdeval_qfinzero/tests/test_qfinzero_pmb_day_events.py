@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.pmb import lifecycle_rules as days
 from ktdeval_qfinzero.pmb.broker_types import FeeRules, Instrument, Position
-from qfinzero_calls import refused
-from qfinzero_margin import STOCK, account, contract, e4, marks, option
-from tables import on_each_row
+from support.qfinzero.qfinzero_calls import refused
+from support.qfinzero.qfinzero_margin import STOCK, account, contract, e4, marks, option
+from support.tables import on_each_row
 
 OTHER = Instrument("STOCK", "BRKT")
 FEES = FeeRules(option_exercise_e4=e4(5))

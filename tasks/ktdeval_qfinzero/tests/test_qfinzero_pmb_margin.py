@@ -39,9 +39,9 @@ from ktdeval_qfinzero.pmb.margin import (
 )
 from ktdeval_qfinzero.pmb.portfolio import Holding, after_trades, portfolio_of
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_calls import refused
-from qfinzero_margin import STOCK, account, e4, marks, option
-from tables import on_each_row
+from support.qfinzero.qfinzero_calls import refused
+from support.qfinzero.qfinzero_margin import STOCK, account, e4, marks, option
+from support.tables import on_each_row
 
 RULES = Rules()
 OTHER = Instrument("STOCK", "BRKT")

@@ -23,8 +23,8 @@ from ktdeval_qfinzero.pmb.matching import (
 )
 from ktdeval_qfinzero.pmb.tick_execution import next_tick
 from ktdeval_qfinzero.timestamps import MINUTE
-from qfinzero_broker_play import OPEN
-from tables import on_each_row
+from support.qfinzero.qfinzero_broker_play import OPEN
+from support.tables import on_each_row
 
 STOCK = Instrument("STOCK", "AVLN")
 CALL = Instrument("OPTION", OptionContract("AVLN", date(2025, 1, 17), 1_000_000, "C").symbol)

@@ -22,8 +22,8 @@ from ktdeval_qfinzero.pmb.portfolio import (
     uncovered_calls,
     uncovered_e4,
 )
-from qfinzero_margin import contract, e4, held
-from tables import on_each_row
+from support.qfinzero.qfinzero_margin import contract, e4, held
+from support.tables import on_each_row
 
 RULES = MarginRules()
 NEAR = date(2025, 1, 17)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ktdeval_qfinzero.timestamps import DAY, MINUTE
-from loops import not_empty
-from qfinzero_broker_play import (
+from support.loops import not_empty
+from support.qfinzero.qfinzero_broker_play import (
     FLAT,
     FREE,
     Play,
@@ -23,10 +23,10 @@ from qfinzero_broker_play import (
     minutes,
     table,
 )
-from qfinzero_calls import refused
-from qfinzero_plays import Line, on_each_play, run_play
-from qfinzero_world import at, small_dataset
-from tables import on_each_row
+from support.qfinzero.qfinzero_calls import refused
+from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
+from support.qfinzero.qfinzero_world import at, small_dataset
+from support.tables import on_each_row
 
 CALL = "O:AVLN250117C00100000"
 PUT = "O:AVLN250117P00100000"

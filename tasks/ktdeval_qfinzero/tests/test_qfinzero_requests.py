@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import pytest
 
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
-from qfinzero_server import Served, serving
-from qfinzero_toy import TOYS
-from raw_requests import ambiguous_requests, answer_to, statuses
+from support.qfinzero.qfinzero_server import Served, serving
+from support.qfinzero.qfinzero_toy import TOYS
+from support.raw_requests import ambiguous_requests, answer_to, statuses
 
 TOKEN = "a-token-of-some-length"
 REQUESTS = ambiguous_requests("POST", "/workspaces")

@@ -18,7 +18,7 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.scoring.paper import align, assign, score
 from ktdeval_qfinzero.scoring.types import AnswerScores, GoldCall, GoldTask
 from ktdeval_qfinzero.scoring.values import instant_of, is_within
-from qfinzero_scoring_cases import (
+from support.qfinzero.qfinzero_scoring_cases import (
     BARS,
     EVENTS,
     ORDER,
@@ -33,7 +33,7 @@ from qfinzero_scoring_cases import (
     predicted_call,
     task,
 )
-from tables import number, on_each_row
+from support.tables import number, on_each_row
 
 THREE = task(BARS, EVENTS, ORDER)
 REFUSAL = task(GoldCall("REFUSE"), suite="calling")

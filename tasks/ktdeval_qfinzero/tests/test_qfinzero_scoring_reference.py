@@ -26,8 +26,8 @@ from ktdeval_qfinzero.scoring.values import (
     reference_time,
     reference_value,
 )
-from qfinzero_reply import score_reply
-from qfinzero_scoring_cases import (
+from support.qfinzero.qfinzero_reply import score_reply
+from support.qfinzero.qfinzero_scoring_cases import (
     BARS,
     EVENTS,
     ORDER,
@@ -43,7 +43,7 @@ from qfinzero_scoring_cases import (
     task,
     tasks_of,
 )
-from tables import number, on_each_row
+from support.tables import number, on_each_row
 
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}
 REFUSAL = GoldCall("REFUSE")

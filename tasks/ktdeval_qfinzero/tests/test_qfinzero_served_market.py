@@ -34,11 +34,11 @@ from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces, log_
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.dataset import open_dataset
 from ktdeval_qfinzero.errors import ServiceError
-from qfinzero_broker_play import chained
-from qfinzero_server import Served, serving
-from qfinzero_world import store_small
-from tables import on_each_row
-from terminal import Terminal
+from support.qfinzero.qfinzero_broker_play import chained
+from support.qfinzero.qfinzero_server import Served, serving
+from support.qfinzero.qfinzero_world import store_small
+from support.tables import on_each_row
+from support.terminal import Terminal
 
 TOKEN = "a-token-of-some-length"
 SERVE = ("paper", "qfinzero", "serve")

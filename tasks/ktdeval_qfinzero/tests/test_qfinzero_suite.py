@@ -24,8 +24,8 @@ from ktdeval_qfinzero.suite.grading import differing_parts, with_defaults
 from ktdeval_qfinzero.suite.prompt_texts import clock_words, tools_text
 from ktdeval_qfinzero.suite.scores import interval_of, summarise
 from ktdeval_qfinzero.suite.task import SuiteTask
-from qfinzero_scoring_cases import BARS
-from qfinzero_suite_play import (
+from support.qfinzero.qfinzero_scoring_cases import BARS
+from support.qfinzero.qfinzero_suite_play import (
     VARIANTS,
     Perfect,
     Scripted,
@@ -38,8 +38,8 @@ from qfinzero_suite_play import (
     task_of,
     world,
 )  # fmt: skip
-from qfinzero_world import at, small_prices
-from tables import on_each_row
+from support.qfinzero.qfinzero_world import at, small_prices
+from support.tables import on_each_row
 
 METRICS = ("overall", "tm", "pa", "ta")
 DAILY = ("upq_stock_daily", '{"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"}')

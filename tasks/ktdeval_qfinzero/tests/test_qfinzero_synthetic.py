@@ -40,7 +40,7 @@ from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.point_in_time_view import DatasetView
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.timestamps import day_of, day_start, moment_text
-from qfinzero_synthetic import (
+from support.qfinzero.qfinzero_synthetic import (
     ALL_TIME,
     SMALL,
     bars,
@@ -49,7 +49,7 @@ from qfinzero_synthetic import (
     grid_of,
     small_market,
 )
-from tables import on_each_row
+from support.tables import on_each_row
 
 DEFAULT = SyntheticMarketParams()
 NEW = "EMBQ"

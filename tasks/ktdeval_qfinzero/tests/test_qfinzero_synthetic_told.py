@@ -25,8 +25,8 @@ from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_synthetic import SMALL, grid_of, small_market
-from tables import on_each_row
+from support.qfinzero.qfinzero_synthetic import SMALL, grid_of, small_market
+from support.tables import on_each_row
 
 DEFAULT = SyntheticMarketParams()
 

@@ -13,8 +13,8 @@ from ktdeval.task_api import AnswerRecord, Score
 from ktdeval_qfinzero.chat.task import ChatTask
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig
 from ktdeval_qfinzero.session.trading_task import SessionTask
-from loops import not_empty
-from scoring_cases import record
+from support.figures.scoring_cases import record
+from support.loops import not_empty
 
 AS_OF = "2025-01-06T21:00:00Z"
 ASKED = {

@@ -18,8 +18,8 @@ from ktdeval_qfinzero.cursors import MAX_LENGTH, read_cursor, write_cursor
 from ktdeval_qfinzero.data.rows import DividendRow, RateRow, SplitRow
 from ktdeval_qfinzero.timestamps import MINUTE
 from ktdeval_qfinzero.upq.rows_and_indicators import indicator_columns
-from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
-from qfinzero_world import at, bars_of, small_dataset, stock_days, with_prices
+from support.qfinzero.qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
+from support.qfinzero.qfinzero_world import at, bars_of, small_dataset, stock_days, with_prices
 
 EARLY = at("2024-01-01T00:00:00Z")
 JANUARY = {"start": "2025-01-01", "end": "2025-01-31"}

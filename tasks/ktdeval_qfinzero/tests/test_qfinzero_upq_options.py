@@ -27,8 +27,15 @@ from ktdeval_qfinzero.upq.pricing import (
     implied_volatility,
     price,
 )
-from qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
-from qfinzero_world import RATES, at, bars_of, minute_starts, stock_days, with_prices
+from support.qfinzero.qfinzero_upq import MINUTE_OPTION, all_rows, ask, column, market, refused
+from support.qfinzero.qfinzero_world import (
+    RATES,
+    at,
+    bars_of,
+    minute_starts,
+    stock_days,
+    with_prices,
+)
 
 CHAIN = {"underlying": "AVLN", "date": "2025-01-06"}
 PUT = "O:AVLN250221P00095000"

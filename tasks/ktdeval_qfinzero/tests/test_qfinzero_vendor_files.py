@@ -22,9 +22,9 @@ from ktdeval_qfinzero.data.ingest_spec import load_spec
 from ktdeval_qfinzero.data.rows import MomentSpan
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
-from paths import REPOSITORY
-from qfinzero_calls import ask, refused
-from terminal import Terminal
+from support.paths import REPOSITORY
+from support.qfinzero.qfinzero_calls import ask, refused
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

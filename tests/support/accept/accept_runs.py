@@ -22,7 +22,7 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values import loads_strict
-from run_support import SAME_MASK
+from support.runs.run_support import SAME_MASK
 
 PLUGINS = load_plugins()
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")

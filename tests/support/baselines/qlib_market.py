@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ktdeval.market import MarketSnapshot
 from ktdeval_qlib.samples import SegmentDays, Segments
-from ktdfin_market import small_market
+from support.tasks.ktdfin_market import small_market
 
 PRICES = ("open", "high", "low", "close")
 FROZEN = (10, 11)  #: columns whose price is the same on every day

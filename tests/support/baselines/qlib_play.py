@@ -14,7 +14,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_qlib.samples import Samples, SegmentDays, Segments, SegmentSplit
-from trading_market import part_of_market
+from support.market.trading_market import part_of_market
 
 TRAIN = "2023-06-15:2023-10-31"
 VALID = "2023-11-01:2023-12-29"

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from board_cards import division_of, put_card, put_json, submission_of, verdict_of
-from card_cases import typed
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate, open_snapshot
 from ktdeval.values import loads_strict, to_plain
 from ktdeval_board.derived_documents import make_decisions, make_series
 from ktdeval_board.layout import BoardFolder
+from support.board.board_cards import division_of, put_card, put_json, submission_of, verdict_of
+from support.figures.card_cases import typed
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 AGENTS = ("investor", "trade", "hedge_fund", "deepfund", "vote", HOSTILE)

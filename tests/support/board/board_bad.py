@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from board_cards import rules_of, submission_of
 from ktdeval.cards import load_card
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, open_snapshot
@@ -27,6 +26,7 @@ from ktdeval_board.errata import load_errata
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import Rules, load_rules
 from ktdeval_board.selftest.sample_board import Change, ForgedBoard, OriginalSubmission, Value
+from support.board.board_cards import rules_of, submission_of
 
 TASK = "blinded_open_research"
 MODEL = "builtin/momentum"

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 
-import board_file_kinds  # noqa: F401 - it registers its kinds
-import board_record_kinds  # noqa: F401
-import board_registration_kinds  # noqa: F401
-from board_bad import BadBoard
-from board_card_kinds import only_window, second_attempt
-from board_kinds import KINDS, verdict
 from ktdeval_board.selftest.kinds import Build, forge
 from ktdeval_board.selftest.sample_board import setting
+from support.board import (
+    board_file_kinds,  # noqa: F401 - it registers its kinds
+    board_record_kinds,  # noqa: F401
+    board_registration_kinds,  # noqa: F401
+)
+from support.board.board_bad import BadBoard
+from support.board.board_card_kinds import only_window, second_attempt
+from support.board.board_kinds import KINDS, verdict
 
 __all__ = ["CASES", "KINDS", "only_window", "second_attempt", "setting"]
 

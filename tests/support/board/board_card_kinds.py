@@ -7,17 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from board_kinds import (
-    bad,
-    edited,
-    file_with,
-    forged,
-    full,
-    of_task,
-    rewritten,
-    verdict,
-    withdraw_card,
-)
 from ktdeval.harness import RemoteModel
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_pretty, load_yaml, sha256_hex
@@ -30,6 +19,17 @@ from ktdeval_board.selftest.sample_board import (
     Value,
     derived_fields,
     setting,
+)
+from support.board.board_kinds import (
+    bad,
+    edited,
+    file_with,
+    forged,
+    full,
+    of_task,
+    rewritten,
+    verdict,
+    withdraw_card,
 )
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from card_cases import PROVENANCE, typed
 from ktdeval.values import content_hash, dumps_pretty
 from ktdeval_board.board_entries import BoardEntry
 from ktdeval_board.layout import BoardFolder, CardFiles
@@ -20,6 +19,7 @@ from ktdeval_board.selftest.sample_board import (
     put_json as put_json,
     put_records as put_records,
 )
+from support.figures.card_cases import PROVENANCE, typed
 
 _DAY = "2024-01-01"
 _COUNTS = {"submitted": 0, "filled": 0, "partially_filled": 0, "rejected": 0, "rules": {}}

@@ -12,8 +12,6 @@ from typing import Any
 import msgspec
 import yaml
 
-from board_cards import card_of, made_on, put_card, put_json, put_records, rules_of, submission_of
-from card_cases import typed
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.values import file_sha256
@@ -22,7 +20,17 @@ from ktdeval_board.document_types import Records
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import Limits, load_rules
-from run_support import TASK, WINDOW
+from support.board.board_cards import (
+    card_of,
+    made_on,
+    put_card,
+    put_json,
+    put_records,
+    rules_of,
+    submission_of,
+)
+from support.figures.card_cases import typed
+from support.runs.run_support import TASK, WINDOW
 
 ON = "2026-03-02"
 

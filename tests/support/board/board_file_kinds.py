@@ -9,7 +9,16 @@ import shutil
 import socket
 from pathlib import Path
 
-from board_kinds import (
+from ktdeval_board.rules import load_rules
+from ktdeval_board.selftest.kinds import Build, forge
+from ktdeval_board.selftest.sample_board import (
+    Change,
+    ForgedBoard,
+    NotApplicableError,
+    Value,
+    setting,
+)
+from support.board.board_kinds import (
     bad,
     edited,
     folder,
@@ -20,15 +29,6 @@ from board_kinds import (
     of_task,
     path_in,
     verdict,
-)
-from ktdeval_board.rules import load_rules
-from ktdeval_board.selftest.kinds import Build, forge
-from ktdeval_board.selftest.sample_board import (
-    Change,
-    ForgedBoard,
-    NotApplicableError,
-    Value,
-    setting,
 )
 
 # -- names

@@ -20,11 +20,6 @@ from typing import Any
 import numpy as np
 import yaml
 
-from board_arena import Frame, run_frame
-from board_cards import division_of, put_card, put_json, submission_of, verdict_of
-from board_forge_days import Played, forge_decisions
-from card_cases import derived_fields, spec_of
-from forged_models import PROVIDERS
 from ktdeval.cards.assembly import build_scoring_card
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
@@ -34,8 +29,20 @@ from ktdeval.values import content_hash, sha256_hex, to_plain
 from ktdeval_board.derived_documents import make_market
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.rules import load_rules
-from metric_cases import market as tiny_market
-from scoring_cases import SAMPLES, TASK as QUESTIONS, record, score_spec, scoring_inputs, summarise
+from support.board.board_arena import Frame, run_frame
+from support.board.board_cards import division_of, put_card, put_json, submission_of, verdict_of
+from support.board.board_forge_days import Played, forge_decisions
+from support.board.forged_models import PROVIDERS
+from support.figures.card_cases import derived_fields, spec_of
+from support.figures.metric_cases import market as tiny_market
+from support.figures.scoring_cases import (
+    SAMPLES,
+    TASK as QUESTIONS,
+    record,
+    score_spec,
+    scoring_inputs,
+    summarise,
+)
 
 TASKS = (
     "blinded_open_research",

@@ -9,10 +9,6 @@ from typing import Any
 
 import msgspec
 
-import board_checked
-import board_runs
-from board_cards import made_on, put_json, verdict_of
-from board_runs import CLAIMS, DIVISION, TODAY, make_run, plugins
 from ktdeval.cards import PrivateKey
 from ktdeval.runner import DrawnKey, Registrant, Registration, rescore
 from ktdeval.values import dumps_pretty, loads_strict, to_plain
@@ -25,6 +21,9 @@ from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegisterRequest, RegistrationResult, draw_keys, register
 from ktdeval_board.rules import load_rules
 from ktdeval_board.submit import Outcome
+from support.board import board_checked, board_runs
+from support.board.board_cards import made_on, put_json, verdict_of
+from support.board.board_runs import CLAIMS, DIVISION, TODAY, make_run, plugins
 
 WHO = Registrant(name=CLAIMS.submitter, contact=CLAIMS.contact)
 OTHER = Registrant(name="Another team", contact="other@example.org")

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from board_cards import files_of, framed, submission_of
-from card_cases import typed
 from ktdeval.values import content_hash, from_plain
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.document_types import Envelope, EpisodeSeries, Series, Submission, Verdict
@@ -19,6 +17,8 @@ from ktdeval_board.ranking.daily_summaries import EpisodeDays
 from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.read_documents import read_own
 from ktdeval_board.rules import Baseline, Division, Rules, SnapshotRule, WindowRule
+from support.board.board_cards import files_of, framed, submission_of
+from support.figures.card_cases import typed
 
 WINDOWS = {"W1": ("2024-01-02", "2024-02-26"), "W2": ("2024-03-01", "2024-04-25")}
 STEPS = 40

@@ -13,8 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from board_card_kinds import no_calls
-from board_kinds import change_card, full
 from ktdeval.runner import LEDGER, MARK, TRANSCRIPT
 from ktdeval_board.rules import load_rules
 from ktdeval_board.selftest.sample_board import (
@@ -26,6 +24,8 @@ from ktdeval_board.selftest.sample_board import (
     renewed_card,
     write_transcript,
 )
+from support.board.board_card_kinds import no_calls
+from support.board.board_kinds import change_card, full
 
 _RULE = "ledger"  #: Rule that what is executed again breaks
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import yaml
 
-from board_kinds import bad
 from ktdeval.cards import SIGNED_REGISTRATION, PrivateKey, sign_file, signature_path
 from ktdeval.errors import UsageError
 from ktdeval.runner import (
@@ -27,6 +26,7 @@ from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import RULES_FILE, load_rules
 from ktdeval_board.selftest.kinds import draw_keys
 from ktdeval_board.selftest.sample_board import ForgedBoard, NotApplicableError, put_json
+from support.board.board_kinds import bad
 
 _OTHER_KEY = "5" * 32
 _DAY = "2000-01-01"

@@ -11,8 +11,6 @@ from typing import Any
 import zstandard
 from click.testing import CliRunner, Result
 
-import board_teller
-from board_cards import made_on
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.values import dumps_pretty, loads_strict, write_atomic
@@ -22,6 +20,8 @@ from ktdeval_board.init import BegunBoard, NewBoard, init_board
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.submit import Outcome, SubmitRequest, submit_run
 from ktdeval_board.submitter_claims import Claims
+from support.board import board_teller
+from support.board.board_cards import made_on
 
 TASK = "blinded_open_research"
 DIVISION = "blinded-open-research"

@@ -23,7 +23,7 @@ from ktdeval_command.sandbox import Sandbox
 from ktdeval_command.tool_server import ToolServer
 from ktdeval_command.wire.bridge_request import BridgeRequest
 from ktdeval_command.workspace import ProgramWorkspaces
-from planned_tasks import PLUGINS
+from support.tasks.planned_tasks import PLUGINS
 
 BRIDGE_TOKEN = "bridge-token-of-the-step"
 TOOLS_TOKEN = "tools-token-of-the-step"

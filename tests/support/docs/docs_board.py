@@ -7,12 +7,12 @@ from functools import cache
 
 import numpy as np
 
-from docs_markdown import code, table
 from ktdeval.cards import TradingCard
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.ranking.column_texts import system_labels
 from ktdeval_board.rules import Division
-from paths import REPOSITORY
+from support.docs.docs_markdown import code, table
+from support.paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
 KINDS = {

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import fields
 
-from docs_markdown import code, plain_text, table
 from ktdeval.cards.card import Evaluation, ScoringCard, TradingCard
 from ktdeval.cards.fields.fact_types import DECIDERS
 from ktdeval.cards.fields.words import FieldWords
+from support.docs.docs_markdown import code, plain_text, table
 
 
 def card_fields() -> dict[str, list[str]]:

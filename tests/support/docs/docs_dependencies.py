@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
-from docs_markdown import code, table
-from docs_project import project
-from source_trees import SOURCES, imports_in, nodes_of, parts_of
+from support.docs.docs_markdown import code, table
+from support.docs.docs_project import project
+from support.source_trees import SOURCES, imports_in, nodes_of, parts_of
 
 MODULE_OF = {
     "google-auth": "google.auth",

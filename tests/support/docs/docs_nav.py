@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from docs_prose import headings, paragraphs
 from ktdeval.values import load_yaml
-from paths import REPOSITORY
+from support.docs.docs_prose import headings, paragraphs
+from support.paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 SUMMARY = (

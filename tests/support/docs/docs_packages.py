@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from docs_markdown import MADE
-from paths import REPOSITORY
+from support.docs.docs_markdown import MADE
+from support.paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 FOLDER = DOCS / "packages"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 IMAGES = REPOSITORY / "docs/images"
 RECORDED = IMAGES / "sources.json"

@@ -9,10 +9,10 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from docs_markdown import code, table
 from ktdeval.values.format_versions import formats
-from paths import REPOSITORY
-from source_trees import SOURCES
+from support.docs.docs_markdown import code, table
+from support.paths import REPOSITORY
+from support.source_trees import SOURCES
 
 RINGS = {
     "1 library": "values and pure functions of the field",

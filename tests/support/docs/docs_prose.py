@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 MAX_WORDS = 40  # of a sentence
 #: Pages that show code to authors of plugins

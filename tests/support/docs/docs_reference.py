@@ -11,9 +11,15 @@ from typing import Any
 
 import click
 
-from docs_cards import card_fields, meaning
-from docs_commands import all_commands
-from docs_markdown import (
+from ktdeval import errors, hookspecs
+from ktdeval.cards.fields.words import read_words
+from ktdeval.cli.options import group_options, run_options
+from ktdeval.hookspecs import Spec
+from ktdeval.registry import Plugins
+from ktdeval.runner import RunConfig
+from support.docs.docs_cards import card_fields, meaning
+from support.docs.docs_commands import all_commands
+from support.docs.docs_markdown import (
     code,
     fields_table,
     page,
@@ -21,13 +27,7 @@ from docs_markdown import (
     table,
     value_text,
 )
-from docs_tables import traits_table
-from ktdeval import errors, hookspecs
-from ktdeval.cards.fields.words import read_words
-from ktdeval.cli.options import group_options, run_options
-from ktdeval.hookspecs import Spec
-from ktdeval.registry import Plugins
-from ktdeval.runner import RunConfig
+from support.docs.docs_tables import traits_table
 
 #: Configs of tasks, by the title that a reader looks for
 CONFIGS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from docs_markdown import code, plain_text, table
 from ktdeval.calls.prompt_size import (
     KINDS,
     MAX_TOKENS,
@@ -19,6 +18,7 @@ from ktdeval.task_api.traits import TaskTraits
 from ktdeval.values import load_yaml
 from ktdeval_models.remote.params import ProviderPreset, presets
 from ktdeval_tables.names import NOT_READ, columns_beside
+from support.docs.docs_markdown import code, plain_text, table
 
 PANEL_WORDS = {
     "sharpe": "Sharpe ratio",

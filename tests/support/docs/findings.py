@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.values import load_yaml
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "findings.md"
 _SECTION = re.compile(r"(?ms)^## (.*?)$.*?(?=^## |\Z)")

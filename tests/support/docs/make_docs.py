@@ -8,28 +8,28 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docs_board import kinds_table, systems_table
-from docs_cards import deciders_table
-from docs_dependencies import dependencies_table
-from docs_nav import llms_text
-from docs_packages import DOCS, FOLDER, package_pages
-from docs_project import (
+from ktdeval.registry import Plugins, load_plugins
+from support.docs.docs_board import kinds_table, systems_table
+from support.docs.docs_cards import deciders_table
+from support.docs.docs_dependencies import dependencies_table
+from support.docs.docs_nav import llms_text
+from support.docs.docs_packages import DOCS, FOLDER, package_pages
+from support.docs.docs_project import (
     bounds_table,
     formats_table,
     layers_text,
     rings_table,
     tests_table,
 )
-from docs_reference import reference_pages
-from docs_tables import (
+from support.docs.docs_reference import reference_pages
+from support.docs.docs_tables import (
     columns_table,
     glossary_panel,
     providers_table,
     token_rates_table,
     with_table,
 )
-from ktdeval.registry import Plugins, load_plugins
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 LLMS = REPOSITORY / "llms.txt"
 #: Lists between markers, by page and name

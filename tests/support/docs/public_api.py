@@ -17,7 +17,7 @@ import msgspec
 
 from ktdeval.cli.data_make import MakeCommand
 from ktdeval.cli.groups import load_command
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 SNAPSHOT = REPOSITORY / "tests" / "contract" / "public_api.txt"
 HELP = REPOSITORY / "tests" / "contract" / "help.txt"

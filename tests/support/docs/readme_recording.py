@@ -17,7 +17,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 IMAGE = REPOSITORY / "docs/images/first-card.svg"
 COMMANDS = (

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from docs_pictures import IMAGES, record
-from paths import REPOSITORY
+from support.docs.docs_pictures import IMAGES, record
+from support.paths import REPOSITORY
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")

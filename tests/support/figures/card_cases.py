@@ -24,7 +24,7 @@ from ktdeval_board.selftest.sample_board import (
     derived_fields as derived_fields,
     renewed_card as renewed_card,
 )
-from metric_cases import CODES, TASK, ledger, market, order, spec, step
+from support.figures.metric_cases import CODES, TASK, ledger, market, order, spec, step
 
 PROVENANCE = {
     "created_at": "2026-01-02T03:04:05+00:00",

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accept_figures import (
+from support.accept.accept_figures import (
     TOLERANCE,
     Episode,
     Prices,
@@ -28,8 +28,8 @@ from accept_figures import (
     forecasts,
     metrics,
 )
-from accept_runs import silently
-from loops import not_empty
+from support.accept.accept_runs import silently
+from support.loops import not_empty
 
 
 def card_of(run: Path, rules: str = "strict") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from ktdeval.testing import step_record
 from ktdeval.trading import Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import from_plain, to_plain
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 _PRICE = 3_000_000  #: ticks of 1/10,000 USD: 300 USD
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from card_cases import CALLS, PROVENANCE, card, paid, remote_card, typed_inputs
 from ktdeval.calls.prices import FREE
 from ktdeval.cards.assembly import build_scoring_card
 from ktdeval.cards.fields.card_inputs import ScoringInputs
@@ -14,7 +13,8 @@ from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.values import content_hash, from_plain
-from metric_cases import TASK as SUBJECT, market, spec
+from support.figures.card_cases import CALLS, PROVENANCE, card, paid, remote_card, typed_inputs
+from support.figures.metric_cases import TASK as SUBJECT, market, spec
 
 TASK: Mapping[str, Any] = {
     "name": "name_probe",

@@ -19,7 +19,7 @@ import ktdeval
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply, Usage
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 FOLDER = Path(__file__).parent
 MAX_BYTES = 40_000  #: of one packed sample

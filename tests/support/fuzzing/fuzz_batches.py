@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from fuzz_kit import Parser, in_folder
 from ktdeval.calls.batch_api import batches_of
+from support.fuzzing.fuzz_kit import Parser, in_folder
 
 
 def batch_parsers() -> dict[str, Parser]:

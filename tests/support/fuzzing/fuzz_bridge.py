@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from fuzz_kit import Parser
+from support.fuzzing.fuzz_kit import Parser
 
 
 def bridge_parsers() -> dict[str, Parser]:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fuzz_kit import Parser, of_file, scratch, text_of
-from paths import REPOSITORY
+from support.fuzzing.fuzz_kit import Parser, of_file, scratch, text_of
+from support.paths import REPOSITORY
 
 
 def files_of_users() -> dict[str, Parser]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuzz_kit import Parser, in_folder, of_file
+from support.fuzzing.fuzz_kit import Parser, in_folder, of_file
 
 
 def judge_parsers(judgement: bytes) -> dict[str, Parser]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fuzz_kit import Parser, of_file
-from paths import REPOSITORY
+from support.fuzzing.fuzz_kit import Parser, of_file
+from support.paths import REPOSITORY
 
 FILES = REPOSITORY / "tests/support/judge/files"
 _LOG = "tradingagents/009005.SZ/TradingAgentsStrategy_logs/full_states_log_2025-03-17.json"

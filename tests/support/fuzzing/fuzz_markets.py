@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from fuzz_kit import Parser, in_folder, of_file, scratch
+from support.fuzzing.fuzz_kit import Parser, in_folder, of_file, scratch
 
 BARS_CSV = b"symbol,time,open,high,low,close,volume\nAVLN,2025-01-06,1,2,0.5,1.5,100\n"
 

@@ -14,17 +14,17 @@ from typing import Any
 
 import zstandard
 
-from fuzz_batches import batch_parsers
-from fuzz_bridge import bridge_parsers, tool_parsers
-from fuzz_files import files_of_users
-from fuzz_judge import judge_parsers
-from fuzz_judge_readers import program_file_parsers
-from fuzz_kit import Parser, in_folder, of_file, text_of
-from fuzz_markets import dated_parquet, files_of_markets
-from fuzz_people import people_parsers
-from fuzz_programs import program_parsers
-from fuzz_reasons import reason_parsers
-from paths import REPOSITORY
+from support.fuzzing.fuzz_batches import batch_parsers
+from support.fuzzing.fuzz_bridge import bridge_parsers, tool_parsers
+from support.fuzzing.fuzz_files import files_of_users
+from support.fuzzing.fuzz_judge import judge_parsers
+from support.fuzzing.fuzz_judge_readers import program_file_parsers
+from support.fuzzing.fuzz_kit import Parser, in_folder, of_file, text_of
+from support.fuzzing.fuzz_markets import dated_parquet, files_of_markets
+from support.fuzzing.fuzz_people import people_parsers
+from support.fuzzing.fuzz_programs import program_parsers
+from support.fuzzing.fuzz_reasons import reason_parsers
+from support.paths import REPOSITORY
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fuzz_kit import Parser, text_of
+from support.fuzzing.fuzz_kit import Parser, text_of
 
 
 def people_parsers() -> dict[str, Parser]:

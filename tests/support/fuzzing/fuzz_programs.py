@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from fuzz_kit import Parser, of_file, scratch
+from support.fuzzing.fuzz_kit import Parser, of_file, scratch
 
 
 def program_parsers() -> dict[str, Parser]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from fuzz_kit import Parser, text_of
+from support.fuzzing.fuzz_kit import Parser, text_of
 
 _SHOWN = {
     "account": {"cash_cny": 39230.8},

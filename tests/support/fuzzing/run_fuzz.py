@@ -23,10 +23,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 if TYPE_CHECKING:
-    from fuzz_kit import Parser
+    from support.fuzzing.fuzz_kit import Parser
 
 MAX_SECONDS = 2.0  # for one input
 MAX_BYTES = 20_000
@@ -62,7 +62,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 def fuzz(name: str, parser: Parser, runs: int, seconds: float) -> list[str]:
     """Fuzz one parser; return its defects in words, and print what was done."""
-    from fuzz_kit import outcome
+    from support.fuzzing.fuzz_kit import outcome
 
     chance = random.Random(name)
     found: dict[str, str] = {}
@@ -111,8 +111,8 @@ def fuzz_by_coverage(name: str, runs: int, seconds: float) -> None:
     # Modules are instrumented as they are imported. Those of other libraries are not: there are tens
     # of thousands of functions in them, and it is our own branches that inputs are to reach.
     with atheris.instrument_imports(include=own_packages()):
-        from fuzz_kit import outcome
-        from fuzz_parsers import parsers
+        from support.fuzzing.fuzz_kit import outcome
+        from support.fuzzing.fuzz_parsers import parsers
 
         parser = parsers()[name]
 
@@ -178,7 +178,7 @@ def main(words: Sequence[str]) -> int:
         fuzz_by_coverage(options.names[0], runs, options.seconds)
         return 0
 
-    from fuzz_parsers import parsers
+    from support.fuzzing.fuzz_parsers import parsers
 
     known = parsers()
     names = options.names or list(known)

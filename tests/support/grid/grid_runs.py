@@ -11,9 +11,9 @@ from typing import Any
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.values import dumps_pretty
-from run_support import MASK_KEY, Done, Running, ktdeval, start
-from stub_provider import Stub
-from stub_runs import WIRES
+from support.providers.stub_provider import Stub
+from support.providers.stub_runs import WIRES
+from support.runs.run_support import MASK_KEY, Done, Running, ktdeval, start
 
 
 def write_plan(path: Path, **fields: Any) -> Path:

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from make_program_files import CASH, CODES, COMMISSION, chosen, folder, panel
+from support.judge.make_program_files import CASH, CODES, COMMISSION, chosen, folder, panel
 
 NEW_YORK = ZoneInfo("America/New_York")
 UTC = ZoneInfo("UTC")

@@ -6,7 +6,8 @@ import dataclasses
 import shutil
 from collections.abc import Callable
 
-from forgery_kinds import (
+from ktdeval.market import load_snapshot, save_snapshot, with_id
+from support.live.forgery_kinds import (
     ALL,
     DAY,
     FIRST,
@@ -19,8 +20,7 @@ from forgery_kinds import (
     forgery,
     set_to,
 )
-from ktdeval.market import load_snapshot, save_snapshot, with_id
-from live_forger import Forger, Plain
+from support.live.live_forger import Forger, Plain
 
 
 @afterwards("a plan without its hash", ("plan", ""))

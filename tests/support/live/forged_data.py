@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from forgery_kinds import (
+from support.live.forgery_kinds import (
     ALL,
     DAY,
     END,
@@ -23,7 +23,7 @@ from forgery_kinds import (
     scaled,
     set_to,
 )
-from live_forger import Forger, Plain
+from support.live.live_forger import Forger, Plain
 
 
 def _bar(name: str, value: float) -> Callable[[Plain], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from forgery_kinds import (
+from support.live.forgery_kinds import (
     DAY,
     END,
     FIRST,
@@ -16,7 +16,7 @@ from forgery_kinds import (
     afterwards,
     forgery,
 )
-from live_forger import Forger, Plain
+from support.live.live_forger import Forger, Plain
 
 
 @forgery("a decision left out", ("omitted", DAY))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from forgery_kinds import (
+from support.live.forgery_kinds import (
     ALL,
     DAY,
     FIRST,
@@ -20,7 +20,7 @@ from forgery_kinds import (
     set_to,
     swap,
 )
-from live_forger import Forger, Plain
+from support.live.live_forger import Forger, Plain
 
 
 def _record(name: str, change: Callable[[Plain], None], found: Found, entrant: str) -> None:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from forgery_kinds import (
+from support.live.forgery_kinds import (
     ALL,
     DAY,
     FIRST,
@@ -22,7 +22,7 @@ from forgery_kinds import (
     set_to,
     swap,
 )
-from live_forger import Forger, Plain, commit_all
+from support.live.live_forger import Forger, Plain, commit_all
 
 
 def _evidence(name: str, change: Callable[[list[Plain]], list[Plain]], found: Found) -> None:

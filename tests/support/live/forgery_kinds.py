@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from live_forger import Forger, Plain
+from support.live.live_forger import Forger, Plain
 
 Found = tuple[str, str]
 """Rule and ISO day of a finding; no day of the whole test."""

@@ -12,9 +12,9 @@ from ktdeval_live.deciding.beginning import begin
 from ktdeval_live.deciding.past_replay import SetClock
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test, write_cards
-from live_plans import plan_of
-from live_week import BEFORE, drop_increment, take_step
-from time_authority import Authority
+from support.live.live_plans import plan_of
+from support.live.live_week import BEFORE, drop_increment, take_step
+from support.live.time_authority import Authority
 
 DECIDED_ON = "2024-05-31"
 FILLED_ON = "2024-06-03"

@@ -27,7 +27,7 @@ from ktdeval_live.deciding.step import LiveStep, StepReport
 from ktdeval_live.plan import load_plan
 from ktdeval_live.record.entrant_episode import EntrantMarket, EntryEpisode, answers
 from ktdeval_live.record.folder import LiveFolder
-from trading_market import part_of_market
+from support.market.trading_market import part_of_market
 
 INCOMING = "private/incoming"
 """Drop folder of a market, below the folder of the test."""

@@ -4,12 +4,14 @@ what a verification must find: on a test without stamps, and on one that needs t
 
 from __future__ import annotations
 
-import forged_beginnings
-import forged_data
-import forged_days
-import forged_decisions
-import forged_evidence
-from forgery_kinds import ALL
+from support.live import (
+    forged_beginnings,
+    forged_data,
+    forged_days,
+    forged_decisions,
+    forged_evidence,
+)
+from support.live.forgery_kinds import ALL
 
 MODULES = (forged_decisions, forged_data, forged_days, forged_beginnings, forged_evidence)
 """Each adds its own."""

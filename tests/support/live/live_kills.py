@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ktdeval_live.record.chain import Decided, DecisionKey
-from live_drops import Drops
-from run_support import Running
-from stub_provider import Stub
+from support.live.live_drops import Drops
+from support.providers.stub_provider import Stub
+from support.runs.run_support import Running
 
 Reached = Callable[[], bool]
 

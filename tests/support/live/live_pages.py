@@ -39,7 +39,7 @@ from ktdeval_live.results.card_types import (
 )
 from ktdeval_live.results.daily_results import EntryResult
 from ktdeval_live.results.settled_cards import LEVEL, SettledTest, results_part
-from live_plans import plan_of
+from support.live.live_plans import plan_of
 
 AUTHORITY = TimeAuthority(subject="CN=Stamps of Example", sha256="5e" * 32)
 CAUSES = ("missed", "no_data", "late", "failed", "deadline", "unpublished")

@@ -24,8 +24,8 @@ from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
 from ktdeval_live.deciding.step import LiveStep
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test, write_cards
-from live_plans import plan_of
-from time_authority import Authority, authority
+from support.live.live_plans import plan_of
+from support.live.time_authority import Authority, authority
 
 BEFORE = "2024-05-30T00:00:00Z"
 AFTER = "2024-06-10T00:00:00Z"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from local_server import Answering, running
+from support.local_server import Answering, running
 
 pytest.importorskip("cryptography", reason="needs the extra live")
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_environment import python_of
-from local_server import free_port
+from support.llm.llm_environment import python_of
+from support.local_server import free_port
 
 MODEL = "smollm2"
 CONTEXT = 8192  # tokens that the model was trained with

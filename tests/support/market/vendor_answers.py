@@ -17,7 +17,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from local_server import Answering, running
+from support.local_server import Answering, running
 
 FIRST = "2024-01-25"
 LAST = "2024-02-06"

@@ -21,8 +21,8 @@ from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.trading import MarketTape, StepRecord
 from ktdeval_builtin.react import ReactAgent
-from ktdfin_market import FIRST, LAST, small_market
-from trading_market import part_of_market
+from support.market.trading_market import part_of_market
+from support.tasks.ktdfin_market import FIRST, LAST, small_market
 
 PLUGINS = load_plugins()
 PRICED = ("open", "high", "low", "close", "volume", "amount", "factor", "member")

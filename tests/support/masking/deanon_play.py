@@ -22,7 +22,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import AnswerRecord, Sample, TargetTask
 from ktdeval.values import dumps_canonical, loads_strict
-from ktdfin_market import FIRST, LAST
+from support.tasks.ktdfin_market import FIRST, LAST
 
 PROBES = {"blinded": "deanon_probe"} | {
     mask: f"deanon_probe_{mask}" for mask in ("bright", "stock_blind", "date_blind")

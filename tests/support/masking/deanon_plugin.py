@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from deanon_play import Reader, task_of
 from ktdeval.harness import Reply, ToolCall, ToolSpec
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.masking import Lens, MaskConfig
+from support.masking.deanon_play import Reader, task_of
 
 
 class Mumbler:

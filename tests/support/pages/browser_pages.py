@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from local_server import Quiet, running
-from waiting import wait_for
+from support.local_server import Quiet, running
+from support.waiting import wait_for
 
 _LONGEST_LOAD_MS = 240_000.0  # less than a test may take
 CHROMIUM = Path("/usr/bin/chromium")

@@ -72,7 +72,7 @@ def _outputs(source: str, space: dict[str, Any], count: int) -> list[dict[str, A
     return outputs
 
 
-# python tests/support/pages/notebook.py examples/evaluate.ipynb, after a change that is meant
+# PYTHONPATH=tests python tests/support/pages/notebook.py examples/evaluate.ipynb, after a change that is meant
 if __name__ == "__main__":
     os.environ["COLUMNS"] = "100"
     (file,) = map(Path, sys.argv[1:])

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from browser_pages import Reader, keep_drawing
 from ktdeval.values import loads_strict
 from ktdeval_board.site.files import data_file
 from ktdeval_pages.text_deltas import BaseText, restore_text
+from support.pages.browser_pages import Reader, keep_drawing
 
 DIVISION = "blinded-open-research"
 OTHER = "bright-open-research"

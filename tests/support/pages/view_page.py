@@ -12,8 +12,8 @@ from typing import Any
 
 from ktdeval.values import loads_strict
 from ktdeval_pages.text_deltas import BaseText, restore_text
-from report_page import Page, check_whole
-from run_support import PLUGIN, TASK, WINDOW, ktdeval, store_market
+from support.pages.report_page import Page, check_whole
+from support.runs.run_support import PLUGIN, TASK, WINDOW, ktdeval, store_market
 
 VIEW_PLUGIN = Path(__file__).with_name("view_plugin.py")
 KEY = "stub-secret-key-c0ffee0123"

@@ -17,8 +17,8 @@ import pytest
 
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
-from local_server import Answering, running
-from stub_neutral import KEY
+from support.local_server import Answering, running
+from support.providers.stub_neutral import KEY
 
 LOOK = ToolSpec(
     "get_snapshot",

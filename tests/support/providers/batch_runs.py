@@ -15,9 +15,9 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.execution.run import RunResult, execute_run, prepare_run
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.task_api.events import Event
-from repeat_plugin import PLUGIN
-from stub_provider import Stub
-from stub_runs import WIRES
+from support.providers.repeat_plugin import PLUGIN
+from support.providers.stub_provider import Stub
+from support.providers.stub_runs import WIRES
 
 PRICE = {"input": 2, "output": 8, "cache_read": 0.5}
 

@@ -14,7 +14,7 @@ from ktdeval.harness import Reply, ToolCall, Usage
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.loopback_server import ServerLimits
 from ktdeval_command.wire.bridge_request import BridgeRequest
-from local_server import running
+from support.local_server import running
 
 TOKEN = "token-of-this-test"
 MODEL = "run-model"

@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import Any
 
 from ktdeval.runner.rehearsals.conversation_size import example
-from local_server import Answering, running
+from support.local_server import Answering, running
 
 INPUT, CACHED, OUTPUT = 1.25, 0.125, 10.0  # US dollars a million tokens
 MIN_TOKENS = 1024

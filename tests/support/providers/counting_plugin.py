@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import re
 
-from call_clients import OpenProvider
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol, Usage
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.values import dumps_canonical
-from obedient_model import ObedientModel
+from support.providers.call_clients import OpenProvider
+from support.providers.obedient_model import ObedientModel
 
 _PIECE = re.compile(
     r"(?P<word> ?[A-Za-z]+)|(?P<digits>[0-9]+)|(?P<other>[^\x00-\x7f]+)|(?P<marks>[^A-Za-z0-9]+?(?= ?[A-Za-z0-9]|$|[^\x00-\x7f]))"

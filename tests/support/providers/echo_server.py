@@ -11,8 +11,8 @@ from functools import partial
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from echoes import ECHOES
-from local_server import Answering, running
+from support.local_server import Answering, running
+from support.providers.echoes import ECHOES
 
 Body = dict[str, Any]
 

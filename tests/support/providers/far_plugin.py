@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from call_clients import OpenProvider
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol, Usage
 from ktdeval.hookspecs import Spec, hookimpl
+from support.providers.call_clients import OpenProvider
 
 ANSWERS = "FAR_PLUGIN_ANSWERS"  # set: the model may be connected to and asked
 BYTES_A_TOKEN = 3

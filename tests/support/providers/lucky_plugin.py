@@ -12,9 +12,9 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from call_clients import OpenProvider
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol, Usage
 from ktdeval.hookspecs import Spec, hookimpl
+from support.providers.call_clients import OpenProvider
 
 MOOD = "LUCKY_PLUGIN_MOOD"  #: keyless model that it answers as; momentum by default
 #: `all`, or `some`: replies that come without counts of tokens

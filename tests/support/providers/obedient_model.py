@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
-from obedient_text import Offer, Prompt, Stated
+from support.providers.obedient_text import Offer, Prompt, Stated
 
 _NEAR = 1e-9
 _COSTS_PCT = 1.0  # of NAV, left in cash for the costs of a purchase

@@ -9,8 +9,8 @@ from typing import Any
 
 from ktdeval.harness.chat_messages import Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.values import dumps_canonical
-from protocol_speaker import writes_maps
-from stub_neutral import (
+from support.providers.protocol_speaker import writes_maps
+from support.providers.stub_neutral import (
     JSON_OBJECT,
     NUMBER,
     SERVED_BY,

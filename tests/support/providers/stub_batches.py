@@ -18,7 +18,7 @@ from typing import Any, Literal
 from aiohttp import web
 
 from ktdeval.harness.chat_messages import Reply, ToolCall
-from stub_neutral import Answer, Asked, Refused, StubOptions
+from support.providers.stub_neutral import Answer, Asked, Refused, StubOptions
 
 Fate = Literal[
     "answered", "bad_request", "server", "expired", "cancelled", "missing", "malformed", "twice",

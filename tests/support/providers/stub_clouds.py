@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stub_anthropic import OLD_VERSION, AnthropicWire
-from stub_google import GoogleWire
-from stub_neutral import Asked, Refused, StubOptions
-from stub_openai import ChatWire
+from support.providers.stub_anthropic import OLD_VERSION, AnthropicWire
+from support.providers.stub_google import GoogleWire
+from support.providers.stub_neutral import Asked, Refused, StubOptions
+from support.providers.stub_openai import ChatWire
 
 VERSIONS = ("bedrock-2023-05-31", "vertex-2023-10-16")
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from ktdeval.harness.chat_messages import Reply, ToolCall
 from ktdeval.values import sha256_hex
-from stub_hostile import HOSTILE, ODD, Spoilt
-from stub_neutral import Asked, Kind, Refused, usage_of
+from support.providers.stub_hostile import HOSTILE, ODD, Spoilt
+from support.providers.stub_neutral import Asked, Kind, Refused, usage_of
 
 REFUSALS: Mapping[str, tuple[int, Kind, str]] = {
     "rate_limited": (429, "rate_limited", "Rate limit reached for requests with key {key}."),

@@ -11,7 +11,7 @@ from typing import Any
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.values import dumps_canonical
 from ktdeval_command.wire.gemini import json_schema
-from stub_neutral import (
+from support.providers.stub_neutral import (
     NUMBER,
     SERVED_BY,
     Answer,

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from json_places import Place, places, with_value
-from tables import beside
+from support.json_places import Place, places, with_value
+from support.tables import beside
 
 DEEP = "[" * 1_500 + "]" * 1_500
 DEEPER = "[" * 200_000 + "]" * 200_000

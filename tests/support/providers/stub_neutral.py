@@ -25,8 +25,8 @@ from ktdeval.harness.chat_messages import (
     encodable,
 )
 from ktdeval.values import dumps_canonical, loads_strict, sha256_hex
-from protocol_speaker import Form, unwrite
-from shown_states import with_state
+from support.providers.protocol_speaker import Form, unwrite
+from support.tasks.shown_states import with_state
 
 KEY = "stub-secret-key-0123456789abcdef"
 MODEL = "stub-model"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec
-from stub_neutral import (
+from support.providers.stub_neutral import (
     FINGERPRINT,
     JSON_OBJECT,
     MODEL,

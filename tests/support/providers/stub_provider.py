@@ -27,15 +27,15 @@ from aiohttp import web
 
 from ktdeval.harness.chat_messages import Reply
 from ktdeval_models.builtin_models import make_builtin
-from protocol_speaker import write_out
-from stub_anthropic import AnthropicWire
-from stub_batches import BatchDesk
-from stub_clouds import ROUTES
-from stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
-from stub_google import GoogleWire
-from stub_hostile import HOSTILE, ODD, Spoilt
-from stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide
-from stub_openai import ChatWire, ResponsesWire
+from support.providers.protocol_speaker import write_out
+from support.providers.stub_anthropic import AnthropicWire
+from support.providers.stub_batches import BatchDesk
+from support.providers.stub_clouds import ROUTES
+from support.providers.stub_faults import BENT, REFUSALS, FaultPlan, bend, problem_of, wrong_shape
+from support.providers.stub_google import GoogleWire
+from support.providers.stub_hostile import HOSTILE, ODD, Spoilt
+from support.providers.stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide
+from support.providers.stub_openai import ChatWire, ResponsesWire
 
 __all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub", "skip_without_sdks"]
 

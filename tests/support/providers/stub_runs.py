@@ -25,8 +25,8 @@ from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.values import to_plain
-from run_support import SAME_MASK, Done, Running, ktdeval, preload, start
-from stub_provider import KEY, Stub
+from support.providers.stub_provider import KEY, Stub
+from support.runs.run_support import SAME_MASK, Done, Running, ktdeval, preload, start
 
 # The libraries of providers take a second to import, more than a short run takes.
 preload(

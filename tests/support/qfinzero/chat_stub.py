@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from local_server import Quiet, running
-from stub_streams import chunks_of, event_bytes
+from support.local_server import Quiet, running
+from support.providers.stub_streams import chunks_of, event_bytes
 
 ARGUMENTS = {"tickers": "AVLN", "start": "2025-02-13", "end": "2025-02-14"}
 ANSWER = "AVLN closed at <script>document.title='owned'</script> ![x](http://example.org/x.png)"

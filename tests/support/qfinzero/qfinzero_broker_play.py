@@ -22,10 +22,10 @@ from ktdeval_qfinzero.pmb.margin import MarginState, margin_state
 from ktdeval_qfinzero.pmb.state_events import BrokerEvent, BrokerState
 from ktdeval_qfinzero.timestamps import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_calls import ask
-from qfinzero_margin import ids_for
-from qfinzero_memory import MemoryPrices
-from qfinzero_world import at, small_dataset
+from support.qfinzero.qfinzero_calls import ask
+from support.qfinzero.qfinzero_margin import ids_for
+from support.qfinzero.qfinzero_memory import MemoryPrices
+from support.qfinzero.qfinzero_world import at, small_dataset
 
 OPEN = at("2025-01-06T14:30:00Z")
 EARLY = at("2024-12-01T00:00:00Z")

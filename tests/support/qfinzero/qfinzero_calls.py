@@ -18,7 +18,7 @@ from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.timestamps import moment_text
-from qfinzero_world import at, small_dataset
+from support.qfinzero.qfinzero_world import at, small_dataset
 
 DATASET = small_dataset()  # immutable, as everything in it
 

@@ -19,11 +19,11 @@ from ktdeval_qfinzero.cursors import write_cursor
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError
 from ktdeval_qfinzero.operations import Operation
-from qfinzero_broker_play import market, minutes
-from qfinzero_calls import ask, copied, validator
-from qfinzero_scenario import CONTRACT, amid_trading, in_process, played
-from qfinzero_world import at, small_dataset
-from tables import beside
+from support.qfinzero.qfinzero_broker_play import market, minutes
+from support.qfinzero.qfinzero_calls import ask, copied, validator
+from support.qfinzero.qfinzero_scenario import CONTRACT, amid_trading, in_process, played
+from support.qfinzero.qfinzero_world import at, small_dataset
+from support.tables import beside
 
 Arguments = dict[str, Any]
 ACCOUNT = "acct-000001"

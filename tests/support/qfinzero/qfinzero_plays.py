@@ -19,7 +19,7 @@ from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.broker_types import Order
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import moment_text
-from qfinzero_broker_play import (
+from support.qfinzero.qfinzero_broker_play import (
     FLAT,
     Play,
     Row,
@@ -30,10 +30,10 @@ from qfinzero_broker_play import (
     types,
     with_rules,
 )
-from qfinzero_calls import refused
-from qfinzero_invariants import check_invariants
-from qfinzero_world import at, small_dataset
-from tables import beside
+from support.qfinzero.qfinzero_calls import refused
+from support.qfinzero.qfinzero_invariants import check_invariants
+from support.qfinzero.qfinzero_world import at, small_dataset
+from support.tables import beside
 
 Line = Mapping[str, Any]
 Test = Callable[[Sequence[Line]], None]

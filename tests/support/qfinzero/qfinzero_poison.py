@@ -37,9 +37,9 @@ from ktdeval_qfinzero.data.writing import tables_of
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices, joined_bars
-from qfinzero_upq import MINUTE_OPTION, market
-from qfinzero_world import at, bars_of, with_prices
+from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices, joined_bars
+from support.qfinzero.qfinzero_upq import MINUTE_OPTION, market
+from support.qfinzero.qfinzero_world import at, bars_of, with_prices
 
 Row = TypeVar("Row")
 NEW_STOCK = "ZNEW"

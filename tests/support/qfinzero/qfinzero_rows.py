@@ -21,7 +21,7 @@ from ktdeval_qfinzero.data.rows import (
     TagFilters,
 )
 from ktdeval_qfinzero.timestamps import MINUTE
-from qfinzero_world import at
+from support.qfinzero.qfinzero_world import at
 
 START = at("2025-01-06T14:00:00Z")
 MOMENTS = st.integers(0, 30).map(lambda minute: START + minute * MINUTE)

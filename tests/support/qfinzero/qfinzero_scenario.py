@@ -12,7 +12,7 @@ from typing import Any
 
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
-from tables import beside
+from support.tables import beside
 
 Call = tuple[str, dict[str, Any]]
 Played = list[tuple[str, dict[str, Any], dict[str, Any]]]

@@ -21,7 +21,7 @@ from ktdeval_qfinzero.access.http import server_app
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits, Workspaces
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.operations import Catalogue
-from qfinzero_world import small_dataset
+from support.qfinzero.qfinzero_world import small_dataset
 
 PLENTY = WorkspaceLimits()
 OPEN = AccessRules()

@@ -26,8 +26,8 @@ from ktdeval_qfinzero.data.rows import (
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, day_start
-from qfinzero_memory import MemoryPrices, joined_bars
-from qfinzero_world import at, bars_of, events, news, small_prices
+from support.qfinzero.qfinzero_memory import MemoryPrices, joined_bars
+from support.qfinzero.qfinzero_world import at, bars_of, events, news, small_prices
 
 INFO = DatasetInfo("play", True, "", *[date(1970, 1, 1)] * 4, at("2025-01-06T21:00:00Z"))
 """Description of the tests' datasets; days and identity are worked out."""

@@ -36,8 +36,8 @@ from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.samples import SampleMaterial, embedded_items, own_material
 from ktdeval_qfinzero.suite.task import SuiteTask
-from qfinzero_scoring_cases import perfect_answer
-from qfinzero_world import small_dataset
+from support.qfinzero.qfinzero_scoring_cases import perfect_answer
+from support.qfinzero.qfinzero_world import small_dataset
 
 VARIANTS = tuple(
     f"qfinzero_{suite}{how}"

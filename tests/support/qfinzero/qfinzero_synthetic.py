@@ -27,7 +27,7 @@ from ktdeval_qfinzero.data.synthetic.minute_grid import MinuteGrid, session_grid
 from ktdeval_qfinzero.data.synthetic.params import SyntheticMarketParams
 from ktdeval_qfinzero.data.synthetic.prices import CompanyCourse, common_moves, make_stock
 from ktdeval_qfinzero.timestamps import DAY, day_start
-from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
+from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
 
 ALL_TIME = MomentSpan(0, 2**62)
 SMALL = SyntheticMarketParams(

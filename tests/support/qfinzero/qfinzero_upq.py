@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-import qfinzero_calls as calls
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.errors import ServiceError
-from qfinzero_world import bars_of, minute_starts, small_dataset, with_prices
+from support.qfinzero import qfinzero_calls as calls
+from support.qfinzero.qfinzero_world import bars_of, minute_starts, small_dataset, with_prices
 
 LATE = "2025-03-10T00:00:00Z"  #: After all bars of the small market
 MINUTE_OPTION = "O:AVLN250117C00100000"  #: The one option of `market` with minute bars

@@ -32,8 +32,8 @@ from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_start, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
-from qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
-from tables import beside
+from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews, MemoryPrices
+from support.tables import beside
 
 FIRST = date(2025, 1, 2)
 LAST = date(2025, 2, 28)  #: Days with bars of a day

@@ -10,7 +10,7 @@ from typing import Any
 
 from ktdeval.api import Message, QATask, Spec, hookimpl
 from ktdeval.harness import decide_in_phases
-from run_support import SAME_MASK, TASK, WINDOW, Done, ktdeval
+from support.runs.run_support import SAME_MASK, TASK, WINDOW, Done, ktdeval
 
 QUESTIONS = Path(__file__)
 GOLD = "buy ten shares of the third asset tomorrow"

@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from card_cases import renewed_card
 from ktdeval.errors import KtdevalError
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.registry import Plugins
@@ -25,6 +24,7 @@ from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values import dumps_pretty, file_sha256, from_plain, to_plain
 from ktdeval_board.selftest.sample_board import read_transcript, write_transcript
+from support.figures.card_cases import renewed_card
 
 LEDGER = "ledger.parquet"
 TRANSCRIPT = "transcript.jsonl.zst"

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from forging import relabel, renewed
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import KtdevalError
@@ -23,10 +22,11 @@ from ktdeval.runner.scoring.model_identity_checks import card_claims
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import dumps_pretty, from_plain
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
-from ktdfin_market import small_market
-from lucky_plugin import PLUGIN
-from paths import SUPPORT
-from run_support import TASK
+from support.paths import SUPPORT
+from support.providers.lucky_plugin import PLUGIN
+from support.runs.forging import relabel, renewed
+from support.runs.run_support import TASK
+from support.tasks.ktdfin_market import small_market
 
 DEANON = str(SUPPORT / "masking" / "deanon_plugin.py")
 

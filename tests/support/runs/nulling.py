@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from json_places import Place, put
 from ktdeval.errors import KtdevalError
 from ktdeval.values import from_plain
+from support.json_places import Place, put
 
 REMOVED = "(removed)"
 SILENT: Mapping[str, tuple[Any, ...]] = {

@@ -33,7 +33,8 @@ from ktdeval.errors import BudgetError
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.values import dumps_pretty
-from ktdfin_market import small_market
+from support.paths import TESTS
+from support.tasks.ktdfin_market import small_market
 
 PLUGIN = Path(__file__).with_name("run_plugin.py")
 TASK = "blinded_open_research"
@@ -61,9 +62,9 @@ _PRELOADED = [
     "ktdeval_builtin.attribution_metrics",
     "ktdeval_models.builtin_models",
     "ktdeval.stats.performance_metrics",
-    "run_support",
+    "support.runs.run_support",
     "yaml",
-    "warm_commands",
+    "support.runs.warm_commands",
 ]
 _SERVER.set_forkserver_preload(_PRELOADED)
 
@@ -82,9 +83,7 @@ def _start_server() -> None:
     `warm_commands` takes it out again.
     """
     path = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(Path(__file__).parent), *([path] if path else [])]
-    )
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *([path] if path else [])])
 
     try:
         forkserver.ensure_running()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from card_cases import card, paid
-from compare_cards import save_card
 from ktdeval.harness import CallParams, Message, ModelRequest, Reply, ToolCall, Usage
 from ktdeval.task_api import (
     CallFinished,
@@ -18,7 +16,9 @@ from ktdeval.task_api import (
     StepFinished,
 )
 from ktdeval.task_api.events import Event
-from metric_cases import spec
+from support.figures.card_cases import card, paid
+from support.figures.compare_cards import save_card
+from support.figures.metric_cases import spec
 
 STEPS = 5
 RUN_ID = "5e" * 32

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from paths import SUPPORT
+from support.paths import SUPPORT
 
 Schema = Mapping[str, Any]
 Judge = Callable[[str], bool]

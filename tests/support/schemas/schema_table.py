@@ -1,4 +1,4 @@
-"""Table of every schema that is sent to a model and every engine: `python
+"""Table of every schema that is sent to a model and every engine: `PYTHONPATH=tests python
 tests/support/schemas/schema_table.py [--write]`.
 
 It prints what the engines of this machine do now; `--write` puts that into
@@ -16,11 +16,11 @@ from typing import Any
 
 import yaml
 
-from paths import REPOSITORY
-from schema_documents import Broken, breakers, followers
-from schema_engines import AJV, ENGINES, Engine, ajv_refusals, has_ajv
-from schema_rules import RULES
-from sent_schemas import sent_schemas
+from support.paths import REPOSITORY
+from support.schemas.schema_documents import Broken, breakers, followers
+from support.schemas.schema_engines import AJV, ENGINES, Engine, ajv_refusals, has_ajv
+from support.schemas.schema_rules import RULES
+from support.schemas.sent_schemas import sent_schemas
 
 DATA = REPOSITORY / "tests" / "contract" / "test_schema_engines.yaml"
 PAGE = REPOSITORY / "benchmarks" / "schemas.md"

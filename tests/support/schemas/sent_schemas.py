@@ -20,8 +20,8 @@ from ktdeval.harness.tool_protocols import encode
 from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.task_api.qa import QATask
 from ktdeval.values import dumps_canonical, load_yaml
-from planned_tasks import PLUGINS, TASKS, planned
-from session_cache import built_once
+from support.session_cache import built_once
+from support.tasks.planned_tasks import PLUGINS, TASKS, planned
 
 Schema = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 
-from local_server import Quiet, running
+from support.local_server import Quiet, running
 
 Fault = Literal[
     "500", "503", "429", "silence", "cut request", "cut answer", "lost answer", "slow", "stale"

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from hypothesis.strategies import binary, sampled_from
 
 from ktdeval.stores import MissingKey, Store
-from searching import is_searching
+from support.searching import is_searching
 
 KEYS = sampled_from(
     ["a", "a-b", "b/1", "b/2", "b-1", "b/c/1", "b/c.d/2", "é/数", "long " + "x" * 150]

@@ -73,7 +73,7 @@ def main(place: str, name: str, endpoint: str) -> None:
     import random
 
     from ktdeval.stores import Claim, ClaimBoard, SharedSum
-    from store_places import opened
+    from support.stores.store_places import opened
 
     board = ClaimBoard(opened(place, endpoint), "", name, LEASE_S)
     board.beats.beat()

@@ -13,7 +13,7 @@ from ktdeval.harness import Lesson, Observation, Submission, ToolSpec
 from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshots.no_market import NO_MARKET
 from ktdeval.masking import identities_of
-from shown_states import lesson_of, observation_of
+from support.tasks.shown_states import lesson_of, observation_of
 
 DATES = identities_of(NO_MARKET, assets=False, dates=True)
 NEWS = ("day", "source", "kind", "stock_ids", "title", "text")

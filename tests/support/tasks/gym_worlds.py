@@ -18,7 +18,7 @@ from ktdeval_gym.open_task import OpenedTask, TaskChoice
 from ktdeval_gym.single_asset_env import prior_scale
 from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation
 from ktdeval_markets.task import MarketTask
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 LOOKBACK = 5
 MSFT = "investorbench_msft_history"

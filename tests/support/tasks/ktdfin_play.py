@@ -21,7 +21,7 @@ from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account
 from ktdeval_builtin.react import ReactAgent
-from ktdfin_market import spec_of
+from support.tasks.ktdfin_market import spec_of
 
 PLUGINS = load_plugins()
 

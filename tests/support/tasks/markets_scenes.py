@@ -11,7 +11,7 @@ from ktdeval.values import load_yaml
 from ktdeval_markets import task as task_module
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.task import MarketTask
-from trading_market import market_scene
+from support.market.trading_market import market_scene
 
 
 def scene_from(

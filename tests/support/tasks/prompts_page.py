@@ -29,11 +29,11 @@ from ktdeval_command.agent_desk import NEXT_STEP
 from ktdeval_command.command_agent import program_procedure
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
-from ktdfin_market import small_market
-from ktdfin_play import PLUGINS, Play
-from obedient_model import ObedientModel
-from planned_tasks import planned
-from prompt_caches import CLAUDE_MINIMUM, ClaudeCache, OpenAICache, Served
+from support.providers.obedient_model import ObedientModel
+from support.providers.prompt_caches import CLAUDE_MINIMUM, ClaudeCache, OpenAICache, Served
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import PLUGINS, Play
+from support.tasks.planned_tasks import planned
 
 ANSWER = "Answer of"  # beginning of an answer in words
 STEPS = 2  # in the second one there are earlier decisions

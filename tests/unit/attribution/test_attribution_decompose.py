@@ -28,9 +28,9 @@ from ktdeval.trading.ledger import Ledger
 from ktdeval.values import dumps_canonical
 from ktdeval_builtin.attribution_metrics import attribution_metric
 from ktdeval_report.card_figures import line_intervals
-from metric_cases import order
-from portfolios import decompose
-from stats_play import play, rotation
+from support.figures.metric_cases import order
+from support.figures.portfolios import decompose
+from support.figures.stats_play import play, rotation
 
 FIRST = 270
 LAST = 310

@@ -22,8 +22,8 @@ from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import Truth, build
-from loops import not_empty
-from portfolios import decompose
+from support.figures.portfolios import decompose
+from support.loops import not_empty
 
 pytestmark = pytest.mark.slow
 

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from accept_figures import nine_factors
 from ktdeval.attribution import FACTOR_NAMES, attribute, factor_history, factor_panel, factor_values
 from ktdeval.attribution.asset_exposures import exposures
 from ktdeval.attribution.factor_returns import market_model
 from ktdeval.market import MarketSnapshot
 from ktdeval.testing import step_record
 from ktdeval.testing.ledger_fixtures import ledger_of
-from loops import not_empty
-from mixed_market import mixed_market, of_each, own_bars, week_of
+from support.accept.accept_figures import nine_factors
+from support.loops import not_empty
+from support.market.mixed_market import mixed_market, of_each, own_bars, week_of
 
 MARKET = mixed_market(of_each({"us_equity": 14, "asia": 12, "crypto_spot": 8}))
 FEW = mixed_market(of_each({"us_equity": 3, "asia": 2, "crypto_spot": 3}))

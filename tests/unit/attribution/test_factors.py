@@ -14,7 +14,6 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
-from accept_figures import nine_factors
 from ktdeval.attribution.asset_exposures import exposures, variance_inflation, vif_screen
 from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_history, factor_panel
 from ktdeval.attribution.style_factors import (
@@ -29,7 +28,8 @@ from ktdeval.attribution.style_factors import (
 )
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
-from loops import not_empty
+from support.accept.accept_figures import nine_factors
+from support.loops import not_empty
 
 NAMES = ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from call_clients import RunClients
 from ktdeval.calls.database import CallDatabase
+from support.providers.call_clients import RunClients
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from call_runs import call_of, entry_of
 from ktdeval.calls import remote_call_log
 from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity, read_records
 from ktdeval.calls.record import CallRecord, pack
@@ -14,6 +13,7 @@ from ktdeval.calls.remote_call_log import LOG_FILE, CallParts
 from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
 from ktdeval.stores.mirror import Mirror
+from support.providers.call_runs import call_of, entry_of
 
 IDENTITY = LogIdentity("ab" * 16, "2026-01-31T23:59:59Z")
 NAMES = ("a", "b", "c", "d", "e")

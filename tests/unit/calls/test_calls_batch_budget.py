@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from call_clients import ScriptedModel
 from ktdeval.calls.batch_client import BatchClient
 from ktdeval.calls.budget import Budget
 from ktdeval.calls.call_log import CallLog
@@ -19,6 +18,7 @@ from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError
 from ktdeval.harness import ModelTraits
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
+from support.providers.call_clients import ScriptedModel
 
 ORDINARY = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5, as_of="2026-10-01")
 HALF = ORDINARY.in_batch()

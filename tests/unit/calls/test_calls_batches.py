@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, PreparedServer, ask, prepared
-from batch_runs import BatchRun
-from forgotten_mirrors import mirrors_forgotten
 from ktdeval.calls import OtherServer
 from ktdeval.calls.batch_api import BatchTag, batches_of
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
@@ -22,11 +19,14 @@ from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.events import CheckDelayed
-from repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
-from stub_batches import BatchPlan, Fate
-from stub_provider import KEY, Stub, skip_without_sdks
-from stub_runs import VARIABLES
-from terminal import Terminal
+from support.providers.adapter_server import Prepared, PreparedServer, ask, prepared
+from support.providers.batch_runs import BatchRun
+from support.providers.repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
+from support.providers.stub_batches import BatchPlan, Fate
+from support.providers.stub_provider import KEY, Stub, skip_without_sdks
+from support.providers.stub_runs import VARIABLES
+from support.stores.forgotten_mirrors import mirrors_forgotten
+from support.terminal import Terminal
 
 skip_without_sdks()
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from call_runs import call_of, entries_in
-from killing import killed
 from ktdeval.calls.call_log import LOG_FILE, CallLog, read_calls
 from ktdeval.calls.database import (
     RECORD,
@@ -25,6 +23,8 @@ from ktdeval.calls.database import (
     read_labels,
 )
 from ktdeval.runner.remote.worker_part import Progress, episode_progress
+from support.providers.call_runs import call_of, entries_in
+from support.runs.killing import killed
 
 
 def no_byte(path: Path) -> None:

@@ -20,8 +20,8 @@ from ktdeval.harness.chat_messages import (
     ToolSpec,
     Usage,
 )
-from searching import examples
-from threads import Waiter, in_threads
+from support.searching import examples
+from support.threads import Waiter, in_threads
 
 PRICE = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5)
 

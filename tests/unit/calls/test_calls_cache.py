@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from call_runs import cached, entries_in, entry_of, key_of, keys_in, python
 from ktdeval.calls.cache_admin import CacheAdmin, CachePruneRule, CheckedReplies
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import is_cacheable, request_key, tool_texts
@@ -35,8 +34,9 @@ from ktdeval.harness.chat_messages import (
 from ktdeval.harness.own_settings import OwnSettings
 from ktdeval.observation import ObservedState
 from ktdeval.values import dumps_canonical, sha256_hex
-from searching import examples
-from tables import on_each_row
+from support.providers.call_runs import cached, entries_in, entry_of, key_of, keys_in, python
+from support.searching import examples
+from support.tables import on_each_row
 
 NOW = datetime(2026, 2, 10, tzinfo=UTC)
 REPLY = Reply(

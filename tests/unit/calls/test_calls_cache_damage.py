@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import zstandard
 
-from call_runs import AT, cached, entry_of, key_of, python
 from ktdeval.calls.cache_admin import CacheAdmin
 from ktdeval.calls.database import CACHE, RECORD, CallDatabase, Connection
 from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow
 from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply
 from ktdeval.values import dumps_canonical
+from support.providers.call_runs import AT, cached, entry_of, key_of, python
 
 
 def change(path: Path, statement: str, *values: object) -> None:

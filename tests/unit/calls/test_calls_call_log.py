@@ -4,7 +4,6 @@ sums are over all of them.
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import sqlite3
@@ -20,7 +19,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from call_runs import AT, Run, call_of, entry_of
 from ktdeval.calls.call_log import LOG_FILE, CallLog, read_calls
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import Price
@@ -28,8 +26,9 @@ from ktdeval.calls.record import CACHED, CallRecord, Spent
 from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.values import sha256_hex
-from paths import SUPPORT_FOLDERS
-from threads import in_threads
+from support.paths import TESTS
+from support.providers.call_runs import AT, Run, call_of, entry_of
+from support.threads import in_threads
 
 PAID = CallRecord(
     AT, "e1", "0123456789abcdef", "answered", 1, 2.5, Usage(100, 20, 5, 60, 7), 0.25, 0.0, "m"
@@ -164,8 +163,8 @@ from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.database import CallDatabase
 from ktdeval.errors import StoreError
 sys.path[:0] = sys.argv[2].split(os.pathsep)
-from call_runs import Run, call_of, entry_of
-from threads import in_threads
+from support.providers.call_runs import Run, call_of, entry_of
+from support.threads import in_threads
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 run = Run(Path(sys.argv[1]))
@@ -192,7 +191,7 @@ def second_process(run: Run, program: str) -> subprocess.Popen[str]:
         "-c",
         source,
         str(run.folder),
-        os.pathsep.join(map(str, SUPPORT_FOLDERS)),
+        str(TESTS),
     ]
 
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from json_places import with_value
 from ktdeval.errors import BudgetError, ModelError, StoreError
 from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply
 from ktdeval.runner.models.model_drift import (
@@ -29,7 +28,8 @@ from ktdeval.runner.models.model_drift import (
     start_record,
 )
 from ktdeval.values import dumps_canonical, encode_canonical, to_plain
-from tables import number, on_each_row
+from support.json_places import with_value
+from support.tables import number, on_each_row
 
 PARAMS = CallParams(temperature=0.4, max_output_tokens=500, reasoning_effort="low", seed=3)
 BY_ID = {canary.id: canary for canary in CANARIES}

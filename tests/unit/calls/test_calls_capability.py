@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from call_clients import OpenProvider
 from ktdeval.calls.tool_protocol_probe import ATTEMPTS, choose_protocol
 from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply, ToolCall, ToolProtocol
-from protocol_speaker import spoken, understood
+from support.providers.call_clients import OpenProvider
+from support.providers.protocol_speaker import spoken, understood
 
 LADDER: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
 LEVEL_AS_TEXT = '{"place": "north", "level": "41"}'

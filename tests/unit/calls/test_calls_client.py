@@ -10,7 +10,6 @@ from collections import Counter
 
 import pytest
 
-from call_clients import COST, PRICE, USAGE, Answer, ScriptedModel, ask, failing, reply_to
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import request_key
@@ -20,7 +19,17 @@ from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
 from ktdeval.runner.models.model_connection import RemoteAccess, RunSignals
 from ktdeval.task_api.events import CheckDelayed
-from threads import in_threads
+from support.providers.call_clients import (
+    COST,
+    PRICE,
+    USAGE,
+    Answer,
+    ScriptedModel,
+    ask,
+    failing,
+    reply_to,
+)
+from support.threads import in_threads
 
 # --- cache and book
 

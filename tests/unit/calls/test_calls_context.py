@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, prepared
-from call_clients import RunClients
 from ktdeval.calls.context_window import Context, ContextExceeded, ContextWindow, ways_out
 from ktdeval.errors import ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
-from stub_provider import skip_without_sdks
+from support.providers.adapter_server import Prepared, prepared
+from support.providers.call_clients import RunClients
+from support.providers.stub_provider import skip_without_sdks
 
 skip_without_sdks()
 

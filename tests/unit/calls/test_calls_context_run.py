@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from adapter_server import Prepared, prepared
 from ktdeval.cli.main import main
 from ktdeval.runner.records.run_folder import RunFolder
-from run_support import card_of
-from stub_provider import skip_without_sdks
+from support.providers.adapter_server import Prepared, prepared
+from support.providers.stub_provider import skip_without_sdks
+from support.runs.run_support import card_of
 
 skip_without_sdks()
 

@@ -8,7 +8,7 @@ from typing import Any
 from ktdeval.calls import Caller, http_error, is_retryable
 from ktdeval.calls.context_window import Context, ContextExceeded
 from ktdeval.errors import ModelError, ProviderError
-from tables import on_each_row
+from support.tables import on_each_row
 
 CALLER = Caller("openai", "m", "http://localhost:8000/v1", ("OPENAI_API_KEY",))
 

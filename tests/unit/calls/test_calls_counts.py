@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from call_runs import call_of
 from ktdeval.calls.call_counts import tally_episode, transcript_difference
 from ktdeval.calls.record import BATCHED, CACHED, CallRecord
 from ktdeval.harness.chat_messages import Reply, Usage
+from support.providers.call_runs import call_of
 
 
 def call(word: str, step: int, opening: int = 1, outcome: str = "answered") -> CallRecord:

@@ -12,13 +12,13 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from call_clients import COST, Answer, ScriptedModel, ask, failing, reply_to
 from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
 from ktdeval.calls.retry import RetryPolicy
 from ktdeval.errors import ModelError, ProviderError, StoreError
-from searching import examples
-from tables import on_each_row
-from threads import in_threads
+from support.providers.call_clients import COST, Answer, ScriptedModel, ask, failing, reply_to
+from support.searching import examples
+from support.tables import on_each_row
+from support.threads import in_threads
 
 
 @pytest.mark.parametrize(

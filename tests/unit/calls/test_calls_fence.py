@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from call_clients import RunClients, ScriptedModel, ask, reply_to
 from ktdeval.errors import FencedError, ModelError
 from ktdeval.stores import Claim, ClaimBoard, open_store
+from support.providers.call_clients import RunClients, ScriptedModel, ask, reply_to
 
 LEASE_S = 60.0
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from call_runs import call_of, entry_of, key_of
 from ktdeval.calls.call_log import LOG_FILE, CallLog, read_calls
 from ktdeval.calls.database import (
     RECORD,
@@ -19,6 +18,7 @@ from ktdeval.calls.database import (
     read_labels,
 )
 from ktdeval.calls.record import CallRecord
+from support.providers.call_runs import call_of, entry_of, key_of
 
 IDENTITY = LogIdentity("id", "2026-01-31T23:59:59Z")
 

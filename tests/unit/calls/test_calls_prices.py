@@ -24,8 +24,8 @@ from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.values import facts_file
-from searching import examples
-from tables import beside, on_each_row
+from support.searching import examples
+from support.tables import beside, on_each_row
 
 BUILT_IN = facts_file("prices.yaml")
 

@@ -10,9 +10,9 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from echoes import ECHOES, gives_away
 from ktdeval.secrets import hide_keys, redact_secrets, secrets_of
-from loops import not_empty
+from support.loops import not_empty
+from support.providers.echoes import ECHOES, gives_away
 
 KEYS = (
     "sk-proj-Zq7RkV2mXw9TtPzBn4LsYc6GhJd8",

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from card_cases import card, typed
 from ktdeval.cards import card_words, metric_word
 from ktdeval.cards.fields.words import METRIC_WORDS
 from ktdeval.cards.metric_tables import scheme_rows
 from ktdeval_report.value_formatting import metric_name
+from support.figures.card_cases import card, typed
 
 FIT = {
     "selection": 0.01,

@@ -15,16 +15,6 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import structs
 
-from card_cases import (
-    CALLS,
-    card,
-    episode,
-    inputs,
-    open_objects,
-    paid,
-    remote_card,
-    typed,
-)
 from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards.assembly import build_card, build_scoring_card
@@ -40,8 +30,18 @@ from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import Score
 from ktdeval.values import content_hash, dumps_pretty
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
-from metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
-from scoring_cases import (
+from support.figures.card_cases import (
+    CALLS,
+    card,
+    episode,
+    inputs,
+    open_objects,
+    paid,
+    remote_card,
+    typed,
+)
+from support.figures.metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
+from support.figures.scoring_cases import (
     CARDS,
     TASK,
     answers,
@@ -50,7 +50,7 @@ from scoring_cases import (
     scoring_card,
     scoring_inputs,
 )
-from tables import on_each_row
+from support.tables import on_each_row
 
 REAL = market(synthetic=False)
 STEERED = {**TASK, "never_ranked": "a person steered it"}

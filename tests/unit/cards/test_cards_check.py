@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from card_cases import PRICE, PROVENANCE, card, episode, paid
-from json_places import leaves, with_value
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_card, parse_card, validate_card
 from ktdeval.cards.fields.recorded_facts import ScoringFacts, TradingFacts
@@ -26,9 +24,11 @@ from ktdeval.cards.recomputation_diff import (
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import dumps_pretty, from_plain, to_plain
-from metric_cases import spec
-from scoring_cases import scoring_card
-from tables import on_each_row
+from support.figures.card_cases import PRICE, PROVENANCE, card, episode, paid
+from support.figures.metric_cases import spec
+from support.figures.scoring_cases import scoring_card
+from support.json_places import leaves, with_value
+from support.tables import on_each_row
 
 Path_ = tuple[str | int, ...]
 CARD = card((0, 1, 2), {1})

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ktdeval.cards.fields.all_fields import FIELDS
-from paths import REPOSITORY
-from source_trees import imports_in
+from support.paths import REPOSITORY
+from support.source_trees import imports_in
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: f"{field.name} {field.only}")

@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 from rich.cells import cell_len
 
-from card_cases import card, typed
-from compare_cards import make_card
 from ktdeval.cards.narrow_tables import column_widths, fit_grid
 from ktdeval.cards.show import card_lines, plain_text, side_by_side, summary_lines
 from ktdeval.cards.table_types import Grid
+from support.figures.card_cases import card, typed
+from support.figures.compare_cards import make_card
 
 WIDE = Grid(
     "title",

@@ -19,7 +19,7 @@ from ktdeval.cards.table_types import tally
 from ktdeval.errors import CardError
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from run_support import TASK, WINDOW, store_market
+from support.runs.run_support import TASK, WINDOW, store_market
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from card_cases import PROVENANCE, card, typed
-from compare_cards import make_card
 from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.prices import Price, PriceEntry
 from ktdeval.calls.record import ANSWERED, CallRecord
@@ -35,7 +33,9 @@ from ktdeval.harness.chat_messages import Usage
 from ktdeval.market import Document, Documents
 from ktdeval.stats.metric import RecordedTranscript, metric
 from ktdeval.values import dumps_pretty
-from metric_cases import market, spec
+from support.figures.card_cases import PROVENANCE, card, typed
+from support.figures.compare_cards import make_card
+from support.figures.metric_cases import market, spec
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from msgspec import UNSET, structs
 
-from card_cases import CALLS, card, remote_card, typed
 from ktdeval.calls.prices import FREE, Price, PriceEntry, PriceTier
 from ktdeval.cards.fields.activity import (
     calibration_text,
@@ -69,8 +68,9 @@ from ktdeval.errors import UsageError
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.task_api.unanswered import BOUNDS
 from ktdeval.values import content_hash, from_plain
-from metric_cases import spec
-from scoring_cases import scoring_card
+from support.figures.card_cases import CALLS, card, remote_card, typed
+from support.figures.metric_cases import spec
+from support.figures.scoring_cases import scoring_card
 
 # ---- windows
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from card_cases import typed
-from compare_cards import make_card
 from ktdeval.cards.card_list import Cards
+from support.figures.card_cases import typed
+from support.figures.compare_cards import make_card
 
 EVIL = "<img src=x onerror=alert(1)>\"'&"
 FIGURES = {("A1", 0): 0.10, ("A2", 0): 0.20}

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
 from ktdeval.cards.fields.plan import costs_row
 from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.metric_tables import nearest_to_median, number
@@ -24,10 +23,11 @@ from ktdeval.cards.show import (
     summary_lines,
 )
 from ktdeval.values import content_hash, dumps_pretty
-from metric_cases import ledger, spec, step
-from scoring_cases import CARDS, TASK, score_spec, scoring_card
-from tables import on_each_row
-from terminal import Terminal
+from support.figures.card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
+from support.figures.metric_cases import ledger, spec, step
+from support.figures.scoring_cases import CARDS, TASK, score_spec, scoring_card
+from support.tables import on_each_row
+from support.terminal import Terminal
 
 BENCHMARK = "Against the benchmark (return, excess and drawdown in %)"
 

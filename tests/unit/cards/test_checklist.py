@@ -10,7 +10,7 @@ import pytest
 from ktdeval.cards.checklist import FilledItem, fill_checklist, load_checklist
 from ktdeval.errors import UsageError
 from ktdeval.values import JsonValue
-from terminal import Terminal
+from support.terminal import Terminal
 
 FIGURE = {"value": 1.25, "low": -0.5, "high": 3.0, "reason": None}
 CARD: JsonValue = {

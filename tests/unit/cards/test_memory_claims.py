@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from card_cases import card, typed
 from ktdeval.cards.claims import memory_claim
 from ktdeval.stats.memory_limits import memory_limits
 from ktdeval_compare.pairs.rank_test import published_spans
+from support.figures.card_cases import card, typed
 
 NAMED = {"upper": 0.0312, "level": 0.95, "attacker": "m", "value": 0.01, "n": 200, "baseline": 0.0}
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cards import listed_cutoff
-from paths import REPOSITORY
+from support.paths import REPOSITORY
 
 SCRIPT = REPOSITORY / "benchmarks/renew_model_facts.py"
 SPEC = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)

@@ -15,7 +15,7 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply, Usage
 from ktdeval.values import sha256_hex
-from terminal import Terminal
+from support.terminal import Terminal
 
 
 def aged(days: float) -> str:

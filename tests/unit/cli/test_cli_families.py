@@ -6,7 +6,7 @@ import pytest
 
 from ktdeval.cli.families import families, family_lines, family_of, split_name, suffixes_of
 from ktdeval.registry import load_plugins
-from terminal import Terminal
+from support.terminal import Terminal
 
 SPECS = load_plugins().specs("tasks")
 SUFFIXES = suffixes_of(SPECS.values())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from run_support import TASK, WINDOW, store_market
-from terminal import Terminal
+from support.runs.run_support import TASK, WINDOW, store_market
+from support.terminal import Terminal
 
 MODEL = "builtin/momentum"
 

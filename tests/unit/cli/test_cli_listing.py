@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import ktdeval
-from advertised import advertise
 from ktdeval.cli.command_tree import BUILT_IN
 from ktdeval.cli.main import _make_writable
 from ktdeval.runner import load_config
-from tables import on_each_row
-from terminal import Terminal
+from support.advertised import advertise
+from support.tables import on_each_row
+from support.terminal import Terminal
 
 HEAVY = {
     "pandas",

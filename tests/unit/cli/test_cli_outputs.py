@@ -15,7 +15,7 @@ from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
 from ktdeval.errors import StoreError
 from ktdeval.values import check_output
-from terminal import Terminal
+from support.terminal import Terminal
 
 NAMES = {"--out", "--output", "--plots", "--save-probes"}
 RUN = (

@@ -14,7 +14,7 @@ from ktdeval.cli.completers import COMPLETION
 from ktdeval.cli.completion import SHELLS
 from ktdeval.cli.main import main
 from ktdeval.registry import plugin_registry
-from terminal import Terminal
+from support.terminal import Terminal
 
 Capture = pytest.CaptureFixture[str]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.stats.fact_ranges import RANGES
-from terminal import Terminal
+from support.terminal import Terminal
 
 COINS = ("--first", "2025-01-01", "--last", "2025-05-30")  # 150 days
 

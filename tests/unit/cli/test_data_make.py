@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.cli.command_tree import BUILT_IN
 from ktdeval.registry import find_entry_points, plugin_registry
-from terminal import Terminal
+from support.terminal import Terminal
 
 SMALL = ("--first", "2024-01-02", "--last", "2024-02-08")
 NOTES = '''

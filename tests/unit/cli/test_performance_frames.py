@@ -12,7 +12,7 @@ from ktdeval.cli.performance_frames import (
     transactions,
 )
 from ktdeval.trading.ledger import Ledger
-from metric_cases import BENCHMARK, CODES, DAYS, ledger, market, order, step
+from support.figures.metric_cases import BENCHMARK, CODES, DAYS, ledger, market, order, step
 
 
 def three_days() -> Ledger:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import far_plugin
 from ktdeval.attribution.style_factors import FACTORS
 from ktdeval.calls.prompt_size import USUAL_TOKENS, PromptBytes
 from ktdeval.cli.main import main
@@ -41,10 +40,11 @@ from ktdeval.runner.rehearsals.conversation_size import (
 )
 from ktdeval.task_api import TaskTraits
 from ktdeval.values import loads_strict
-from ktdfin_market import small_market
-from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
-from tables import on_each_row
-from terminal import Terminal
+from support.providers import far_plugin
+from support.runs.run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
+from support.tables import on_each_row
+from support.tasks.ktdfin_market import small_market
+from support.terminal import Terminal
 
 PLUGIN = str(Path(far_plugin.__file__))
 MEMORY = "blinded_memory_only"

@@ -11,8 +11,8 @@ import pytest
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import WORDS
 from ktdeval.cli.resume_hint import resume_line
-from run_support import TASK, WINDOW, store_market
-from terminal import Terminal
+from support.runs.run_support import TASK, WINDOW, store_market
+from support.terminal import Terminal
 
 MODEL = "builtin/momentum"
 

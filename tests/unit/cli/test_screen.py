@@ -21,7 +21,7 @@ from ktdeval.task_api.events import (
     EpisodeStarted,
     StepFinished,
 )
-from metric_cases import spec as make_spec
+from support.figures.metric_cases import spec as make_spec
 
 HOSTILE = {
     "clear": "\x1b[2J",

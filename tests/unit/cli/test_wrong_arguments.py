@@ -11,8 +11,8 @@ from ktdeval.cli.terminal_tables import params_of
 from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.runner.models.model_connection import cache_path
-from loops import not_empty
-from terminal import Terminal
+from support.loops import not_empty
+from support.terminal import Terminal
 
 
 @pytest.mark.parametrize(

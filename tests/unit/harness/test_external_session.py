@@ -28,8 +28,8 @@ from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
 from ktdeval.runner.scoring.verify import RecordedModel
 from ktdeval.values import sha256_hex
-from ktdfin_play import Scripted
-from masking_market import BASE_ROW, CODES, guard_of, lens_of
+from support.masking.masking_market import BASE_ROW, CODES, guard_of, lens_of
+from support.tasks.ktdfin_play import Scripted
 
 CODE = next(code for code in CODES if not code.startswith("0"))
 OBSERVATION = Observation(0, rules="You trade.", day="Nothing is known.", request="Decide.")

@@ -28,12 +28,12 @@ from ktdeval.harness.tool_protocols import ProtocolModel, decode, encode
 from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope
 from ktdeval.registry import load_plugins
 from ktdeval.values import loads_strict
-from ktdfin_market import small_market
-from ktdfin_play import Play, Scripted
-from loops import not_empty
-from protocol_speaker import Speaker, as_text, spoken, understood
-from searching import examples
-from tables import beside, on_each_row
+from support.loops import not_empty
+from support.providers.protocol_speaker import Speaker, as_text, spoken, understood
+from support.searching import examples
+from support.tables import beside, on_each_row
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play, Scripted
 
 MARKET = small_market()
 PLUGINS = load_plugins()

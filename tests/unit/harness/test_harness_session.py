@@ -22,8 +22,8 @@ from ktdeval.harness.session_parts import NamedModel, SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.harness.tool_definition import tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
-from ktdfin_play import Scripted
-from masking_market import BASE_ROW, CODES, guard_of, lens_of
+from support.masking.masking_market import BASE_ROW, CODES, guard_of, lens_of
+from support.tasks.ktdfin_play import Scripted
 
 HELLO = (Message("system", "You trade."), Message("user", "Decide."))
 REASON = "strong momentum, low risk"

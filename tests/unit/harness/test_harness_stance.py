@@ -24,10 +24,10 @@ from ktdeval.masking import Lens, MaskConfig
 from ktdeval.trading import AccountConfig, MarketTape, Position
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
-from loops import not_empty
-from searching import examples
-from tables import on_each_row
-from trading_market import make_market
+from support.loops import not_empty
+from support.market.trading_market import make_market
+from support.searching import examples
+from support.tables import on_each_row
 
 COIN = Instrument("crypto", "USD", "frictionless")
 MARKET = make_market(("AAA", "BBB"), [[10.0, 20.0]] * 4, instruments=(COIN, COIN))

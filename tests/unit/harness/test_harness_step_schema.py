@@ -27,8 +27,8 @@ from ktdeval.harness.step_schema import (
     with_schema,
 )
 from ktdeval.observation.state import ObservedState, state_of_values
-from schema_engines import Guidance, installed
-from searching import examples
+from support.schemas.schema_engines import Guidance, installed
+from support.searching import examples
 
 LABEL = {"type": "string", "minLength": 1, "maxLength": 64}
 CANDIDATES = {"columns": ["stock_id", "close"], "rows": [["asset_0007", 5.0], ["asset_0003", 20.0]]}

@@ -20,9 +20,9 @@ from ktdeval_builtin.react import ReactAgent
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
 from ktdeval_human.person import Act, Called, Person, PersonWords
 from ktdeval_human.shown import ShownRequest
-from ktdfin_market import small_market
-from ktdfin_play import Play
-from literal_player import RESEARCH_CALLS, Told, play, told
+from support.command.literal_player import RESEARCH_CALLS, Told, play, told
+from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_play import Play
 
 MARKET = small_market()
 PLUGINS = load_plugins()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ktdeval.harness import Message, ModelRequest, ToolCall
 from ktdeval.keyless import Conversation
-from shown_states import with_state
+from support.tasks.shown_states import with_state
 
 FULL = '{"columns":["kind","title","text"],"rows":[["news","Rain","It rained."]]}'
 REMEMBERED = '{"columns":["kind","memory"],"rows":[["news","M7"],["news","M8"]]}'

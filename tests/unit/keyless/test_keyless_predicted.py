@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from forging import change_transcript, read_transcript
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.attribution.style_factor_panel import factor_history
 from ktdeval.keyless import choose_replaced
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.runner.records.ledger_file import load_ledger
-from run_support import SAME_MASK, TASK, WINDOW, copy_run, episodes, ktdeval, records
-from searching import examples
-from tables import on_each_row
+from support.runs.forging import change_transcript, read_transcript
+from support.runs.run_support import SAME_MASK, TASK, WINDOW, copy_run, episodes, ktdeval, records
+from support.searching import examples
+from support.tables import on_each_row
 
 PLUGIN = Path(__file__).parents[2] / "support" / "baselines" / "predictor_plugin.py"
 LIMIT = 4

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from alias_play import MODELS, PLUGINS, cut, ledger, model_of, played, twins
-from board_ranks import entry, make_board, ranked_tables
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.keyless import choose_replaced, standing
 from ktdeval.market import MarketSnapshot
@@ -27,9 +25,11 @@ from ktdeval_markets.task import MarketTask
 from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.params import RankParams
 from ktdeval_models.technical import RULES
-from ktdfin_market import small_market
-from searching import examples
-from shown_states import with_state
+from support.board.board_ranks import entry, make_board, ranked_tables
+from support.masking.alias_play import MODELS, PLUGINS, cut, ledger, model_of, played, twins
+from support.searching import examples
+from support.tasks.ktdfin_market import small_market
+from support.tasks.shown_states import with_state
 
 pytestmark = pytest.mark.slow
 

@@ -20,9 +20,9 @@ from ktdeval.keyless import Conversation, holdable
 from ktdeval.values import sha256_hex
 from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.params import FirstListedParams, RandomParams, RankParams
-from run_support import card_of, ktdeval
-from searching import examples
-from shown_states import with_state
+from support.runs.run_support import card_of, ktdeval
+from support.searching import examples
+from support.tasks.shown_states import with_state
 
 SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
 COLUMNS = (

@@ -23,7 +23,7 @@ from ktdeval.market.snapshots.snapshot import (
     parse_code,
 )
 from ktdeval.market.sources import raw_tables as tables
-from raw_market import market, same
+from support.market.raw_market import market, same
 
 
 def test_a_benchmark_that_starts_too_late_can_not_be_filled() -> None:

@@ -17,7 +17,7 @@ from ktdeval.market.snapshots.minutes import MinuteBars
 from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from raw_market import DAYS, bars, market
+from support.market.raw_market import DAYS, bars, market
 
 REPEATED = {
     "duplicate_rows", "conflicting_rows", "duplicate_index_rows", "conflicting_index_rows",

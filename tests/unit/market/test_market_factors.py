@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from accept_runs import REAL
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import apply_repairs, assemble
 from ktdeval.market.checks.quality import RawMarket, check
@@ -18,8 +17,9 @@ from ktdeval.market.snapshots.snapshot import Instrument
 from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from raw_market import market
-from searching import examples
+from support.accept.accept_runs import REAL
+from support.market.raw_market import market
+from support.searching import examples
 
 pytestmark = pytest.mark.slow
 

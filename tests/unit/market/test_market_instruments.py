@@ -34,7 +34,7 @@ from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values import to_mapping
-from tables import on_each_row
+from support.tables import on_each_row
 
 STOCK = Instrument("stock", "USD", "us_equity")
 COIN = Instrument("crypto", "USD", "crypto_spot")

@@ -24,8 +24,8 @@ from ktdeval.market.sources.raw_tables import (
     membership,
 )
 from ktdeval.values.findings import MAX_EXAMPLES, Finding
-from raw_market import CODES, DAYS, bars, changed, market, same, without
-from searching import examples
+from support.market.raw_market import CODES, DAYS, bars, changed, market, same, without
+from support.searching import examples
 
 
 def finding(raw: RawMarket, kind: str) -> Finding:

@@ -9,7 +9,7 @@ from ktdeval.market.checks.quality import check
 from ktdeval.market.checks.renumbering import renumberings
 from ktdeval.market.rules.security_kinds import kind_of_security
 from ktdeval.market.sources.raw_tables import RawMarket
-from raw_market import DAYS, bars, market
+from support.market.raw_market import DAYS, bars, market
 
 
 def market_of(*lives: tuple[str, slice, float]) -> RawMarket:

@@ -15,7 +15,7 @@ import pytest
 from ktdeval.market import Document, Documents, read_documents
 from ktdeval.market.sources.document_files import faults
 from ktdeval.market.sources.sentiment import LabelledText, split_sentiment
-from tables import on_each_row
+from support.tables import on_each_row
 
 MOMENT = datetime(2024, 1, 2, 9, tzinfo=UTC)
 ROW = {"published_at": MOMENT.isoformat(), "source": "wire", "kind": "news", "title": "t"}

@@ -14,7 +14,7 @@ from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.snapshots.snapshot import Instrument
 from ktdeval.market.sources.raw_tables import RawMarket
 from ktdeval.values.findings import Finding
-from raw_market import market
+from support.market.raw_market import market
 
 DAYS = pd.DatetimeIndex(sessions("2024-01-02", "2024-03-28", "XNYS"))
 PRICES = ["open", "high", "low", "close"]

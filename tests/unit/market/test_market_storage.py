@@ -30,8 +30,8 @@ from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload_types import AssetName, AssetRef
-from raw_market import DAYS, bars, market, same, without
-from searching import examples
+from support.market.raw_market import DAYS, bars, market, same, without
+from support.searching import examples
 
 
 @pytest.fixture(scope="module")

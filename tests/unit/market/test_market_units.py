@@ -23,8 +23,8 @@ from ktdeval.market.sources.column_units import (
 from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from raw_market import CODES, DAYS, bars, market
-from searching import examples
+from support.market.raw_market import CODES, DAYS, bars, market
+from support.searching import examples
 
 UNITS = {
     "wrong_units", "turnover_rate", "amount_repeats_volume", "unknown_units",

@@ -29,8 +29,8 @@ from ktdeval_models.params import MemoryParams
 from ktdeval_models.planted.facts import _returns
 from ktdeval_models.remembered_facts import RememberedFacts
 from ktdeval_qlib.samples import SegmentDays, Segments, make_split
-from loops import not_empty
-from mixed_market import mixed_market, of_each, own_bars, week_of
+from support.loops import not_empty
+from support.market.mixed_market import mixed_market, of_each, own_bars, week_of
 
 MARKET = mixed_market(of_each({"us_equity": 3, "asia": 3, "crypto_spot": 3}))
 DAYS = pd.DatetimeIndex(MARKET.days)

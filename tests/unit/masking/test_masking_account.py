@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from informed_traders import POLICIES, InformedTrader, KnownHistory, attack, baseline
 
-from accept_runs import import_real, synthetic
 from ktdeval.harness import Model, ModelRequest, ModelTraits, Reply
 from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
@@ -24,8 +23,9 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.trading.market_tape import MarketTape
-from ktdfin_market import small_market, spec_of
-from two_markets import KINDS, Shown
+from support.accept.accept_runs import import_real, synthetic
+from support.masking.two_markets import KINDS, Shown
+from support.tasks.ktdfin_market import small_market, spec_of
 
 PLUGINS = load_plugins()
 MARKET = small_market()

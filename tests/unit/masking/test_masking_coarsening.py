@@ -41,11 +41,11 @@ from ktdeval_ktdfin.tools import (
     portfolio_state,
     screen_candidates,
 )
-from ktdfin_market import poisoned, small_market
-from ktdfin_play import PLUGINS, Play, trades
-from masked_payloads import Masked, drawn, table
-from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET as NAMED
-from searching import examples
+from support.masking.masked_payloads import Masked, drawn, table
+from support.masking.masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET as NAMED
+from support.searching import examples
+from support.tasks.ktdfin_market import poisoned, small_market
+from support.tasks.ktdfin_play import PLUGINS, Play, trades
 
 MARKET = small_market()
 BASE = 262

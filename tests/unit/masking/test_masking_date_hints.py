@@ -13,7 +13,7 @@ from ktdeval.masking import free_dates
 from ktdeval.masking.date_rules import first_letters
 from ktdeval.masking.free_date_rules import IN_WORDS, RULES
 from ktdeval.masking.text_normalisation import TextViews, around_digits, normalise
-from searching import examples
+from support.searching import examples
 
 # `from_regex` knows no look-arounds, and needs none: what they forbid is drawn and does not match.
 _LOOK_AROUND = re.compile(

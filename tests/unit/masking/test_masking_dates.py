@@ -9,8 +9,8 @@ import re
 import pytest
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
-from masking_market import BASE_ROW, MARKET
-from tables import beside, on_each_row
+from support.masking.masking_market import BASE_ROW, MARKET
+from support.tables import beside, on_each_row
 
 LENS = Lens(MaskConfig("blinded"), 1, MARKET, BASE_ROW)
 MASK = TextMask(LENS, MARKET)

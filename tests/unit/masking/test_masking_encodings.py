@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.masking import identities_of
-from masking_market import MARKET
-from tables import beside
+from support.masking.masking_market import MARKET
+from support.tables import beside
 
 TABLES = beside(__file__)
 INDEX = identities_of(

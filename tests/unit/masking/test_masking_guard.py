@@ -21,11 +21,20 @@ from ktdeval.masking.text_normalisation import normalise, normalise_with_places
 from ktdeval.registry import load_plugins
 from ktdeval_ktdfin import payloads
 from ktdeval_markets import price_tables, shown_state
-from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of
-from paths import REPOSITORY
-from searching import examples
-from spellings import CODE_STYLES, HARMLESS, spell
-from tables import beside, on_each_row
+from support.masking.masking_market import (
+    BASE_ROW,
+    CODES,
+    INDEX_CODE,
+    MARKET,
+    NAMES,
+    fields,
+    guard_of,
+    lens_of,
+)
+from support.masking.spellings import CODE_STYLES, HARMLESS, spell
+from support.paths import REPOSITORY
+from support.searching import examples
+from support.tables import beside, on_each_row
 
 GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
 ALL_NAMES = [*chain.from_iterable(NAMES.values())]

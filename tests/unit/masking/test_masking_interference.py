@@ -25,10 +25,10 @@ from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import Account, Position
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values import JsonValue
-from ktdfin_market import small_market, spec_of
-from planned_tasks import planned
-from tables import beside
-from two_markets import KINDS, FixedDraw, Shown
+from support.masking.two_markets import KINDS, FixedDraw, Shown
+from support.tables import beside
+from support.tasks.ktdfin_market import small_market, spec_of
+from support.tasks.planned_tasks import planned
 
 PLUGINS = load_plugins()
 KTDFIN = small_market()

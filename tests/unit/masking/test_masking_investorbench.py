@@ -6,8 +6,16 @@ import json
 
 import pytest
 
-from investorbench_texts import CODES, FOLDER, labelled, market, measure, news, text_mask
 from ktdeval.masking import identities_of
+from support.tasks.investorbench_texts import (
+    CODES,
+    FOLDER,
+    labelled,
+    market,
+    measure,
+    news,
+    text_mask,
+)
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"{FOLDER} is not there")
 

@@ -31,7 +31,7 @@ from ktdeval.masking.payload_types import (
     render_number,
     table,
 )
-from masking_market import (
+from support.masking.masking_market import (
     BASE_ROW,
     CODES,
     INDEX_CODE,
@@ -42,8 +42,8 @@ from masking_market import (
     guard_of,
     lens_of,
 )
-from searching import examples
-from tables import on_each_row
+from support.searching import examples
+from support.tables import on_each_row
 
 kinds = st.sampled_from(MASK_KINDS)
 

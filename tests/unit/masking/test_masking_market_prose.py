@@ -13,7 +13,7 @@ import pytest
 from ktdeval.masking import Lens, MaskConfig, TextMask, normalise
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval.values import load_yaml
-from paths import REPOSITORY, SUPPORT
+from support.paths import REPOSITORY, SUPPORT
 
 TABLE: dict[str, Any] = dict(load_yaml(SUPPORT / "masking" / "market_prose.yaml"))
 OTHERS: dict[str, Any] = dict(load_yaml(SUPPORT / "masking" / "respelled.yaml"))

@@ -20,9 +20,9 @@ from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order
 from ktdeval_builtin.react import ReactAgent
-from ktdfin_market import small_market, spec_of
-from ktdfin_play import PLUGINS, Play
-from oracle_play import Prober, moved_below, scaled_below
+from support.masking.oracle_play import Prober, moved_below, scaled_below
+from support.tasks.ktdfin_market import small_market, spec_of
+from support.tasks.ktdfin_play import PLUGINS, Play
 
 MARKET = small_market()
 STEPS = 12

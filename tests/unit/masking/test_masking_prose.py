@@ -14,9 +14,9 @@ from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.masking.payload_types import DocumentRef
 from ktdeval.masking.prose import TextMask
-from masking_market import BASE_ROW, CODES, MARKET, N_DAYS
-from searching import examples
-from tables import beside, on_each_row
+from support.masking.masking_market import BASE_ROW, CODES, MARKET, N_DAYS
+from support.searching import examples
+from support.tables import beside, on_each_row
 
 ENTITIES = tuple(Entity(*one) for one in beside(__file__)["entities"])
 # one asset joins on row 30

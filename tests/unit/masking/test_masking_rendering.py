@@ -28,7 +28,7 @@ from ktdeval.masking import (
     table,
 )
 from ktdeval.masking.mask_config import MASK_KINDS
-from masking_market import BASE_ROW, INDEX_CODE, MARKET
+from support.masking.masking_market import BASE_ROW, INDEX_CODE, MARKET
 
 SECTOR = MARKET.industries[0]
 PAYLOAD: dict[str, Any] = {

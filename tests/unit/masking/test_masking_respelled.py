@@ -17,8 +17,8 @@ from ktdeval.masking.ordinary_words import is_ordinary, needs_capital
 from ktdeval.masking.text_normalisation import _lookalikes
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval.values import load_yaml
-from paths import SUPPORT
-from searching import examples
+from support.paths import SUPPORT
+from support.searching import examples
 
 TABLE: dict[str, Any] = dict(load_yaml(SUPPORT / "masking" / "respelled.yaml"))
 COMPANIES = TABLE["companies"]

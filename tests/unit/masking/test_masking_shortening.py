@@ -12,13 +12,13 @@ from itertools import chain
 import pytest
 from hypothesis import given, strategies as st
 
-import investorbench_texts
 from ktdeval.masking import IdentityIndex, Lens, MaskConfig, Prose, TextMask, identities_of, shorten
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.masking.text_truncation import BOTH_ENDS_FROM, CUT_MARK, beginning, cut_of
-from masking_market import BASE_ROW, MARKET, NAMES
-from searching import examples, is_searching
-from tables import beside, on_each_row
+from support.masking.masking_market import BASE_ROW, MARKET, NAMES
+from support.searching import examples, is_searching
+from support.tables import beside, on_each_row
+from support.tasks import investorbench_texts
 
 LENS = Lens(MaskConfig("blinded"), 1, MARKET, BASE_ROW)
 MASK = TextMask(LENS, MARKET)

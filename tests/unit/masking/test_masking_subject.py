@@ -13,7 +13,7 @@ from ktdeval.market import Document
 from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.masking import Lens, MaskConfig, TextMask
 from ktdeval.testing.markets import tiny_snapshot
-from tables import on_each_row
+from support.tables import on_each_row
 
 NAMES = {
     "A": "Agilent Technologies, Inc.",

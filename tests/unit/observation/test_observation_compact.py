@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.observation.compact import compact_sections, unpack_section
-from searching import examples
+from support.searching import examples
 
 TABLE = {
     "columns": ["stock_id", "status", "open", "high_cny", "close", "volume"],

@@ -28,10 +28,10 @@ from ktdeval.observation import ObservedState, observe, state_of_values
 from ktdeval.registry import load_plugins
 from ktdeval.testing import step_record
 from ktdeval.trading.types import Account, Position
-from ktdfin_market import small_market, spec_of
-from ktdfin_play import Scripted
-from masking_market import BASE_ROW, CODES, guard_of, lens_of
-from metric_cases import order
+from support.figures.metric_cases import order
+from support.masking.masking_market import BASE_ROW, CODES, guard_of, lens_of
+from support.tasks.ktdfin_market import small_market, spec_of
+from support.tasks.ktdfin_play import Scripted
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")

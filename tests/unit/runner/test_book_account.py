@@ -9,8 +9,8 @@ from ktdeval.runner.episodes.book_account import BookAccount
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import BOOK_NAV, Account, Order, TradingConfig
 from ktdeval.values import from_plain
-from metric_cases import order, step
-from tables import on_each_row
+from support.figures.metric_cases import order, step
+from support.tables import on_each_row
 
 CODES = {"600000.SH": 0, "600001.SH": 1, "600002.SH": 2, "600003.SH": 3}
 NAMES = dict(zip("ABCD", CODES, strict=True))

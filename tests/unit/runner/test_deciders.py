@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import ktdeval
-from card_cases import card as made_card, renewed_card
 from ktdeval.cards.card_reading import load_evaluation, parse_card
 from ktdeval.cards.fields.episode_parts import Served
 from ktdeval.errors import CardError
@@ -24,7 +23,8 @@ from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.runner.scoring.deciders import run_deciders
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
 from ktdeval.values import dumps_pretty
-from run_support import TASK
+from support.figures.card_cases import card as made_card, renewed_card
+from support.runs.run_support import TASK
 
 WINDOW = "2024-03-01:2024-03-14"
 NOTHING_SAID = Said(replies=0, uncounted=0, errors={})

@@ -32,7 +32,7 @@ from ktdeval.values.strict_json import (
     loads_untrusted,
     plain,
 )
-from run_support import MIXED_RUN, ktdeval
+from support.runs.run_support import MIXED_RUN, ktdeval
 
 SCALARS = (
     st.none()

@@ -253,7 +253,7 @@ def test_a_model_that_is_given_factors_beside_its_prompt_is_refused(
 def test_a_model_behind_a_network_is_asked_through_its_budget_and_record(
     stub: Any, tmp_path: Path, plugins: Plugins, terminal: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stub_provider import KEY
+    from support.providers.stub_provider import KEY
 
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
     where = ("--base-url", stub.base_url, "--cache", "run")

@@ -15,7 +15,7 @@ from ktdeval.errors import StoreError
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.runner.records.episode_journal import Journal, JournalEntry, read_journal
 from ktdeval.task_api.scoring import AnswerRecord
-from power_cut import Disk
+from support.runs.power_cut import Disk
 
 ENTRY = JournalEntry[AnswerRecord]
 STEPS = 12

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from killing import PAUSE, killed, paused
 from ktdeval.values import filling, new_folder, write_atomic
-from run_support import MASK_KEY, WINDOW, ktdeval
+from support.runs.killing import PAUSE, killed, paused
+from support.runs.run_support import MASK_KEY, WINDOW, ktdeval
 
 NEW_FOLDER = f"""
 from pathlib import Path

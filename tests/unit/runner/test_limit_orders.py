@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from export_runs import script
-from forging import execute_again
 from ktdeval.errors import ConfigError
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, board_of
@@ -21,7 +19,9 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.scoring.score import rescore
 from ktdeval.trading.ledger import Ledger, OrderRecord
-from run_support import SAME_MASK, WINDOW, Done, copy_run, ktdeval
+from support.runs.export_runs import script
+from support.runs.forging import execute_again
+from support.runs.run_support import SAME_MASK, WINDOW, Done, copy_run, ktdeval
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "limit_orders.yaml"
 TASK = "bright_limit_orders"

@@ -12,7 +12,7 @@ from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.plans.additional_models import known_context, planned_context
-from stub_provider import skip_without_sdks
+from support.providers.stub_provider import skip_without_sdks
 
 skip_without_sdks()
 pytest.importorskip("genai_prices", reason="needs genai-prices, which is not installed")

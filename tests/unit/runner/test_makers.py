@@ -27,7 +27,7 @@ from ktdeval.runner import RunConfig, evaluate, rescore
 from ktdeval.runner.records.run_folder import MARK
 from ktdeval.runner.scoring.verify import verify_card
 from ktdeval.values import dumps_pretty
-from run_support import PLUGIN, TASK, store_market
+from support.runs.run_support import PLUGIN, TASK, store_market
 
 WINDOWS = ("2024-02-01:2024-02-29", "2024-03-01:2024-03-29")
 ONE = "1" * 16

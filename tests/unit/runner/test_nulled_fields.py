@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from card_cases import card, remote_card, ruined_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.errors import KtdevalError
@@ -34,7 +33,10 @@ from ktdeval_deanon.certificate.types import Certificate
 from ktdeval_grid.planning.plan import GridPlan, check_plan as check_grid_plan
 from ktdeval_grid.state.amend import amendment
 from ktdeval_live.plan import LivePlan, check_plan as check_live_plan
-from nulled_runs import (
+from support.figures.card_cases import card, remote_card, ruined_card
+from support.figures.scoring_cases import CARDS, scoring_card
+from support.paths import REPOSITORY
+from support.runs.nulled_runs import (
     Subject,
     card_refusal,
     certificate_of,
@@ -45,9 +47,7 @@ from nulled_runs import (
     spec_refusal,
     subject,
 )
-from nulling import Swept, sweep, type_fields
-from paths import REPOSITORY
-from scoring_cases import CARDS, scoring_card
+from support.runs.nulling import Swept, sweep, type_fields
 
 TABLE: Any = load_yaml(Path(__file__).with_suffix(".yaml"))
 PRACTICE = REPOSITORY / "leaderboards" / "practice"

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from forging import edit_json, renewed
 from ktdeval.calls.prices import FREE
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import CardError, PluginError
@@ -23,9 +22,10 @@ from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
 from ktdeval.runner.scoring.model_identity_checks import card_claims, unknown_model
 from ktdeval.values import dumps_pretty
-from lucky_plugin import Lucky
-from nulled_runs import Subject, subject
-from run_support import TASK, WINDOW
+from support.providers.lucky_plugin import Lucky
+from support.runs.forging import edit_json, renewed
+from support.runs.nulled_runs import Subject, subject
+from support.runs.run_support import TASK, WINDOW
 
 LOCAL = FREE.to_json()
 Change = Callable[[dict[str, Any]], Any]

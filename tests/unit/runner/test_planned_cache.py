@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from caching_server import CACHED, INPUT, OUTPUT, CachingServer, caching_server
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, estimate_run, evaluate
-from run_support import WINDOW, store_market
+from support.providers.caching_server import CACHED, INPUT, OUTPUT, CachingServer, caching_server
+from support.runs.run_support import WINDOW, store_market
 
 AGENTS = ("react", "investor", "trade", "deepfund", "hedge_fund", "finmem")
 STEPS = 4

@@ -27,8 +27,8 @@ from ktdeval.task_api.scoring import Sample, Score, ScoreDefinition
 from ktdeval.testing import ConformanceError, check_scoring_task, random_snapshot
 from ktdeval.values import from_plain
 from ktdeval_builtin.react import ReactAgent
-from scoring_cases import record as answer_record
-from tables import on_each_row
+from support.figures.scoring_cases import record as answer_record
+from support.tables import on_each_row
 
 SAMPLES = [
     {"question": "2 + 3?", "gold": "5"},

@@ -17,7 +17,7 @@ from ktdeval.runner.rehearsals.rehearsal import FirstStep, rehearse
 from ktdeval.runner.rehearsals.step_costs import measure_task
 from ktdeval.runner.rehearsals.warm_up_calls import warm_up_rates
 from ktdeval.task_api import EpisodeSpec
-from planned_tasks import PLUGINS, planned
+from support.tasks.planned_tasks import PLUGINS, planned
 
 TASK = "bright_open_research"
 LESSONS = "investorbench_aapl"  # its windows have a warm-up, of which finmem asks

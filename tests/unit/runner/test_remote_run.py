@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from forgotten_mirrors import mirrors_forgotten
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.runner.records.run_claim import claim_url
@@ -19,7 +18,7 @@ from ktdeval.runner.records.run_file_names import JOURNAL, LEDGER, MARK, TRANSCR
 from ktdeval.stores import Stat, open_store
 from ktdeval.stores.mirror import is_url, open_mirror
 from ktdeval.stores.remote import FsspecStore
-from run_support import (
+from support.runs.run_support import (
     PLUGIN,
     SAME_MASK,
     TASK,
@@ -30,6 +29,7 @@ from run_support import (
     ktdeval,
     local_copy,
 )
+from support.stores.forgotten_mirrors import mirrors_forgotten
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.values import dumps_pretty
-from run_support import (
+from support.runs.run_support import (
     DAYS_IN_WINDOW,
     MIXED_RUN,
     PLUGIN,
@@ -34,8 +34,8 @@ from run_support import (
     records,
     start,
 )
-from tables import on_each_row
-from waiting import wait_for
+from support.tables import on_each_row
+from support.waiting import wait_for
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
 MIXED = (*MIXED_RUN, "--limit", "6", "--quiet", *SAME_MASK)

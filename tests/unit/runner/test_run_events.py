@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from batch_runs import BatchRun, Watch
 from ktdeval.hookspecs import hookimpl
 from ktdeval.task_api.events import (
     CallFinished,
@@ -15,10 +14,11 @@ from ktdeval.task_api.events import (
     RunFinished,
     SampleFinished,
 )
-from repeat_plugin import SAMPLES
-from stub_faults import FaultPlan
-from stub_provider import KEY, Stub, skip_without_sdks
-from stub_runs import VARIABLES
+from support.providers.batch_runs import BatchRun, Watch
+from support.providers.repeat_plugin import SAMPLES
+from support.providers.stub_faults import FaultPlan
+from support.providers.stub_provider import KEY, Stub, skip_without_sdks
+from support.providers.stub_runs import VARIABLES
 
 skip_without_sdks()
 

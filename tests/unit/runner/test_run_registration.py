@@ -28,7 +28,7 @@ from ktdeval.runner import (
     verify_card,
 )
 from ktdeval.values import dumps_pretty, to_plain
-from run_support import TASK, WINDOW
+from support.runs.run_support import TASK, WINDOW
 
 KEY = "0123456789abcdef" * 2
 DAY = "2026-03-02"

@@ -17,17 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-from forging import (
-    COLUMNS,
-    change_column,
-    change_ledger,
-    change_transcript,
-    execute_again,
-    instead,
-    more,
-    place_of,
-)
-from json_places import with_value
 from ktdeval.errors import CardError
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
@@ -37,7 +26,18 @@ from ktdeval.runner.scoring import score
 from ktdeval.runner.scoring.score import rescore
 from ktdeval.runner.scoring.verify import NOT_CHECKED, verify_records
 from ktdeval.values import dumps_pretty, file_sha256, to_plain
-from run_support import (
+from support.json_places import with_value
+from support.runs.forging import (
+    COLUMNS,
+    change_column,
+    change_ledger,
+    change_transcript,
+    execute_again,
+    instead,
+    more,
+    place_of,
+)
+from support.runs.run_support import (
     MIXED_RUN,
     PLUGIN,
     SAME_MASK,
@@ -586,7 +586,7 @@ def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(
     run: Path, tmp_path: Path
 ) -> None:
     from ktdeval.market.snapshots.storage import save_snapshot
-    from ktdfin_market import small_market
+    from support.tasks.ktdfin_market import small_market
 
     save_snapshot(small_market(seed=12), tmp_path / "other")
 

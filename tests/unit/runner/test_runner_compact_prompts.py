@@ -15,10 +15,10 @@ from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner import RunConfig
 from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.values import dumps_canonical
-from loops import not_empty
-from planned_tasks import PLUGINS, TASKS, planned
-from real_tokenizers import counters, needs_tokenizers
-from run_support import ktdeval
+from support.llm.real_tokenizers import counters, needs_tokenizers
+from support.loops import not_empty
+from support.runs.run_support import ktdeval
+from support.tasks.planned_tasks import PLUGINS, TASKS, planned
 
 MOST = 8_000
 DECISIONS = [name for name in TASKS if not name.startswith(("deanon", "qfinzero"))]

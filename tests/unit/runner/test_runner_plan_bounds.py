@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import counting_plugin
 from ktdeval.cli.main import main
 from ktdeval.market.snapshots.documents import NO_DOCUMENTS
 from ktdeval.registry import Plugins, load_plugins
@@ -26,8 +25,9 @@ from ktdeval.runner.rehearsals.conversation_size import CallLimits
 from ktdeval.runner.rehearsals.estimate_sampling import SampledDays, spread_over
 from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.runner.rehearsals.step_costs import measure_task
-from loops import not_empty
-from planned_tasks import PLUGINS, TASKS, planned
+from support.loops import not_empty
+from support.providers import counting_plugin
+from support.tasks.planned_tasks import PLUGINS, TASKS, planned
 
 AGENTS = ("react", "investor", "finmem")
 WINDOWS = ("2020-10-01:2020-10-30", "2021-02-01:2021-02-26")

@@ -14,9 +14,9 @@ from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.stance_form import stance_schema
 from ktdeval.harness.tool_protocols import ProtocolModel
 from ktdeval.trading.ledger import StepRecord
-from loops import not_empty
-from planned_tasks import planned
-from schema_follower import Schema, SchemaFollower
+from support.loops import not_empty
+from support.tasks.planned_tasks import planned
+from support.tasks.schema_follower import Schema, SchemaFollower
 
 #: one task of each family that asks for a decision, with what its plain schema is
 ORDERS = action_schema(HarnessConfig())

@@ -22,9 +22,9 @@ from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent
-from markets_scenes import task_from
-from mixed_market import mixed_market, of_each
-from trading_market import market_spec
+from support.market.mixed_market import mixed_market, of_each
+from support.market.trading_market import market_spec
+from support.tasks.markets_scenes import task_from
 
 STEPS = 44  # a split and a suspension are among them
 MARKETS = {

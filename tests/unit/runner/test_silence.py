@@ -15,7 +15,7 @@ from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.task_api import is_scoring, worst_figure
-from loops import not_empty
+from support.loops import not_empty
 
 PLUGINS = load_plugins()
 TASKS = [name for name in sorted(PLUGINS.specs("tasks")) if is_scoring(PLUGINS.make_task(name))]

@@ -42,9 +42,9 @@ from ktdeval.testing import step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import from_plain, to_plain
-from loops import not_empty
-from searching import examples
-from trading_market import make_market
+from support.loops import not_empty
+from support.market.trading_market import make_market
+from support.searching import examples
 
 SPEC = EpisodeSpec(
     task="t",

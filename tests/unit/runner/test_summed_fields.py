@@ -14,9 +14,6 @@ from typing import Any
 
 import pytest
 
-from card_cases import renewed_card
-from forging import change_transcript, forged, rehash, renewed
-from json_places import Place, leaves, with_value
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import KtdevalError
@@ -27,7 +24,10 @@ from ktdeval.runner.scoring.call_log_checks import provenance_findings
 from ktdeval.runner.scoring.model_identity_checks import card_claims
 from ktdeval.values import dumps_pretty, file_sha256, from_plain, load_yaml, to_plain
 from ktdeval_board.selftest.sample_board import read_transcript
-from nulled_runs import Subject, subject
+from support.figures.card_cases import renewed_card
+from support.json_places import Place, leaves, with_value
+from support.runs.forging import change_transcript, forged, rehash, renewed
+from support.runs.nulled_runs import Subject, subject
 
 TABLE: Any = load_yaml(Path(__file__).with_suffix(".yaml"))
 

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from ktdeval.stats.fact_ranges import RANGES
-from real_panels import RealMarket, a_share, coins, facts_by_piece, measured_ranges, nasdaq
+from support.market.real_panels import (
+    RealMarket,
+    a_share,
+    coins,
+    facts_by_piece,
+    measured_ranges,
+    nasdaq,
+)
 
 pytestmark = [pytest.mark.shared_data, pytest.mark.slow]
 

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from card_cases import inputs
 from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_factors
 from ktdeval.cards.assembly import build_card
 from ktdeval.cards.card_reading import validate_card
@@ -39,8 +38,9 @@ from ktdeval.trading.types import Scale
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
-from metric_cases import ledger, market, nav_ledger, order, spec, step
-from tables import on_each_row
+from support.figures.card_cases import inputs
+from support.figures.metric_cases import ledger, market, nav_ledger, order, spec, step
+from support.tables import on_each_row
 
 COIN = Instrument("crypto", "USD", "crypto_spot")
 STOCK = Instrument("stock", "USD", "us_equity")

@@ -36,8 +36,8 @@ from ktdeval.testing.markets import SnapshotDetails, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import from_plain, to_plain
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
-from metric_cases import CODES, ledger, market, nav_ledger, order, step
-from tables import on_each_row
+from support.figures.metric_cases import CODES, ledger, market, nav_ledger, order, step
+from support.tables import on_each_row
 
 MARKET = market()
 RULE_SETS: tuple[RuleSet, ...] = ("strict", "paper")

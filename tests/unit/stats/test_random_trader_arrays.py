@@ -23,9 +23,9 @@ from ktdeval.trading.account_arrays import arrays_problem
 from ktdeval.trading.market_tape import MarketRules, MarketTape
 from ktdeval.trading.types import TradingConfig
 from ktdeval.trading.wide_ratios import InexactArraysError
-from random_plays import N_DAYS, random_play, random_venue
-from searching import examples
-from stats_play import play, rotation
+from support.figures.stats_play import play, rotation
+from support.market.random_plays import N_DAYS, random_play, random_venue
+from support.searching import examples
 
 TRADERS = 12
 SPREADS = (

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-import other_packages
 from ktdeval import stats
-from loops import not_empty
-from paths import REPOSITORY
+from support.loops import not_empty
+from support.paths import REPOSITORY
+from support.tear_sheet import other_packages
 
 STORED = json.loads(
     (REPOSITORY / "tests/support/tear_sheet/other_packages.json").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ from ktdeval.stats.bootstrap import (
 )
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.series import max_drawdown, newey_west_mean
-from metric_cases import market, nav_ledger
+from support.figures.metric_cases import market, nav_ledger
 
 KINDS = ("total_return", "ratio", "max_drawdown", "mean", "sum")
 

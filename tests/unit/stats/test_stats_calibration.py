@@ -25,7 +25,7 @@ from ktdeval.stats.calibration import (
     reliability_points,
 )  # fmt: skip
 from ktdeval.trading.ledger import Ledger
-from metric_cases import CODES, DAYS, ledger, market, nav_ledger, order, step
+from support.figures.metric_cases import CODES, DAYS, ledger, market, nav_ledger, order, step
 
 # The first asset opens one CNY higher each day, the second one CNY lower.
 MARKET = market()

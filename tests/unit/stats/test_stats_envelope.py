@@ -21,8 +21,8 @@ from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snaps
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
-from metric_cases import ledger, order, step
-from stats_play import Strategy, play, rotation
+from support.figures.metric_cases import ledger, order, step
+from support.figures.stats_play import Strategy, play, rotation
 
 MARKET = random_snapshot(seed=4, n_assets=60, n_days=140)
 ROWS = range(5, 125)

@@ -29,7 +29,7 @@ from ktdeval.stats.sharpe_significance import (
     shape_of,
 )
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
-from metric_cases import ledger, market, nav_ledger, spec, step
+from support.figures.metric_cases import ledger, market, nav_ledger, spec, step
 
 MARKET = market()
 # The strategy of Bailey and López de Prado (2014), "A Numerical Example": 1,250 daily returns,

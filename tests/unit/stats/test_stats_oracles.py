@@ -26,8 +26,8 @@ from ktdeval.stats.series import automatic_lags, newey_west_mean
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values import to_plain
-from metric_cases import CODES, ledger, market, order, step
-from stats_play import play, rotation
+from support.figures.metric_cases import CODES, ledger, market, order, step
+from support.figures.stats_play import play, rotation
 
 CLOSE = {"rel": 1e-10, "abs": 1e-12}
 CHECKED: set[str] = set()

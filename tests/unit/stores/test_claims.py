@@ -18,8 +18,8 @@ from ktdeval.stores import (
     Store,
     StoreUnavailable,
 )
-from store_places import Clock, memory_store
-from threads import in_threads
+from support.stores.store_places import Clock, memory_store
+from support.threads import in_threads
 
 LEASE_S = 60.0
 

@@ -27,7 +27,7 @@ from ktdeval.stores import (
 from ktdeval.stores.drivers import StoreDriver
 from ktdeval.stores.remote import FsspecStore, RequestRetries
 from ktdeval.values import install_command
-from store_places import memory_store
+from support.stores.store_places import memory_store
 
 BAD_KEYS = [
     "",

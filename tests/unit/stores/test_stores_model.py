@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from ktdeval.stores import LocalStore
-from store_model import check_store
-from store_places import memory_store
+from support.stores.store_model import check_store
+from support.stores.store_places import memory_store
 
 
 def test_a_folder_is_a_mapping_of_keys_to_bytes() -> None:

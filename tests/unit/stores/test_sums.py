@@ -8,9 +8,9 @@ from hypothesis.strategies import integers, lists, sampled_from, tuples
 
 from ktdeval.errors import StoreError
 from ktdeval.stores import Heartbeats, SharedSum, Store
-from searching import examples
-from store_places import Clock, memory_store
-from sum_replay import recorded_states, used_after
+from support.searching import examples
+from support.stores.store_places import Clock, memory_store
+from support.stores.sum_replay import recorded_states, used_after
 
 LEASE_S = 60.0
 LOG = "sums/dollars"

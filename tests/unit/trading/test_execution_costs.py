@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ktdeval.trading.execution_costs import Quote, fill_ticks
 from ktdeval.trading.venue_terms import ExecutionTerms
-from searching import examples
+from support.searching import examples
 
 PPB = 10**9
 FREE = ExecutionTerms(

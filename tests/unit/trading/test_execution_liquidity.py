@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.trading.execution_costs import trailing_sigma_ppb, trailing_volume
-from searching import examples
-from trading_market import make_market
+from support.market.trading_market import make_market
+from support.searching import examples
 
 N_DAYS, N_ASSETS = 60, 4
 

@@ -22,8 +22,8 @@ from ktdeval.trading.execution_costs import LiquidityTape, execution_terms
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
-from searching import examples
-from trading_market import make_market
+from support.market.trading_market import make_market
+from support.searching import examples
 
 CASH = 10_000_000
 FRICTIONLESS = find_venue("frictionless")

@@ -14,16 +14,22 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-import reference_broker as slow
-import reference_execution as exact
 from ktdeval.market.venues.execution import Execution
 from ktdeval.trading.daily_settlement import open_day
 from ktdeval.trading.execution_costs import LiquidityTape
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape, TradingDay
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position
-from random_plays import N_DAYS, Play, asked, random_holdings, random_orders, random_play
-from searching import examples
+from support.market import reference_broker as slow, reference_execution as exact
+from support.market.random_plays import (
+    N_DAYS,
+    Play,
+    asked,
+    random_holdings,
+    random_orders,
+    random_play,
+)
+from support.searching import examples
 
 Seen = Counter[tuple[str, str, str | None]]
 

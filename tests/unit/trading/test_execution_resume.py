@@ -18,7 +18,7 @@ from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order, TradingConfig
 from ktdeval.values import decode_json, encode_canonical
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 N_STEPS = 8
 

@@ -22,8 +22,8 @@ from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Outcome, Position
 from ktdeval_data.placebo import PlaceboRecipe, placebo_of
 from ktdeval_live.days.market_increments import days_before, market_as_known
-from terminal import Terminal
-from trading_market import make_market
+from support.market.trading_market import make_market
+from support.terminal import Terminal
 
 CODES = ("600001.SH", "600002.SH")
 DAYS = 8

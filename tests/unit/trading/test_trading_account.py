@@ -35,7 +35,7 @@ from ktdeval.trading.market_tape import (
 )
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
 from ktdeval.trading.venue_terms import PPB, limits_of, scaled_int, terms_of
-from trading_market import CODES, make_market
+from support.market.trading_market import CODES, make_market
 
 CONFIG = TradingConfig()
 MAIN = CODES["main"]

@@ -34,7 +34,7 @@ from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order, TradingConfig
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 RULES = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
 FEN = np.array([100])

@@ -26,7 +26,7 @@ from ktdeval.trading import (
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
 from ktdeval.trading.venue_terms import cost
-from trading_market import make_market
+from support.market.trading_market import make_market
 
 DATED = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
 PAPER = AccountConfig(initial_cash=1_000_000, max_weight=1.0, board_rules="paper").rules("test")

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import reference_broker as slow
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval.trading import Ledger, OrderRecord
-from trading_market import make_market
+from support.market import reference_broker as slow
+from support.market.trading_market import make_market
 
 D = Decimal
 CENT = D("0.01")

@@ -35,9 +35,9 @@ from ktdeval.trading.types import (
 )
 from ktdeval.trading.venue_terms import Terms, limits_of, terms_of
 from ktdeval.values import to_mapping
-from searching import examples
-from tables import on_each_row
-from trading_market import CODES, make_market
+from support.market.trading_market import CODES, make_market
+from support.searching import examples
+from support.tables import on_each_row
 
 CONFIG = TradingConfig()
 FREE = TradingConfig(buy_fee_bps=0.0, sell_fee_bps=0.0, min_fee_cny=0.0, max_weight=1.0)

@@ -11,9 +11,9 @@ from ktdeval.market import Instrument
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketRules, Scale, TradingConfig
 from ktdeval.trading.order_outcomes import REJECTED, REJECTIONS
-from ledger_cases import short_ledger
-from metric_cases import order
-from trading_market import make_market
+from support.figures.ledger_cases import short_ledger
+from support.figures.metric_cases import order
+from support.market.trading_market import make_market
 
 MARKET = make_market(["600001.SH"], [[10.0], [10.5], [10.5], [11.0]])
 

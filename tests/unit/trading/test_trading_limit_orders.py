@@ -21,8 +21,8 @@ from ktdeval.trading.market_tape import MarketTape, TradingDay
 from ktdeval.trading.order_outcomes import REJECTIONS
 from ktdeval.trading.rule_breaches import known_breaches
 from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
-from searching import examples
-from trading_market import CODES, make_market
+from support.market.trading_market import CODES, make_market
+from support.searching import examples
 
 FREE = TradingConfig(
     buy_fee_bps=0.0, sell_fee_bps=0.0, min_fee_cny=0.0, max_weight=1.0, limit_orders=True

@@ -24,8 +24,8 @@ from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.minute_fills import minute_fills
 from ktdeval.trading.types import Order, TradingConfig
-from searching import examples
-from trading_market import make_market
+from support.market.trading_market import make_market
+from support.searching import examples
 
 DAYS = ["2025-11-26", "2025-11-28", "2025-12-01"]  # XNYS: the second closes at 13:00
 Bar = tuple[str, float, float, float, float]  # end (UTC), high, low, close, volume

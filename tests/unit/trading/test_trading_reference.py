@@ -11,12 +11,12 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, strategies as st
 
-import reference_broker as slow
 from ktdeval.trading.daily_settlement import nav_minor, open_day
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Position
-from random_plays import (
+from support.market import reference_broker as slow
+from support.market.random_plays import (
     N_DAYS,
     asked,
     limited,
@@ -27,7 +27,7 @@ from random_plays import (
     random_play,
     with_limits,
 )
-from searching import examples
+from support.searching import examples
 
 
 def compare(

@@ -23,7 +23,7 @@ from ktdeval_pages.page_templates import (
     refuse_foreign_page,
 )
 from ktdeval_pages.page_words import OWN_WORDS, WORDS, label_meaning
-from report_page import contrast
+from support.pages.report_page import contrast
 
 LETTERS = ("ink", "muted", "one", "two", "good", "bad", "warn")
 

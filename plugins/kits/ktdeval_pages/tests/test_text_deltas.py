@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from ktdeval_board.site.card_documents import CardDocument, chosen_base
 from ktdeval_board.site.files import delta_file
 from ktdeval_pages.text_deltas import MIN_RUN, BaseText, restore_text
-from site_pages import read_data_file
+from support.pages.site_pages import read_data_file
 
 TEXTS = st.text(alphabet=st.sampled_from('ab,",\n\ud7ff\U0001f600'), max_size=60)
 

@@ -8,7 +8,7 @@ import datetime
 
 import pandas as pd
 
-import vendor_answers as vendor
+from support.market import vendor_answers as vendor
 
 ASKED: list[tuple[str, str]] = []
 FAULTS: dict[int, Exception] = {}  #: number of a request -> what it raises

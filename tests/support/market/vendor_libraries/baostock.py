@@ -7,7 +7,7 @@ As the real one it prints, gives texts only, pages by 2,000 rows, and names fail
 
 from __future__ import annotations
 
-import vendor_answers as vendor
+from support.market import vendor_answers as vendor
 
 ASKED: list[tuple[str, str]] = []
 FAULTS: dict[int, str] = {}  #: number of a request -> error code

@@ -1,0 +1,1 @@
+"""What tests share: worlds, stub servers, reference calculations and readers of pages."""

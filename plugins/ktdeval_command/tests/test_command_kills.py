@@ -74,7 +74,8 @@ def questions(asked: Provider) -> list[str]:
 def children(pid: int) -> list[int]:
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += list(map(int, path.read_text().split()))
+        with suppress(OSError):  # the thread ended
+            found += list(map(int, path.read_text().split()))
     return found
 
 

@@ -415,6 +415,10 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     """
     run = _Estimator(config, plugins)
     left = run.sum_rest(list(chain.from_iterable(part.episodes for part in run.parts)))
+    concurrency = run.config.concurrency
+    if run.config.batch:  # a round of batches waits for all episodes
+        concurrency = max(concurrency, sum(part.estimate.episodes for part in run.parts))
+
     return RunEstimate(
         model=run.config.model,
         protocol=run.protocol,
@@ -422,7 +426,7 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
         max_output_tokens=run.config.max_output_tokens,
         price=run.price,
         folder=str(run.path),
-        concurrency=run.config.concurrency,
+        concurrency=concurrency,
         tasks=tuple(part.estimate for part in run.parts),
         left=left,
         paid=run.paid,

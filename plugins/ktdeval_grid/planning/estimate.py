@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -79,10 +79,9 @@ def estimate_grid(
                 of_model.left[name].append(part)
 
     models = tuple(_model(name, part, concurrency) for name, part in sums.items())
-    batched = {name for name, part in sums.items() if part.is_batched}
     return GridEstimate(
         models=models,
-        total=_total(models, batched),
+        total=_total(models),
         concurrency=concurrency,
         pruned=pruned,
         assumptions=tuple(assumptions),
@@ -137,18 +136,22 @@ def _model(name: str, sums: _ModelSums, concurrency: int) -> ModelEstimate:
 
         left[scenario] = amount
 
-    return ModelEstimate(name=name, episodes=sums.episodes, is_free=sums.is_free, left=left)
+    return ModelEstimate(
+        name=name,
+        episodes=sums.episodes,
+        is_free=sums.is_free,
+        left=left,
+        is_batched=sums.is_batched,
+    )
 
 
-def _total(models: Sequence[ModelEstimate], batched: Container[str] = ()) -> ModelEstimate:
-    """Return the sum over models. The episodes of those in `batched` wait concurrently with all
-    others.
-    """
+def _total(models: Sequence[ModelEstimate]) -> ModelEstimate:
+    """Return the sum over models. Episodes of a model in batches wait concurrently with all others."""
     left = {}
     for scenario in SCENARIOS:
         amount = _add_amounts([model.left[scenario] for model in models], 1)
-        waits = [model.left[scenario].hours for model in models if model.name in batched]
-        others = [model.left[scenario].hours for model in models if model.name not in batched]
+        waits = [model.left[scenario].hours for model in models if model.is_batched]
+        others = [model.left[scenario].hours for model in models if not model.is_batched]
         left[scenario] = replace(amount, hours=max(math.fsum(others), *waits, 0.0))
 
     return ModelEstimate(

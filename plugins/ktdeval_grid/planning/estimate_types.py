@@ -35,11 +35,13 @@ class ModelEstimate(Value):
     is_free: bool  #: whether the model calls no provider
     #: amounts by scenario (low, typical, high); `cost_usd` is null if no price is known
     left: dict[str, Amount]
+    #: whether all its episodes wait for their batches concurrently, however many there are
+    is_batched: bool = False
 
 
 class GridEstimate(Value):
     """Work that remains in a grid. Hours are those of all calls made one after another, divided by
-    the number of concurrent episodes.
+    the number of concurrent episodes, or those of the longest episode of a model in batches.
     """
 
     models: tuple[ModelEstimate, ...]

@@ -183,7 +183,7 @@ def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str
         if len(paid) > 1:
             rows.append(_estimate_cells(estimate.total, is_cached))
 
-        lines.append(f"estimate, {' / '.join(SCENARIOS)}, {estimate.concurrency} at once:")
+        lines.append(f"estimate, {' / '.join(SCENARIOS)}, {_pace(paid, estimate.concurrency)}:")
         lines += grid_lines(columns, rows, ("MODEL",), width, indent="  ")
 
     unpriced = [model.name for model in paid if model.left["typical"].cost_usd is None]
@@ -197,6 +197,19 @@ def estimate_lines(estimate: GridEstimate, width: int | None = None) -> list[str
 
     lines += [f"warning: {sentence}" for sentence in estimate.warnings]
     return lines
+
+
+def _pace(models: Sequence[ModelEstimate], concurrency: int) -> str:
+    """Return how many episodes run at once: of a model in batches all, of the others a few."""
+    batched = [model.name for model in models if model.is_batched]
+    paces = []
+    if len(batched) < len(models):
+        paces.append(f"{concurrency} at once")
+
+    if batched:
+        paces.append(f"all of {', '.join(batched)} at once, in batches")
+
+    return "; ".join(paces)
 
 
 def assumption_lines(estimate: GridEstimate) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ktdeval.calls.record import Spent
 from ktdeval.registry import load_plugins
@@ -201,4 +202,5 @@ def test_hours_of_the_total_are_the_sum_of_those_of_the_models() -> None:
     assert {each.cost_usd for each in total.left.values()} == {1.0}
     assert _total(models[1:]).is_free
     # those that ask in batches wait beside all others
-    assert {each.hours for each in _total(models, {"b"}).left.values()} == {3.0}
+    models[1] = structs.replace(models[1], is_batched=True)
+    assert {each.hours for each in _total(models).left.values()} == {3.0}

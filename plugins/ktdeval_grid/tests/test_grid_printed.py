@@ -163,6 +163,18 @@ def test_an_error_is_shown_up_to_three_hundred_characters(text: str, shown: str)
 # ---- estimates
 
 
+def test_a_model_in_batches_asks_for_all_of_its_episodes_at_once() -> None:
+    left = amounts(0.5, 1.5, 2.5)
+    batched = structs.replace(model("b", left), is_batched=True)
+    heading = "estimate, low / typical / high"
+
+    first, *_ = estimate_lines(estimate_of(batched))
+    assert first == f"{heading}, all of b at once, in batches:"
+
+    first, *_ = estimate_lines(estimate_of(model("a", left), batched))
+    assert first == f"{heading}, 8 at once; all of b at once, in batches:"
+
+
 def amounts(*costs: float | None) -> dict[str, Amount]:
     """Low, typical and high, of 1, 2 and 3 thousand calls."""
     made = {}

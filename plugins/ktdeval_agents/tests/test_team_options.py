@@ -20,6 +20,7 @@ from ktdeval.harness import (
     ToolCall,
 )
 from ktdeval.registry import load_plugins
+from ktdeval.runner import estimate_run
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval_agents import TeamParams
@@ -169,6 +170,18 @@ def test_words_of_a_planner_name_nobody_and_after_the_last_attempt_all_are_asked
 def test_no_role_that_submits_is_quick(name: str) -> None:
     team = load_team(TEAMS / f"{name}.yaml")
     assert team.last not in team.quick
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["trade", "hedge_fund"])
+def test_roles_read_nine_tenths_of_their_input_from_the_cache(name: str) -> None:
+    config = RunConfig(
+        model="openai/gpt-5", agent=name, tasks=("blinded_fixed_candidate",), limit=3
+    )
+
+    typical = estimate_run(config, load_plugins()).left["typical"]
+
+    assert typical.cache_read_tokens > 0.9 * typical.input_tokens
 
 
 def own(tmp_path: Path, text: str) -> dict[str, Any]:

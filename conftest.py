@@ -131,8 +131,9 @@ def _drawn_keys_are_the_same_each_time(
 def _no_process_is_left() -> Iterator[None]:
     """End the command lines that a test started and did not wait for."""
     yield
-    if "run_support" in sys.modules:
-        sys.modules["run_support"].end_what_runs()
+    running = sys.modules.get("support.runs.run_support")
+    if running is not None:
+        running.end_what_runs()
 
 
 @pytest.fixture(scope="session")

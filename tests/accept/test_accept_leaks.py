@@ -83,7 +83,8 @@ class Heard:
 
 def hear(out: Path, model: str, market: MarketSnapshot, *words: str) -> Heard:
     accept_overheard.HEARD.clear()
-    arguments = ["--plugin", "accept_overheard", "--windows", WINDOW, "--limit", str(STEPS), *words]
+    plugin = accept_overheard.__name__
+    arguments = ["--plugin", plugin, "--windows", WINDOW, "--limit", str(STEPS), *words]
     folder = evaluate(out, f"overheard/{model}", ["ktdfin"], *arguments)
 
     assert {spec.task for spec in folder.manifest.specs} == set(TASKS)

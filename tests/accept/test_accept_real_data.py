@@ -122,7 +122,7 @@ def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspende
     accept_overheard.PURCHASES[:] = buys
     words = [
         "--plugin",
-        "accept_overheard",
+        accept_overheard.__name__,
         "--data",
         str(snapshot),
         "--windows",

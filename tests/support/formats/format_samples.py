@@ -1,4 +1,7 @@
-"""Samples of each format, a small one for each release: `python format_samples.py` in this folder
+"""Samples of each format, a small one for each release:
+
+    PYTHONPATH=tests python tests/support/formats/format_samples.py
+
 makes those of the installed release, by real commands, or those of the formats that it names. Those
 of earlier releases stay as they are.
 """

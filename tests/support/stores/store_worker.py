@@ -4,12 +4,15 @@ arguments. It answers each with a line.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from subprocess import PIPE, Popen
 from typing import Any
+
+from support.paths import TESTS
 
 LEASE_S = 3600.0
 
@@ -20,7 +23,11 @@ class Worker:
     def __init__(self, place: str, name: str, endpoint: str = "") -> None:
         self.name = name
         self.process = Popen(
-            [sys.executable, __file__, place, name, endpoint], stdin=PIPE, stdout=PIPE, text=True
+            [sys.executable, "-m", __name__, place, name, endpoint],
+            stdin=PIPE,
+            stdout=PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
         )
 
     def send(self, *words: Any) -> None:

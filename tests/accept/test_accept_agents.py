@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import json
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from support.searching import is_searching
 
 AGENTS = [*TEAMS, "vote"]
 STUB = "test/member"
+LEFT = ("journal.jsonl", "ledger.parquet")  # of an episode that has begun, and one that ended
 GRID = {  # tasks of one run, by their market
     "synthetic": ("blinded_open_research", "blinded_fixed_candidate"),
     "synthetic_us": ("market_news_blinded",),
@@ -39,22 +41,40 @@ def each_on_one_of(*markets: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("agent", "data"), pairs)
 
 
-def words(agent: str, model: str, data: str, out: Path) -> list[str]:
-    command = [
-        "--plugin",
-        PLUGIN,
-        "--model",
-        model,
-        "--agent",
-        agent,
-        *SAME_MASK,
-        "--tasks",
-        ",".join(GRID[data]),
-        "--data",
-        data,
-    ]
-    price = ["--price", "input=3", "--price", "output=15"] if model == STUB else []
-    return [*map(str, command), *price, "--limit", "3", "--quiet", "--out", str(out)]
+def words(agent: str, model: str, tasks: Sequence[str], data: str, out: Path) -> list[str]:
+    price = "--price input=3 --price output=15" if model == STUB else ""
+    text = (
+        f"--plugin {PLUGIN} --model {model} --agent {agent} --tasks {','.join(tasks)}"
+        f" --data {data} {price} --limit 3 --quiet --out {out}"
+    )
+    return [*text.split(), *SAME_MASK]
+
+
+def verifies(run: Path) -> bool:
+    return main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
+
+
+def assert_resumes(agent: str, model: str, tasks: Sequence[str], data: str, folder: Path) -> Path:
+    """Kill a run within each episode: it ends as one that nothing interrupts, and verifies."""
+    run = folder / "run"
+    whole = folder / "whole"
+    for number, _ in enumerate(tasks, 1):
+        died = ktdeval(
+            *words(agent, model, tasks, data, run),
+            cwd=folder,
+            environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"},
+        )
+        assert died.code == -signal.SIGKILL
+        begun = [path for path in run.glob("episodes/*/*") if path.name in LEFT]
+        assert len(begun) == number
+
+    for out in (whole, run):
+        assert main(words(agent, model, tasks, data, out)) == 0
+
+    assert records(run) == records(whole)
+    assert verifies(run)
+
+    return run
 
 
 @pytest.mark.exhaustive
@@ -64,7 +84,7 @@ def words(agent: str, model: str, data: str, out: Path) -> list[str]:
 def test_an_agent_completes_and_is_shown_nothing_hidden(
     agent: str, data: str, tmp_path: Path
 ) -> None:
-    assert main(words(agent, STUB, data, tmp_path / "run")) == 0
+    assert main(words(agent, STUB, GRID[data], data, tmp_path / "run")) == 0
     check_words(agent, data, tmp_path / "run")
 
 
@@ -72,36 +92,16 @@ def test_an_agent_completes_and_is_shown_nothing_hidden(
 @each_on_one_of("synthetic", "synthetic_arena")
 def test_an_agent_of_a_random_model_verifies(agent: str, data: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    assert main(words(agent, "builtin/random", data, run)) == 0
-    assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
+    assert main(words(agent, "builtin/random", GRID[data], data, run)) == 0
+    assert verifies(run)
 
 
 @pytest.mark.sampled(1)
 @each_on_one_of(*GRID)
-def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes_and_verifies(
+def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes(
     agent: str, data: str, tmp_path: Path
 ) -> None:
-    run = tmp_path / "run"
-    for number, _ in enumerate(GRID[data], 1):
-        died = ktdeval(
-            *words(agent, STUB, data, run),
-            cwd=tmp_path,
-            environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"},
-        )
-        assert died.code == -signal.SIGKILL
-        assert (
-            len(
-                list(run.glob("episodes/*/journal.jsonl"))
-                + list(run.glob("episodes/*/ledger.parquet"))
-            )
-            == number
-        )
-
-    for out in (tmp_path / "whole", run):
-        assert main(words(agent, STUB, data, out)) == 0
-
-    assert records(run) == records(tmp_path / "whole")
-    assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
+    assert_resumes(agent, STUB, GRID[data], data, tmp_path)
 
 
 def check_words(agent: str, data: str, run: Path) -> None:
@@ -157,45 +157,14 @@ def check_words(agent: str, data: str, run: Path) -> None:
     [("blinded_fixed_candidate", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")],
 )
 def test_a_portfolio_is_decided_asset_by_asset(task: str, data: str, tmp_path: Path) -> None:
-    command = [
-        "--plugin",
-        PLUGIN,
-        "--model",
-        "builtin/random",
-        "--agent",
-        "by_asset",
-        "--tasks",
-        task,
-        "--data",
-        data,
-        *SAME_MASK,
-    ]
-    run, whole = (
-        [*map(str, command), "--limit", "3", "--quiet", "--out", str(tmp_path / name)]
-        for name in ("run", "whole")
-    )
-    died = ktdeval(*run, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})
-
-    assert died.code == -signal.SIGKILL
-    assert [main(words) for words in (run, whole)] == [0, 0]
-    assert records(tmp_path / "run") == records(tmp_path / "whole")
-    assert main(["card", "verify", str(tmp_path / "run"), "--plugin", str(PLUGIN)]) == 0
-    assert card_of(tmp_path / "run", task)["decisions"]["model"] == 3
+    run = assert_resumes("by_asset", "builtin/random", [task], data, tmp_path)
+    assert card_of(run, task)["decisions"]["model"] == 3
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_works_on_questions(agent: str, tmp_path: Path) -> None:
-    command = [
-        "--model",
-        "builtin/chaos",
-        "--agent",
-        agent,
-        "--tasks",
-        "qfinzero_calling",
-        "--limit",
-        "3",
-        "--quiet",
-    ]
+    run = tmp_path / "run"
+    command = f"--model builtin/chaos --agent {agent} --tasks qfinzero_calling --limit 3 --quiet"
 
-    assert main([*command, "--out", str(tmp_path / "run")]) == 0
-    assert main(["card", "verify", str(tmp_path / "run")]) == 0
+    assert main([*command.split(), "--out", str(run)]) == 0
+    assert verifies(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,23 @@ skip_without_sdks()
 SEEDS = 4
 
 
-def words(wire: str, stub: Stub, out: Path) -> tuple[object, ...]:
+def killed_and_resumed(stub: Stub, wire: str, out: Path, is_there: Callable[[], object]) -> None:
+    """A run killed once its batch is there, and the same command again."""
     to = WIRES[wire]
-    address = ("--base-url", stub.base_url_of(to.name), "--tool-protocol", "native")
-    task = ("--tasks", "repeat", "--plugin", PLUGIN, "--seeds", SEEDS, "--batch", "--canary", 0)
-    money = ("--cache", "run", "--price", "input=2,output=8", "--max-cost", 5, "--quiet")
+    text = (
+        f"--base-url {stub.base_url_of(to.name)} --tool-protocol native --tasks repeat"
+        f" --plugin {PLUGIN} --seeds {SEEDS} --batch --canary 0 --cache run"
+        f" --price input=2,output=8 --max-cost 5 --quiet --out {out} --model {to.model}"
+    )
+    words = (*text.split(), *to.words)
+    process = start(*words, cwd=out.parent, environment=environment_of(to))
+    wait_for(lambda: bool(stub.batches.created and is_there()), process.is_alive)
+    process.kill()
+    stub.batches.created[0].looks = 10_000
+    done = ktdeval(*words, cwd=out.parent, environment=environment_of(to))
 
-    return ("--model", to.model, *to.words, *address, *task, *money, "--out", out)
+    assert done.code == 0, done
+    assert len(stub.batches.created) == 1
 
 
 @pytest.mark.parametrize("wire", ["responses", "anthropic", "google"])
@@ -35,21 +46,7 @@ def test_killed_while_its_batch_is_worked_on_a_run_goes_on_with_it(
     out = tmp_path / "run"
     with running_stub() as stub:
         stub.batches.plan = BatchPlan(looks=10_000)
-        process = start(
-            *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
-        )
-        wait_for(
-            lambda: bool(stub.batches.created) and stub.batches.created[0].looks > 0,
-            process.is_alive,
-        )
-        process.kill()
-        stub.batches.created[0].looks = 10_000
-
-        done = ktdeval(
-            *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
-        )
-        assert done.code == 0, done
-        assert len(stub.batches.created) == 1
+        killed_and_resumed(stub, wire, out, lambda: stub.batches.created[0].looks > 0)
         assert stub.batches.paid.total() == SAMPLES * SEEDS
         # equal questions of several seeds are one content to the stub, and each is asked once
         assert set(stub.batches.paid.values()) == {SEEDS}
@@ -59,18 +56,7 @@ def test_killed_while_its_batch_is_worked_on_a_run_goes_on_with_it(
 
 @pytest.mark.parametrize("wire", ["responses", "anthropic", "google"])
 def test_killed_before_the_provider_answered_it_finds_the_batch(wire: str, tmp_path: Path) -> None:
-    out = tmp_path / "run"
     with running_stub() as stub:
         stub.batches.plan = BatchPlan(lost=10_000)  # nobody is told of it, until it is listed
-        process = start(
-            *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
-        )
-        wait_for(lambda: bool(stub.batches.created), process.is_alive)
-        process.kill()
-
-        done = ktdeval(
-            *words(wire, stub, out), cwd=tmp_path, environment=environment_of(WIRES[wire])
-        )
-        assert done.code == 0, done
-        assert len(stub.batches.created) == 1
+        killed_and_resumed(stub, wire, tmp_path / "run", lambda: True)
         assert set(stub.batches.paid.values()) == {SEEDS}

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import ktdeval
-from ktdeval.cli.main import main
 from ktdeval_arena.deepfund_figures import FIGURES
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
+from support.accept.accept_runs import verify
 
 
 @pytest.mark.sampled(1)
@@ -31,9 +31,7 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(
     )
     (card,) = result.typed_cards
 
-    assert (
-        main(["card", "verify", str(tmp_path / "run" / "cards" / "deepfund_berkshire.json")]) == 0
-    )
+    verify(tmp_path / "run")
 
     (path,) = (tmp_path / "run").glob("episodes/*/ledger.parquet")
     steps = pd.read_parquet(path)

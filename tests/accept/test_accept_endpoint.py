@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import derive_seed
 from support.local_server import Answering, running
-from support.runs.run_support import ktdeval, preload, store_market
+from support.runs.run_support import ktdeval, preload
 from support.tasks.ktdfin_market import small_market
 
 preload("openai.resources.chat")
@@ -32,97 +33,66 @@ TASKS = [
 PROBES = [f"deanon_probe{end}" for end in ("", "_bright", "_stock_blind", "_date_blind")]
 SEEDS = range(2)
 STEPS = range(2)
+SECRET = "sk-test-of-an-endpoint"
+COMMON = f"--limit {len(STEPS)} --mask-key {KEY} --tool-protocol native --canary 0 --quiet"
+Heard = list[tuple[dict[str, str], dict[str, Any]]]
 SENT_BITS = 31  #: of a call's seed that this API takes
 MARKET = small_market()
+
+
+ANSWER = """{"id": "x", "object": "chat.completion", "model": "stub", "choices": [CHOICE],
+"usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}}"""
+SEEN_ENOUGH = """{"index": 0, "finish_reason": "stop",
+"message": {"role": "assistant", "content": "I have seen enough."}}"""
+WAITS = r"""{"index": 0, "finish_reason": "tool_calls",
+"message": {"role": "assistant", "content": "",
+"tool_calls": [{"id": "a", "type": "function", "function": {"name": "SUBMIT",
+"arguments": "{\"orders\": [], \"overall_reason\": \"I wait.\"}"}}]}}"""
 
 
 class Endpoint(Answering):
     """An OpenAI-compatible server that keeps each request, and holds."""
 
-    heard: list[tuple[dict[str, str], dict[str, Any]]]
+    heard: Heard
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.heard.append((dict(self.headers), body))
-        message: dict[str, Any] = {"role": "assistant", "content": "I have seen enough."}
-
+        choice = SEEN_ENOUGH
         if body.get("tool_choice"):
-            submit = {
-                "name": body["tools"][0]["function"]["name"],
-                "arguments": '{"orders": [], "overall_reason": "I wait."}',
-            }
-            message = {
-                "role": "assistant",
-                "content": "",
-                "tool_calls": [{"id": "a", "type": "function", "function": submit}],
-            }
+            choice = WAITS.replace("SUBMIT", body["tools"][0]["function"]["name"])
 
-        usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
-        choice = {
-            "index": 0,
-            "finish_reason": "tool_calls" if "tool_calls" in message else "stop",
-            "message": message,
-        }
-        answer = {
-            "id": "x",
-            "object": "chat.completion",
-            "model": "stub",
-            "choices": [choice],
-            "usage": usage,
-        }
-        self.answer(json.dumps(answer).encode(), headers={"Content-Type": "application/json"})
+        answer = ANSWER.replace("CHOICE", choice)
+        self.answer(answer.encode(), headers={"Content-Type": "application/json"})
+
+
+@contextmanager
+def endpoint() -> Iterator[tuple[str, Heard]]:
+    """The address of a running server, and the requests that it keeps."""
+    handler = type("Handler", (Endpoint,), {"heard": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with running(server):
+        yield f"http://127.0.0.1:{server.server_port}/v1", handler.heard
+
+
+def ask(text: str, folder: Path, **environment: str) -> None:
+    done = ktdeval(*text.split(), cwd=folder, environment=environment)
+    assert done.code == 0, done
 
 
 class Overheard:
     """One run of all tasks, and what its endpoint got for each episode."""
 
-    def __init__(self, folder: Path) -> None:
-        market = store_market(folder / "market")
-        handler = type("Handler", (Endpoint,), {"heard": []})
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        out = folder / "run"
-        words = [
-            "--model",
-            "openai_compatible/stub",
-            "--base-url",
-            f"http://127.0.0.1:{server.server_port}/v1",
-            "--data",
-            market,
-        ]
-        words += [
-            "--tasks",
-            ",".join((*TASKS, *PROBES)),
-            "--windows",
-            ",".join(WINDOWS),
-            "--seeds",
-            len(SEEDS),
-            "--cache",
-            "run",
-        ]
-        words += [
-            "--limit",
-            len(STEPS),
-            "--mask-key",
-            KEY,
-            "--tool-protocol",
-            "native",
-            "--canary",
-            0,
-            "--quiet",
-            "--out",
-            out,
-        ]
-
-        with running(server):
-            done = ktdeval(
-                *words,
-                cwd=folder,
-                environment={"OPENAI_COMPATIBLE_API_KEY": "sk-test-of-an-endpoint"},
+    def __init__(self, folder: Path, market: Path) -> None:
+        with endpoint() as (address, heard):
+            text = (
+                f"--model openai_compatible/stub --base-url {address} --data {market} --out run"
+                f" --tasks {','.join((*TASKS, *PROBES))} --windows {','.join(WINDOWS)} --cache run"
+                f" --seeds {len(SEEDS)} {COMMON}"
             )
+            ask(text, folder, OPENAI_COMPATIBLE_API_KEY=SECRET)
 
-        assert done.code == 0, done
-
-        self.run, self.heard = RunFolder.load(out), handler.heard
+        self.run, self.heard = RunFolder.load(folder / "run"), heard
         self.specs = self.run.manifest.specs
 
     def sent(self, spec: EpisodeSpec) -> list[int]:
@@ -139,8 +109,8 @@ class Overheard:
 
 
 @pytest.fixture(scope="module")
-def overheard(tmp_path_factory: pytest.TempPathFactory) -> Overheard:
-    return Overheard(tmp_path_factory.mktemp("endpoint"))
+def overheard(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Overheard:
+    return Overheard(tmp_path_factory.mktemp("endpoint"), market)
 
 
 def values(part: Any) -> Iterator[int | str]:
@@ -194,30 +164,23 @@ def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(
 
 
 @pytest.mark.exhaustive
-def test_no_episode_shares_a_seed_with_another_and_no_other_field_or_header_differs(
+def test_no_episode_shares_a_seed_and_no_other_field_or_header_differs(
     overheard: Overheard,
 ) -> None:
     seeds = list(itertools.chain.from_iterable(overheard.sent(spec) for spec in overheard.specs))
     assert len(seeds) == len(overheard.heard) == len(set(seeds)) > len(overheard.specs)
 
-    headers = []
-
-    for head, _ in overheard.heard:
-        others = [name for name in head if name.lower() != "content-length"]
-        headers.append({name: head[name] for name in others})
-
-    assert headers == headers[:1] * len(headers)
-
-    prompts = ("messages", "tools", "tool_choice", "seed")
+    own = {"content-length", "messages", "tools", "tool_choice", "seed"}
     rest = []
 
-    for _, body in overheard.heard:
-        rest.append({name: body[name] for name in body if name not in prompts})
+    for head, body in overheard.heard:
+        sent = {**head, **body}
+        rest.append({name: sent[name] for name in sent if name.lower() not in own})
 
     assert rest == rest[:1] * len(rest)
 
 
-def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_another(
+def test_the_order_under_one_mask_names_no_stock_under_another(
     overheard: Overheard,
 ) -> None:
     """The lists of memory_only under all four masks, position by position: no more in common than
@@ -249,72 +212,33 @@ def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_anoth
 
 
 @pytest.mark.exhaustive
-def test_another_organisation_does_not_get_the_first_ones_replies(tmp_path: Path) -> None:
-    market = store_market(tmp_path / "market")
-    handler = type("Handler", (Endpoint,), {"heard": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    words = [
-        "--model",
-        "openai/stub",
-        "--model-args",
-        "api=chat",
-        "--base-url",
-        f"http://127.0.0.1:{server.server_port}/v1",
-    ]
-    words += [
-        "--data",
-        market,
-        "--tasks",
-        "blinded_memory_only",
-        "--windows",
-        WINDOWS[0],
-        "--limit",
-        2,
-        "--mask-key",
-        KEY,
-    ]
-    words += [
-        "--tool-protocol",
-        "native",
-        "--canary",
-        0,
-        "--cache",
-        tmp_path / "replies.sqlite",
-        "--quiet",
-    ]
+def test_another_organisation_does_not_get_the_first_ones_replies(
+    market: Path, tmp_path: Path
+) -> None:
+    with endpoint() as (address, heard):
 
-    def calls(out: str, **who: str) -> int:
-        """How many calls the endpoint heard in a run of somebody."""
-        before = len(handler.heard)
-        environment = {
-            "OPENAI_API_KEY": "sk-test-of-an-endpoint",
-            "OPENAI_ORG_ID": "",
-            "OPENAI_CUSTOM_HEADERS": "",
-            **who,
-        }
-        done = ktdeval(*words, "--out", tmp_path / out, cwd=tmp_path, environment=environment)
+        def calls(out: str, organisation: str, headers: str = "") -> int:
+            """How many calls the endpoint heard in a run of somebody."""
+            before = len(heard)
+            text = (
+                f"--model openai/stub --model-args api=chat --base-url {address} --data {market}"
+                f" --tasks blinded_memory_only --windows {WINDOWS[0]} --cache replies.sqlite"
+                f" --out {out} {COMMON}"
+            )
+            who = {"OPENAI_ORG_ID": organisation, "OPENAI_CUSTOM_HEADERS": headers}
+            ask(text, tmp_path, OPENAI_API_KEY=SECRET, **who)
+            return len(heard) - before
 
-        assert done.code == 0, done
-
-        return len(handler.heard) - before
-
-    with running(server):
-        own = calls("first", OPENAI_ORG_ID="org-a")
+        own = calls("first", "org-a")
         assert own > 0
-        assert calls("again", OPENAI_ORG_ID="org-a") == 0
-        assert calls("other", OPENAI_ORG_ID="org-b") == own
-        assert calls("routed", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Route: eu") == own
-        assert (
-            calls("turned", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Auth-Token: next") == 0
-        )
+        assert calls("again", "org-a") == 0
+        assert calls("other", "org-b") == own
+        assert calls("routed", "org-a", "X-Route: eu") == own
+        assert calls("turned", "org-a", "X-Auth-Token: next") == 0
 
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-
-    assert not [
-        word
-        for word in (b"org-a", b"org-b", b"X-Route", b"sk-test-of-an-endpoint")
-        if word in stored
-    ]
+    words = (b"org-a", b"org-b", b"X-Route", SECRET.encode())
+    assert not [word for word in words if word in stored]
 
 
 def test_the_order_of_episodes_names_no_window(overheard: Overheard) -> None:

@@ -28,11 +28,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
-
-
-@pytest.fixture
 def run(folder: Path, terminal: Terminal) -> Path:
     """The run of the example's weights, made once."""
     out = folder / "weights"
@@ -42,61 +37,36 @@ def run(folder: Path, terminal: Terminal) -> Path:
     return out
 
 
-@pytest.mark.exhaustive
-def test_the_card_says_where_the_decisions_are_from_and_is_not_ranked(
-    run: Path, terminal: Terminal
-) -> None:
-    text = terminal.out("card", "show", run)
-    assert "[declared]" in text
-    assert "may not be ranked: the decisions were made elsewhere" in " ".join(text.split())
-
-
-def test_the_card_is_verified_from_the_folder_alone(
+def test_the_plan_gives_every_step_and_a_changed_or_missing_one_is_found(
     run: Path, folder: Path, terminal: Terminal
 ) -> None:
-    moved = folder / "moved"
-    shutil.copytree(run, moved)
-    assert "verified" in terminal.out("card", "verify", moved)
+    copied = Path(shutil.copytree(run, folder / "copied"))
+    plan = copied / "declared.json"
+    assert "verified" in terminal.out("card", "verify", copied)
+    assert "all 81 steps follow from its plan" in terminal.out("judge", copied, "--check")
 
-
-@pytest.mark.exhaustive
-def test_a_changed_or_missing_plan_is_found(run: Path, folder: Path, terminal: Terminal) -> None:
-    forged = folder / "forged"
-    shutil.copytree(run, forged)
-    plan = forged / "declared.json"
     plan.write_text(plan.read_text().replace("0.19", "0.18"))
-    code, out, _ = terminal.call("card", "verify", forged)
+    code, _, error = terminal.call("judge", copied, "--check")
+    assert (code, "is not the plan named by the run" in error) == (1, True)
+    code, out, _ = terminal.call("card", "verify", copied)
     assert (code, "declared.json: SHA-256" in out) == (1, True)
 
     plan.unlink()
-    code, out, _ = terminal.call("card", "verify", forged)
+    code, out, _ = terminal.call("card", "verify", copied)
     assert (code, "declared.json: is missing" in out) == (1, True)
 
 
 @pytest.mark.exhaustive
-def test_the_plan_executed_again_gives_every_step(
-    run: Path, folder: Path, terminal: Terminal
-) -> None:
-    assert "all 81 steps follow from its plan" in terminal.out("judge", run, "--check")
+def test_commands_on_runs_take_it(run: Path, folder: Path, terminal: Terminal) -> None:
+    shown = " ".join(terminal.out("card", "show", run).split())
+    assert "[declared]" in shown
+    assert "may not be ranked: the decisions were made elsewhere" in shown
 
-    changed = folder / "changed"
-    shutil.copytree(run, changed)
-    plan = changed / "declared.json"
-    plan.write_text(plan.read_text().replace("0.19", "0.18"))
-    code, _, error = terminal.call("judge", changed, "--check")
-    assert (code, "is not the plan named by the run" in error) == (1, True)
-
-
-@pytest.mark.exhaustive
-def test_pages_are_written_of_it(run: Path, folder: Path, terminal: Terminal) -> None:
     terminal.out("view", run, "--out", folder / "pages")
     assert list((folder / "pages").rglob("*.html"))
 
-
-@pytest.mark.exhaustive
-def test_luck_sets_it_among_random_players(run: Path, terminal: Terminal) -> None:
-    text = terminal.out("compare", "luck", run, "--players", 100)
-    assert "Random players, 100 an episode" in text
+    luck = terminal.out("compare", "luck", run, "--players", 100)
+    assert "Random players, 100 an episode" in luck
 
 
 def test_luck_counts_the_tries_of_a_study(folder: Path, terminal: Terminal) -> None:
@@ -183,20 +153,3 @@ def test_trades_at_prices_that_no_bar_has_are_listed(folder: Path, terminal: Ter
     assert report["unfilled_counts"] == {"holding": 1, "impossible_price": 1, "lot": 1}
     causes = {part["cause"] for part in report["nav"]["parts"]}
     assert causes == {"costs", "fill_at_declared", "lots", "remainder"}
-
-
-@pytest.mark.exhaustive
-def test_with_equal_rules_the_claimed_nav_is_the_executed_one(
-    folder: Path, terminal: Terminal
-) -> None:
-    words = (*MARKET, "--venue", "unrestricted_cny", "--set", "fill=same_close", "--cash", "1e9")
-    nav = EXAMPLES / "nav.csv"
-    report = json.loads(
-        terminal.out(
-            "judge", EXAMPLES / "weights.csv", "--nav", nav, *words, "--out", folder / "equal",
-            "--json",
-        )
-    )  # fmt: skip
-    assert report["nav"]["first_parting"] is None
-    # the file has cents of a million
-    assert report["nav"]["largest_gap"] < 3e-7

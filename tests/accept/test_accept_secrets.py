@@ -55,13 +55,8 @@ def assert_no_trace(done: Done | str, folder: Path | None = None) -> None:
     assert not [trace for trace in TRACES if trace in text.encode()]
 
     if folder is not None:
-        found = [
-            (str(path), trace)
-            for path, data in contents(folder)
-            for trace in TRACES
-            if trace in data
-        ]
-        assert not found
+        for path, data in contents(folder):
+            assert not [trace for trace in TRACES if trace in data], path
 
 
 def attempt(
@@ -116,26 +111,18 @@ def test_a_run_through_all_faults_leaves_no_trace_of_the_key(
     stub: Stub, market: Path, tmp_path: Path, wire: str
 ) -> None:
     retried = (
-        "rate_limited",
-        "server",
-        "overloaded",
-        "malformed",
-        "wrong_shape",
-        "html",
-        "error_200",
-        "reset_body",
-        "context",
+        "rate_limited server overloaded malformed wrong_shape html error_200 reset_body context"
     )
-    stub.plan = FaultPlan(faults=retried)
+    faults = tuple(retried.split())
+    stub.plan = FaultPlan(faults=faults)
     done = attempt(wire, stub, market, tmp_path / "run", "--max-failures", 1000)
 
     assert done.code == 0, done
-    assert {seen.outcome for seen in stub.requests if seen.wire == WIRES[wire].name} >= set(retried)
+    assert {seen.outcome for seen in stub.requests if seen.wire == WIRES[wire].name} >= set(faults)
 
-    for words in (("card", "show"), ("card", "verify"), ("score",), ("view",)):
-        finished = ktdeval(
-            *words, tmp_path / "run", cwd=tmp_path, environment=environment_of(WIRES[wire], KEY)
-        )
+    environment = environment_of(WIRES[wire], KEY)
+    for words in ("card show", "card verify", "score", "view"):
+        finished = ktdeval(*words.split(), "run", cwd=tmp_path, environment=environment)
         assert finished.code == 0, finished
         assert_no_trace(finished)
 
@@ -178,17 +165,8 @@ def test_a_run_that_gives_up_leaves_no_trace_of_the_key(
 
 def test_a_log_of_everything_holds_no_key(stub: Stub, market: Path, tmp_path: Path) -> None:
     stub.plan = FaultPlan(faults=("server", "malformed", "forbidden"))
-    words = words_of(
-        WIRES["chat"],
-        stub,
-        *apart(1, 1),
-        "--canary",
-        0,
-        "--data",
-        market,
-        "--out",
-        tmp_path / "run",
-    )
+    more = ("--canary", 0, "--data", market, "--out", tmp_path / "run")
+    words = words_of(WIRES["chat"], stub, *apart(1, 1), *more)
     program = (
         "import logging, sys; logging.basicConfig(level=1); from ktdeval.cli.main import main;"
         " sys.exit(main())"
@@ -206,7 +184,7 @@ def test_a_key_from_the_keyring_is_protected_too(stub: Stub, market: Path, tmp_p
     pytest.importorskip("keyring")
     ring = {
         "OPENAI_API_KEY": "",
-        "PYTHON_KEYRING_BACKEND": "stub_keyring.StubKeyring",
+        "PYTHON_KEYRING_BACKEND": "support.providers.stub_keyring.StubKeyring",
         "STUB_RING_HOLDS": KEY,
     }
     done = attempt("responses", stub, market, tmp_path / "run", **ring)
@@ -222,7 +200,7 @@ def test_a_key_from_the_keyring_is_protected_too(stub: Stub, market: Path, tmp_p
     assert_no_trace(refused, tmp_path)
 
 
-def test_a_key_from_any_variable_is_protected_too_and_a_card_names_the_variable(
+def test_a_key_from_any_variable_is_protected_and_the_variable_named(
     stub: Stub, market: Path, tmp_path: Path
 ) -> None:
     words = ("--model-args", "api_key_env=WORKPLACE_THING")
@@ -244,7 +222,7 @@ def test_a_key_from_any_variable_is_protected_too_and_a_card_names_the_variable(
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "WORKPLACE_THING"])
-def test_an_agent_that_falls_over_with_the_whole_environment_in_its_message_gives_nothing_away(
+def test_an_agent_that_fails_and_prints_its_environment_shows_no_key(
     stub: Stub, market: Path, tmp_path: Path, variable: str
 ) -> None:
     words = ("--plugin", PLUGIN, "--agent", "leaky", "--model-args", f"api_key_env={variable}")
@@ -265,7 +243,7 @@ def test_an_agent_that_falls_over_with_the_whole_environment_in_its_message_give
     ("--base-url", f"http://key:{KEY}@127.0.0.1/v1"),
     ("--base-url", f"http://127.0.0.1/v1?api_key={KEY}"),
 ])  # fmt: skip
-def test_a_key_given_in_a_wrong_place_is_refused_without_being_shown_or_recorded(
+def test_a_key_in_a_wrong_place_is_refused_and_neither_shown_nor_recorded(
     stub: Stub, market: Path, tmp_path: Path, words: tuple[str, str]
 ) -> None:
     done = attempt("responses", stub, market, tmp_path / "run", *words)

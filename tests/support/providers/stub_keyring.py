@@ -12,7 +12,7 @@ HELD = "STUB_RING_HOLDS"
 
 
 class StubKeyring(KeyringBackend):
-    """`PYTHON_KEYRING_BACKEND=stub_keyring.StubKeyring`."""
+    """`PYTHON_KEYRING_BACKEND=support.providers.stub_keyring.StubKeyring`."""
 
     priority = 1
 

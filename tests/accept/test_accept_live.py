@@ -4,7 +4,7 @@ goes wrong is on record with its cause.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,12 @@ import pytest
 from ktdeval.errors import StoreError
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import in_text
+from ktdeval_live.deciding.step import StepReport
 from ktdeval_live.record.chain import DecisionKey
 from ktdeval_live.record.folder import LiveFolder
 from support.live.live_drops import (
+    Drops,
+    Edit,
     Row,
     as_csv,
     begin_drops,
@@ -58,18 +61,9 @@ def assert_sound(test: LiveFolder) -> None:
 # ---- days as they should come
 
 
-QUICK_SPANS = ("half day after a holiday", "days without a close")
-
-
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("market", "first", "last"),
-    [
-        pytest.param(*span, id=name, marks=[] if name in QUICK_SPANS else [pytest.mark.exhaustive])
-        for name, span in SPANS.items()
-    ],
-)
-def test_days_that_are_dropped_one_at_a_time_give_the_ledger_of_a_replay(
+@pytest.mark.parametrize(("market", "first", "last"), SPANS.values(), ids=SPANS)
+def test_days_dropped_one_at_a_time_give_the_ledger_of_a_replay(
     tmp_path: Path, market: str, first: str, last: str
 ) -> None:
     fields: dict[str, Any] = {"first": first, "last": last, "entrants": TWO}
@@ -96,15 +90,19 @@ DAYS = ("2024-05-31", "2024-06-03", "2024-06-04", "2024-06-05", "2024-06-06")  #
 """Sessions of the week on which is decided; the day after the last one only fills."""
 
 
+def day_over(drops: Drops, day: str, edit: Edit | None = None) -> StepReport:
+    """Drop a day, changed by `edit`, and take the step after its close."""
+    drops.drop(day, edit=edit)
+    drops.after_close(day)
+    return drops.step_here()
+
+
 @pytest.mark.exhaustive
 def test_missed_and_late_days_are_gaps_with_their_cause(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, missed, late, after, last = DAYS
 
-    drops.drop(first)
-    drops.after_close(first)
-
-    assert drops.step_here().decided
+    assert day_over(drops, first).decided
 
     drops.drop(missed)  # nobody steps between the data and the cutoff
 
@@ -121,9 +119,7 @@ def test_missed_and_late_days_are_gaps_with_their_cause(tmp_path: Path) -> None:
     assert drops.step_here().gaps == [f"momentum/us {late}: no_data"]
 
     for day in (after, last):
-        drops.drop(day)
-        drops.after_close(day)
-        drops.step_here()
+        day_over(drops, day)
 
     assert ends(drops.folder) == {
         first: "decided", missed: "missed", late: "no_data", after: "decided", last: "decided",
@@ -142,46 +138,32 @@ def test_missed_and_late_days_are_gaps_with_their_cause(tmp_path: Path) -> None:
     assert records[late].nav_minor != records[first].nav_minor  # what is held moves on
 
 
-def _cut_in_half(rows: list[Row]) -> str:
-    return as_csv(rows)[: len(as_csv(rows)) // 2]
+def malformed(fault: str, rows: list[Row]) -> str:
+    """The file of a day with a fault."""
+    first, *rest = rows
+    whole = as_csv(rows)
+    return {
+        "cut in half": whole[: len(whole) // 2],
+        "a price of nothing": as_csv([{**first, "open": 0.0, "low": 0.0}, *rest]),
+        "a code of another market": as_csv([*rows, {**first, "code": "NOBODY"}]),
+        "a row twice": as_csv([*rows, first]),
+        "no amount": as_csv([{**first, "amount": "nan"}, *rest]),
+        "no table": "<html>502 Bad Gateway</html>",
+    }[fault]
 
 
-def _with_a_price_of_nothing(rows: list[Row]) -> str:
-    return as_csv([{**rows[0], "open": 0.0, "low": 0.0}, *rows[1:]])
-
-
-def _with_a_code_of_another_market(rows: list[Row]) -> str:
-    return as_csv([*rows, {**rows[0], "code": "NOBODY"}])
-
-
-def _with_a_row_twice(rows: list[Row]) -> str:
-    return as_csv([*rows, rows[0]])
-
-
-def _with_no_amount(rows: list[Row]) -> str:
-    return as_csv([{**rows[0], "amount": "nan"}, *rows[1:]])
-
-
-def _that_is_no_table(rows: list[Row]) -> str:
-    return "<html>502 Bad Gateway</html>"
+FAULTS = (
+    "cut in half, a price of nothing, a code of another market, a row twice, no amount, no table"
+)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    "malformed",
-    [
-        _cut_in_half, _with_a_price_of_nothing, _with_a_code_of_another_market, _with_a_row_twice,
-        _with_no_amount, _that_is_no_table,
-    ],
-)  # fmt: skip
-def test_malformed_day_is_not_frozen_until_it_is_corrected(
-    tmp_path: Path, malformed: Callable[[list[Row]], str]
-) -> None:
+@pytest.mark.parametrize("fault", FAULTS.split(", "))
+def test_malformed_day_is_not_frozen_until_it_is_corrected(tmp_path: Path, fault: str) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, second, *_ = DAYS
     for day, is_late in ((first, False), (second, True)):
-        rename_into(drops.bars_path(day), malformed(rows_of(drops.markets["us"], day)))
+        rename_into(drops.bars_path(day), malformed(fault, rows_of(drops.markets["us"], day)))
         drops.after_close(day)
         report = drops.step_here()
         assert len(report.problems) == 1
@@ -203,12 +185,9 @@ def test_day_on_which_nothing_traded_is_a_file_without_rows(tmp_path: Path) -> N
     drops = begin_drops(tmp_path, **WEEK)
     first, second, *_ = DAYS
     for day, edit in ((first, None), (second, lambda _: [])):
-        drops.drop(day, edit=edit)
-        drops.after_close(day)
-        assert drops.step_here().problems == []
+        assert day_over(drops, day, edit).problems == []
 
     filled = ledger(drops.folder, "momentum")[0]
-
     assert filled.orders
     assert not filled.traded_minor
 
@@ -219,18 +198,12 @@ def test_day_on_which_nothing_traded_is_a_file_without_rows(tmp_path: Path) -> N
 def test_order_does_not_fill_at_a_price_that_is_missing(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, second, third, *_ = DAYS
-    drops.drop(first)
-    drops.after_close(first)
-    drops.step_here()
+    day_over(drops, first)
     bought = [order.code for order in ledger(drops.folder, "momentum")[0].orders]
     missing = bought[0]
 
-    drops.drop(second, edit=lambda rows: [row for row in rows if row["code"] != missing])
-    drops.after_close(second)
-    drops.step_here()
-    drops.drop(third)
-    drops.after_close(third)
-    drops.step_here()
+    day_over(drops, second, lambda rows: [row for row in rows if row["code"] != missing])
+    day_over(drops, third)
 
     filled = {order.code: order for order in ledger(drops.folder, "momentum")[0].orders}
 
@@ -245,9 +218,7 @@ def test_bar_that_is_revised_after_the_decision_changes_later_days_alone(tmp_pat
     drops = begin_drops(tmp_path, **WEEK)
     first, second, third, *_ = DAYS
     for day in (first, second):
-        drops.drop(day)
-        drops.after_close(day)
-        drops.step_here()
+        day_over(drops, day)
 
     shown = drops.folder.record(DecisionKey("momentum", "us", second))
     before = ledger(drops.folder, "momentum")[0]
@@ -257,11 +228,9 @@ def test_bar_that_is_revised_after_the_decision_changes_later_days_alone(tmp_pat
         return [_scaled(row, 1.25) if row["code"] == code else row for row in rows]
 
     drops.drop(second, edit=revised)
-    drops.drop(third)
-    drops.after_close(third)
-    report = drops.step_here()
+    frozen = day_over(drops, third).frozen
 
-    assert report.frozen == [f"us {second}: 1 bar revised (revision 1)", f"us {third}: 6 bars"]
+    assert frozen == [f"us {second}: 1 bar revised (revision 1)", f"us {third}: 6 bars"]
 
     after = ledger(drops.folder, "momentum")[0]
     assert drops.folder.record(DecisionKey("momentum", "us", second)) == shown
@@ -280,9 +249,7 @@ def _scaled(row: Row, by: float) -> Row:
 def test_clock_that_was_set_back_stops_the_step_before_anything_is_done(tmp_path: Path) -> None:
     drops = begin_drops(tmp_path, **WEEK)
     first, second, *_ = DAYS
-    drops.drop(first)
-    drops.after_close(first)
-    drops.step_here()
+    day_over(drops, first)
     before = drops.folder.chain().entries
 
     drops.drop(second)
@@ -297,10 +264,3 @@ def test_clock_that_was_set_back_stops_the_step_before_anything_is_done(tmp_path
     assert drops.step_here().decided
 
     assert_sound(drops.folder)
-
-
-def test_drop_folder_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    drops = begin_drops(tmp_path, **WEEK)
-    drops.bars_path(DAYS[0]).parent.rmdir()
-    drops.after_close(DAYS[0])
-    assert "is not there; create it" in drops.step_here().problems[0]

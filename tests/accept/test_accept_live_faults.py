@@ -14,7 +14,6 @@ import pytest
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import FileClock
 from ktdeval_live.publication.publish_chain import publications, publish
-from ktdeval_live.record.chain import RecordChain
 from support.live.live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
 from support.runs.run_support import error_line, ktdeval
 
@@ -37,20 +36,19 @@ def due(drops: Drops, day: str) -> None:
 # ---- a disk that is full
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "more",
-    [
-        1500,
-        pytest.param(0, marks=pytest.mark.exhaustive),
-        pytest.param(500, marks=pytest.mark.exhaustive),
-        pytest.param(3000, marks=pytest.mark.exhaustive),
-    ],
-)
-def test_step_on_a_full_disk_ends_with_one_line_and_the_next_one_goes_on(
-    tmp_path: Path, more: int
-) -> None:
+@pytest.fixture
+def drops(tmp_path: Path) -> Drops:
+    """A test whose first day is there to be decided on."""
     drops = begin_drops(tmp_path, **SPAN)
+    due(drops, DAYS[0])
+    return drops
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("more", [0, 500, 1500, 3000])
+def test_step_on_a_full_disk_ends_with_one_line_and_the_next_one_goes_on(
+    drops: Drops, tmp_path: Path, more: int
+) -> None:
     for day in DAYS:
         due(drops, day)
         room = (drops.path / "chain.jsonl").stat().st_size + more
@@ -69,16 +67,6 @@ def test_step_on_a_full_disk_ends_with_one_line_and_the_next_one_goes_on(
     assert ledger(drops.folder, "momentum") == ledger(replayed(tmp_path, **SPAN), "momentum")
 
 
-def test_chain_without_room_stays_as_it_is(tmp_path: Path) -> None:
-    drops = begin_drops(tmp_path, **SPAN)
-    due(drops, DAYS[0])
-    before = (drops.path / "chain.jsonl").read_bytes()
-    done = ktdeval(*drops.words, cwd=tmp_path, max_file_bytes=len(before) + 50)
-
-    assert done.code == 2
-    assert (drops.path / "chain.jsonl").read_bytes() == before
-
-
 # ---- a remote that refuses
 
 
@@ -86,15 +74,20 @@ REFUSES = "#!/bin/sh\necho 'no room left' >&2\nexit 1\n"
 ONCE = '#!/bin/sh\ntest -e "{mark}" && exit 1\ntouch "{mark}"\n'
 
 
+def write_hook(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, "utf-8")
+    path.chmod(0o755)
+
+
 def begin_with_remote(folder: Path, hook: str) -> tuple[Drops, Path]:
     """Begin a test with a remote that has a hook; return the test and the hook."""
     remote = folder / "remote.git"
     subprocess.run(["git", "init", "--quiet", "--bare", str(remote)], check=True)
     path = remote / "hooks" / "pre-receive"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(hook, "utf-8")
-    path.chmod(0o755)
+    write_hook(path, hook)
     drops = begin_drops(folder, **SPAN, publish={"remote": str(remote)})
+    due(drops, DAYS[0])
 
     return drops, path
 
@@ -103,7 +96,6 @@ def begin_with_remote(folder: Path, hook: str) -> tuple[Drops, Path]:
 def test_nobody_is_asked_before_the_data_are_public(tmp_path: Path) -> None:
     drops, hook = begin_with_remote(tmp_path, REFUSES)
     first, second, third = DAYS
-    due(drops, first)
     report = drops.step_here()
 
     assert "no room left" in report.problems[0]
@@ -113,8 +105,7 @@ def test_nobody_is_asked_before_the_data_are_public(tmp_path: Path) -> None:
     assert drops.step_here().decided == [f"momentum/us {first}: 6 orders"]
     assert publications(drops.folder)[-1].pushed
 
-    hook.write_text(REFUSES, "utf-8")
-    hook.chmod(0o755)
+    write_hook(hook, REFUSES)
     due(drops, second)
     drops.step_here()
     drops.before_cutoff(second, minutes=-1)
@@ -133,7 +124,6 @@ def test_nobody_is_asked_before_the_data_are_public(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_data_that_became_public_in_time_are_not_the_cause_of_a_gap(tmp_path: Path) -> None:
     drops, hook = begin_with_remote(tmp_path, REFUSES)
-    due(drops, DAYS[0])
     drops.step_here()
     hook.unlink()
     folder = drops.folder
@@ -151,7 +141,6 @@ def test_decision_that_was_not_public_in_time_is_a_gap(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     drops, hook = begin_with_remote(tmp_path, ONCE.format(mark=mark))
     first, second, _ = DAYS
-    due(drops, first)
     report = drops.step_here()  # the data are public, and the decision is not
 
     assert report.decided
@@ -181,14 +170,9 @@ def test_decision_that_was_not_public_in_time_is_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_decision_that_came_to_nothing_is_not_in_the_account_of_the_next_day(
-    tmp_path: Path,
-) -> None:
-    mark = tmp_path / "mark"
-    drops, hook = begin_with_remote(tmp_path, ONCE.format(mark=mark))
+def test_decision_that_came_to_nothing_is_not_in_the_next_account(tmp_path: Path) -> None:
+    drops, hook = begin_with_remote(tmp_path, ONCE.format(mark=tmp_path / "mark"))
     first, second, _ = DAYS
-    due(drops, first)
-
     assert drops.step_here().decided
 
     hook.unlink()  # too late: the next step is that of the next close
@@ -205,9 +189,7 @@ def test_decision_that_came_to_nothing_is_not_in_the_account_of_the_next_day(
 
 
 @pytest.mark.parametrize("name", ["index.lock", "HEAD.lock", "refs/heads/main.lock"])
-def test_lock_that_a_killed_git_left_is_removed(tmp_path: Path, name: str) -> None:
-    drops = begin_drops(tmp_path, **SPAN)
-    due(drops, DAYS[0])
+def test_lock_that_a_killed_git_left_is_removed(drops: Drops, name: str) -> None:
     lock = drops.path / ".git" / name
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
@@ -217,8 +199,7 @@ def test_lock_that_a_killed_git_left_is_removed(tmp_path: Path, name: str) -> No
     assert not lock.exists()
 
 
-def test_lines_that_a_killed_process_left_are_cut_off(tmp_path: Path) -> None:
-    drops = begin_drops(tmp_path, **SPAN)
+def test_lines_that_a_killed_process_left_are_cut_off(drops: Drops) -> None:
     for day in DAYS[:2]:
         due(drops, day)
         drops.step_here()
@@ -231,20 +212,7 @@ def test_lines_that_a_killed_process_left_are_cut_off(tmp_path: Path) -> None:
     assert_sound(drops)
 
 
-def test_line_that_is_read_while_it_is_written_is_left_alone(tmp_path: Path) -> None:
-    drops = begin_drops(tmp_path, **SPAN)
-    path = drops.path / "chain.jsonl"
-    with path.open("ab") as file:
-        file.write(b'{"at":"2024-0')
-
-    before = path.read_bytes()
-
-    assert len(RecordChain(path).entries) == 1
-    assert path.read_bytes() == before
-
-
-def test_test_that_was_killed_while_it_began_can_begin_again(tmp_path: Path) -> None:
-    drops = begin_drops(tmp_path, **SPAN)
+def test_test_that_was_killed_while_it_began_can_begin_again(drops: Drops, tmp_path: Path) -> None:
     shutil.rmtree(drops.path)
     (tmp_path / ".test.new-abcdefgh" / "content" / "base").mkdir(parents=True)
     again = begin_drops(tmp_path, **SPAN)
@@ -257,9 +225,7 @@ def test_test_that_was_killed_while_it_began_can_begin_again(tmp_path: Path) -> 
 
 
 @pytest.mark.exhaustive
-def test_step_needs_neither_home_nor_terminal_nor_its_folder(tmp_path: Path) -> None:
-    drops = begin_drops(tmp_path, **SPAN)
-    due(drops, DAYS[0])
+def test_step_needs_neither_home_nor_terminal_nor_its_folder(drops: Drops, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "json.py").write_text("raise SystemExit('not ours')\n", "utf-8")
@@ -285,9 +251,7 @@ def test_git_takes_no_other_repository_and_no_settings_of_the_user(
 ) -> None:
     other = tmp_path / "other"
     subprocess.run(["git", "init", "--quiet", str(other)], check=True)
-    (tmp_path / "hooks").mkdir()
-    (tmp_path / "hooks" / "pre-commit").write_text("#!/bin/sh\nexit 1\n", "utf-8")
-    (tmp_path / "hooks" / "pre-commit").chmod(0o755)
+    write_hook(tmp_path / "hooks" / "pre-commit", REFUSES)
     (tmp_path / "ignored").write_text("*.json\n*.jsonl\n", "utf-8")
     settings = tmp_path / "settings"
     settings.write_text(
@@ -295,10 +259,13 @@ def test_git_takes_no_other_repository_and_no_settings_of_the_user(
         "[commit]\ngpgSign = true\n",
         "utf-8",
     )
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other))
-    monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
+    for variable, path in {
+        "GIT_CONFIG_GLOBAL": settings,
+        "GIT_DIR": other / ".git",
+        "GIT_WORK_TREE": other,
+        "GIT_INDEX_FILE": other / "index",
+    }.items():
+        monkeypatch.setenv(variable, str(path))
 
     drops = begin_drops(tmp_path, **SPAN)
     due(drops, DAYS[0])
@@ -309,11 +276,9 @@ def test_git_takes_no_other_repository_and_no_settings_of_the_user(
     assert not list((other / ".git" / "objects").glob("??"))
 
 
-def test_test_without_its_repository_takes_none_around_it(tmp_path: Path) -> None:
+def test_test_without_its_repository_takes_none_around_it(drops: Drops, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
-    drops = begin_drops(tmp_path, **SPAN)
     shutil.rmtree(drops.path / ".git")
-    due(drops, DAYS[0])
 
     assert ".git: can't be opened" in drops.step_here().problems[0]
     assert not list((tmp_path / ".git" / "objects").glob("??"))

@@ -27,7 +27,6 @@ from support.live.live_plans import rehearsed
 from support.loops import not_empty
 from support.searching import is_searching
 
-pytestmark = pytest.mark.slow
 NOW = "2024-06-10T00:00:00Z"
 DAY = "2024-05-31"
 DECIDED = 2  # number of the link with the decision
@@ -76,14 +75,15 @@ def text_of(value: Any, name: str) -> str:
     return dumps_canonical(value)
 
 
-def verified(path: Path, plugins: Plugins) -> list[str]:
-    """Return the findings in a folder, or the error, a line each."""
+def assert_found(path: Path, plugins: Plugins, *changed: object) -> None:
+    """There are findings in a folder, or it is an error, a line each."""
     try:
-        result = verify_test(LiveFolder(path), plugins)
+        lines = [str(finding) for finding in verify_test(LiveFolder(path), plugins).findings]
     except KtdevalError as error:
-        return [str(error)]
+        lines = [str(error)]
 
-    return [f"{finding.rule} {finding}" for finding in result.findings]
+    assert lines, changed
+    assert all(line.isprintable() for line in lines)
 
 
 def kinds_of_places(value: Any) -> Iterator[Place]:
@@ -96,14 +96,15 @@ def kinds_of_places(value: Any) -> Iterator[Place]:
             yield place
 
 
+@pytest.fixture
+def path(day: LiveFolder, tmp_path: Path) -> Path:
+    """A copy of the test."""
+    return Path(shutil.copytree(day.path, tmp_path / "copy"))
+
+
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FILES)
-def test_changed_value_is_a_finding_or_an_error(
-    day: LiveFolder, tmp_path: Path, plugins: Plugins, name: str
-) -> None:
-    path = tmp_path / "copy"
-    shutil.copytree(day.path, path)
+def test_changed_value_is_a_finding_or_an_error(path: Path, plugins: Plugins, name: str) -> None:
     text = (path / name).read_text("utf-8")
     value = value_of(text, name)
     offered = cycle(VALUES)
@@ -117,19 +118,15 @@ def test_changed_value_is_a_finding_or_an_error(
                 continue
 
             (path / name).write_text(changed, "utf-8")
-            lines = verified(path, plugins)
-            assert lines, (place, new)
-            assert all(line.isprintable() for line in lines)
+            assert_found(path, plugins, place, new)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("number", range(4))
 def test_changed_link_with_all_hashes_is_a_finding_or_an_error(
-    day: LiveFolder, tmp_path: Path, plugins: Plugins, number: int
+    path: Path, plugins: Plugins, number: int
 ) -> None:
     """The chain is made anew, so that what its links state is what is checked."""
-    path = tmp_path / "copy"
-    shutil.copytree(day.path, path)
     chain = (path / "chain.jsonl").read_bytes()
     body = json.loads(chain.splitlines()[number])["body"]
     offered = cycle(VALUES)
@@ -147,9 +144,7 @@ def test_changed_link_with_all_hashes_is_a_finding_or_an_error(
             except (KtdevalError, AttributeError, KeyError, TypeError):
                 continue  # no such chain can be written
 
-            lines = verified(path, plugins)
-            assert lines, (place, new)
-            assert all(line.isprintable() for line in lines)
+            assert_found(path, plugins, place, new)
 
 
 @pytest.mark.sampled(20)
@@ -160,13 +155,11 @@ def test_changed_link_with_all_hashes_is_a_finding_or_an_error(
     ids=["missing", "empty", "no text", "deep", "object", "null", "lines", "twice"],
 )
 def test_file_that_is_no_such_file_is_a_finding_or_an_error(
-    day: LiveFolder, tmp_path: Path, name: str, content: bytes | None
+    path: Path, name: str, content: bytes | None
 ) -> None:
     if content is None and name.startswith("cards/"):
         pytest.skip("a test may have no cards")
 
-    path = tmp_path / "copy"
-    shutil.copytree(day.path, path)
     (path / name).unlink()
 
     if content is not None:
@@ -175,9 +168,7 @@ def test_file_that_is_no_such_file_is_a_finding_or_an_error(
     assert main(["live", "verify", str(path)]) != 0
 
 
-def test_huge_file_is_a_finding(day: LiveFolder, tmp_path: Path, plugins: Plugins) -> None:
-    path = tmp_path / "copy"
-    shutil.copytree(day.path, path)
+def test_huge_file_is_a_finding(path: Path, plugins: Plugins) -> None:
     with (path / f"records/one/us/{DAY}.json").open("r+b") as file:
         file.truncate(1 << 40)
 
@@ -186,11 +177,7 @@ def test_huge_file_is_a_finding(day: LiveFolder, tmp_path: Path, plugins: Plugin
     assert [finding.rule for finding in findings] == ["file"]
 
 
-def test_settings_of_a_repository_are_not_run(
-    day: LiveFolder, tmp_path: Path, plugins: Plugins
-) -> None:
-    path = tmp_path / "copy"
-    shutil.copytree(day.path, path)
+def test_settings_of_a_repository_are_not_run(path: Path, tmp_path: Path, plugins: Plugins) -> None:
     mark = tmp_path / "was-run"
     command = f"touch {mark}"
     (path / ".git/config").write_text(

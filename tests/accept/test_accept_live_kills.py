@@ -20,8 +20,8 @@ from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.chain import Decided
 from support.live.live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
 from support.live.live_kills import asking_processes, kill, stages
-from support.providers.stub_provider import KEY, FaultPlan, running_stub, skip_without_sdks
-from support.runs.run_support import error_line, ktdeval, start
+from support.providers.stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
+from support.runs.run_support import Done, Running, error_line, ktdeval, start
 from support.waiting import is_met, wait_for
 
 skip_without_sdks()
@@ -68,6 +68,21 @@ def due_drops(folder: Path, *entrants: dict[str, Any], **fields: Any) -> Drops:
     return drops
 
 
+def begun(drops: Drops) -> Running:
+    """A step that has just begun."""
+    return start(*drops.words, cwd=drops.path.parent, environment=ENVIRONMENT)
+
+
+def stepped(drops: Drops) -> Done:
+    """A step that has ended."""
+    return ktdeval(*drops.words, cwd=drops.path.parent, environment=ENVIRONMENT)
+
+
+def assert_decided_once(drops: Drops, stub: Stub) -> None:
+    assert ends(drops.folder, "asked") == {DAYS[0]: "decided"}
+    assert not stub.answered_twice
+
+
 def public_decisions(drops: Drops) -> list[int]:
     """Numbers of the entries with a decision that were published."""
     last = max((one.seq for one in publications(drops.folder)), default=-1)
@@ -79,7 +94,7 @@ def public_decisions(drops: Drops) -> list[int]:
 
 
 @pytest.mark.exhaustive
-def test_kills_at_every_stage_leave_the_record_of_a_replay_and_no_call_is_paid_twice(
+def test_kills_at_every_stage_leave_the_record_of_a_replay_and_pay_once(
     tmp_path: Path, port: int
 ) -> None:
     fields = {**SPAN, "entrants": [asked(f"http://127.0.0.1:{port}/v1")]}
@@ -96,7 +111,7 @@ def test_kills_at_every_stage_leave_the_record_of_a_replay_and_no_call_is_paid_t
             moments = stages(drops, stub, day)
             for name in sorted(chance.sample(list(moments), PER_DAY), key=list(moments).index):
                 reached = moments[name]()
-                process = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+                process = begun(drops)
                 if is_met(reached, process.is_alive):
                     time.sleep(chance.uniform(0, 0.02))
                     if kill(process, with_children=chance.random() < 0.5):
@@ -104,12 +119,12 @@ def test_kills_at_every_stage_leave_the_record_of_a_replay_and_no_call_is_paid_t
                 else:
                     assert process.wait().code == 0
 
-            done = ktdeval(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+            done = stepped(drops)
             assert done.code == 0, done
 
         drops.drop(SPAN["last"])
         drops.after_close(SPAN["last"])
-        done = ktdeval(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+        done = stepped(drops)
         assert done.code == 0, done
 
         again = sum(times - 1 for times in stub.answered_twice.values())
@@ -129,39 +144,37 @@ def test_kills_at_every_stage_leave_the_record_of_a_replay_and_no_call_is_paid_t
 def test_second_step_at_the_same_time_is_refused_and_nothing_is_doubled(tmp_path: Path) -> None:
     with running_stub(hold_after=0) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url))
-        first = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+        first = begun(drops)
         wait_for(lambda: stub.held == 1, first.is_alive)
-        second = ktdeval(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+        second = stepped(drops)
         assert second.code == 2
         assert "another process writes it; wait until it has ended" in error_line(second)
         stub.go_on()
         assert first.wait().code == 0
 
-    assert ends(drops.folder, "asked") == {DAYS[0]: "decided"}
-    assert not stub.answered_twice
+    assert_decided_once(drops, stub)
 
 
 def test_asker_that_outlives_its_step_is_waited_for_and_not_paid_again(tmp_path: Path) -> None:
     with running_stub(hold_after=1) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url))
-        step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+        step = begun(drops)
         wait_for(lambda: stub.held == 1, step.is_alive)
         kill(step, with_children=False)
-        again = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+        again = begun(drops)
         wait_for(lambda: len(asking_processes(drops)) == 2, again.is_alive)
         assert stub.held == 1  # the second one waits for the first
         stub.go_on()
         assert again.wait().code == 0
 
-    assert ends(drops.folder, "asked") == {DAYS[0]: "decided"}
-    assert not stub.answered_twice
+    assert_decided_once(drops, stub)
     assert stub.counts["lost"] == 0
 
 
 def test_asker_that_outlives_its_step_ends_at_its_deadline(tmp_path: Path) -> None:
     with running_stub(FaultPlan(faults=("silent",), every=1)) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url), deadline_minutes=0.25)
-        step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+        step = begun(drops)
         wait_for(lambda: bool(stub.requests), step.is_alive)
         kill(step, with_children=False)
         assert asking_processes(drops)
@@ -179,7 +192,7 @@ def test_entrants_that_hang_or_fail_hold_nobody_up(tmp_path: Path) -> None:
                 asked(failing.base_url, "fails", max_retries=0),
             ]
             drops = due_drops(tmp_path, *entrants, deadline_minutes=2)
-            step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+            step = begun(drops)
 
             # The decision of the third is public while the first still hangs.
             wait_for(lambda: bool(public_decisions(drops)), step.is_alive)
@@ -192,26 +205,22 @@ def test_entrants_that_hang_or_fail_hold_nobody_up(tmp_path: Path) -> None:
     assert asking_processes(drops) == []
 
     drops.before_cutoff(DAYS[0], minutes=-1)
-    ktdeval(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
-    found = {name: ends(drops.folder, name) for name in ("momentum", "hangs", "fails")}
+    stepped(drops)
 
-    assert found == {
-        "momentum": {DAYS[0]: "decided"},
-        "hangs": {DAYS[0]: "deadline"},
-        "fails": {DAYS[0]: "failed"},
-    }
+    for name, end in (("momentum", "decided"), ("hangs", "deadline"), ("fails", "failed")):
+        assert ends(drops.folder, name) == {DAYS[0]: end}
 
 
 @pytest.mark.exhaustive
 def test_interrupted_step_ends_those_it_asks(tmp_path: Path) -> None:
     with running_stub(hold_after=0) as stub:
         drops = due_drops(tmp_path, asked(stub.base_url))
-        step = start(*drops.words, cwd=tmp_path, environment=ENVIRONMENT)
+        step = begun(drops)
         wait_for(lambda: stub.held == 1, step.is_alive)
         step.signal(signal.SIGINT)
         assert step.wait().code == 130
         assert asking_processes(drops) == []
         stub.go_on()
-        assert ktdeval(*drops.words, cwd=tmp_path, environment=ENVIRONMENT).code == 0
+        assert stepped(drops).code == 0
 
     assert ends(drops.folder, "asked") == {DAYS[0]: "decided"}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 
 import pytest
 
+from support.board.board_runs import tree
 from support.live.live_drops import begin_drops
+from support.local_server import free_port
 from support.providers.stub_provider import KEY, running_stub, skip_without_sdks
 from support.runs.run_support import ktdeval
 
@@ -19,13 +20,11 @@ DAYS = ("2024-05-31", "2024-06-03", "2024-06-04", "2024-06-05")
 
 
 @pytest.mark.exhaustive
-def test_repeats_show_how_often_the_decision_is_the_same_and_leave_the_record_alone(
+def test_repeats_show_how_often_a_decision_is_the_same_beside_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-
+    port = free_port()
     entrants = [
         {"name": "same", "model": "builtin/momentum"},
         {
@@ -46,7 +45,7 @@ def test_repeats_show_how_often_the_decision_is_the_same_and_leave_the_record_al
             drops.after_close(day)
             assert drops.step_here().problems == []
 
-    record = {path: path.read_bytes() for path in public_files(drops.path)}
+    record = public_files(drops.path)
     words = ("live", "repeat", drops.path, "--times", 2, "--clock", drops.clock_file)
     with running_stub(port=port, model="random") as stub:
         done = ktdeval(*words, cwd=tmp_path)
@@ -61,13 +60,10 @@ def test_repeats_show_how_often_the_decision_is_the_same_and_leave_the_record_al
     assert rows["same"][1:] == ["us", "3", "6", "0", "100", "100"]
     assert rows["other"][1:5] == ["us", "3", "6", "0"]
     assert int(rows["other"][5]) < 100
-    assert {path: path.read_bytes() for path in public_files(drops.path)} == record
+    assert public_files(drops.path) == record
 
 
-def public_files(test: Path) -> list[Path]:
-    """Return the files of a test that are published."""
-    return [
-        path
-        for path in test.rglob("*")
-        if path.is_file() and not {"private", ".git"} & set(path.relative_to(test).parts)
-    ]
+def public_files(test: Path) -> dict[str, bytes]:
+    """The files of a test that are published."""
+    files = tree(test).items()
+    return {path: data for path, data in files if not path.startswith(("private/", ".git/"))}

@@ -61,9 +61,11 @@ def here(command: str, test: Path) -> str:
     return command.replace("/opt/ktdeval/bin", str(BIN)).replace("/srv/spring", str(test))
 
 
-def run_bare(command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as a scheduler does: by `sh`, from the root, without a terminal."""
-    return subprocess.run(
+def run_bare(command: str) -> str:
+    """What a command prints that is run as by a scheduler: by `sh`, from the root, without a
+    terminal.
+    """
+    done = subprocess.run(
         ["/bin/sh", "-c", command],
         cwd="/",
         env=BARE,
@@ -74,14 +76,17 @@ def run_bare(command: str) -> subprocess.CompletedProcess[str]:
         check=False,
     )
 
+    assert (done.returncode, done.stderr) == (0, "")
+
+    return done.stdout
+
 
 @pytest.mark.exhaustive
 def test_line_of_cron_takes_a_step(test: Path) -> None:
     line = next(line for line in PAGE.splitlines() if re.match(r"\d+ \* \* \* \* ", line))
     command = here(line.split(maxsplit=5)[5], test)
     for _ in range(2):
-        done = run_bare(command)
-        assert (done.returncode, done.stderr) == (0, "")
+        run_bare(command)
 
     log = test.with_name("spring.log").read_text("utf-8")
 
@@ -102,9 +107,7 @@ def test_unit_of_systemd_takes_a_step(test: Path) -> None:
     assert timer["Timer"]["OnCalendar"] == "hourly"
     assert timer["Timer"]["Persistent"] == "true"  # a machine that was off steps when it is on
 
-    done = run_bare(here(service["Service"]["ExecStart"], test))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "nothing is due at " in done.stdout
+    assert "nothing is due at " in run_bare(here(service["Service"]["ExecStart"], test))
 
 
 # ---- GitHub Actions

@@ -5,8 +5,6 @@ other; two workers together never exceed the budget.
 
 from __future__ import annotations
 
-import json
-import socket
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,10 +21,13 @@ from support.grid.grid_runs import (
     done_records,
     episodes_by_worker,
     start_worker,
+    stub_model,
     words_of,
     worked,
     write_plan,
+    write_stub_plan,
 )
+from support.local_server import free_port
 from support.providers.stub_provider import running_stub, skip_without_sdks
 from support.providers.stub_runs import TASK_APART, WIRES, apart, environment_of
 from support.runs.run_support import (
@@ -38,8 +39,6 @@ from support.runs.run_support import (
     error_line,
     ktdeval,
 )
-
-pytestmark = pytest.mark.slow
 
 MODELS = ("builtin/momentum", "builtin/reversal")
 SLUGS = ("builtin-momentum_react", "builtin-reversal_react")
@@ -117,29 +116,6 @@ def test_processes_of_the_local_runner_make_the_same_grid(
     assert_same_grids(out, whole)
 
 
-@pytest.mark.exhaustive
-def test_what_a_plan_adds_runs_alone_and_cards_are_made_anew(market: Path, tmp_path: Path) -> None:
-    out = tmp_path / "grid"
-    small = plan_of(market, tmp_path / "small.yaml", models=MODELS[:1], seeds=1)
-
-    assert worked(small, out).code == 0
-
-    before = done_records(out)
-    assert len(before) == 1
-
-    assert worked(plan_of(market, tmp_path / "large.yaml"), out).code == 0
-
-    after = done_records(out)
-    assert len(after) == 4
-    assert before.items() <= after.items()  # nothing ran again
-
-    card = json.loads((out / "runs" / SLUGS[0] / "cards" / f"{TASK}.json").read_text())
-    assert len(card["episodes"]) == 2
-
-    assert worked(small, out).code == 0  # fewer again: what exists stays
-    assert done_records(out) == after
-
-
 def test_a_plan_that_changes_what_a_grid_keeps_is_refused(
     whole: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -149,31 +125,17 @@ def test_a_plan_that_changes_what_a_grid_keeps_is_refused(
     assert done_records(whole) == before
 
 
-def remote_model(base_url: str, **changes: Any) -> dict[str, Any]:
-    wire = WIRES["chat"]
-    fields = {
-        "name": wire.model,
-        "args": {"api": "chat"},
-        "base_url": base_url,
-        "price": {"input": 2, "output": 8, "cache_read": 0.5},
-        "label": "stub",
-    }
-    return {**fields, **changes}
-
-
 @pytest.mark.exhaustive
 def test_a_model_that_fails_holds_up_no_other_and_runs_once_it_answers(
     market: Path, tmp_path: Path
 ) -> None:
     skip_without_sdks()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-
+    port = free_port()
     out = tmp_path / "grid"
     plan = plan_of(
         market,
         tmp_path / "plan.yaml",
-        models=[MODELS[0], remote_model(f"http://127.0.0.1:{port}/v1")],
+        models=[MODELS[0], stub_model(f"http://127.0.0.1:{port}/v1")],
         tasks=[TASK_APART],
         seeds=1,
         options={"limit": LIMIT, "max_retries": 1, "cache": "run"},
@@ -196,18 +158,15 @@ def test_two_workers_together_never_spend_more_than_the_budget(
 ) -> None:
     skip_without_sdks()
     limit_usd = 0.4
-    words = apart(12, LIMIT)
     environment = environment_of(WIRES["chat"])
     out = tmp_path / "grid"
 
     with running_stub(latency_s=0.01) as stub:
-        plan = plan_of(
+        plan = write_stub_plan(
+            tmp_path,
+            stub,
             market,
-            tmp_path / "plan.yaml",
-            models=[remote_model(stub.base_url)],
-            tasks=[TASK_APART],
-            windows=str(words[3]).split(","),
-            seeds=1,
+            apart(12, LIMIT),
             concurrency=4,
             max_cost=limit_usd,
             options={"limit": LIMIT, "cache": "run", "canary": 0, "max_output_tokens": 200},

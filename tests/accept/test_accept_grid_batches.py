@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import BATCHED, read_calls
-from support.grid.grid_runs import done_of, parts_of, start_worker, worked, write_plan
+from support.grid.grid_runs import (
+    done_of,
+    parts_of,
+    start_worker,
+    stub_model,
+    worked,
+    write_stub_plan,
+)
 from support.providers.repeat_plugin import PLUGIN, SAMPLES
 from support.providers.stub_batches import BatchPlan
 from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
@@ -28,35 +35,21 @@ from support.providers.stub_runs import (
 from support.runs.run_support import ktdeval
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.slow
 skip_without_sdks()
 
 EPISODES = 3
 STEPS = 2
 SYSTEM = "stub_react"
+PLAIN = {"limit": STEPS, "cache": "run", "canary": 0, "tool_protocol": "native"}
 
 
 def plan_of(folder: Path, stub: Stub, market: Path, wire: str, **changes: Any) -> Path:
-    to = WIRES[wire]
-    options = {"limit": STEPS, "cache": "run", "canary": 0, "tool_protocol": "native"}
-    model = {
-        "name": to.model,
-        "base_url": stub.base_url_of(to.name),
-        "price": {"input": 2, "output": 8},
-        "label": "stub",
-    }
     fields: dict[str, Any] = {
-        "models": [model],
-        "tasks": [TASK_APART],
-        "windows": str(apart(EPISODES, STEPS)[3]).split(","),
-        "data": str(market),
-        "tables": [],
-        "pages": [],
+        "models": [stub_model(stub.base_url_of(wire), wire)],
         "max_cost": 50,
-        "options": {**options, "batch": True},
+        "options": {**PLAIN, "batch": True},
     }
-    folder.mkdir(exist_ok=True)
-    return write_plan(folder / "plan.yaml", **{**fields, **changes})
+    return write_stub_plan(folder, stub, market, apart(EPISODES, STEPS), **{**fields, **changes})
 
 
 def sizes(stub: Stub) -> list[int]:
@@ -102,14 +95,9 @@ def test_killed_while_its_batch_is_worked_on_a_grid_goes_on_with_it(
         card = json.loads(next((run / "cards").glob("*.json")).read_text())
         assert card["cost"]["price"]["input"] == 1  # half of 2 USD a million tokens
 
-        plain = plan_of(tmp_path / "plain", stub, market, wire, options={**_plain_options(plan)})
+        plain = plan_of(tmp_path / "plain", stub, market, wire, options=PLAIN)
         assert worked(plain, tmp_path / "one", environment=environment).code == 0
         assert untold(steps(run)) == untold(steps(tmp_path / "one/runs" / SYSTEM))
-
-
-def _plain_options(plan: Path) -> dict[str, Any]:
-    options = json.loads(plan.read_text())["options"]
-    return {name: value for name, value in options.items() if name != "batch"}
 
 
 def test_samples_and_first_steps_of_all_episodes_are_one_batch(

@@ -20,7 +20,6 @@ from support.providers.stub_runs import WIRES, apart, environment_of, finished
 from support.runs.run_support import Running, assert_same, ktdeval
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.slow
 skip_without_sdks()
 
 EPISODES = 2
@@ -61,7 +60,6 @@ CALLS = 26  #: of the whole grid: 2 checks of tools, 2 + 2 fixed questions, 20 o
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("held_after", "jobs"),
     [
@@ -77,7 +75,7 @@ def test_a_worker_that_was_taken_over_asks_nothing_more(
     out = tmp_path / "grid"
     environment = environment_of(WIRES["chat"])
     with running_stub(hold_after=held_after) as stub:
-        plan = write_stub_plan(tmp_path, stub, market, apart(EPISODES, STEPS), 8)
+        plan = write_stub_plan(tmp_path, stub, market, apart(EPISODES, STEPS), concurrency=8)
         paused = start_worker(plan, out, *LONG_LEASE, environment=environment)
         in_flight = len(jobs) + ("EPISODE" in jobs) * (EPISODES - 1)
         wait_until_held(stub, in_flight, [paused])

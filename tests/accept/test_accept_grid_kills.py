@@ -24,7 +24,6 @@ from support.providers.stub_runs import WIRES, apart, environment_of, finished
 from support.runs.run_support import Running, assert_same, ktdeval, start
 from support.waiting import is_met
 
-pytestmark = pytest.mark.slow
 skip_without_sdks()
 
 KILLS = int(os.environ.get("KTDEVAL_GRID_KILLS", "3"))
@@ -62,7 +61,7 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
     before: dict[str, bytes] = {}
 
     with running_stub(port=port, latency_s=0.02) as stub:
-        plan = write_stub_plan(tmp_path, stub, market, apart(EPISODES, STEPS), AT_ONCE)
+        plan = write_stub_plan(tmp_path, stub, market, apart(EPISODES, STEPS), concurrency=AT_ONCE)
         workers: list[Running] = []
         kills = 0
         while kills < KILLS:
@@ -114,7 +113,7 @@ def test_a_killed_launch_ends_its_workers_and_the_same_command_goes_on(
     episodes = 4 + 2 * kills
 
     with running_stub(latency_s=0.02) as stub:
-        plan = write_stub_plan(tmp_path, stub, market, apart(episodes, STEPS), AT_ONCE)
+        plan = write_stub_plan(tmp_path, stub, market, apart(episodes, STEPS), concurrency=AT_ONCE)
         words = ("grid", plan, "--out", out, "--workers", WORKERS, "--yes")
         for _ in range(kills):
             driver = start(*words, cwd=tmp_path, environment=environment)

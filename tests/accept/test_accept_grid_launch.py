@@ -20,8 +20,6 @@ from support.grid.grid_runs import done_records, write_plan
 from support.runs.run_support import PLUGIN, ktdeval
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.slow
-
 MODELS = ("builtin/momentum", "test/mixed")
 TASKS = ("blinded_open_research", "bright_open_research")
 WINDOWS = ("2024-03-01:2024-03-14", "2024-03-15:2024-03-29")
@@ -91,7 +89,7 @@ def grown(mended: Launched, market: Path) -> Launched:
 
 
 @pytest.mark.exhaustive
-def test_a_failure_is_isolated_and_told_once(begun: Launched) -> None:
+def test_a_launch_tells_each_unit_and_a_failure_once(begun: Launched) -> None:
     assert begun.code == 1
     assert (begun.total["done"], begun.total["failed"], begun.total["planned"]) == (15, 1, 16)
 
@@ -100,9 +98,6 @@ def test_a_failure_is_isolated_and_told_once(begun: Launched) -> None:
     assert begun.err.count("\n") == 1
     assert "1 of 16 episodes are not done" in begun.err
 
-
-@pytest.mark.exhaustive
-def test_a_launch_says_what_begins_each_unit_and_how_it_ended(begun: Launched) -> None:
     first, *units, last = begun.lines
     assert (first["event"], first["place"], first["workers"]) == ("launch", str(begun.out), 1)
     assert first["estimate"]["total"]["episodes"] == 16
@@ -115,14 +110,11 @@ def test_a_launch_says_what_begins_each_unit_and_how_it_ended(begun: Launched) -
 
 
 @pytest.mark.exhaustive
-def test_what_failed_runs_again_alone(begun: Launched, mended: Launched) -> None:
+def test_what_failed_runs_again_alone_and_cards_verify(begun: Launched, mended: Launched) -> None:
     assert (mended.code, mended.err) == (0, "")
     assert len(mended.done) == 16
     assert {unit: mended.done[unit] for unit in begun.done} == begun.done
 
-
-@pytest.mark.exhaustive
-def test_each_system_ends_as_a_run_whose_cards_verify(mended: Launched) -> None:
     run = mended.out / "runs" / "builtin-momentum_react"
     assert sorted(path.stem for path in (run / "cards").iterdir()) == sorted(TASKS)
     done = ktdeval("card", "verify", run, cwd=mended.out)
@@ -162,7 +154,7 @@ def test_tables_and_pages_are_made_and_hang_together(grown: Launched) -> None:
         assert any(link.startswith(kind) for link in links), kind
 
 
-def test_a_budget_that_ends_a_launch_is_no_failure_and_its_resume_line_goes_on(
+def test_a_budget_that_ends_a_launch_is_no_failure_and_its_resume_line_works(
     market: Path, tmp_path: Path
 ) -> None:
     plan = plan_of(

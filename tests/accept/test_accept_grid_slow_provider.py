@@ -5,50 +5,19 @@ other's. No clock decides: the silent provider is let go when the others are don
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from support.grid.grid_runs import done_of, start_worker, write_plan
-from support.providers.stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
-from support.providers.stub_runs import TASK_APART, WIRES, apart, environment_of
+from support.grid.grid_runs import done_of, start_worker, stub_model, write_stub_plan
+from support.providers.stub_provider import FaultPlan, running_stub, skip_without_sdks
+from support.providers.stub_runs import WIRES, apart, environment_of
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.slow
 skip_without_sdks()
 
 EPISODES = 4
 STEPS = 2
 AT_ONCE = 4
-
-
-def model_of(stub: Stub, label: str) -> dict[str, Any]:
-    return {
-        "name": WIRES["chat"].model,
-        "args": {"api": "chat"},
-        "base_url": stub.base_url,
-        "price": {"input": 2, "output": 8},
-        "label": label,
-    }
-
-
-def plan_of(market: Path, folder: Path, slow: Stub, quick: Stub) -> Path:
-    return write_plan(
-        folder / "plan.yaml",
-        models=[model_of(slow, "slow"), model_of(quick, "quick")],
-        tasks=[TASK_APART],
-        windows=str(apart(EPISODES, STEPS)[3]).split(","),
-        data=str(market),
-        concurrency=AT_ONCE,
-        options={
-            "limit": STEPS,
-            "cache": "run",
-            "canary": 1,
-            "tool_protocol": "native",
-        },
-        tables=[],
-        pages=[],
-    )
 
 
 def done_by(out: Path, label: str) -> int:
@@ -66,7 +35,17 @@ def test_units_of_a_quick_provider_are_done_while_a_slow_one_waits(
             slow.go_on()
             slow.plan = storm
 
-        plan = plan_of(market, tmp_path, slow, quick)
+        plan = write_stub_plan(
+            tmp_path,
+            quick,
+            market,
+            apart(EPISODES, STEPS),
+            models=[
+                stub_model(slow.base_url, label="slow"),
+                stub_model(quick.base_url, label="quick"),
+            ],
+            concurrency=AT_ONCE,
+        )
         worker = start_worker(plan, out, environment=environment_of(WIRES["chat"]))
         wait_for(lambda: done_by(out, "quick") >= EPISODES, worker.is_alive)
         assert done_by(out, "slow") == 0

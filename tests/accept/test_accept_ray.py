@@ -22,8 +22,6 @@ from ktdeval_grid.launch.launch_workers import start_workers, wait_for  # noqa: 
 from support.grid.grid_runs import done_records, episodes_by_worker, words_of, worked, write_plan  # noqa: E402
 from support.runs.run_support import TASK, WINDOW, assert_same  # noqa: E402
 
-pytestmark = pytest.mark.slow
-
 MODELS = ("builtin/momentum", "builtin/reversal")
 SLUGS = ("builtin-momentum_react", "builtin-reversal_react")
 NODE = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}

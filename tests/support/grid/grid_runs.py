@@ -22,33 +22,36 @@ def write_plan(path: Path, **fields: Any) -> Path:
     return path
 
 
+def stub_model(base_url: str, wire: str = "chat", label: str = "stub") -> dict[str, Any]:
+    """A model of a plan, at a stub over a wire."""
+    return {
+        "name": WIRES[wire].model,
+        "args": {"api": "chat"} if wire == "chat" else {},
+        "base_url": base_url,
+        "price": {"input": 2, "output": 8, "cache_read": 0.5},
+        "label": label,
+    }
+
+
 def write_stub_plan(
-    folder: Path, stub: Stub, market: Path, apart: Sequence[object], concurrency: int
+    folder: Path, stub: Stub, market: Path, apart: Sequence[object], **changes: Any
 ) -> Path:
     """Write a plan of one model at a stub, over Chat Completions; `apart`: words for episodes that
-    never ask the same.
+    never ask the same; `changes`: other fields of the plan.
     """
-    wire = WIRES["chat"]
-    model = {
-        "name": wire.model,
-        "args": {"api": "chat"},
-        "base_url": stub.base_url_of(wire.name),
-        "price": {"input": 2, "output": 8, "cache_read": 0.5},
-        "label": "stub",
-    }
     option = dict(zip(apart[::2], apart[1::2], strict=True))
+    fields = {
+        "models": [stub_model(stub.base_url)],
+        "tasks": [option["--tasks"]],
+        "windows": str(option["--windows"]).split(","),
+        "data": str(market),
+        "options": {"limit": option["--limit"], "cache": "run", "canary": 1},
+        "tables": [],
+        "pages": [],
+    }
+    folder.mkdir(exist_ok=True)
 
-    return write_plan(
-        folder / "plan.yaml",
-        models=[model],
-        tasks=[option["--tasks"]],
-        windows=str(option["--windows"]).split(","),
-        data=str(market),
-        concurrency=concurrency,
-        options={"limit": option["--limit"], "cache": "run", "canary": 1},
-        tables=[],
-        pages=[],
-    )
+    return write_plan(folder / "plan.yaml", **{**fields, **changes})
 
 
 def words_of(plan: Path, out: Path, *words: object) -> tuple[object, ...]:

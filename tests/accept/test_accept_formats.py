@@ -5,14 +5,10 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import pytest
-
 from ktdeval.calls.database import CallDatabase
 from support.providers.stub_provider import running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, environment_of
 from support.runs.run_support import error_line, ktdeval
-
-pytestmark = pytest.mark.slow
 
 
 def test_a_cache_of_another_version_ends_a_run_before_anything_is_paid(

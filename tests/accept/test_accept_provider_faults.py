@@ -64,7 +64,7 @@ def failing(stub: Stub, calm: Path) -> Iterator[Stub]:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("wire", ["responses", "google"])
-def test_a_fault_at_every_first_attempt_changes_no_byte_of_the_ledger_and_nothing_is_paid_twice(
+def test_a_fault_at_every_first_attempt_changes_no_ledger_and_is_paid_once(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str
 ) -> None:
     failing.plan = FaultPlan(faults=tuple(KINDS))
@@ -75,13 +75,10 @@ def test_a_fault_at_every_first_attempt_changes_no_byte_of_the_ledger_and_nothin
     assert not failing.answered_twice
     assert failing.answers == answered(folder) == len(failing.answered)
 
-    happened = Counter({fault: count for fault, count in failing.counts.items() if fault in KINDS})
-    assert set(happened) == set(KINDS)  # each had its turn
-
     expected: Counter[str] = Counter()
-
-    for fault, count in happened.items():
-        expected[KINDS[fault]] += count
+    for fault, kind in KINDS.items():
+        assert failing.counts[fault] > 0  # each had its turn
+        expected[kind] += failing.counts[fault]
 
     assert failed_attempts(folder) == expected
 
@@ -91,7 +88,7 @@ def test_a_fault_at_every_first_attempt_changes_no_byte_of_the_ledger_and_nothin
 
 
 @pytest.mark.exhaustive
-def test_the_last_attempt_is_not_followed_by_another_and_the_run_stops_before_it_records_a_failure(
+def test_after_its_last_attempt_a_run_stops_before_it_records_a_failure(
     market: Path, failing: Stub, calm: Path, tmp_path: Path
 ) -> None:
     failing.plan = FaultPlan(faults=("server",), attempts=2, phase="submission")
@@ -113,7 +110,7 @@ def test_the_last_attempt_is_not_followed_by_another_and_the_run_stops_before_it
 
 
 @pytest.mark.exhaustive
-def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for(
+def test_failures_below_the_threshold_are_holds_of_no_model(
     market: Path, failing: Stub, tmp_path: Path
 ) -> None:
     failing.plan = FaultPlan(
@@ -142,9 +139,8 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wire", ["chat", "google"])
-def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_same(
+def test_a_misdeed_is_counted_and_the_decision_after_it_is_the_same(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str
 ) -> None:
     failing.plan = FaultPlan(faults=tuple(MISDEEDS), unit="step", phase="submission")
@@ -172,17 +168,13 @@ def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_sa
             del counted[name], expected[name]
 
     assert counted == expected
-    assert card_of(folder, TASK_APART)["decisions"] == {
-        "error": 0,
-        "fallback": 0,
-        "model": 0,
-        "model_after_retry": STEPS * EPISODES,
-    }
+    decisions = card_of(folder, TASK_APART)["decisions"]
+    assert decisions["model_after_retry"] == sum(decisions.values()) == STEPS * EPISODES
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("wire", ["responses", "anthropic"])
-def test_misdeeds_in_research_end_no_run_and_are_never_taken_for_a_provider_that_fails(
+def test_misdeeds_in_research_end_no_run_and_are_no_failures_of_a_provider(
     market: Path, failing: Stub, tmp_path: Path, wire: str
 ) -> None:
     failing.plan = FaultPlan(faults=tuple(MISDEEDS), unit="step", phase="research")
@@ -227,7 +219,7 @@ def test_an_incomplete_answer_is_never_cached(market: Path, failing: Stub, tmp_p
 
 
 @pytest.mark.exhaustive
-def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_run_up_again(
+def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_goes_on(
     market: Path, failing: Stub, calm: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
@@ -261,18 +253,8 @@ def attempt(
     wire: str, stub: Stub, market: Path, tmp_path: Path, *words: object, key: str = KEY
 ) -> Done:
     """A run that is to fail."""
-    command = words_of(
-        WIRES[wire],
-        stub,
-        *apart(2, 2),
-        "--canary",
-        0,
-        "--data",
-        market,
-        "--out",
-        tmp_path / "run",
-        *words,
-    )
+    more = ("--canary", 0, "--data", market, "--out", tmp_path / "run", *words)
+    command = words_of(WIRES[wire], stub, *apart(2, 2), *more)
     return ktdeval(*command, cwd=tmp_path, environment=environment_of(WIRES[wire], key))
 
 
@@ -315,7 +297,7 @@ def test_an_unreachable_address_is_named(
 
 
 @pytest.mark.parametrize("fault", ["unauthorized", "no_quota"])
-def test_a_provider_that_refuses_half_way_stops_the_run_and_the_same_command_resumes(
+def test_a_provider_that_refuses_half_way_stops_the_run_which_resumes(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, fault: str
 ) -> None:
     folder = tmp_path / "run"

@@ -81,7 +81,6 @@ def outcome_of(model: Model) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @every_wire
 def test_every_hostile_answer_comes_to_a_reply_or_to_its_typed_error(stub: Stub, wire: str) -> None:
     assert len(HOSTILE) >= 80
@@ -92,19 +91,12 @@ def test_every_hostile_answer_comes_to_a_reply_or_to_its_typed_error(stub: Stub,
         # an answer may leave a connection behind that is of no use
         found[name] = outcome_of(model_at(wire, stub))
 
-    wrong = {
-        name: (found[name], outcome)
-        for name, (outcome, _) in HOSTILE.items()
-        if found[name] != outcome
-    }
-
-    assert wrong == {}
+    assert found == {name: outcome for name, (outcome, _) in HOSTILE.items()}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @every_wire
-def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_bad_response(
+def test_any_value_at_any_field_of_an_answer_comes_to_a_reply_or_an_error(
     stub: Stub, wire: str
 ) -> None:
     answers: list[bytes] = []
@@ -122,16 +114,8 @@ def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_b
             )
             outcomes[outcome_of(model)] += 1
 
-    assert set(outcomes) <= {
-        "reply",
-        "bad_response",
-        "server",
-        "bad_request",
-        "rate_limited",
-        "timeout",
-        "overloaded",
-        "stop",
-    }
+    errors = "bad_response server bad_request rate_limited timeout overloaded stop"
+    assert set(outcomes) <= {"reply", *errors.split()}
     assert outcomes["bad_response"] > 20
     assert outcomes["reply"] > 20
 
@@ -204,7 +188,7 @@ LASTING_WIRES = ("chat", "anthropic", "google")
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("wire", LASTING_WIRES)
-def test_every_lasting_fault_is_counted_for_its_own_step_only_and_the_run_continues(
+def test_every_lasting_fault_is_counted_for_its_step_and_the_run_goes_on(
     market: Path, stub: Stub, tmp_path: Path, wire: str
 ) -> None:
     """Each on one of the wires, and with `--hypothesis-profile search` on all."""
@@ -263,7 +247,7 @@ def _unit(entry: TranscriptEntry) -> str:
 STOPS = (*(name for name, (outcome, _) in HOSTILE.items() if outcome == "stop"), *ACCOUNT)
 
 
-def test_a_permanent_failure_stops_the_run_unrecorded_and_the_same_command_resumes(
+def test_a_permanent_failure_stops_the_run_unrecorded_and_it_resumes(
     market: Path, stub: Stub, tmp_path: Path
 ) -> None:
     words = (*apart(1, 2), "--canary", 0, "--tool-protocol", "native")
@@ -279,9 +263,5 @@ def test_a_permanent_failure_stops_the_run_unrecorded_and_the_same_command_resum
             assert finished_steps(tmp_path / wire) == 0, fault
 
         stub.plan = FaultPlan()
-        assert (
-            card_of(finished(WIRES[wire], stub, tmp_path / wire, market, *words), TASK_APART)[
-                "failures"
-            ]
-            == {}
-        )
+        folder = finished(WIRES[wire], stub, tmp_path / wire, market, *words)
+        assert card_of(folder, TASK_APART)["failures"] == {}

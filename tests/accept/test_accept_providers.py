@@ -13,6 +13,7 @@ import pytest
 
 from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.runner.records.run_folder import RunFolder
+from support.board.board_runs import tree
 from support.providers.stub_neutral import FINGERPRINT, REASONING, SERVED_BY
 from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
 from support.providers.stub_runs import (
@@ -66,7 +67,7 @@ def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("wire", sorted({*WIRES} - {"chat"}))
-def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
+def test_the_ledger_is_the_same_whichever_wire_the_decisions_came_over(
     market: Path, stub: Stub, chat: Path, tmp_path: Path, wire: str
 ) -> None:
     before = len(stub.requests)
@@ -84,34 +85,31 @@ def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
     assert {seen.digest for seen in mine} <= {seen.digest for seen in theirs}
 
     same = ("metrics", "episodes", "usage", "coverage", "decisions", "failures", "orders")
-    cards = [card_of(folder) for folder in (run, chat)]
+    mine_of, theirs_of = (card_of(folder) for folder in (run, chat))
 
-    for card in cards:
-        for episode in card["episodes"]:
-            del episode["id"]
-            del episode["served"]  # each wire has its provider's own name of what answered
+    for episode in (*mine_of["episodes"], *theirs_of["episodes"]):
+        del episode["id"]
+        del episode["served"]  # each wire has its provider's own name of what answered
 
-    assert [cards[0][name] for name in same] == [cards[1][name] for name in same]
+    for name in same:
+        assert mine_of[name] == theirs_of[name], name
 
 
 def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, chat: Path) -> None:
     records = book(chat)
-    used = [record.usage for record in records if record.episode != "check"]
-    usage = {}
+    asked = [record for record in records if record.episode != "check"]
+    usage = card_of(chat)["usage"]
 
     for name in USAGE_FIELDS:
-        usage[name] = sum(getattr(each, name) for each in used)
+        assert usage[name] == sum(getattr(record.usage, name) for record in asked)
 
-    assert usage == {name: card_of(chat)["usage"][name] for name in USAGE_FIELDS}
     assert usage["cache_read_tokens"] > 0
 
     plain = usage["input_tokens"] - usage["cache_read_tokens"]
     cost = (plain * 2 + usage["cache_read_tokens"] * 0.5 + usage["output_tokens"] * 8) / 1e6
 
     assert card_of(chat)["cost"]["value"] == pytest.approx(cost)
-    assert sum(
-        record.cost_usd or 0 for record in records if record.episode != "check"
-    ) == pytest.approx(cost)
+    assert sum(record.cost_usd or 0 for record in asked) == pytest.approx(cost)
     assert {record.served_by for record in records} == {f"{SERVED_BY} / {FINGERPRINT}"}
 
 
@@ -120,7 +118,7 @@ def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, 
     ("protocol", "wire"),
     [("text", "responses"), ("json_schema", "anthropic"), ("json_schema", "google")],
 )
-def test_tools_in_text_give_the_same_decisions_and_the_card_names_the_protocol(
+def test_tools_in_text_give_the_same_decisions_and_the_card_says_so(
     market: Path, stub: Stub, chat: Path, tmp_path: Path, protocol: str, wire: str
 ) -> None:
     run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, "--tool-protocol", protocol)
@@ -130,7 +128,7 @@ def test_tools_in_text_give_the_same_decisions_and_the_card_names_the_protocol(
 
 
 @on_each_row
-def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_asks_no_more(
+def test_the_best_protocol_is_found_before_the_run_and_not_asked_for_again(
     market: Path, chat: Path, tmp_path: Path, wire: str, behaviour: dict[str, str], protocol: str
 ) -> None:
     with running_stub(**behaviour) as stub:
@@ -144,7 +142,7 @@ def test_the_best_protocol_that_works_is_found_before_the_run_and_a_resumed_run_
 
 @pytest.mark.exhaustive
 @on_each_row
-def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the_wire(
+def test_thoughts_have_a_channel_and_options_the_words_of_their_wire(
     market: Path,
     chat: Path,
     tmp_path: Path,
@@ -213,18 +211,19 @@ def test_the_same_run_again_is_answered_from_the_cache_of_another_run(
 def test_a_recorded_run_replays_without_key_or_network(
     market: Path, chat: Path, tmp_path: Path
 ) -> None:
-    words = (
-        f"--model replay/{chat} --tasks {TASK} --windows {WINDOW} --data {market} --out"
-        f" {tmp_path / 'run'} --quiet".split()
-    )
-    done = ktdeval(*words, *SHORT, cwd=tmp_path, environment=environment_of(WIRES["chat"], ""))
+    assert_replays(chat, market, tmp_path, environment_of(WIRES["chat"], ""))
+
+
+def assert_replays(run: Path, market: Path, folder: Path, environment: dict[str, str]) -> None:
+    words = f"--model replay/{run} --data {market} --out again --quiet"
+    done = ktdeval(*words.split(), *EPISODES, cwd=folder, environment=environment)
 
     assert done.code == 0, done
-    assert steps(tmp_path / "run") == steps(chat)
+    assert steps(folder / "again") == steps(run)
 
 
 @pytest.mark.exhaustive
-def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_start_and_end(
+def test_a_model_that_changes_during_a_run_is_seen_by_its_fixed_questions(
     market: Path, tmp_path: Path
 ) -> None:
     words = (*EPISODES, "--concurrency", SEEDS, "--canary", 4)
@@ -239,11 +238,7 @@ def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_
 
     drift = {name: card_of(tmp_path / name)["drift"] for name in ("steady", "changed")}
 
-    assert (drift["steady"]["value"], drift["steady"]["noise"], drift["steady"]["prompts"]) == (
-        0,
-        0,
-        4,
-    )
+    assert [drift["steady"][name] for name in ("value", "noise", "prompts")] == [0, 0, 4]
     assert drift["changed"]["value"] > 0.4
     assert drift["changed"]["noise"] == 0
     # only what is asked between the episodes tells of it
@@ -251,11 +246,11 @@ def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_
 
 
 def test_a_finished_run_verifies(chat: Path) -> None:
-    for words in (["verify", "--card-only"], ["verify"]):
-        done = ktdeval("card", *words, chat, cwd=chat.parent, environment={"OPENAI_API_KEY": ""})
+    for words in ("card verify --card-only", "card verify"):
+        environment = {"OPENAI_API_KEY": ""}
+        done = ktdeval(*words.split(), chat, cwd=chat.parent, environment=environment)
         assert done.code == 0, done
-
-    assert KEY not in done.out
+        assert KEY not in done.out
 
 
 @pytest.mark.sampled(1)
@@ -270,13 +265,8 @@ def test_a_card_of_a_cloud_verifies_and_replays_without_its_credentials(
 
     assert (verified.code, "verified" in verified.out) == (0, True), verified
 
-    words = ("--model", f"replay/{run}", *EPISODES, "--data", market, "--out", tmp_path / "again")
-    replayed = ktdeval(*words, "--quiet", cwd=tmp_path, environment=nothing)
+    assert_replays(run, market, tmp_path, nothing)
 
-    assert replayed.code == 0, replayed
-    assert steps(tmp_path / "again") == steps(run)
-
-    for path in run.rglob("*"):
-        if path.is_file():
-            assert KEY.encode() not in path.read_bytes()
-            assert b"stub-project" not in path.read_bytes()
+    for data in tree(run).values():
+        assert KEY.encode() not in data
+        assert b"stub-project" not in data

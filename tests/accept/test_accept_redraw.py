@@ -19,34 +19,16 @@ import pytest
 
 from support.providers.lucky_plugin import MOOD, PLUGIN
 from support.runs.forging import edit_json
-from support.runs.run_support import SAME_MASK, Done, episodes, ktdeval
+from support.runs.run_support import SAME_MASK, WINDOW, Done, episodes, ktdeval
 
 TASK = "bright_open_research"
 STEPS = 4
 CARD = f"cards/{TASK}.json"
-PLAN = (
-    "run",
-    "--plugin",
-    PLUGIN,
-    "--model",
-    "lucky/x",
-    "--tasks",
-    TASK,
-    "--windows",
-    "2024-03-01:2024-03-29",
-    "--limit",
-    STEPS,
-    "--seeds",
-    2,
-    "--cache",
-    "run",
-    "--canary",
-    0,
-    "--price",
-    "input=2,output=8",
-    "--quiet",
-    *SAME_MASK,
+WORDS = (
+    f"run --plugin {PLUGIN} --model lucky/x --tasks {TASK} --windows {WINDOW} --limit {STEPS}"
+    " --seeds 2 --cache run --canary 0 --price input=2,output=8 --quiet"
 )
+PLAN = (*WORDS.split(), *SAME_MASK)
 
 
 def draw(run: Path, mood: str = "momentum") -> Done:
@@ -85,16 +67,16 @@ def in_book(run: Path, statement: str) -> None:
 @pytest.mark.exhaustive
 def test_counts_of_calls_agree_with_the_replies_of_each_episode(run: Path) -> None:
     calls = calls_of(run)
-    marks = [json.loads((folder / "episode.json").read_text()) for folder in episodes(run)]
+    replies = 0
 
-    assert [mark["calls"]["answered"] for mark in marks] == [
-        mark["said"]["replies"] for mark in marks
-    ]
-    assert all(mark["said"]["replies"] >= STEPS for mark in marks)
-    assert calls["answered"] + calls["cached"] == sum(mark["said"]["replies"] for mark in marks)
-    assert calls["episodes"] == {
-        mark_of.name: mark["calls"] for mark_of, mark in zip(episodes(run), marks, strict=True)
-    }
+    for folder in episodes(run):
+        mark = json.loads((folder / "episode.json").read_text())
+        assert calls["episodes"][folder.name] == mark["calls"]
+        assert mark["calls"]["answered"] == mark["said"]["replies"] >= STEPS
+        replies += mark["said"]["replies"]
+
+    assert calls["answered"] + calls["cached"] == replies
+    assert len(calls["episodes"]) == 2
     assert verify(run).code == 0
 
 
@@ -149,22 +131,15 @@ def with_rows_of_the_other_episode_taken_out(run: Path) -> None:
 
 
 def without_a_word_on_its_book(run: Path) -> None:
-    edit_json(
-        run / "manifest.json",
-        lambda manifest: {name: part for name, part in manifest.items() if name != "call_log"},
-    )
+    edit_json(run / "manifest.json", lambda manifest: manifest.pop("call_log") and None)
     without("calls.sqlite", "replies.sqlite")(run)
 
 
+GONE = "calls.sqlite: the call log, begun at"
+LACKS = "calls.sqlite: lacks calls that the episode.json of episode"
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "record of calls deleted": (
-        without("calls.sqlite", "replies.sqlite"),
-        "calls.sqlite: the call log, begun at",
-    ),
-    "record of calls and card deleted": (
-        without("calls.sqlite", CARD),
-        "calls.sqlite: the call log, begun at",
-    ),
+    "record of calls deleted": (without("calls.sqlite", "replies.sqlite"), GONE),
+    "record of calls and card deleted": (without("calls.sqlite", CARD), GONE),
     "record of calls of another run": (
         with_a_book_of_another_run,
         "calls.sqlite: is a different call log",
@@ -175,7 +150,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "rows taken out": (
         with_rows_of_the_other_episode_taken_out,
-        "calls.sqlite: lacks calls that the episode.json of episode",
+        LACKS,
     ),
     "manifest that names no record": (
         without_a_word_on_its_book,
@@ -220,17 +195,21 @@ def counting(**counts: int) -> Callable[[Path], None]:
     return change
 
 
+def on_the_card(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    return lambda run: edit_json(run / CARD, lambda card: change(card["provenance"]))
+
+
 def counting_on_the_card(**counts: int) -> Callable[[Path], None]:
     """Other counts of an episode on the card, with sums that follow."""
 
-    def change(card: dict[str, Any]) -> None:
-        calls = card["provenance"]["calls"]
+    def change(provenance: dict[str, Any]) -> None:
+        calls = provenance["calls"]
         own = next(iter(calls["episodes"].values()))
         for name, by in counts.items():
             own[name] += by
             calls[name] += by
 
-    return lambda run: edit_json(run / CARD, change)
+    return on_the_card(change)
 
 
 FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -249,24 +228,22 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
         "are not the sum of answered and failed",
     ),
     "a sum that is none": (
-        lambda run: edit_json(
-            run / CARD, lambda card: card["provenance"]["calls"].update(answered=7)
-        ),
+        on_the_card(lambda provenance: provenance["calls"].update(answered=7)),
         "provenance.calls.answered: is not the sum over its episodes",
     ),
     "no counts at all": (
-        lambda run: edit_json(run / CARD, lambda card: card["provenance"].update(calls=None)),
+        on_the_card(lambda provenance: provenance.update(calls=None)),
         "provenance.calls: is null, though the model is one behind a network",
     ),
     "a record of calls that is gone": (
         lambda run: (run / "calls.sqlite").unlink(),
-        "calls.sqlite: the call log, begun at",
+        GONE,
     ),
     "a record of calls with another time": (
         lambda run: in_book(
             run, "UPDATE calls SET at = '2026-01-01T00:00:00.000Z' WHERE number = 1"
         ),
-        "calls.sqlite: lacks calls that the episode.json of episode",
+        LACKS,
     ),
 }
 
@@ -281,13 +258,13 @@ def test_a_run_whose_counts_of_calls_were_changed_does_not_verify(
     assert words in done.out + done.err
 
 
-def test_a_card_can_not_be_made_of_an_episode_that_another_record_of_calls_holds(run: Path) -> None:
+def test_no_card_is_made_of_an_episode_of_another_record_of_calls(run: Path) -> None:
     taken_from_another_run(run)
     (run / CARD).unlink()
     scored = ktdeval("score", run, "--plugin", PLUGIN, cwd=run.parent)
 
     assert scored.code != 0
-    assert "calls.sqlite: lacks calls that the episode.json of episode" in scored.err
+    assert LACKS in scored.err
     assert not (run / CARD).exists()
     assert draw(run).code != 0
 
@@ -313,9 +290,7 @@ def test_an_episode_that_is_deleted_alone_gets_the_same_replies_again(run: Path)
 
 
 @pytest.mark.exhaustive
-def test_an_episode_without_replies_is_answered_again_and_the_card_states_it(
-    run: Path,
-) -> None:
+def test_an_episode_without_replies_is_answered_again_and_the_card_says_so(run: Path) -> None:
     first = episodes(run)[0]
     answered = calls_of(run)["episodes"][first.name]["answered"]
     shutil.rmtree(first)

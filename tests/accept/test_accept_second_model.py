@@ -20,6 +20,8 @@ from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.runner.records.run_folder import RunFolder
 from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.runs.forging import edit_json
+from support.runs.run_support import SAME_MASK, copy_run
 from support.terminal import Terminal
 
 skip_without_sdks()
@@ -42,23 +44,23 @@ def stub() -> Iterator[Stub]:
         yield running
 
 
-@pytest.fixture
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+@pytest.fixture(scope="module", autouse=True)
+def _key() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        yield
 
 
-def words(stub: Stub, out: Path, *more: str, quick: str | None = QUICK) -> list[str]:
+def words(stub: Stub, out: Path, *more: str, quick: str = QUICK) -> list[str]:
     prices = out.parent / "prices.yaml"
     prices.write_text(PRICES)
-    given = ["--model", DEEP, "--model-args", "api=chat", "--base-url", stub.base_url]
-    given += ["--agent", "trade", "--tasks", "market_news_blinded", "--data", "synthetic_us"]
-
-    if quick is not None:
-        given += ["--agent-args", f"quick_model={quick}"]
-
-    given += ["--price-table", str(prices), "--cache", "run", "--canary", "0", "--limit", "2"]
-
-    return [*given, "--mask-key", "0" * 32, "--quiet", "--out", str(out), *more]
+    agent = f"--agent-args quick_model={quick}" if quick else ""
+    given = (
+        f"--model {DEEP} --model-args api=chat --base-url {stub.base_url} --agent trade"
+        f" --tasks market_news_blinded --data synthetic_us --price-table {prices} --cache run"
+        f" --canary 0 --limit 2 --quiet --out {out} {agent}"
+    )
+    return [*given.split(), *SAME_MASK, *more]
 
 
 def card_of(run: Path) -> TradingCard:
@@ -68,15 +70,15 @@ def card_of(run: Path) -> TradingCard:
     return card
 
 
-@pytest.fixture
-def run(stub: Stub, key: None, tmp_path: Path) -> Path:
-    out = tmp_path / "two"
+@pytest.fixture(scope="module")
+def run(stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("second") / "two"
     assert main(words(stub, out)) == 0
     return out
 
 
 @pytest.mark.exhaustive
-def test_each_role_asks_its_model_and_costs_add_up(run: Path, stub: Stub) -> None:
+def test_each_role_asks_its_model_and_costs_add_up(run: Path, terminal: Terminal) -> None:
     card = card_of(run)
     by_model = {usage.role: usage.model for usage in card.roles}
 
@@ -93,6 +95,10 @@ def test_each_role_asks_its_model_and_costs_add_up(run: Path, stub: Stub) -> Non
 
     assert card.cost.value == pytest.approx(paid)
     assert by_role == pytest.approx(paid)
+
+    report: dict[str, Any] = terminal.report("view", "roles", run)
+    assert {name for name, role in report.items() if role["model"] == DEEP} == MANAGERS
+    assert sum(role["usd"] for role in report.values()) == pytest.approx(paid)
 
     tokens = sum((usage.tokens for usage in card.roles), Usage())
     assert tokens == card.usage.tokens
@@ -125,91 +131,63 @@ def test_a_card_says_that_two_models_played(run: Path, stub: Stub) -> None:
 
 
 def test_a_run_with_two_models_verifies_and_a_forged_model_does_not(
-    run: Path, terminal: Terminal
+    run: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    (path,) = (run / "cards").glob("*.json")
+    copied = copy_run(run, tmp_path / "run")
+    (path,) = (copied / "cards").glob("*.json")
     assert main(["card", "verify", str(path)]) == 0
 
-    card: dict[str, Any] = json.loads(path.read_text())
-    del card["further_models"]
-    path.write_text(json.dumps(card))
-
+    edit_json(path, lambda card: card.pop("further_models") and None)
     assert main(["card", "verify", str(path)]) != 0
 
 
 @pytest.mark.exhaustive
-def test_roles_shows_the_model_of_each_role_and_the_sum_of_both(
-    run: Path, terminal: Terminal
-) -> None:
-    report: dict[str, Any] = terminal.report("view", "roles", run)
-    assert {name for name, role in report.items() if role["model"] == DEEP} == MANAGERS
-    usd = sum(role["usd"] for role in report.values())
-    assert usd == pytest.approx(card_of(run).cost.value)
-
-
-@pytest.mark.exhaustive
-def test_another_second_model_is_another_system(
-    run: Path, stub: Stub, key: None, tmp_path: Path
-) -> None:
+def test_another_second_model_is_another_system(run: Path, stub: Stub, tmp_path: Path) -> None:
     alone = tmp_path / "one"
-    assert main(words(stub, alone, quick=None)) == 0
+    assert main(words(stub, alone, quick="")) == 0
 
-    systems = {System.of(card_of(each)) for each in (run, alone)}
-    assert len(systems) == 2
+    card = card_of(run)
+    assert System.of(card) != System.of(card_of(alone))
 
     spec = RunFolder.load(run).manifest.specs[0]
-    card = card_of(run)
-
     assert System.of_spec(spec, card.request_settings) == System.of(card)
 
 
-@pytest.mark.exhaustive
-def test_an_interrupted_run_with_two_models_ends_as_an_uninterrupted_one(
-    run: Path, stub: Stub, key: None, tmp_path: Path
+def test_a_budget_counts_both_models_and_the_run_resumes_without_it(
+    run: Path, stub: Stub, tmp_path: Path
 ) -> None:
     cut = tmp_path / "cut"
     assert main(words(stub, cut, "--max-tokens", "60000")) != 0
     assert not RunFolder.load(cut).is_complete(RunFolder.load(cut).manifest.specs[0])
+
+    usages = [record.usage for record in read_calls(cut) if record.usage is not None]
+    assert 0 < sum(usage.input_tokens + usage.output_tokens for usage in usages) <= 60_000
+
     assert main(words(stub, cut)) == 0
 
     whole = card_of(run)
     resumed = card_of(cut)
-
     assert resumed.roles == whole.roles
     assert resumed.episodes == whole.episodes
     assert resumed.cost == whole.cost
 
 
-def test_a_budget_counts_both_models(
-    stub: Stub, key: None, tmp_path: Path, terminal: Terminal
+@pytest.mark.parametrize(
+    ("quick", "problem"),
+    [
+        ("openai/stub-other", "no price is known for openai/stub-other"),  # which a limit needs
+        ("builtin/hold", "can't be used in one run"),  # of this machine, not behind a network
+    ],
+)
+def test_a_second_model_that_does_not_fit_the_run_is_refused(
+    quick: str, problem: str, stub: Stub, tmp_path: Path, terminal: Terminal
 ) -> None:
-    out = tmp_path / "short"
-    main(words(stub, out, "--max-tokens", "60000"))
-    used = sum(
-        record.usage.input_tokens + record.usage.output_tokens
-        for record in read_calls(out)
-        if record.usage is not None
-    )
-
-    assert 0 < used <= 60_000
+    given = words(stub, tmp_path / "run", "--max-cost", "1", quick=quick)
+    assert problem in terminal.error(*given)
 
 
-def test_a_limit_of_money_needs_the_price_of_both(
-    stub: Stub, key: None, tmp_path: Path, terminal: Terminal
-) -> None:
-    given = words(stub, tmp_path / "none", "--max-cost", "1", quick="openai/stub-other")
-    assert "no price is known for openai/stub-other" in terminal.error(*given)
-
-
-def test_a_model_of_this_machine_and_one_behind_a_network_are_not_mixed(
-    stub: Stub, key: None, tmp_path: Path, terminal: Terminal
-) -> None:
-    given = words(stub, tmp_path / "mixed", quick="builtin/hold")
-    assert "can't be used in one run" in terminal.error(*given)
-
-
-def test_a_plan_estimates_no_cost_where_several_models_share_the_tokens(
-    stub: Stub, key: None, tmp_path: Path, terminal: Terminal
+def test_a_plan_estimates_no_cost_where_two_models_share_the_tokens(
+    stub: Stub, tmp_path: Path, terminal: Terminal
 ) -> None:
     given = [word for word in words(stub, tmp_path / "plan") if word != "--quiet"]
     plan: dict[str, Any] = json.loads(terminal.out("plan", *given, "--json"))

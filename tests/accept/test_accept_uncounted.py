@@ -5,34 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.providers.lucky_plugin import PLUGIN, UNCOUNTED
-from support.runs.run_support import SAME_MASK, card_of, episodes, ktdeval
+from support.runs.run_support import SAME_MASK, WINDOW, card_of, episodes, ktdeval
 
 TASK = "bright_open_research"
-PLAN = (
-    "--plugin",
-    PLUGIN,
-    "--model",
-    "lucky/x",
-    "--tasks",
-    TASK,
-    "--windows",
-    "2024-03-01:2024-03-29",
-    "--limit",
-    6,
-    "--seeds",
-    2,
-    "--cache",
-    "run",
-    "--canary",
-    0,
-    "--price",
-    "input=2,output=8",
-    *SAME_MASK,
+DAYS = f"--tasks {TASK} --windows {WINDOW}"
+WORDS = (
+    f"--plugin {PLUGIN} --model lucky/x {DAYS} --limit 6 --seeds 2 --cache run --canary 0"
+    " --price input=2,output=8"
 )
+PLAN = (*WORDS.split(), *SAME_MASK)
 
 
 def made(folder: Path, uncounted: str) -> Path:
@@ -46,6 +32,11 @@ def made(folder: Path, uncounted: str) -> Path:
     return run
 
 
+def roles_of(run: Path) -> list[dict[str, Any]]:
+    shown = ktdeval("view", "roles", run, "--json", cwd=run.parent).out
+    return list(json.loads(shown).values())
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("uncounted")
@@ -57,7 +48,7 @@ def run(request: pytest.FixtureRequest, folder: Path) -> Path:
 
 
 @pytest.mark.exhaustive
-def test_the_cost_of_a_card_is_null_with_the_count_of_replies_without_tokens(
+def test_the_cost_of_a_card_is_null_and_names_the_uncounted_replies(
     run: Path,
 ) -> None:
     card = card_of(run, TASK)
@@ -72,24 +63,19 @@ def test_the_cost_of_a_card_is_null_with_the_count_of_replies_without_tokens(
         assert undefined == sum(episode["uncounted"] > 0 for episode in card["episodes"]), name
         assert "the episode cost nothing" not in card["cost"][name]["undefined"]
 
-    verified = ktdeval(
-        "card", "verify", run / "cards" / f"{TASK}.json", "--plugin", PLUGIN, cwd=run.parent
-    )
-
+    path = run / "cards" / f"{TASK}.json"
+    verified = ktdeval("card", "verify", path, "--plugin", PLUGIN, cwd=run.parent)
     assert verified.code == 0, verified.err
 
-    shown = " ".join(
-        ktdeval("card", "show", run / "cards" / f"{TASK}.json", "--all", cwd=run.parent).out.split()
-    )
-
-    assert f"cost not known: {reason}" in shown
+    shown = ktdeval("card", "show", path, "--all", cwd=run.parent).out
+    assert f"cost not known: {reason}" in " ".join(shown.split())
 
 
 @pytest.mark.exhaustive
-def test_the_costs_of_roles_and_of_the_finished_part_of_a_plan_are_not_known(run: Path) -> None:
-    roles = json.loads(ktdeval("view", "roles", run, "--json", cwd=run.parent).out)
-    assert {role["usd"] for role in roles.values()} == {None}
-    assert sum(role["uncounted"] for role in roles.values()) > 0
+def test_costs_of_roles_and_of_what_a_plan_finished_are_not_known(run: Path) -> None:
+    roles = roles_of(run)
+    assert {role["usd"] for role in roles} == {None}
+    assert sum(role["uncounted"] for role in roles) > 0
 
     plan = ktdeval(
         "plan", *PLAN, "--out", run, "--json", cwd=run.parent, environment={UNCOUNTED: run.name}
@@ -101,7 +87,7 @@ def test_the_costs_of_roles_and_of_the_finished_part_of_a_plan_are_not_known(run
     assert task["finished"]["cost_usd"] is None
 
 
-def test_tokens_that_are_left_of_a_plan_are_assumed_where_the_finished_steps_show_none(
+def test_tokens_left_of_a_plan_are_assumed_where_finished_steps_show_none(
     run: Path, tmp_path: Path
 ) -> None:
     begun = Path(shutil.copytree(run, tmp_path / "begun"))
@@ -119,26 +105,10 @@ def test_tokens_that_are_left_of_a_plan_are_assumed_where_the_finished_steps_sho
 
 
 def test_a_model_of_this_machine_that_bills_nothing_costs_nothing(folder: Path) -> None:
-    words = (
-        "--model",
-        "builtin/momentum",
-        "--tasks",
-        TASK,
-        "--windows",
-        "2024-03-01:2024-03-29",
-        "--limit",
-        4,
-        "--quiet",
-    )
-
-    assert ktdeval("run", *words, "--out", folder / "free", cwd=folder).code == 0
+    words = f"run --model builtin/momentum {DAYS} --limit 4 --quiet --out free"
+    assert ktdeval(*words.split(), cwd=folder).code == 0
 
     card = card_of(folder / "free", TASK)
     assert card["cost"]["value"] == 0
     assert "uncounted" not in card["episodes"][0]
-    assert {
-        role["usd"]
-        for role in json.loads(
-            ktdeval("view", "roles", folder / "free", "--json", cwd=folder).out
-        ).values()
-    } == {0}
+    assert {role["usd"] for role in roles_of(folder / "free")} == {0}

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -48,13 +47,13 @@ def run(stub: Stub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     prices = tmp_path / "prices.yaml"
     prices.write_text(PRICES)
-    given: list[Any] = ["--model", MODELS[0], "--model-args", "api=chat"]
-    given += ["--base-url", stub.base_url, "--price-table", prices, "--cache", "run"]
-    given += ["--agent", "vote", "--agent-args", f"agents=investor,models={';'.join(MODELS)}"]
-    given += ["--tasks", "ama_btc", "--data", "synthetic_arena", "--limit", STEPS]
-    given += ["--canary", "0", "--quiet", "--out", tmp_path / "run"]
-
-    assert main(list(map(str, given))) == 0
+    words = (
+        f"--model {MODELS[0]} --model-args api=chat --base-url {stub.base_url} --cache run"
+        f" --price-table {prices} --agent vote --tasks ama_btc --data synthetic_arena"
+        f" --agent-args agents=investor,models={';'.join(MODELS)} --limit {STEPS} --canary 0"
+        f" --quiet --out {tmp_path / 'run'}"
+    )
+    assert main(words.split()) == 0
 
     return tmp_path / "run"
 

@@ -5,9 +5,8 @@ grow, jobs that take too long.
 from __future__ import annotations
 
 import json
-import os
 import random
-from collections.abc import Callable
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -38,71 +37,31 @@ def board(tmp_path: Path, market: Path, run: Path) -> Path:
 # --------------------------------------------------------------------------------------------
 
 
-def moved(path: Path, away: Path) -> None:
-    """Put a link in the place of a file or folder."""
-    path.rename(away)
-    path.symlink_to(away)
+UNLISTED = "is not in the list of records"
+UNREADABLE = "can't be read as a regular file"
 
 
 @pytest.mark.parametrize(
-    ("change", "faults"),
+    ("change", "found", "words"),
     [
-        (
-            lambda source, _: (source / "manifest.json").write_text("{}"),
-            {("manifest.json", "hash", "of 2 bytes, but the list says")},
-        ),
-        (
-            lambda source, _: (source / "episodes" / "sitecustomize.py").write_text(
-                "raise SystemExit"
-            ),
-            {("sitecustomize.py", "records", "is not in the list of records")},
-        ),
-        (
-            lambda source, _: (source / "manifest.json").unlink(),
-            {
-                (
-                    "manifest.json",
-                    "records",
-                    "can't be read as a regular file: No such file or directory",
-                )
-            },
-        ),
-        (
-            lambda source, away: [
-                moved(source / name, away / name) for name in ("episodes", "manifest.json")
-            ],
-            {
-                ("manifest.json", "records", "can't be read"),
-                ("episodes", "records", "is not in the list of records"),
-            },
-        ),
-        (  # a pipe keeps nobody waiting
-            lambda source, _: [
-                (source / "manifest.json").unlink(),
-                os.mkfifo(source / "manifest.json"),
-            ],
-            {("manifest.json", "records", "can't be read as a regular file")},
-        ),
+        ("printf {} > manifest.json", "manifest.json hash", "of 2 bytes, but the list says"),
+        ("echo > episodes/sitecustomize.py", "sitecustomize.py records", UNLISTED),
+        ("rm manifest.json", "manifest.json records", f"{UNREADABLE}: No such file or directory"),
+        ("mv episodes ../away; ln -s ../away episodes", "episodes records", UNLISTED),
+        ("mv manifest.json ..; ln -s ../manifest.json .", "manifest.json records", UNREADABLE),
+        # a pipe keeps nobody waiting
+        ("rm manifest.json; mkfifo manifest.json", "manifest.json records", UNREADABLE),
     ],
 )
 def test_records_that_are_not_as_listed_are_refused_unread(
-    board: Path,
-    run: Path,
-    tmp_path: Path,
-    change: Callable[[Path, Path], Any],
-    faults: set[tuple[str, str, str]],
+    board: Path, run: Path, tmp_path: Path, change: str, found: str, words: str
 ) -> None:
     case = recorded_card(board, submit(board, run))
-    (tmp_path / "away").mkdir()
-    change(case.source, tmp_path / "away")
+    subprocess.run(["sh", "-ec", change], cwd=case.source, check=True)
     findings = copy_records(case, tmp_path / "private")
+    messages = {f"{Path(each.path).name} {each.rule}": each.message for each in findings}
 
-    for name, rule, message in faults:
-        assert any(
-            (Path(each.path).name, each.rule) == (name, rule) and message in each.message
-            for each in findings
-        )
-
+    assert words in messages[found]
     assert all(finding.path.startswith(f"records/{case.files.card_id}") for finding in findings)
     assert not list((tmp_path / "private").rglob("*.py"))
 
@@ -125,19 +84,22 @@ def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_pat
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        *(
-            (text, "json")
-            for text in ("{", '{"a": NaN}', "[" * 100_000, '{"a": 1, "a": 2}', "\xff")
-        ),
+        (b"{", "json"),
+        (b'{"a": NaN}', "json"),
+        (b"[" * 100_000, "json"),
+        (b'{"a": 1, "a": 2}', "json"),
+        (b"\xff", "json"),
         # another shape
-        *((text, "records") for text in ("[]", '{"version": 2, "episodes": [{"id": "x"}]}')),
+        (b"[]", "records"),
+        (b'{"version": 2, "episodes": [{"id": "x"}]}', "records"),
     ],
+    ids=range(7),
 )
 def test_a_manifest_that_is_none_is_refused_in_one_line(
-    board: Path, run: Path, text: str, rule: str
+    board: Path, run: Path, text: bytes, rule: str
 ) -> None:
     files = submit(board, run)
-    renew(board, files, "manifest.json", text.encode("latin-1"))
+    renew(board, files, "manifest.json", text)
     (finding,) = check_records(recorded_card(board, files)).findings
 
     assert (finding.rule, finding.path) == (rule, f"records/{files.card_id}/manifest.json")
@@ -166,41 +128,30 @@ def lying() -> bytes:
     return honest.replace((200_000).to_bytes(4, "little"), (500).to_bytes(4, "little"), 1)
 
 
+SHORT = packed(b"x" * 100)
+LONG = packed(bytes(50_000_000))
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (packed(b"x" * 100), None),
-        (
-            packed(bytes(50_000_000)),
-            "would unpack to 50,000,000 bytes; at most 1,000,000 are allowed",
-        ),
-        (
-            packed(b"x" * 100, write_content_size=False),
-            "its header does not state its unpacked size",
-        ),
-        (
-            packed(b"x" * 100) + packed(bytes(50_000_000)),
-            "unpacks to more than the 100 bytes that its header states",
-        ),
-        (packed(b"x" * 100)[:-3], "unpacks to 0 bytes, but its header states 100"),
+        (SHORT, "None"),
+        (LONG, "would unpack to 50,000,000 bytes; at most 1,000,000 are allowed"),
+        (packed(b"x", write_content_size=False), "its header does not state its unpacked size"),
+        (SHORT + LONG, "unpacks to more than the 100 bytes that its header states"),
+        (SHORT[:-3], "unpacks to 0 bytes, but its header states 100"),
         (packed(NOISE)[:-3], "unpacks to 299,997 bytes, but its header states 300,000"),
-        (lying(), ""),
-        *(
-            (data, "is not a complete zstd file")
-            for data in (packed(b"x" * 100) + b"hidden", b"PK\x03\x04", b"")
-        ),
+        (lying(), "is not a complete zstd file"),
+        (SHORT + b"hidden", "is not a complete zstd file"),
+        (b"PK\x03\x04", "is not a complete zstd file"),
+        (b"", "is not a complete zstd file"),
     ],
+    ids=range(10),
 )
-def test_lines_are_refused_before_they_grow(
-    tmp_path: Path, data: bytes, problem: str | None
-) -> None:
+def test_lines_are_refused_before_they_grow(tmp_path: Path, data: bytes, problem: str) -> None:
     path = tmp_path / "transcript.jsonl.zst"
     path.write_bytes(data)
-    found = lines_problem(path, 1_000_000)
-
-    assert found == problem or (
-        found is not None and problem is not None and found.startswith(problem)
-    )
+    assert str(lines_problem(path, 1_000_000)).startswith(problem)
 
 
 def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -14,15 +15,15 @@ from typing import Any
 import pytest
 
 import ktdeval
-from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
+from support.runs.run_support import card_of
+from support.terminal import Terminal
 
 CUTOFF = "2025-06-15"
 TASK = "ama_tsla_bright"
 WINDOWS = ("2025-03-03:2025-04-30", "2025-05-01:2025-07-31", "2025-08-01:2025-09-30")
-Call = Callable[..., tuple[int, str, str]]
 
 
 def trader(
@@ -66,21 +67,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in ("rule", *models)}
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    def run(*words: Any) -> tuple[int, str, str]:
-        code = main(list(map(str, words)))
-        return code, *capsys.readouterr()
-
-    return run
-
-
 @pytest.mark.exhaustive
-def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> None:
-    code, out, err = call("compare", "cutoff", *runs.values(), "--json")
-    assert (code, err) == (0, "")
-
-    rows = {(row["model"], row["figure"]): row for row in json.loads(out)["cards"]}
+def test_memory_decays_and_skill_does_not(runs: dict[str, Path], terminal: Terminal) -> None:
+    cards = terminal.report("compare", "cutoff", *runs.values())["cards"]
+    rows = {(row["model"], row["figure"]): row for row in cards}
 
     for figure in ("daily_return", "daily_selection"):
         memory = rows["python/remembers", figure]
@@ -95,116 +85,78 @@ def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> 
 
 @pytest.mark.exhaustive
 def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
-    runs: dict[str, Path], call: Call, tmp_path: Path
+    runs: dict[str, Path], terminal: Terminal, tmp_path: Path
 ) -> None:
-    note = (
-        "python/remembers: figures pool days on both sides of the cutoff 2025-06-15 of its training"
-        " data: windows before "
-    )
+    note = "python/remembers: figures pool days on both sides of the cutoff 2025-06-15"
+    placed = "windows before {}; across {}; after {}".format(*WINDOWS)
+    days = f"days: 105 before, 0 across, 107 after; {placed}"
     paths = list(runs.values())
 
-    for words in (
-        ("compare", *paths),
-        ("compare", "luck", *paths),
-        ("compare", "--factor", "model,window", *paths),
-    ):
-        code, out, err = call(*words)
-        assert (code, err) == (0, "")
-        assert f"{note}{WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}" in out, words
+    for words in ("compare", "compare luck", "compare --factor model,window"):
+        out = terminal.text(*words.split(), *paths)
+        assert re.search(f"{note}.*{placed}", out), words
         assert "builtin/hold: figures" not in out
 
-    code, out, err = call("paper", "table", "--like", "ktdfin-4", runs["remembers"])
+    _, out, err = terminal.call("paper", "table", "--like", "ktdfin-4", runs["remembers"])
+    assert (note in err, note in out) == (True, False)
 
-    assert (code, note in err, note in out) == (0, True, False)
-
-    code, out, _ = call("card", "show", runs["remembers"], "--all", "--plain")
+    out = terminal.out("card", "show", runs["remembers"], "--all", "--plain")
     assert "[synthetic] [spans cutoff]" in out
+    assert f"2025-06-15 (given: --knowledge-cutoff); {days}" in " ".join(out.split())
 
-    placed = f"windows before {WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}"
-    assert (
-        f"2025-06-15 (given: --knowledge-cutoff); days: 105 before, 0 across, 107 after; {placed}"
-        in " ".join(out.split())
-    )
-    assert call("view", "report", *paths, "--out", tmp_path / "r.html")[0] == 0
-
+    terminal.out("view", "report", *paths, "--out", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert page.count(f"days: 105 before, 0 across, 107 after; {placed}") == 2
+    assert page.count(days) == 2
     assert "none: nothing was trained" in page
 
 
 @pytest.mark.exhaustive
-def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call: Call) -> None:
-    cards = [
-        json.loads((runs[name] / "cards" / f"{TASK}.json").read_text())
-        for name in ("remembers", "skilled")
-    ]
+def test_one_side_alone_is_compared_and_nothing_else(
+    runs: dict[str, Path], terminal: Terminal
+) -> None:
+    cards = [card_of(runs[name], TASK) for name in ("remembers", "skilled")]
 
     for side, window in (("before", WINDOWS[0]), ("after", WINDOWS[2])):
-        code, out, err = call("compare", *runs.values(), "--side", side, "--json")
-        assert (code, err) == (0, "")
-        report = json.loads(out)
+        report = terminal.report("compare", *runs.values(), "--side", side)
         assert [row["n"] for row in report["tests"]] == [1, 1, 1]
-        assert (
-            f"windows {side} the cutoff of every card that records one: {window}" in report["notes"]
-        )
-        assert not [note for note in report["notes"] if "both sides" in note]
+        notes = "\n".join(report["notes"])
+        assert f"windows {side} the cutoff of every card that records one: {window}" in notes
+        assert "both sides" not in notes
         episodes = chain.from_iterable(card["episodes"] for card in cards)
-        one, other = (
-            each["metrics"]["total_return"]["value"]
-            for each in episodes
-            if each["window"] == window
-        )
+        own = [each for each in episodes if each["window"] == window]
+        one, other = (each["metrics"]["total_return"]["value"] for each in own)
         assert report["tests"][-1]["shift"]["value"] == pytest.approx(one - other)
-
-    code, out, err = call("compare", "--factor", "model,window", *runs.values(), "--side", "after")
-
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "--pairs, --side and --against-first apply to paired tests" in err
 
 
 @pytest.mark.exhaustive
 def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(
-    runs: dict[str, Path], call: Call, tmp_path: Path
+    runs: dict[str, Path], terminal: Terminal
 ) -> None:
-    card = json.loads((runs["remembers"] / "cards" / f"{TASK}.json").read_text())
-    sides = card["knowledge_cutoff"]["windows"]
-
+    sides = card_of(runs["remembers"], TASK)["knowledge_cutoff"]["windows"]
     assert sides[WINDOWS[0]] == {"before": 59, "across": 0, "after": 0}
     assert sides[WINDOWS[1]] == {"before": 46, "across": 0, "after": 46}
-    assert call("card", "verify", runs["remembers"])[0] == 0
 
-    for file in ("manifest.json", f"cards/{TASK}.json"):
-        assert json.loads((runs["rule"] / file).read_text())["knowledge_cutoff"] == "none"
+    terminal.out("card", "verify", runs["remembers"])
 
-    words = (
-        "--model",
-        "builtin/hold",
-        "--tasks",
-        TASK,
-        "--data",
-        "synthetic_arena",
-        "--limit",
-        "2",
-        "--quiet",
-    )
-    no_day = "--knowledge-cutoff: 'June 2024' is neither a day (2024-06-01) nor a month (2024-06)"
+    assert stated(runs["rule"]) == ("none", "none")
 
-    for given, message in (("June 2024", no_day), ("2024-13", "is neither a day")):
-        code, _, err = call(*words, "--out", tmp_path / "bad", "--knowledge-cutoff", given)
-        assert (code, err.count("\n"), message in err, (tmp_path / "bad").exists()) == (
-            2,
-            1,
-            True,
-            False,
-        ), err
 
+def stated(run: Path) -> tuple[Any, Any]:
+    """The cutoff in a manifest, and on a card."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    return manifest["knowledge_cutoff"], card_of(run, TASK).get("knowledge_cutoff", "unknown")
+
+
+@pytest.mark.exhaustive
+def test_a_cutoff_is_a_month_or_a_word(terminal: Terminal, tmp_path: Path) -> None:
     for given in ("2025-07", "unknown", "none"):
-        assert call(*words, "--out", tmp_path / given, "--knowledge-cutoff", given)[0] == 0
-        manifest = json.loads((tmp_path / given / "manifest.json").read_text())
-        made = json.loads((tmp_path / given / "cards" / f"{TASK}.json").read_text()).get(
-            "knowledge_cutoff", "unknown"
+        words = (
+            f"--model builtin/hold --tasks {TASK} --data synthetic_arena --limit 2 --quiet"
+            f" --out {tmp_path / given} --knowledge-cutoff {given}"
         )
-        if given == "2025-07":
-            assert list(made["windows"].values()) == [{"before": 0, "across": 0, "after": 2}]
-        else:
-            assert (manifest["knowledge_cutoff"], made) == (given, given)
+        terminal.out(*words.split())
+
+    _, placed = stated(tmp_path / "2025-07")
+    assert list(placed["windows"].values()) == [{"before": 0, "across": 0, "after": 2}]
+    assert stated(tmp_path / "unknown") == ("unknown", "unknown")
+    assert stated(tmp_path / "none") == ("none", "none")

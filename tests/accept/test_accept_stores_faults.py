@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +15,6 @@ from ktdeval.stores import (
     ClaimBoard,
     Heartbeats,
     MissingKey,
-    NoConditionalWrites,
     SharedSum,
     StoreUnavailable,
 )
@@ -28,8 +26,8 @@ from support.stores.sum_replay import recorded_states, used_after
 from support.threads import in_threads
 
 BODY = bytes(range(256)) * 40
-REFUSED: tuple[Fault, ...] = ("500", "503", "429")
-LOST: tuple[Fault, ...] = ("lost answer", "cut answer")
+SINGLE = ("500", "503", "429", "lost answer", "cut answer", "cut request", "slow")
+each_fault = pytest.mark.parametrize("fault", SINGLE)
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +68,18 @@ def store(proxied: tuple[str, Faults]) -> FsspecStore:
     return s3_store(proxied[0], "single-faults")
 
 
-def key_of(request: pytest.FixtureRequest) -> str:
-    return re.sub(r"\W+", "-", request.node.name)
-
-
 @pytest.mark.exhaustive
 def test_s3_is_a_mapping_of_keys_to_bytes(direct: str) -> None:
     check_store(lambda: s3_store(direct), examples=3, steps=8)
 
 
-@pytest.mark.parametrize("fault", [*REFUSED, *LOST, "cut request", "slow"])
+@each_fault
 def test_a_write_that_met_a_fault_is_made_once_and_whole(
-    store: FsspecStore,
-    faults: Faults,
-    direct: str,
-    fault: Fault,
-    request: pytest.FixtureRequest,
+    store: FsspecStore, faults: Faults, fault: Fault
 ) -> None:
-    created = f"{key_of(request)}/a"
-    replaced = f"{key_of(request)}/b"
+    folder = f"write-{fault.replace(' ', '-')}"
+    created = f"{folder}/a"
+    replaced = f"{folder}/b"
     faults.once(fault, "PUT", "/a")
 
     assert store.create(created, BODY)
@@ -99,14 +90,14 @@ def test_a_write_that_met_a_fault_is_made_once_and_whole(
 
     assert faults.made[fault] == 2
     assert store.read(created) == store.read(replaced) == BODY
-    assert [found.key for found in store.list(key_of(request))] == [created, replaced]
+    assert [found.key for found in store.list(folder)] == [created, replaced]
 
 
-@pytest.mark.parametrize("fault", [*REFUSED, *LOST, "cut request", "slow"])
+@each_fault
 def test_a_read_that_met_a_fault_gives_the_whole_content(
-    store: FsspecStore, faults: Faults, fault: Fault, request: pytest.FixtureRequest
+    store: FsspecStore, faults: Faults, fault: Fault
 ) -> None:
-    folder = key_of(request)
+    folder = f"read-{fault.replace(' ', '-')}"
     there = f"{folder}/a"
     missing = f"{folder}/b"
     store.replace(there, BODY)
@@ -213,7 +204,7 @@ def test_nothing_is_lost_or_read_in_part_behind_a_failing_network(
 
 
 @pytest.mark.exhaustive
-def test_workers_behind_a_failing_network_and_stale_listings_run_each_unit_once(
+def test_workers_behind_a_failing_network_run_each_unit_once(
     url: str, direct: str, faults: Faults
 ) -> None:
     units = [f"unit-{number}" for number in range(3)]
@@ -300,29 +291,6 @@ def test_a_sum_behind_a_failing_network_loses_no_change(
     assert totals[0].state().used == sum(used)  # type: ignore[arg-type]
 
 
-def test_a_server_that_ignores_the_condition_is_refused(
-    url: str, faults: Faults, proxied: tuple[str, Faults], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As older servers that speak like S3 do."""
-    from support.stores import fault_proxy as module
-
-    headers = module._Handler._headers
-
-    def without_condition(self: module._Handler, request: module.Request) -> dict[str, str]:
-        kept = headers(self, request)
-        return {name: value for name, value in kept.items() if name.lower() != "if-none-match"}
-
-    monkeypatch.setattr(module._Handler, "_headers", without_condition)
-    store = s3_store(url)
-    with pytest.raises(NoConditionalWrites, match="ignores the condition"):
-        store.create("a", b"1")
-
-    store.replace("a", b"1")
-
-    assert store.read("a") == b"1"
-    assert [found.key for found in store.list()] == ["a"]
-
-
 @pytest.mark.exhaustive
 def test_requests_are_those_that_the_page_counts(
     url: str, faults: Faults, repository: Path
@@ -330,51 +298,31 @@ def test_requests_are_those_that_the_page_counts(
     clock = Clock()
     one, two = (ClaimBoard(s3_store(url, "costs"), "", name, 60, clock) for name in ("one", "two"))
     total = SharedSum(one.store, "sum", 100, one.beats)
-    counted: dict[str, int] = {}
 
-    def count(operation: str, make: Callable[[], Any]) -> Any:
+    def costs(expected: int, make: Callable[[], Any]) -> Any:
         faults.requests.clear()
         result = make()
-        counted[operation] = faults.requests.total()
+        assert faults.requests.total() == expected
         return result
 
-    count("first create", lambda: one.store.create("a", b""))
+    costs(6, lambda: one.store.create("a", b""))  # the first of a store
     two.store.create("b", b"")
-    count("create", lambda: one.store.create("c", b""))
-    count("create of a key that exists", lambda: one.store.create("c", b""))
-    count("read", lambda: one.store.read("a"))
-    count("list", lambda: list(one.store.list()))
-    count("heartbeat", one.beats.beat)
-    count("claim", lambda: one.claim("u"))
-    count("held", lambda: two.claim("u"))
+    costs(1, lambda: one.store.create("c", b""))
+    costs(2, lambda: one.store.create("c", b""))  # a key that exists
+    costs(1, lambda: one.store.read("a"))
+    costs(1, lambda: list(one.store.list()))
+    costs(1, one.beats.beat)
+    costs(3, lambda: one.claim("u"))
+    costs(3, lambda: two.claim("u"))  # held by another
     clock.pass_s(60)
-    claim = count("take over", lambda: two.claim("u"))
-    count("is_ours", claim.is_ours)
-    count("finish", lambda: claim.finish(b""))
-    count("draw", lambda: total.draw(10))
-    count("draw again", lambda: total.draw(10))
-    count("give back", lambda: total.give_back(5))
-    count("state", total.state)
-
-    assert counted == {
-        "first create": 6,
-        "create": 1,
-        "create of a key that exists": 2,
-        "read": 1,
-        "list": 1,
-        "heartbeat": 1,
-        "claim": 3,
-        "held": 3,
-        "take over": 6,
-        "is_ours": 2,
-        "finish": 3,
-        "draw": 3,
-        "draw again": 2,
-        "give back": 2,
-        "state": 1,
-    }
+    claim = costs(6, lambda: two.claim("u"))  # taken over
+    costs(2, claim.is_ours)
+    costs(3, lambda: claim.finish(b""))
+    costs(3, lambda: total.draw(10))
+    costs(2, lambda: total.draw(10))
+    costs(2, lambda: total.give_back(5))
+    costs(1, total.state)
 
     page = (repository / "docs/grid-workers.md").read_text(encoding="utf-8")
-
     for row in ("| take over | 6 |", "| claim a free unit | 3 |", "| `is_ours` | 2 |"):
         assert row in page

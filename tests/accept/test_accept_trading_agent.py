@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.runner.records.run_folder import RunFolder
@@ -23,24 +22,11 @@ from support.terminal import Terminal
 
 PERL = shutil.which("perl")
 # In the order of trading_agent.pl.
-FAULTS = [
-    "server",
-    *["bad_response"] * 3,
-    "connection",
-    "bad_response",
-    "timeout",
-    "bad_response",
-    "bad_response",
-]
-FAULTS += [
-    "server",
-    *["bad_response"] * 12,
-    "connection",
-    "overloaded",
-    "bad_request",
-    "timeout",
-    "timeout",
-]
+FAULTS = ["server", *["bad_response"] * 3]
+FAULTS += ["connection", "bad_response", "timeout", "bad_response", "bad_response", "server"]
+FAULTS += ["bad_response"] * 12
+FAULTS += ["connection", "overloaded", "bad_request", "timeout", "timeout"]
+MODEL = "--quiet --model trading_action/any"
 needs_perl = pytest.mark.skipif(
     PERL is None
     or subprocess.run([PERL, "-MJSON::PP", "-e", "1"], capture_output=True).returncode != 0,
@@ -72,24 +58,14 @@ def address() -> Iterator[str]:
 def test_an_external_agent_takes_part_and_its_faults_are_failures(
     address: str, tmp_path: Path
 ) -> None:
-    steps = 2 * len(FAULTS)
-    options = {
-        "limit": steps,
-        "max_retries": 0,
-        "max_failures": 100,
-        "timeout_s": 4.0,
-        "canary": 0,
-        "quiet": True,
-    }
-    (card,) = ktdeval.evaluate(
-        "trading_action/any",
-        "investorbench_btc_history",
-        base_url=f"{address}/trading_action/",
-        data="synthetic_investorbench",
-        out=str(tmp_path / "run"),
-        **options,
-    ).typed_cards
-    folder = RunFolder.load(tmp_path / "run")
+    task = "investorbench_btc_history"
+    words = (
+        f"{MODEL} --base-url {address}/trading_action/ --tasks {task}"
+        f" --data synthetic_investorbench --out {tmp_path} --limit {2 * len(FAULTS)} --canary 0"
+        " --max-retries 0 --max-failures 100 --timeout-s 4"
+    )
+    assert main(words.split()) == 0
+    folder = RunFolder.load(tmp_path)
     (spec,) = folder.manifest.specs
     records = folder.load_ledger(spec).steps
     talks = folder.load_transcript(spec)
@@ -110,37 +86,19 @@ def test_an_external_agent_takes_part_and_its_faults_are_failures(
 
         held = [one.shares for one in record.positions]
 
-    assert card.plain["decisions"]["error"] == len(FAULTS)
+    assert card_of(tmp_path, task)["decisions"]["error"] == len(FAULTS)
 
 
 @needs_perl
 def test_its_card_verifies_when_it_is_gone(tmp_path: Path, terminal: Terminal) -> None:
     with agent() as address:
-        words = [
-            "--model",
-            "trading_action/any",
-            "--base-url",
-            address,
-            "--tasks",
-            "investorbench_msft_history",
-            "--limit",
-            "1",
-        ]
-        assert (
-            main(
-                [
-                    *words,
-                    "--data",
-                    "synthetic_investorbench",
-                    "--out",
-                    str(tmp_path / "run"),
-                    "--quiet",
-                ]
-            )
-            == 0
+        words = (
+            f"{MODEL} --base-url {address} --tasks investorbench_msft_history --limit 1"
+            f" --data synthetic_investorbench --out {tmp_path}"
         )
+        assert main(words.split()) == 0
 
-    assert "verified" in terminal.out("card", "verify", tmp_path / "run")
+    assert "verified" in terminal.out("card", "verify", tmp_path)
 
 
 @needs_perl
@@ -150,10 +108,10 @@ def test_a_killed_run_resumes_without_a_difference(
 ) -> None:
     def words(out: Path) -> list[str]:
         command = (
-            f"--plugin {PLUGIN} --model trading_action/any --base-url {address} --tasks {task}"
-            f" --data {data} --out {out}"
+            f"{MODEL} --plugin {PLUGIN} --base-url {address} --tasks {task} --data {data}"
+            f" --out {out} --canary 0 --limit 4 --max-retries 0"
         )
-        return [*f"{command} --canary 0 --quiet --limit 4 --max-retries 0".split(), *SAME_MASK]
+        return [*command.split(), *SAME_MASK]
 
     run = tmp_path / "run"
     whole = tmp_path / "whole"
@@ -165,11 +123,13 @@ def test_a_killed_run_resumes_without_a_difference(
     assert [main(words(out)) for out in (run, whole)] == [0, 0]
     assert records(run) == records(whole)
     assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
-    assert card_of(run, task)["decisions"] == {
-        **card_of(run, task)["decisions"],
-        "model": 2,
-        "error": 2,
-    }
+    assert decided(run, task) == (2, 2)
+
+
+def decided(run: Path, task: str) -> tuple[int, int]:
+    """Decisions of the model, and faults."""
+    decisions = card_of(run, task)["decisions"]
+    return decisions["model"], decisions["error"]
 
 
 @pytest.mark.exhaustive
@@ -182,80 +142,22 @@ def test_it_decides_a_portfolio_asset_by_asset_and_one_fault_is_no_hold(
     task: str, data: str, address: str, tmp_path: Path
 ) -> None:
     """The server answers wrong on every second day."""
-    words = [
-        "--model",
-        "trading_action/any",
-        "--base-url",
-        address,
-        "--agent",
-        "by_asset",
-        "--tasks",
-        task,
-        "--data",
-        data,
-    ]
-    words += [
-        "--limit",
-        "2",
-        "--max-retries",
-        "0",
-        "--max-failures",
-        "9",
-        "--canary",
-        "0",
-        "--quiet",
-        "--out",
-        str(tmp_path),
-    ]
+    words = (
+        f"{MODEL} --base-url {address} --agent by_asset --tasks {task} --data {data} --limit 2"
+        f" --max-retries 0 --max-failures 9 --canary 0 --out {tmp_path}"
+    )
 
-    assert main(words) == 0
+    assert main(words.split()) == 0
     assert main(["card", "verify", str(tmp_path)]) == 0
-
-    decisions = card_of(tmp_path, task)["decisions"]
-    assert (decisions["model"], decisions["error"]) == (1, 1)
+    assert decided(tmp_path, task) == (1, 1)
 
 
 def test_an_agent_that_is_not_there_ends_the_run_with_one_line(
     tmp_path: Path, terminal: Terminal
 ) -> None:
-    words = [
-        "--model",
-        "trading_action/any",
-        "--tasks",
-        "investorbench_msft",
-        "--data",
-        "synthetic_investorbench",
-    ]
-    out = ["--out", str(tmp_path / "run"), "--quiet", "--max-retries", "0"]
-
-    assert "trading_action needs the agent's address: --base-url" in terminal.refusal(*words, *out)
-
-    code, _, message = terminal.call(
-        *words, *out, "--base-url", "http://127.0.0.1:9", "--limit", "3"
+    command = (
+        f"{MODEL} --out {tmp_path / 'run'} --tasks investorbench_msft --limit 3 --max-retries 0"
+        " --data synthetic_investorbench --base-url http://127.0.0.1:9"
     )
-
+    code, _, message = terminal.call(*command.split())
     assert (code != 0, "can't be reached" in message) == (True, True)
-
-    for task, data in (
-        ("blinded_memory_only", "synthetic"),
-        ("deepfund_berkshire", "synthetic_deepfund"),
-    ):
-        other = [
-            "--tasks",
-            task,
-            "--data",
-            data,
-            "--base-url",
-            "http://127.0.0.1:9",
-            "--out",
-            str(tmp_path / task),
-            "--quiet",
-        ]
-        code, _, message = terminal.call(*words[:2], *other, "--canary", "0")
-        assert (
-            code != 0,
-            "takes tasks that ask for BUY, SELL or HOLD of one asset" in message,
-        ) == (
-            True,
-            True,
-        )

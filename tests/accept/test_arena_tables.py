@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import ktdeval
+from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from support.accept.voting_models import order_model, stance_model
@@ -41,19 +42,16 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in NAMES:
         runs[name] = run(stance_model(name), folder / name, "ama_btc,ama_tsla")
 
+    runs["vote"] = voted(list(runs.values()), folder / "vote")
     runs["held"] = run("builtin/buy_and_hold", folder / "held", "ama_btc,ama_tsla")
     runs["partly"] = run(stance_model("partly"), folder / "partly", "ama_btc")
-    runs["vote"] = folder / "vote"
-
-    assert ktdeval_vote([runs[name] for name in NAMES], runs["vote"]) == 0
 
     return runs
 
 
-def ktdeval_vote(runs: Sequence[Path], out: Path) -> int:
-    from ktdeval.cli.main import main
-
-    return main(["paper", "vote", *map(str, runs), "--out", str(out)])
+def voted(runs: Sequence[Path], out: Path) -> Path:
+    assert main(["paper", "vote", *map(str, runs), "--out", str(out)]) == 0
+    return out
 
 
 def table(terminal: Terminal, name: str, *cards: Path) -> list[dict[str, str]]:
@@ -62,7 +60,7 @@ def table(terminal: Terminal, name: str, *cards: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.exhaustive
-def test_rows_are_agents_and_models_with_buy_and_hold_first_and_the_vote_last(
+def test_rows_are_agents_and_models_with_buy_and_hold_first_and_vote_last(
     arena: dict[str, Path], terminal: Terminal
 ) -> None:
     given = [arena[name] for name in ("vote", "partly", *NAMES, "held")]
@@ -93,44 +91,6 @@ def test_rows_are_agents_and_models_with_buy_and_hold_first_and_the_vote_last(
 
 
 @pytest.mark.exhaustive
-def test_a_cell_without_a_card_is_a_dash_and_differences_from_the_paper_are_printed(
-    arena: dict[str, Path], terminal: Terminal
-) -> None:
-    _, text, _ = terminal.call("paper", "table", arena["partly"], arena["held"], "--like", "ama-1")
-    line = next(line for line in text.splitlines() if "python/partly" in line)
-
-    assert line.split()[2:7] == ["-"] * 5
-    assert "-" not in line.split()[7:]
-    assert "more than half of all voters, else HOLD" in text
-    assert "strict" not in text
-
-
-@pytest.mark.exhaustive
-def test_what_can_not_stand_in_one_table_is_refused(
-    arena: dict[str, Path], tmp_path: Path, terminal: Terminal
-) -> None:
-    def refusal(*cards: Path, name: str = "ama-1") -> str:
-        code, _, err = terminal.call("paper", "table", *cards, "--like", name)
-        assert code == 2
-        return err
-
-    again = run(stance_model("one"), tmp_path / "again", "ama_btc")
-
-    assert "are both of react with python/one on BTC" in refusal(arena["one"], again)
-
-    flat = run(stance_model("flat"), tmp_path / "flat", "ama_btc_flat")
-    assert "differ in hold" in refusal(arena["partly"], flat)
-
-    strict = run(stance_model("strict"), tmp_path / "strict", "ama_btc", rules="strict")
-    assert "different metric rules" in refusal(arena["partly"], strict)
-    assert "scored by strict rules" in terminal.out("paper", "table", strict, "--like", "ama-1")
-
-    fund = run(order_model("fund"), tmp_path / "fund", "deepfund_berkshire", "synthetic_deepfund")
-    assert "deepfund_berkshire is not a task of one asset" in refusal(fund)
-    assert "of one task" in refusal(arena["one"], name="deepfund-3")
-
-
-@pytest.mark.exhaustive
 def test_a_fund_has_a_row_for_each_model_their_vote_and_the_index(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -139,9 +99,7 @@ def test_a_fund_has_a_row_for_each_model_their_vote_and_the_index(
         out = tmp_path / name
         runs.append(run(order_model(name), out, "deepfund_berkshire", "synthetic_deepfund"))
 
-    assert ktdeval_vote(runs, tmp_path / "vote") == 0
-
-    rows = table(terminal, "deepfund-3", *runs, tmp_path / "vote")
+    rows = table(terminal, "deepfund-3", *runs, voted(runs, tmp_path / "vote"))
     by_name = {row.pop("Model"): row for row in rows}
     returns = [float(row["total_return"]) for row in rows]
 
@@ -174,18 +132,3 @@ def index_sharpe_by_hand(card: Any, free: float) -> float:
     daily = levels[held.base_day : held.last_day].pct_change().dropna()
 
     return float((daily.mean() - free) / daily.std() * math.sqrt(252))
-
-
-@pytest.mark.exhaustive
-def test_the_index_has_a_sharpe_ratio_by_strict_rules_too(
-    tmp_path: Path, terminal: Terminal
-) -> None:
-    task = "deepfund_berkshire"
-    data = "synthetic_deepfund"
-    strict = run(order_model("one"), tmp_path / "one", task, data, rules="strict")
-    rows = table(terminal, "deepfund-3", strict)
-    (card,) = ktdeval.load_run(strict).typed_cards
-
-    free = 1.0429 ** (1 / 252) - 1
-
-    assert float(rows[-1]["df_sharpe"]) == pytest.approx(index_sharpe_by_hand(card, free))

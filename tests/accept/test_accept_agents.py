@@ -78,7 +78,6 @@ def assert_resumes(agent: str, model: str, tasks: Sequence[str], data: str, fold
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("data", GRID)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_completes_and_is_shown_nothing_hidden(
@@ -151,7 +150,6 @@ def check_words(agent: str, data: str, run: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("task", "data"),
     [("blinded_fixed_candidate", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")],

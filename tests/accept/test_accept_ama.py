@@ -10,6 +10,7 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
+from support.accept.accept_runs import verify
 from support.tables import beside, on_each_row
 from support.terminal import Terminal
 
@@ -24,18 +25,8 @@ FILES = {
 def markets(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("ama")
     for venue, file in FILES.items():
-        last = ["--last", "2025-11-15"] if venue == "crypto_spot" else []
-        words = [
-            "data",
-            "make",
-            "long",
-            "--bars",
-            str(shared_data / file),
-            "--venue",
-            venue,
-            *last,
-        ]
-        assert main([*words, "--out", str(folder / venue)]) == 0
+        words = f"data make long --bars {shared_data / file} --venue {venue} --last 2025-11-15"
+        assert main([*words.split(), "--out", str(folder / venue)]) == 0
 
     return {venue: folder / venue for venue in FILES}
 
@@ -68,7 +59,7 @@ def test_buy_and_hold_gives_the_rows_of_the_paper(
     assert card["metrics"]["ama_days_above_buy_and_hold"]["value"] == 0.0
     assert card["metrics"]["ama_gap_to_buy_and_hold"]["value"] == pytest.approx(0.0, abs=1e-5)
     assert card["metrics"]["ama_win_rate"]["value"] == 1.0
-    assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0
+    verify(tmp_path / "run")
 
 
 @pytest.mark.exhaustive

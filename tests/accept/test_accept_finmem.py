@@ -346,7 +346,7 @@ def scaled(values: Sequence[float]) -> Iterator[float]:
     return ((value - least) / (most - least) if most > least else 0 for value in values)
 
 
-def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
+def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> None:
     """Follow every memory through the steps of a journal: layer, importance, age and credits after
     each are those recorded.
     """
@@ -363,18 +363,11 @@ def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
         assert memories.keys() == expected.keys(), entry["step"]["step"]
         for id_, one in memories.items():
             wanted = expected[id_]
-            assert {**one, "importance": 0} == {**wanted, "importance": 0}, (
-                entry["step"]["step"],
-                id_,
-            )
-            assert math.isclose(one["importance"], wanted["importance"], rel_tol=1e-12), (
-                entry["step"]["step"],
-                id_,
-            )
+            place = (entry["step"]["step"], id_)
+            assert {**one, "importance": 0} == {**wanted, "importance": 0}, place
+            assert math.isclose(one["importance"], wanted["importance"], rel_tol=1e-12), place
 
         assert +slow.counts == Counter(recorded["counts"])
-
-    return slow
 
 
 # ---- tests
@@ -383,22 +376,28 @@ def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
 STEPS = 214
 DIES_AFTER = 201
 RESUMED = {"finmem", "generative_agents"}  # between them all kinds of layers
-AGENT = ("--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", *SAME_MASK)
 
 
-def words(parameters: str, task: str, data: str, out: Path, *more: str) -> tuple[Any, ...]:
-    return (
-        *AGENT,
-        "--agent-args",
-        f"parameters={parameters},texts=full",
-        "--tasks",
-        task,
-        "--data",
-        data,
-        "--out",
-        out,
-        *more,
+def words(parameters: str, task: str, data: str, out: Path) -> list[str]:
+    text = (
+        f"--plugin {PLUGIN} --model test/naming --agent finmem --tasks {task} --data {data}"
+        f" --agent-args parameters={parameters},texts=full --out {out}"
     )
+    return [*text.split(), *SAME_MASK]
+
+
+def verifies(run: Path) -> bool:
+    return ktdeval("card", "verify", run, "--plugin", PLUGIN, cwd=run.parent).code == 0
+
+
+def journal_of_killed(run: Path, after_step: int, *arguments: str) -> list[Any]:
+    """The entries of the journal that a run leaves which is killed after a step."""
+    environment = {"RUN_PLUGIN_DIE_AFTER_STEP": str(after_step)}
+    died = ktdeval(*words(*arguments, run), cwd=run.parent, environment=environment)
+    assert died.code == -signal.SIGKILL
+
+    (episode,) = episodes(run)
+    return [json.loads(line) for line in (episode / "journal.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.sampled(1)
@@ -411,19 +410,11 @@ def words(parameters: str, task: str, data: str, out: Path, *more: str) -> tuple
         pytest.param("generative_agents", marks=pytest.mark.exhaustive),
     ],
 )
-def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equals_an_uninterrupted_run(
+def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumes(
     parameters: str, tmp_path: Path
 ) -> None:
     arguments = (parameters, "investorbench_btc", "synthetic_investorbench")
-    died = ktdeval(
-        *words(*arguments, tmp_path / "run"),
-        cwd=tmp_path,
-        environment={"RUN_PLUGIN_DIE_AFTER_STEP": str(DIES_AFTER)},
-    )
-
-    assert died.code == -signal.SIGKILL
-
-    entries = journal(tmp_path / "run")
+    entries = journal_of_killed(tmp_path / "run", DIES_AFTER, *arguments)
     trace = [entry["memory"]["memory"] for entry in entries]
 
     if parameters in RESUMED or is_searching():
@@ -432,20 +423,10 @@ def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equal
         assert done.code == 0, done
         assert f"resuming after {DIES_AFTER + 1} of {STEPS} steps" in done.err
         assert records(tmp_path / "run") == records(tmp_path / "whole")
-        assert (
-            ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
-        )
+        assert verifies(tmp_path / "run")
 
     compare_trace(parameters, entries)  # every memory at every step, against plain loops
     counts = trace[-1]["counts"]
-    print(
-        parameters,
-        len(trace),
-        "steps:",
-        counts,
-        {layer: len(held) for layer, held in trace[-1]["layers"].items()},
-    )
-
     assert len(trace) == DIES_AFTER + 1
 
     if parameters == "generative_agents":
@@ -466,31 +447,20 @@ def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equal
 def test_filings_go_through_the_deep_layers_as_in_plain_loops(
     parameters: str, tmp_path: Path
 ) -> None:
-    command = words(parameters, "investorbench_msft", "synthetic_investorbench", tmp_path / "run")
-    assert (
-        ktdeval(*command, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "140"}).code
-        == -signal.SIGKILL
-    )
-
-    entries = journal(tmp_path / "run")
-    slow = compare_trace(parameters, entries)
-    print(parameters, "with filings", len(entries), "steps:", dict(slow.counts))
+    arguments = (parameters, "investorbench_msft", "synthetic_investorbench")
+    entries = journal_of_killed(tmp_path / "run", 140, *arguments)
+    compare_trace(parameters, entries)
 
     assert any(entry["memory"]["memory"]["layers"]["mid"] for entry in entries)
-
-
-def journal(run: Path) -> list[Any]:
-    """Entries of the journal of a run that was killed."""
-    (episode,) = episodes(run)
-    return [json.loads(line) for line in (episode / "journal.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.exhaustive
 @on_each_row
 def test_it_runs_tasks_of_other_kinds(task: str, data: str, tmp_path: Path) -> None:
-    done = ktdeval(*words("finmem", task, data, tmp_path / "run", "--limit", "5"), cwd=tmp_path)
+    command = words("finmem", task, data, tmp_path / "run")
+    done = ktdeval(*command, "--limit", 5, cwd=tmp_path)
     assert done.code == 0, done
-    assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+    assert verifies(tmp_path / "run")
 
     for path in (tmp_path / "run" / "cards").glob("*.json"):
         assert json.loads(path.read_text())["decisions"]["model"] == 5

@@ -58,6 +58,7 @@ PLACED = (
     r" this run"
 )
 """A line and a field, or a file."""
+LINE = r"transcript\.jsonl\.zst: line \d"
 UNSHOWN = {("cost", "price"), ("sent_as",)}
 
 
@@ -298,6 +299,10 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
             r"canonical form of a transcript|of unused data",
         )
 
+    def second(old: list[Any], exchanges: list[Any]) -> list[Any]:
+        """Other exchanges in the second step."""
+        return [old[0], {**old[1], "exchanges": exchanges}, *old[2:]]
+
     changes: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
         "dropped": (lambda old: old[:1] + old[2:], "is step 2, expected step 1"),
         "cut": (lambda old: old[:2], "2 lines, but ledger.parquet has 4"),
@@ -310,53 +315,25 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
             lambda old: old[2]["exchanges"][0]["sent"][1].update(content="Buy low, sell high."),
             'exchanges[0].sent[1].content: recorded "Buy low, sell high.", recomputed ',
         ),
+        "doubled": (lambda old: [*old[:2], *old[1:]], ""),
+        "exchanged": (lambda old: [old[0], old[2], old[1], *old[3:]], ""),
+        "none": (lambda old: [], ""),
+        "exchanges that are no objects": (lambda old: second(old, [1, "x", None]), ""),
+        "replies that are no objects": (
+            lambda old: second(old[:2], [{**old[1]["exchanges"][0], "reply": [1]}]),
+            "",
+        ),
+        "an exchange too few": (lambda old: second(old, old[1]["exchanges"][:-1]), ""),
+        "an exchange too many": (lambda old: second(old, old[1]["exchanges"] * 2), ""),
+        "a failed call": (lambda old: second(old, [{"error": "timeout"}]), ""),
     }
 
     for kind, (whole, words) in changes.items():
         change = with_a_card(
             environment, lambda run, whole=whole: change_transcript(episodes(run)[0], whole)
         )
-        yield Forgery(
-            f"transcript, {kind}",
-            change,
-            rf"transcript\.jsonl\.zst: line \d+: .*{re.escape(words)}",
-        )
-
-    wholes: dict[str, Callable[[list[Any]], Any]] = {
-        "doubled": lambda old: [*old[:2], *old[1:]],
-        "exchanged": lambda old: [old[0], old[2], old[1], *old[3:]],
-        "none": lambda old: [],
-        "exchanges that are no objects": lambda old: [
-            old[0],
-            {**old[1], "exchanges": [1, "x", None]},
-            *old[2:],
-        ],
-        "replies that are no objects": lambda old: [
-            old[0],
-            {**old[1], "exchanges": [{**old[1]["exchanges"][0], "reply": [1]}]},
-        ],
-        "an exchange too few": lambda old: [
-            old[0],
-            {**old[1], "exchanges": old[1]["exchanges"][:-1]},
-            *old[2:],
-        ],
-        "an exchange too many": lambda old: [
-            old[0],
-            {**old[1], "exchanges": old[1]["exchanges"] * 2},
-            *old[2:],
-        ],
-        "a failed call": lambda old: [
-            old[0],
-            {**old[1], "exchanges": [{"error": "timeout"}]},
-            *old[2:],
-        ],
-    }
-
-    for kind, whole in wholes.items():
-        change = with_a_card(
-            environment, lambda run, whole=whole: change_transcript(episodes(run)[0], whole)
-        )
-        yield Forgery(f"transcript, {kind}", change, r"transcript\.jsonl\.zst: line \d")
+        line = rf"transcript\.jsonl\.zst: line \d+: .*{re.escape(words)}" if words else LINE
+        yield Forgery(f"transcript, {kind}", change, line)
 
 
 def plan_forgeries(environment: Environment) -> Iterator[Forgery]:
@@ -550,7 +527,7 @@ def faults(
     return verified, unnamed
 
 
-def test_of_forgeries_in_each_part_of_a_run_none_verifies_and_each_is_named(
+def test_forgeries_of_each_part_of_a_run_do_not_verify_and_are_named(
     environment: Environment, tmp_path: Path
 ) -> None:
     assert refusal(environment.run, environment.plugins) == ""
@@ -559,7 +536,7 @@ def test_of_forgeries_in_each_part_of_a_run_none_verifies_and_each_is_named(
 
 
 @pytest.mark.exhaustive
-def test_of_more_than_two_hundred_kinds_of_forgeries_none_verifies_and_each_is_named(
+def test_more_than_two_hundred_forgeries_do_not_verify_and_are_named(
     environment: Environment, tmp_path: Path
 ) -> None:
     forgeries = list(table(environment))

@@ -17,8 +17,6 @@ from ktdeval.runner import RunFolder
 from support.runs.run_support import card_of
 from support.terminal import Terminal
 
-pytestmark = pytest.mark.slow
-
 TASK = "blinded_memory_only"
 PLAN = f"--tasks {TASK} --windows W5 --limit 2 --mask-key {'0' * 32}".split()
 REASON = "it rises, I believe"

@@ -13,10 +13,7 @@ import pytest
 from support.paths import REPOSITORY
 from support.terminal import Terminal
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.needs("ktdeval_markets", "ktdeval_data", "ktdeval_compare", "ktdeval_view"),
-]
+pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data", "ktdeval_compare", "ktdeval_view")
 
 EXAMPLES = REPOSITORY / "examples" / "judge"
 MARKET = ("--data", "synthetic")

@@ -23,7 +23,7 @@ def cards(tasks: str, out: Path, **more: Any) -> list[Any]:
 
 
 @pytest.mark.exhaustive
-def test_a_model_that_learns_earns_by_right_labels_and_loses_by_inverted_ones(
+def test_a_model_that_learns_earns_by_right_labels_and_loses_by_inverted(
     tmp_path: Path,
 ) -> None:
     names = [

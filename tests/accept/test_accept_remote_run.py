@@ -119,7 +119,7 @@ def kill_at(place: S3Place, process: Running, write: int, moment: str) -> list[A
 @pytest.mark.sampled(1)
 @pytest.mark.timeout(300 + 60 * KILLS)
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_killed_at_any_write_and_resumed_with_an_empty_disk_it_leaves_what_an_undisturbed_run_leaves(
+def test_killed_at_any_write_it_resumes_with_an_empty_disk(
     place: S3Place,
     stub: Stub,
     whole: tuple[Path, int],

@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import chain, product
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ktdeval.market.rules.calendar import window_rows
@@ -28,31 +27,14 @@ from support.accept.accept_runs import (
 )
 from support.loops import not_empty
 
-SESSIONS = {
-    "W1": 43,
-    "W2": 43,
-    "W3": 43,
-    "W4": 43,
-    "W5": 40,
-    "W6": 44,
-    "W7": 46,
-    "W8": 50,
-    "W9": 50,
-    "W10": 43,
-}
+SESSIONS = dict(enumerate([43, 43, 43, 43, 40, 44, 46, 50, 50, 43], 1))
+"""By number of window."""
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "mode",
-    [
-        "open_research",
-        pytest.param("fixed_candidate", marks=pytest.mark.exhaustive),
-        pytest.param("memory_only", marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.parametrize("mode", ["open_research", "fixed_candidate", "memory_only"])
 def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
-    market = synthetic()
+    days_of = list(map(str, synthetic().days))
     for mask in MASKS:
         task = f"{mask}_{mode}"
         model = "builtin/random" if mode == "memory_only" else "builtin/momentum"
@@ -60,25 +42,18 @@ def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
         found = {}
         for spec, ledger in ledgers(folder):
             found[spec.window.name] = len(ledger.steps)
-            days = market.days[
-                (market.days >= np.datetime64(spec.window.first))
-                & (market.days <= np.datetime64(spec.window.last))
-            ]
-            assert [step.filled_on for step in ledger.steps] == [str(day) for day in days]
-            orders = sum(len(step.orders) for step in ledger.steps)
-            assert orders > 0
+            days = [day for day in days_of if spec.window.first <= day <= spec.window.last]
+            assert [step.filled_on for step in ledger.steps] == days
+            assert any(step.orders for step in ledger.steps)
             # Random buys without knowing its cash, and submits again what was refused.
             retried = {"model_after_retry"} if model == "builtin/random" else set()
             assert {step.provenance for step in ledger.steps} - retried == {"model"}
 
-        assert found == SESSIONS
+        assert found == {f"W{number}": count for number, count in SESSIONS.items()}
         made = card(folder, task)
         assert {window["name"]: window["days"] for window in made["windows"]} == found
-        assert (
-            made["coverage"]["episodes_finished"]
-            == made["coverage"]["episodes_planned"]
-            == len(SESSIONS)
-        )
+        coverage = made["coverage"]
+        assert coverage["episodes_finished"] == coverage["episodes_planned"] == len(SESSIONS)
         assert "limited" not in made["labels"]
         assert "synthetic" in made["labels"]
         verify(folder.path)
@@ -116,7 +91,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
-def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds(
+def test_a_label_blind_strategy_has_one_ledger_under_all_masks_and_seeds(
     run: RunFolder, mode: str
 ) -> None:
     episodes = [(spec, ledger) for spec, ledger in ledgers(run) if spec.mode == mode]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
@@ -35,6 +36,14 @@ def running(server: socketserver.BaseServer) -> Iterator[None]:
         thread.join()
 
 
+@contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Run a server whose requests a handler answers until the end of the block; give its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with running(server):
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
 class Quiet(BaseHTTPRequestHandler):
     """A handler that says nothing of what it does."""
 
@@ -44,6 +53,10 @@ class Quiet(BaseHTTPRequestHandler):
 
 class Answering(Quiet):
     """A handler that answers in one piece."""
+
+    def body(self) -> bytes:
+        """Read what was sent."""
+        return self.rfile.read(int(self.headers["Content-Length"]))
 
     def answer(
         self, content: bytes = b"", status: int = 200, headers: Mapping[str, str] | None = None
@@ -55,3 +68,10 @@ class Answering(Quiet):
 
         self.end_headers()
         self.wfile.write(content)
+
+    def answer_json(
+        self, value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send a value as JSON."""
+        given = {"Content-Type": "application/json", **(headers or {})}
+        self.answer(json.dumps(value).encode(), status, given)

@@ -20,12 +20,12 @@ from ktdeval.runner import RunFolder
 from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval_command.remote_host import HOSTS
 from support.command.literal_player import RESEARCH_CALLS, play, told
+from support.local_server import free_port
 from support.providers.remote_clients import (
     HOLD,
     TOKEN,
     Calls,
     Client,
-    free_port,
     holding,
     token_file,
 )

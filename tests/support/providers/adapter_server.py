@@ -10,14 +10,13 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
-from support.local_server import Answering, running
+from support.local_server import Answering, serving
 from support.providers.stub_neutral import KEY
 
 LOOK = ToolSpec(
@@ -95,9 +94,8 @@ def prepared(
                 self.answer(status=501)
 
         def do_POST(self) -> None:
-            content = self.rfile.read(int(self.headers["Content-Length"]))
             is_json = self.headers["Content-Type"] == "application/json"
-            self.take(json.loads(content) if is_json else content)
+            self.take(json.loads(self.body()) if is_json else self.body())
 
         def take(self, body: Any) -> None:
             with lock:
@@ -107,14 +105,12 @@ def prepared(
                 asked.bodies.append(body)
                 answer = answer(body) if callable(answer) else answer
 
-            payload = (
-                answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-            )
-            self.answer(
-                payload, answer.status, {"Content-Type": "application/json", **answer.headers}
-            )
+            if isinstance(answer.body, bytes):
+                headers = {"Content-Type": "application/json", **answer.headers}
+                self.answer(answer.body, answer.status, headers)
+            else:
+                self.answer_json(answer.body, answer.status, answer.headers)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    asked = PreparedServer(f"http://127.0.0.1:{server.server_address[1]}")
-    with running(server):
+    with serving(Handler) as address:
+        asked = PreparedServer(address)
         yield asked

@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import ThreadingHTTPServer
 from itertools import takewhile
 from typing import Any
 
 from ktdeval.runner.rehearsals.conversation_size import example
-from support.local_server import Answering, running
+from support.local_server import Answering, serving
 
 INPUT, CACHED, OUTPUT = 1.25, 0.125, 10.0  # US dollars a million tokens
 MIN_TOKENS = 1024
@@ -174,11 +173,8 @@ def caching_server() -> Iterator[CachingServer]:
 
     class Handler(Answering):
         def do_POST(self) -> None:
-            size = int(self.headers["Content-Length"])
-            answer = state.answer(json.loads(self.rfile.read(size)))
-            self.answer(json.dumps(answer).encode(), headers={"Content-Type": "application/json"})
+            self.answer_json(state.answer(json.loads(self.body())))
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.address = f"http://127.0.0.1:{server.server_port}/v1"
-    with running(server):
+    with serving(Handler) as address:
+        state.address = f"{address}/v1"
         yield state

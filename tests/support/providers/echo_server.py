@@ -8,10 +8,9 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from http.server import ThreadingHTTPServer
 from typing import Any
 
-from support.local_server import Answering, running
+from support.local_server import Answering, serving
 from support.providers.echoes import ECHOES
 
 Body = dict[str, Any]
@@ -112,7 +111,7 @@ class Echoing(Answering):
         super().__init__(*rest)
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = json.loads(self.body())
         key = self.headers["Authorization"].removeprefix("Bearer ")
         ways = list(ECHOES.values())
         text = ways[len(self.sent) % len(ways)](key)
@@ -144,7 +143,7 @@ class Echoing(Answering):
             "usage": usage,
         }
         write(body, text)
-        self.answer(json.dumps(body).encode(), headers={"Content-Type": "application/json"})
+        self.answer_json(body)
 
     def _fail(self, text: str, status: int) -> None:
         error = {"message": f"bad key {text}", "type": text, "param": text, "code": "server_error"}
@@ -165,7 +164,5 @@ class Echoing(Answering):
 def echoing(place: str) -> Iterator[tuple[str, list[str]]]:
     """Run a server that echoes in one place; give its address, and the list of what it writes."""
     sent: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Echoing, place, sent))
-
-    with running(server):
-        yield f"http://127.0.0.1:{server.server_port}/v1", sent
+    with serving(partial(Echoing, place, sent)) as address:
+        yield f"{address}/v1", sent

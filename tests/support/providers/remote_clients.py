@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from support.providers.bridge_clients import TOKEN
+from support.waiting import wait_for
 
 Calls = Sequence[tuple[str, Any]]  #: tools with their arguments, the submission last
 HOLD = {"overall_reason": "nothing to do", "orders": []}
@@ -19,14 +18,6 @@ HOLD = {"overall_reason": "nothing to do", "orders": []}
 def holding(_: str) -> Calls:
     """Submit no order, whatever the day."""
     return [("submit_action", HOLD)]
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def token_file(folder: Path) -> Path:
@@ -43,6 +34,7 @@ class Client:
         self.port = port
         self.token = token
         self.episode: str | None = None
+        self.begun: Any = None  # answer to the latest beginning
 
     def send(self, method: str, path: str, value: Any = None) -> Any:
         """Answer to a request, with its `status` where it is not 200."""
@@ -64,15 +56,17 @@ class Client:
 
     def begin(self) -> Any:
         """Begin an episode; waits for the run to listen."""
-        for _ in range(1200):
-            try:
-                answer = self.call("begin_episode")
-            except ConnectionError:
-                time.sleep(0.05)
-                continue
-            self.episode = answer.get("episode") or self.episode
-            return answer
-        raise AssertionError("nobody listens")
+        wait_for(self._has_begun)
+        return self.begun
+
+    def _has_begun(self) -> bool:
+        try:
+            self.begun = self.call("begin_episode")
+        except ConnectionError:
+            return False
+
+        self.episode = self.begun.get("episode") or self.episode
+        return True
 
     def go_on(self, day: str, calls: Callable[[str], Calls] = holding) -> list[str]:
         """Decide an episode to its end, by the calls of each day; return the days shown."""

@@ -6,8 +6,8 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +16,12 @@ from ktdeval.api import Reply
 from ktdeval.cli.main import main
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelTraits
-from support.docs.docs_prose import author_guide
-from support.local_server import Answering, running
+from support.docs.docs_prose import author_guide, guide_files
+from support.local_server import Answering, serving
 
 MODULES = ("sums", "clerk", "hits", "local", "sizing")
 GUIDE = author_guide()
+FILES = guide_files()
 MODEL = '''
 from ktdeval.api import Reply, Spec, ToolCall, hookimpl
 
@@ -36,19 +37,6 @@ class Clerk:
 def ktdeval_models():
     return [Spec("clerk/five", lambda name, params=None: Clerk(), "Submits 5")]
 '''
-
-
-def block_of(name: str) -> str:
-    """The code block whose first line names this file."""
-    blocks = [
-        text
-        for text in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-        if text.splitlines()[0].endswith(f"# {name}")
-    ]
-
-    assert len(blocks) == 1, name
-
-    return blocks[0]
 
 
 def code_of(text: str) -> list[str]:
@@ -69,7 +57,7 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "cache"))
-    (tmp_path / "sums.py").write_text(block_of("sums.py"))
+    (tmp_path / "sums.py").write_text(FILES["sums.py"])
     (tmp_path / "clerk.py").write_text(MODEL)
     return [f"--plugin={tmp_path / name}" for name in ("sums.py", "clerk.py")]
 
@@ -78,7 +66,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_task_of_questions_has_20_lines_and_names_no_market(
     plugins: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert len(code_of(block_of("sums.py"))) <= 20
+    assert len(code_of(FILES["sums.py"])) <= 20
 
     run = tmp_path / "run"
     assert (
@@ -228,11 +216,11 @@ def test_a_task_file_needs_no_package_and_stays_with_its_run(
 
 @pytest.mark.slow
 def test_a_metric_is_one_short_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(code_of(block_of("hits.py"))) <= 15
+    assert len(code_of(FILES["hits.py"])) <= 15
 
     plugin = tmp_path / "hits.py"
     run = tmp_path / "run"
-    plugin.write_text(block_of("hits.py"))
+    plugin.write_text(FILES["hits.py"])
     words = [
         "--model",
         "builtin/momentum",
@@ -252,42 +240,40 @@ def test_a_metric_is_one_short_function(tmp_path: Path, capsys: pytest.CaptureFi
     assert "hit_rate" in capsys.readouterr().out
 
 
-class _OwnProtocol(Answering):
-    """Speaks the protocol of `local.py`: sizes once where it may, and submits 5."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.bodies.append(asked)  # type: ignore[attr-defined]
-        calls = []
-
-        if [tool["name"] for tool in asked["tools"]] == ["size"]:
-            calls = [{"id": "1", "name": "size", "arguments": {"percent": 8}}]
-        elif asked["must_call"]:
-            calls = [{"id": "2", "name": asked["must_call"], "arguments": {"answer": "5"}}]
-
-        answer = {"text": "", "calls": calls, "tokens_in": 7, "tokens_out": 2}
-        self.answer(json.dumps(answer).encode())
-
-
 def test_an_adapter_and_an_agent_with_a_tool_of_its_own_run_as_printed(tmp_path: Path) -> None:
     names = ("sums.py", "local.py", "sizing.py")
     for name in names:
-        (tmp_path / name).write_text(block_of(name))
+        (tmp_path / name).write_text(FILES[name])
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _OwnProtocol)
-    server.bodies = []  # type: ignore[attr-defined]
+    bodies: list[Any] = []
+
+    class OwnProtocol(Answering):
+        """Speaks the protocol of `local.py`: sizes once where it may, and submits 5."""
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.body())
+            bodies.append(asked)
+            calls = []
+
+            if [tool["name"] for tool in asked["tools"]] == ["size"]:
+                calls = [{"id": "1", "name": "size", "arguments": {"percent": 8}}]
+            elif asked["must_call"]:
+                calls = [{"id": "2", "name": asked["must_call"], "arguments": {"answer": "5"}}]
+
+            self.answer_json({"text": "", "calls": calls, "tokens_in": 7, "tokens_out": 2})
+
     run = tmp_path / "run"
     words = ["--plugin", ",".join(str(tmp_path / name) for name in names), "--agent", "sizing"]
     words += ["--tasks", "sums", "--limit", "1", "--out", str(run), "--quiet"]
 
-    with running(server):
-        url = f"http://127.0.0.1:{server.server_address[1]}/chat"
-        assert main([*words, "--model", "local/mine", "--model-args", f"base_url={url}"]) == 0
+    with serving(OwnProtocol) as address:
+        at = f"base_url={address}/chat"
+        assert main([*words, "--model", "local/mine", "--model-args", at]) == 0
 
     card = json.loads((run / "cards/sums.json").read_text())
 
     assert card["scores"]["accuracy"]["value"] == 1
     assert card["usage"]["input_tokens"] == 2 * 7, "the call of the tool, and the submission"
 
-    sized = [body for body in server.bodies if "0.08" in str(body)]  # type: ignore[attr-defined]
+    sized = [body for body in bodies if "0.08" in str(body)]
     assert sized, "the tool's result went back to the model"

@@ -15,9 +15,9 @@ from pathlib import Path
 import click
 import pytest
 
-from ktdeval.cli.main import cli
 from ktdeval.cli.options import config_of
 from ktdeval.errors import KtdevalError
+from support.docs.docs_commands import context_of
 from support.docs.docs_packages import FOLDER
 from support.docs.docs_prose import code_blocks, without_code
 from support.loops import not_empty
@@ -56,26 +56,12 @@ def commands(text: str) -> Iterator[list[str]]:
         yield list(takewhile(lambda word: word not in ("|", ">", "&&", "&"), reader))
 
 
-def parse(words: list[str]) -> None:
-    """Parse a command and those of its groups; raises what the command line would print."""
-    context = cli.make_context("ktdeval", list(words))
-    while isinstance(context.command, click.Group):
-        left = [*context._protected_args, *context.args]
-        if not left:
-            return
-
-        name, command, rest = context.command.resolve_command(context, left)
-        assert command is not None
-        context = command.make_context(name, rest, parent=context)
-
-    if context.command.name == "run":
-        config_of(dict(context.params))
-
-
 def problem_of(words: list[str]) -> str:
     """What is wrong with a command; empty if it parses."""
     try:
-        parse(words)
+        context = context_of(words)
+        if context.command.name == "run":
+            config_of(dict(context.params))
     except click.exceptions.Exit:  # of --help
         return ""
     except (click.ClickException, KtdevalError) as error:

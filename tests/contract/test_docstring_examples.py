@@ -21,7 +21,7 @@ from ktdeval.harness import decide_in_phases
 from ktdeval.masking import UNMASKED, MaskConfig
 from ktdeval.registry import load_plugins
 from support.advertised import modules_forgotten
-from support.docs.docs_prose import author_guide
+from support.docs.docs_prose import author_guide, guide_files
 from support.docs.docstring_examples import example_of, run_example
 from support.market.raw_market import market
 
@@ -48,6 +48,7 @@ WITHOUT = {
 """Public names without an example, each with its reason; files are those of CONTRIBUTING.md and docs/plugins.md."""
 
 GUIDE = author_guide()
+FILES = guide_files()
 OF_PACKAGE = ("evaluate", "load_run", "Evaluation")
 MISSPELLED = """from ktdeval.api import hookimpl
 
@@ -82,13 +83,6 @@ NAMES = public_names()
 EXAMPLES = {name: example_of(NAMES[name].__doc__ or "") for name in NAMES if name not in WITHOUT}
 
 
-def block_of(file: str) -> str:
-    """The code of the guide that names this file."""
-    blocks = [block for block in GUIDE.split("```python\n") if f"# {file}" in block[:300]]
-    assert len(blocks) == 1, file
-    return blocks[0].partition("```")[0]
-
-
 def mine_yaml() -> str:
     """The variant of a task in docs/plugins.md."""
     text = GUIDE.partition("    # mine.yaml\n")[2].partition("\n\n")[0]
@@ -112,7 +106,7 @@ def readers_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
     code: dict[str, Any] = {"__name__": "readers_code"}
 
     for file in ("parrot.py", "hits.py"):
-        exec(block_of(file), code)
+        exec(FILES[file], code)
 
     words = {
         **NAMES,
@@ -149,7 +143,7 @@ def readers_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
         ),
     }
     folder = tmp_path_factory.mktemp("examples")
-    (folder / "mine.py").write_text(block_of("parrot.py"), encoding="utf-8")
+    (folder / "mine.py").write_text(FILES["parrot.py"], encoding="utf-8")
     (folder / "my_plugin.py").write_text(MY_PLUGIN, encoding="utf-8")
     (folder / "misspelled.py").write_text(MISSPELLED, encoding="utf-8")
     (folder / "mine.yaml").write_text(mine_yaml(), encoding="utf-8")
@@ -212,15 +206,3 @@ def test_the_class_in_the_example_of_a_protocol_has_its_members(
     members |= set(vars(protocol).get("__annotations__", {}))
 
     assert members - set(vars(words[example])) == set()
-
-
-def test_the_model_in_the_example_repeats_what_it_is_told(readers_words: dict[str, Any]) -> None:
-    words = dict(readers_words)
-    run_example(EXAMPLES["Model"], words)
-    request = api.ModelRequest((api.Message("user", "good morning"),))
-    assert words["Echo"]().reply(request).content == "good morning"
-
-
-def test_an_example_that_shows_another_value_fails() -> None:
-    with pytest.raises(AssertionError, match="1 \\+ 1"):
-        run_example("1 + 1  # 3", {})

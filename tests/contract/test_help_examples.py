@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from itertools import takewhile
 from pathlib import Path
 
 import click
 import pytest
 
 from ktdeval.cli.examples import continued_lines
-from ktdeval.cli.main import cli
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import load_plugins
-from support.docs.docs_commands import all_commands
+from support.docs.docs_commands import all_commands, context_of
 from support.floors import absent
 from support.terminal import Terminal
 
@@ -23,21 +23,21 @@ NAMES = {"tasks": "tasks", "task": "tasks", "metrics": "metrics", "agents": "age
 OF_PACKAGES = {"ktdeval data make": "ktdeval_data", "ktdeval plan": "ktdeval_grid"}
 
 
+def help_of(path: str) -> str:
+    """The help page of a command, on a terminal of 80 columns."""
+    # click keeps a command's help option, so it must be the one of the command line.
+    names = ["-h", "--help"]
+    screen = {"terminal_width": 80, "max_content_width": 80}
+    context = click.Context(COMMANDS[path], info_name=path, help_option_names=names, **screen)
+    return COMMANDS[path].get_help(context)
+
+
 def examples_in(help_page: str) -> list[str]:
     """The commands of a page's section `Example`, each in one line."""
-    lines = iter(help_page.replace(" \\\n", " ").splitlines())
-    for line in lines:
-        if line == "Example:":
-            break
-
-    found = []
-    for line in lines:
-        if not line.startswith("  "):
-            break
-
-        found.append(" ".join(line.split()))
-
-    return found
+    whole_lines = help_page.replace(" \\\n", " ")
+    _, _, section = whole_lines.partition("\nExample:\n")
+    lines = takewhile(lambda line: line.startswith("  "), section.splitlines())
+    return [" ".join(line.split()) for line in lines]
 
 
 def parsed(line: str) -> click.Context:
@@ -47,18 +47,7 @@ def parsed(line: str) -> click.Context:
 
     assert program == "ktdeval"
 
-    context = cli.make_context("ktdeval", words)
-
-    while isinstance(context.command, click.Group):
-        words = [*context._protected_args, *context.args]
-        if not words:
-            break
-
-        name, command, rest = context.command.resolve_command(context, words)
-        assert command is not None
-        context = command.make_context(name, rest, parent=context)
-
-    return context
+    return context_of(words)
 
 
 @pytest.mark.slow
@@ -71,10 +60,8 @@ def test_each_help_page_has_an_example_that_its_own_command_takes(
 
     assert len(COMMANDS) > 40
 
-    for path, command in COMMANDS.items():
-        # click keeps a command's help option, so it must be the one of the command line.
-        context = click.Context(command, info_name=path, help_option_names=["-h", "--help"])
-        lines = examples_in(command.get_help(context))
+    for path in COMMANDS:
+        lines = examples_in(help_of(path))
         if len(lines) != 1:
             wrong.append(f"{path}: {len(lines)} examples")
 
@@ -108,9 +95,8 @@ def test_each_name_in_an_example_is_offered_by_a_plugin() -> None:
     wrong = []
     seen = 0
 
-    for path, command in COMMANDS.items():
-        context = click.Context(command, info_name=path, help_option_names=["-h", "--help"])
-        for line in examples_in(command.get_help(context)):
+    for path in COMMANDS:
+        for line in examples_in(help_of(path)):
             given = parsed(line).params
             if given.get("model"):
                 plugins.model_spec_name(given["model"])
@@ -128,17 +114,8 @@ def test_each_name_in_an_example_is_offered_by_a_plugin() -> None:
 
 def test_help_pages_fit_80_columns() -> None:
     wide = []
-    for path, command in COMMANDS.items():
-        names = ["-h", "--help"]
-        context = click.Context(
-            command,
-            info_name=path,
-            terminal_width=80,
-            max_content_width=80,
-            help_option_names=names,
-        )
-        lines = command.get_help(context).splitlines()
-        wide += [f"{path}: {line}" for line in lines if len(line) > 80]
+    for path in COMMANDS:
+        wide += [f"{path}: {line}" for line in help_of(path).splitlines() if len(line) > 80]
 
     assert wide == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -43,3 +43,18 @@ def _with_children(
         assert child is not None, f"{path} {name}"
         if not child.hidden:
             yield from _with_children(f"{path} {name}", load_command(child), context)
+
+
+def context_of(words: Sequence[str]) -> click.Context:
+    """Read words as the command line would, without running them; return their command's context."""
+    context = cli.make_context("ktdeval", list(words))
+    while isinstance(context.command, click.Group):
+        left = [*context._protected_args, *context.args]
+        if not left:
+            break
+
+        name, command, rest = context.command.resolve_command(context, left)
+        assert command is not None
+        context = command.make_context(name, rest, parent=context)
+
+    return context

@@ -47,6 +47,18 @@ def author_guide() -> str:
     return "\n".join((REPOSITORY / page).read_text(encoding="utf-8") for page in AUTHOR_PAGES)
 
 
+def guide_files() -> dict[str, str]:
+    """Return the code of each file that these pages show: its name ends the first line."""
+    files = {}
+    for text in re.findall(r"```python\n(.*?)```", author_guide(), re.DOTALL):
+        name = text.splitlines()[0].rpartition("# ")[2]
+        if name.endswith(".py"):
+            assert name not in files, name
+            files[name] = text
+
+    return files
+
+
 def without_code(text: str) -> str:
     """Return a page without fenced blocks, and without the content of code in lines."""
     text = _FENCE.sub("\n", text)

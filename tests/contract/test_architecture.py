@@ -261,25 +261,6 @@ def home_of(module: str, homes: Mapping[str, Mapping[str, str]]) -> str:
     return homes.get(package, {}).get(name, module)
 
 
-def test_a_circle_is_found_and_what_only_leads_to_it_is_not_named() -> None:
-    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}
-    assert circles_in(graph) == {"b", "c"}
-
-
-def test_an_import_of_a_type_counts_and_one_in_a_function_too() -> None:
-    tree = ast.parse(
-        """
-from typing import TYPE_CHECKING
-if TYPE_CHECKING:
-    from ktdeval.market import Venue
-class Shop:
-    def late(self):
-        import inside
-"""
-    )
-    assert set(imports_in(ast.walk(tree))) == {"typing", "ktdeval.market", "inside"}
-
-
 def circles_in(graph: Mapping[str, set[str]]) -> set[str]:
     """Parts that are on a circle, or between two."""
     left = dict(graph)

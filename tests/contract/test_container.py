@@ -86,8 +86,3 @@ def test_no_secret_is_in_it() -> None:
     plain = "\n".join(f"{name} {words}" for name, words in steps())
     assert not SECRET.search(plain)
     assert "--no-cache-dir" in plain
-
-
-@pytest.mark.parametrize("line", ["ENV OPENAI_API_KEY=x", "ARG token = y", "ENV DB_PASSWORD=z"])
-def test_a_secret_would_be_found(line: str) -> None:
-    assert SECRET.search(line)

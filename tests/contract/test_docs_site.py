@@ -19,8 +19,6 @@ from support.docs.docs_packages import FOLDER, brought_in, package_pages
 from support.docs.docs_pictures import hashes, recorded_hashes
 from support.docs.docs_project import folders_of, makefile, upper_bounds
 from support.docs.docs_prose import links, long_sentences, problem_of_link, word_count
-from support.docs.docs_reference import exit_codes_table
-from support.docs.docs_tables import with_table
 from support.docs.make_docs import generated_pages
 from support.loops import not_empty
 from support.paths import REPOSITORY
@@ -34,7 +32,6 @@ WRITTEN = sorted(
     - set(FOLDER.glob("*.md"))
     - set((DOCS / "reference").glob("*.md"))
 )
-MAX_WORDS = 115_000
 
 
 def name_of(path: Path) -> str:
@@ -76,17 +73,6 @@ def test_no_link_of_the_site_leads_out_of_it() -> None:
     assert out == []
 
 
-def test_a_link_to_a_heading_or_page_that_is_missing_is_found(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# One\n\n## A – B\n\n`[x](gone.md)`\n", encoding="utf-8")
-
-    assert links(page.read_text(encoding="utf-8")) == []
-    assert problem_of_link(page, "#one") == ""
-    assert problem_of_link(page, "gone.md") == "gone.md: no such file"
-    assert problem_of_link(page, "page.md#two") == "page.md#two: no such heading"
-    assert "names this heading differently" in problem_of_link(page, "#a--b")
-
-
 # ---- words
 
 
@@ -97,14 +83,6 @@ def test_no_sentence_has_more_than_40_words() -> None:
             found.append(f"{name_of(page)}: {word_count(sentence)} words: {sentence}")
 
     assert found == []
-
-
-def test_a_long_sentence_is_found_wherever_it_stands() -> None:
-    long = "word " * 40 + "end."
-    assert len(long_sentences(f"Short.\n\n* {long}\n")) == 1
-    assert len(long_sentences(f"1. Short. {long} Short.\n")) == 1
-    assert long_sentences(f"    {long}\n\n```\n{long}\n```\n| {long} |\n# {long}\n") == []
-    assert long_sentences("word " * 39 + "end. " + "word " * 39 + "end.") == []
 
 
 # ---- generated parts
@@ -131,13 +109,6 @@ def _text(page: Path) -> str:
     return page.read_text(encoding="utf-8") if page.exists() else ""
 
 
-def test_a_list_without_markers_is_an_error() -> None:
-    text = "<!-- table: a -->\nold\n<!-- end of table -->"
-    assert with_table(text, "a", "new") == "<!-- table: a -->\n\nnew\n\n<!-- end of table -->"
-    with pytest.raises(ValueError, match="table: b"):
-        with_table(text, "b", "new")
-
-
 # ---- what pages say of the project
 
 
@@ -162,11 +133,6 @@ def test_every_folder_of_tests_is_run_by_a_command_of_the_makefile() -> None:
     assert folders - named == {"tests/llm"}
     assert "tests/llm" in makefile()
     assert re.search(r"python -m pytest .* -rs$", makefile(), re.MULTILINE), "skips are printed"
-
-
-def test_a_card_that_does_not_verify_ends_with_the_code_that_pages_state() -> None:
-    assert "| 1 | " in exit_codes_table()
-    assert "A card, ledger or snapshot differs" in exit_codes_table().partition("| 2 |")[0]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.registry import load_plugins
-from support.floors import deleted_with, folders, needs, without
+from support.floors import folders, needs, without
 from support.loops import not_empty
 from support.paths import REPOSITORY
 from support.runs.run_support import TASK, WINDOW
@@ -29,13 +29,6 @@ def test_each_package_that_may_be_deleted_is_in_the_table() -> None:
     needed = set(chain.from_iterable(table.values()))
     assert set(folders()) <= set(table)
     assert needed <= set(table)
-
-
-def test_what_needs_a_package_goes_with_it_and_nothing_else() -> None:
-    table = {"a": (), "b": ("a",), "c": ("b", "d"), "d": (), "e": ("d",)}
-    assert deleted_with("a", table) == ["a", "b", "c"]
-    assert deleted_with("d", table) == ["c", "d", "e"]
-    assert deleted_with("e", table) == ["e"]
 
 
 @pytest.mark.needs("ktdeval_qfinzero", "ktdeval_qlib")

@@ -86,14 +86,6 @@ LATER = {
     "judge": ("judged/judge.json", '"version": 1', '"version": 99'),
 }
 
-#: The same of a version from before the first release
-EARLIER = {
-    "run folder": ("run/manifest.json", '"version": 2', '"version": 1'),
-    "market": ("market/manifest.json", '"version": 2', '"version": 1'),
-    "transplant": ("run-transplanted/transplant.json", '"version": 2', '"version": 1'),
-    "fork": ("run-fork/fork.json", '"version": 2', '"version": 1'),
-}
-
 
 def unpack_as(change: tuple[str, str, str], name: str, folder: Path) -> None:
     """Unpack this release's sample of a format with another version in it."""

@@ -148,11 +148,6 @@ def test_typed_columns_are_read_or_refused_on_one_line(
         assert_refused(door, tmp_path, content, outcome, ".parquet")
 
 
-def test_each_form_is_held_at_each_door() -> None:
-    assert [row[0] for row in CASES["texts"][1:]] == list(TEXTS)
-    assert {len(row) for table in CASES.values() for row in table} == {len(DOORS) + 1}
-
-
 # ---- workbooks, which bars and their side files take
 
 

@@ -62,16 +62,3 @@ def test_no_text_uses_words_that_moved() -> None:
             found[name] = used[0]
 
     assert found == {}, "write the new words (ktdeval/cli/moved.csv)"
-
-
-@pytest.mark.parametrize(
-    ("text", "is_old"),
-    [
-        ("run `ktdeval luck RUN`", True),
-        ("run `ktdeval data import long`", True),
-        ("run `ktdeval compare luck RUN`", False),
-        ("in ktdeval store.py", False),
-    ],
-)
-def test_old_words_are_seen_where_a_command_line_begins(text: str, is_old: bool) -> None:
-    assert bool(old_words().search(text)) == is_old

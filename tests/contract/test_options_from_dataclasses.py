@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
-
-import pytest
 
 from support.paths import REPOSITORY
-from support.source_trees import SOURCES, nodes_of, tree_of
+from support.source_trees import SOURCES, nodes_of
 
 #: What makes options of fields itself
 MAKER = "ktdeval/cli/options.py"
@@ -38,10 +35,3 @@ def test_no_module_declares_options_by_decorators() -> None:
             found[name] = lines
 
     assert found == {}, "make them fields of a dataclass, for `options_of`"
-
-
-@pytest.mark.parametrize("call", ["click.option('--out')", "click.Option(['--out'])"])
-def test_both_ways_to_declare_one_are_seen(call: str, tmp_path: Path) -> None:
-    path = tmp_path / "command.py"
-    path.write_text(f"import click\n\nOUT = {call}\n")
-    assert option_lines(list(ast.walk(tree_of(path)))) == [3]

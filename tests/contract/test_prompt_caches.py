@@ -11,14 +11,14 @@ import pytest
 
 from ktdeval.calls import PromptCache, PromptCacheRules
 from ktdeval.calls.prices import choose_price
-from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
+from ktdeval.calls.prompt_size import USUAL_TOKENS
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
 from ktdeval_models.remote.prompt_caches import published_rules
 from support.paths import REPOSITORY
 from support.providers.adapter_server import LOOK, SUBMIT, ask
-from support.providers.prompt_caches import ClaudeCache, OpenAICache, Served
+from support.providers.prompt_caches import ClaudeCache, Served
 from support.providers.stub_provider import Stub
 from support.tasks.prompts_page import RESEARCHED, STEPS, asked_of, claude_serves, openai_serves
 
@@ -31,7 +31,6 @@ STATE = "The day: " + "1.25, " * 2000
 REPORTS = "\n\n## Analyst\n\n" + "It may rise. " * 200
 OWN = "\n\n# Your role\n\nJudge the risk."
 DAY = Message("user", STATE + OWN, shared=(len(STATE),))
-MARK = {"cache_control": {"type": "ephemeral"}}
 
 
 def claude(address: str | None = None, name: str = NAME, **params: Any) -> AnthropicModel:
@@ -62,66 +61,6 @@ def served(requests: Sequence[ModelRequest], name: str = NAME) -> list[Served]:
     cache = ClaudeCache(1024)
     model = claude(name=name)
     return [cache.ask(model.encode(each), now=10.0 * at) for at, each in enumerate(requests)]
-
-
-# --- the rules, by the examples of the provider's own page
-
-
-def conversation(blocks: int, *marked: int) -> dict[str, Any]:
-    """A body of so many blocks of 500 tokens or so; blocks are numbered from 1."""
-    content: list[dict[str, Any]] = [
-        {"type": "text", "text": f"{number:03} " * 288} for number in range(1, blocks + 1)
-    ]
-
-    for number in marked:
-        content[number - 1] |= MARK
-
-    return {"model": NAME, "messages": [{"role": "user", "content": content}]}
-
-
-def test_a_mark_on_words_of_its_own_is_written_each_time_and_never_read() -> None:
-    cache = ClaudeCache(1024)
-    for number in range(3):
-        body = conversation(6, 6)
-        body["messages"][0]["content"][5]["text"] = f"at {number} o'clock"
-        found = cache.ask(body, float(number))
-        assert (found.read, found.fresh) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("change", "levels"),
-    [
-        ({"tool_choice": {"type": "none"}}, "tools and system"),
-        ({"thinking": {"type": "adaptive"}}, "tools and system"),
-        ({"tools": []}, "nothing"),
-        ({}, "all"),
-    ],
-)
-def test_what_a_changed_field_ends(change: dict[str, Any], levels: str) -> None:
-    system = [{"type": "text", "text": "Rules. " * 1000, **MARK}]
-    body = {**conversation(4, 4), "system": system, "tools": [{"name": "one"}]}
-    cache = ClaudeCache(1024)
-    first = cache.ask(body, 0.0)
-    found = cache.ask({**body, **change}, 1.0)
-    expected = {
-        "nothing": 0.0,
-        "tools and system": text_bytes("one" + "Rules. " * 1000).tokens(USUAL_TOKENS),
-        "all": first.written,
-    }[levels]
-
-    assert found.read == pytest.approx(expected, abs=2.0)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "shared", "read"), [(2000.0, 1200.0, 1152.0), (2000.0, 1000.0, 0.0)]
-)
-def test_openai_keeps_long_prompts_by_itself_and_reads_whole_steps(
-    tokens: float, shared: float, read: float
-) -> None:
-    cache = OpenAICache()
-    beginning = "a" * int(shared)
-    cache.ask(beginning + "b" * int(tokens - shared), tokens, 0.0)
-    assert cache.ask(beginning + "c" * int(tokens - shared), tokens, 1.0).read == read
 
 
 # --- what is marked
@@ -194,8 +133,6 @@ def test_a_plan_simulates_the_caches_as_this_module_does(agent: str) -> None:
 
 
 # --- what it costs
-
-CLAUDE = ("fable-5-1", "opus-5-5", "opus-5", "opus-4-8", "sonnet-5-5", "sonnet-4-6", "haiku-5-5")
 
 
 def test_tokens_read_and_written_are_paid_at_their_own_prices() -> None:

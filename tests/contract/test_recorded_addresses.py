@@ -83,8 +83,3 @@ def test_the_sweep_finds_fields_of_all_kinds() -> None:
         "ktdeval_board.document_types.Submitter.url",
         "ktdeval_memory.params.MemoryParams.embedding_url",
     } <= guarded
-
-
-@pytest.mark.parametrize("name", ["source_args", "remote", "base_url", "embedding_endpoint"])
-def test_names_of_addresses_are_known(name: str) -> None:
-    assert _ADDRESS.search(name) or _FREE.search(name)

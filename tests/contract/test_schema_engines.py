@@ -22,9 +22,6 @@ from support.schemas.schema_documents import breakers, followers
 from support.schemas.schema_engines import AJV, ENGINES, Engine, ajv_refusals, has_ajv, installed
 from support.schemas.schema_rules import (
     RULES,
-    claude_problems,
-    gemini_problems,
-    strict_problems,
     subschemas,
 )
 from support.schemas.schema_table import BAD, BEGIN, COLUMNS, END, GOOD, PAGE, judged, stated, table
@@ -63,7 +60,6 @@ def test_every_schema_that_is_sent_has_a_row_and_every_row_is_of_one() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_no_agent_sends_another_schema_on_any_task() -> None:
     assert sent_schemas(is_whole=True) == sent_schemas()
 
@@ -147,7 +143,6 @@ def test_an_order_has_one_size_for_every_engine(engine: Engine) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_schemas_have_20_good_and_40_bad_documents_or_all_that_there_are() -> None:
     good = {}
     bad = {}
@@ -172,7 +167,6 @@ def test_schemas_have_20_good_and_40_bad_documents_or_all_that_there_are() -> No
 # --- the portable subset
 
 
-@pytest.mark.slow
 def test_every_schema_is_of_the_portable_subset() -> None:
     odd = []
     for name, schema in not_empty(sent_schemas().items()):
@@ -238,58 +232,3 @@ def test_ajv_in_strict_mode_takes_every_schema_of_a_file() -> None:
 def test_the_table_agrees_with_the_rules_of_providers(rule: str) -> None:
     found = {name: RULES[rule](schema) for name, schema in sent_schemas().items()}
     assert found == {name: CELLS[name][rule] for name in CELLS} != {}
-
-
-CLOSED = {
-    "type": "object",
-    "properties": {"a": {"type": "string"}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
-DEEP: dict[str, Any] = CLOSED
-for _ in range(10):
-    DEEP = {**CLOSED, "properties": {"a": DEEP}}
-
-
-@pytest.mark.parametrize(
-    ("schema", "problems"),
-    [
-        (CLOSED, []),
-        ({**CLOSED, "required": []}, ["optional"]),
-        ({**CLOSED, "additionalProperties": True}, ["names"]),
-        (
-            {**CLOSED, "properties": {"a": {"type": "string", "minLength": 1, "default": "x"}}},
-            ["word default", "word minLength"],
-        ),
-        ({"anyOf": [CLOSED]}, ["root"]),
-        ({**CLOSED, "properties": {"a": {"anyOf": [CLOSED, CLOSED]}}}, ["first_field"]),
-        (
-            {
-                **CLOSED,
-                "properties": {
-                    "a": {"type": "string", "enum": [f"{each}" for each in range(1001)]}
-                },
-            },
-            ["size"],
-        ),
-        ({**CLOSED, "properties": {"a": {"type": "string", "enum": ["x" * 120_001]}}}, ["size"]),
-        (DEEP, ["size"]),
-        (DEEP["properties"]["a"], []),
-    ],
-)
-def test_the_rules_of_openais_strict_mode(schema: dict[str, Any], problems: list[str]) -> None:
-    assert strict_problems(schema) == problems
-
-
-def test_keywords_that_claude_and_gemini_ignore_are_named() -> None:
-    bounded = {**CLOSED, "properties": {"a": {"type": "string", "minLength": 1, "pattern": "^x"}}}
-    assert claude_problems(bounded) == ["word minLength"]
-    assert gemini_problems(bounded) == ["word minLength", "word pattern"]
-    assert claude_problems({"type": "object", "additionalProperties": {"type": "number"}}) == [
-        "names"
-    ]
-
-    many = {f"f{number}": {"type": "string"} for number in range(25)}
-    assert claude_problems(
-        {"type": "object", "properties": many, "additionalProperties": False}
-    ) == ["optional_24"]

@@ -23,16 +23,6 @@ _MODULES = itertools.chain.from_iterable(
 SOURCES = sorted(path for path in _MODULES if not {"ktdeval-inspect", "tests"} & set(path.parts))
 
 
-def files_of_tests() -> list[Path]:
-    """Files of tests: those of `tests` and those beside the code of a package."""
-    return sorted(
-        path
-        for top in ("tests", "tasks", "plugins")
-        for path in (REPOSITORY / top).rglob("test_*.py")
-        if path not in SOURCES and "ktdeval-inspect" not in path.parts
-    )
-
-
 def parts_of(path: Path) -> tuple[str, ...]:
     """Path of a file or module below the folder that it is imported from: `("ktdeval_pages",
     "words.py")`.

@@ -13,6 +13,8 @@ from support.fuzzing.fuzz_parsers import parsers
 from support.paths import REPOSITORY
 from support.source_trees import SOURCES, parts_of
 
+pytestmark = pytest.mark.slow
+
 CALLS = re.compile(
     r"\b(loads_untrusted|loads_strict|loads_unique|decode_json|load_yaml|parse_yaml|json\.loads"
     r"|msgspec\.json\.decode|read_csv|read_parquet|load_workbook|parquet_of|open_parquet"
@@ -32,7 +34,6 @@ def parsing_modules() -> set[str]:
     return found
 
 
-@pytest.mark.slow
 def test_each_parsing_module_is_fuzzed_or_named_with_its_reason() -> None:
     reasons = {}
     for reason, modules in NAMED.items():
@@ -46,7 +47,6 @@ def test_each_parsing_module_is_fuzzed_or_named_with_its_reason() -> None:
     assert sorted(set(reasons) & fuzzed) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS)
 def test_seeds_and_hostile_inputs_end_in_a_value_or_a_typed_error(parser: Parser) -> None:
     hostile = (b"", b"\x00", b"\xff\xfe", b"[" * 2000, b'{"a\\ud800":1}', b"PK\x03\x04", b"PAR1")

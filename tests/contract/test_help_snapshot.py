@@ -5,20 +5,14 @@ from __future__ import annotations
 import pytest
 
 from support.docs.public_api import HELP, help_text
-from support.paths import REPOSITORY
 
-#: Words of each command before the names became fewer
-BEFORE = (REPOSITORY / "tests/contract/commands_before.txt").read_text("utf-8").splitlines()
-#: Commands that had a provider behind them, which is refused with the words to type
-REFUSED = "data check "
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
 def test_the_help_is_that_of_the_snapshot() -> None:
     assert help_text() == HELP.read_text("utf-8"), "renew it by `make public-api`, and look at it"
 
 
-@pytest.mark.slow
 def test_the_help_fits_one_screen() -> None:
     top, _, _leaves = help_text().partition("Commands that run something:")
     lines = top.splitlines()

@@ -16,6 +16,8 @@ from packaging.requirements import Requirement
 
 from support.paths import REPOSITORY, TESTS
 
+pytestmark = pytest.mark.slow
+
 WITHOUT = """
 import sys
 for name in sys.argv[1].split(","):
@@ -77,7 +79,6 @@ def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_every_command_prints_its_help_without_any_extra() -> None:
     blocked = modules_of_extras()
     assert {"openai", "cryptography", "uvicorn", "vl_convert", "pytest"} <= set(blocked)
@@ -92,7 +93,6 @@ def test_every_command_prints_its_help_without_any_extra() -> None:
 
 
 @pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
-@pytest.mark.slow
 def test_the_plan_of_the_readme_states_a_cost_without_any_extra(readme: str) -> None:
     text = (REPOSITORY / readme).read_text(encoding="utf-8")
     [command] = re.findall(r"`ktdeval (plan [^`]+)`", text)

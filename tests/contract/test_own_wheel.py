@@ -73,7 +73,6 @@ def test_it_has_the_files_of_the_wheel_that_is_built(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("digit", ["", "0"])
 def test_pip_installs_it_without_an_index_and_refuses_another_hash(
     digit: str, tmp_path: Path

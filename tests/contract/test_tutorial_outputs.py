@@ -39,22 +39,3 @@ def test_outputs_of_the_first_pages_are_ignored() -> None:
     ignored = set(done.stdout.split())
     missed = {name for name in names if not {name, f"{name}/x"} & ignored}
     assert missed == set(), "add these to .gitignore"
-
-
-def test_sources_are_not_ignored() -> None:
-    if shutil.which("git") is None or not (REPOSITORY / ".git").exists():
-        pytest.skip("this is no checkout")
-
-    sources = [
-        "ktdeval/market/snapshots/snapshot.py",
-        "leaderboards/practice/board.yaml",
-        "ktdeval/cli/run.py",
-    ]
-    done = subprocess.run(
-        ["git", "check-ignore", "--no-index", *sources],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == ""

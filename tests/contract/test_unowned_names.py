@@ -16,6 +16,7 @@ import pytest
 from ktdeval.values import requirement
 from support.loops import not_empty
 from support.paths import REPOSITORY
+from support.tables import on_each_row
 
 SKIPPED = {".git", ".venv", "node_modules", "records", "cards", "site", "dist", ".mypy_cache"}
 SUFFIXES = {".py", ".md", ".yml", ".yaml", ".toml", ".j2", ".js", ".txt", ".sh", ".csv"}
@@ -58,47 +59,16 @@ def pages() -> Iterator[Path]:
             yield path
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "pip install ktdeval",
-        "run `pip install 'ktdeval[openai]'` first",
-        'RUN pip install --no-cache-dir "ktdeval[models]"',
-        "pip install --upgrade ktdeval, or wait",
-        "pip install ktdeval-inspect",
-        "pip install numpy ktdeval && ktdeval demo",
-        "uv add ktdeval[live]",
-        "uvx ktdeval demo",
-        "pipx install ktdeval",
-        'KTDEVAL: "ktdeval==0.1.0"',
-        "pip install 'ktdeval[openai]>=0.1'",
-    ],
-)
-def test_a_name_without_its_source_is_found(line: str) -> None:
-    assert list(unowned(line))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "pip install '.[openai]'",
-        "pip install ./plugins/ktdeval-inspect",
-        "pip install 'ktdeval[live] @ git+ADDRESS'",
-        "uvx --from git+ADDRESS ktdeval demo",
-        'pip install "$(echo /wheels/ktdeval-*.whl)[models]"',
-        "pip install numpy && ktdeval demo",
-        "pip install -e . # ktdeval itself",
-    ],
-)
-def test_a_source_is_not(line: str) -> None:
-    assert not list(unowned(line))
+@on_each_row
+def test_a_name_without_its_source_is_found(line: str, is_found: bool) -> None:
+    assert bool(list(unowned(line))) == is_found
 
 
 def test_no_file_names_ours_without_a_source() -> None:
     wrong = {}
     for path in not_empty(list(pages())):
         found = list(unowned(path.read_text(encoding="utf-8")))
-        if found and path.name != Path(__file__).name:
+        if found and path.stem != Path(__file__).stem:
             wrong[str(path.relative_to(REPOSITORY))] = found
 
     assert wrong == {}

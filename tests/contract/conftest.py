@@ -14,3 +14,13 @@ def provider_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(variable, KEY)
 
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+
+
+@pytest.fixture
+def every_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stub's key is in the variable of every provider."""
+    from ktdeval_models.remote.params import presets
+    from support.providers.stub_provider import KEY
+
+    for preset in presets().values():
+        monkeypatch.setenv(preset.variables[0], KEY)

@@ -25,8 +25,6 @@ from ktdeval.registry import load_plugins
 from ktdeval.secrets import redact_secrets
 from ktdeval_models.remote.params import presets
 from support.providers.adapter_server import (
-    LOOK,
-    SUBMIT,
     Prepared,
     PreparedServer,
     ask,
@@ -34,6 +32,7 @@ from support.providers.adapter_server import (
     prepared,
 )
 from support.providers.stub_provider import KEY, skip_without_sdks
+from support.tables import on_each_row
 
 skip_without_sdks()
 
@@ -58,6 +57,14 @@ CHAT = Prepared(
         "model": "stub-model",
         "choices": [{"message": {"content": "Held."}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 9, "completion_tokens": 4},
+    }
+)
+MESSAGE = Prepared(
+    {
+        "type": "message",
+        "content": [{"type": "text", "text": "Held."}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 9, "output_tokens": 4},
     }
 )
 CANDIDATE = Prepared(
@@ -91,15 +98,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def at(server: PreparedServer, model: str, **args: Any) -> Any:
     return PLUGINS.make_model(model, {"base_url": server.address, **args})
-
-
-def asked(model: str, answer: Prepared, **args: Any) -> tuple[str, dict[str, str], Any]:
-    """Path, headers and body of one request with tools, the second of which is forced."""
-    with prepared(answer) as server:
-        reply = at(server, model, **args).reply(ask(tools=(LOOK, SUBMIT), forced="submit_action"))
-        assert reply.content == "Held."
-        assert (reply.usage.input_tokens, reply.usage.output_tokens) == (9, 4)
-        return server.paths[0], server.headers[0], server.bodies[0]
 
 
 # ---- the table
@@ -220,6 +218,21 @@ def sign_in_to_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_SESSION_TOKEN", SESSION)
+
+
+@pytest.mark.parametrize("name", ["anthropic.claude-opus-4-7", "anthropic.claude-3-haiku-v1:0"])
+def test_bedrock_signs_with_the_credentials_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    sign_in_to_aws(monkeypatch)
+    with prepared(MESSAGE) as server:
+        assert at(server, f"bedrock/{name}", region="eu-central-1").reply(ask()).content == "Held."
+        path, headers, body = server.paths[0], server.headers[0], server.bodies[0]
+
+    content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+    expected = signature_of(headers, path, content, SECRET, "eu-central-1")
+    assert headers["authorization"].endswith(f"Signature={expected}")
+    assert headers["x-amz-security-token"] == SESSION
 
 
 def test_credentials_of_the_machine_never_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,20 +382,7 @@ def test_an_unknown_provider_is_told_what_to_type(model: str, words: str) -> Non
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("model", "args", "words"),
-    [
-        ("openai/gpt-4.1", {"temperature": 0}, "an option of its own: --temperature 0"),
-        ("builtin/momentum", {"seed": 3}, "an option of its own: --seed 3"),
-        ("xai/grok-4", {"reasoning_effort": "low"}, "--reasoning-effort low"),
-        ("openai/gpt-4.1", {"max_tokens": 100}, "--max-output-tokens 100"),
-        ("openai/gpt-4.1", {"temprature": 0}, "did you mean the option --temperature?"),
-        ("openai/gpt-4.1", {"reasonig_summary": "auto"}, "did you mean 'reasoning_summary'?"),
-        ("azure/gpt-4.1", {"deploment": "mine"}, "did you mean 'deployment'?"),
-        ("openai/gpt-4.1", {"top_p": 0.9}, '--model-args \'{"extra_body": {"top_p": 0.9}}\''),
-        ("builtin/hold", {"temperature": 0}, "an option of its own: --temperature 0"),
-    ],
-)
+@on_each_row
 def test_an_argument_that_is_an_option_names_it(
     model: str, args: Mapping[str, Any], words: str
 ) -> None:

@@ -24,6 +24,7 @@ from support.providers.adapter_server import (
     failure_of,
     prepared,
 )
+from support.providers.one_call import ONE_CALL, of_chat
 from support.providers.stub_provider import skip_without_sdks
 from support.tables import beside, on_each_row
 from support.tasks.ktdfin_market import small_market
@@ -41,37 +42,6 @@ FAULTS = beside(__file__)["faults"]
 HOLD = {"orders": [], "overall_reason": "nothing to do"}
 FOLDERS = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]
 REPORTED = next((folder for folder in FOLDERS if folder.is_dir()), None)
-
-
-def of_chat(name: str, arguments: Any) -> dict[str, Any]:
-    function = {"name": name, **arguments_field("arguments", arguments)}
-    message = {"role": "assistant", "tool_calls": [{"id": "a", "function": function}]}
-    usage = {"prompt_tokens": 9, "completion_tokens": 4}
-    return {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": usage}
-
-
-def of_responses(name: str, arguments: Any) -> dict[str, Any]:
-    call = {"type": "function_call", "call_id": "a", "name": name}
-    output = [{**call, **arguments_field("arguments", arguments)}]
-    usage = {"input_tokens": 9, "output_tokens": 4}
-    return {"status": "completed", "output": output, "usage": usage}
-
-
-def of_anthropic(name: str, arguments: Any) -> dict[str, Any]:
-    block = {"type": "tool_use", "id": "a", "name": name, **arguments_field("input", arguments)}
-    usage = {"input_tokens": 9, "output_tokens": 4}
-    return {"type": "message", "content": [block], "stop_reason": "tool_use", "usage": usage}
-
-
-def of_google(name: str, arguments: Any) -> dict[str, Any]:
-    call = {"name": name, **arguments_field("args", arguments)}
-    content = {"role": "model", "parts": [{"functionCall": call}]}
-    usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
-    return {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
-
-
-def arguments_field(name: str, arguments: Any) -> dict[str, Any]:
-    return {} if arguments == "absent" else {name: arguments}
 
 
 def calls_in_chat(body: Any) -> list[Any]:
@@ -94,23 +64,22 @@ def calls_in_google(body: Any) -> list[Any]:
     return [part["functionCall"]["args"] for part in parts if "functionCall" in part]
 
 
-Answer = Callable[[str, Any], dict[str, Any]]
-WIRES: dict[str, tuple[str, Answer, Callable[[Any], list[Any]]]] = {
-    "chat": ("openai_compatible", of_chat, calls_in_chat),
-    "responses": ("openai", of_responses, calls_in_responses),
-    "anthropic": ("anthropic", of_anthropic, calls_in_anthropic),
-    "google": ("google", of_google, calls_in_google),
+CALLS_IN: dict[str, Callable[[Any], list[Any]]] = {
+    "chat": calls_in_chat,
+    "responses": calls_in_responses,
+    "anthropic": calls_in_anthropic,
+    "google": calls_in_google,
 }
 
 
 def model_at(server: PreparedServer, wire: str) -> Any:
-    provider, _, _ = WIRES[wire]
+    provider, _ = ONE_CALL[wire]
     return PLUGINS.make_model(f"{provider}/big-model", {"base_url": server.address})
 
 
 def faulty(fault: dict[str, Any], wire: str) -> Prepared:
     """The answer with the fault, as this wire spells it."""
-    _, answer, _ = WIRES[wire]
+    _, answer = ONE_CALL[wire]
     if "arguments" in fault:
         return Prepared(answer("get_market_context", fault["arguments"]))
 
@@ -120,12 +89,12 @@ def faulty(fault: dict[str, Any], wire: str) -> Prepared:
 
 
 @pytest.mark.sampled(30)
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ONE_CALL)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_has_one_class_on_every_wire_and_the_run_goes_on(name: str, wire: str) -> None:
     fault = FAULTS[name]
-    _, answer, calls_in = WIRES[wire]
-    if wire not in fault.get("wires", WIRES):
+    _, answer = ONE_CALL[wire]
+    if wire not in fault.get("wires", ONE_CALL):
         pytest.skip("this wire has no form for it")
 
     good = Prepared(answer("submit_action", HOLD))
@@ -141,7 +110,7 @@ def test_a_fault_has_one_class_on_every_wire_and_the_run_goes_on(name: str, wire
         return
 
     assert record.provenance == "model"
-    assert calls_in(asked[1]) == (fault["back"] or [])
+    assert CALLS_IN[wire](asked[1]) == (fault["back"] or [])
 
 
 @on_each_row
@@ -170,7 +139,7 @@ def test_of_the_form_of_tools(server: str, status: int, body: Any) -> None:
 
 
 @on_each_row
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", ONE_CALL)
 def test_ends_the_run(wire: str, server: str, status: int, body: Any, advice: str) -> None:
     with prepared(Prepared(body, status)) as listening:
         error = failure_of(model_at(listening, wire), ask(tools=(LOOK,)))

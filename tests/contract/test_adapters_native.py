@@ -51,10 +51,6 @@ ROUND = (
     Message("tool", "second", tool_call_id="id-2"),
     Message("user", "Submit now."),
 )
-SIGNED = [
-    {"type": "thinking", "thinking": "", "signature": "c2lnbmVk"},
-    {"type": "redacted_thinking", "data": "aGlkZGVu"},
-]
 OLD = {"api_version": "2023-06-01"}
 FORCED = {"type": "tool", "name": "submit_action"}
 

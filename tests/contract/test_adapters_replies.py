@@ -14,13 +14,13 @@ from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Message, Reply, ToolCall
 from ktdeval.registry import load_plugins
 from support.providers.adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
+from support.providers.one_call import ONE_CALL, of_chat
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 
 FOLDERS = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]
 REPORTED = next((folder for folder in FOLDERS if folder.is_dir()), None)
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "number"}}}
-MISSING = object()
 
 # What stands in a call's arguments, and the text that the harness then judges.
 ARGUMENTS: dict[str, tuple[Any, str]] = {
@@ -36,66 +36,12 @@ ARGUMENTS: dict[str, tuple[Any, str]] = {
 }
 
 
-def with_arguments(name: str, value: Any) -> dict[str, Any]:
-    return {} if value is MISSING else {name: value}
+def legacy(name: str, value: Any) -> dict[str, Any]:
+    message = {"content": "", "function_call": {"name": name, "arguments": value}}
+    return {"choices": [{"message": message, "finish_reason": "function_call"}]}
 
 
-def chat(value: Any, finish: Any = "tool_calls") -> dict[str, Any]:
-    function = {"name": "get_snapshot", **with_arguments("arguments", value)}
-    calls = [{"id": "a", "type": "function", "function": function}]
-    message = {"role": "assistant", "content": None, "tool_calls": calls}
-    usage = {"prompt_tokens": 9, "completion_tokens": 4}
-
-    return {
-        "model": "m",
-        "choices": [{"message": message, "finish_reason": finish}],
-        "usage": usage,
-    }
-
-
-def legacy(value: Any) -> dict[str, Any]:
-    function = {"name": "get_snapshot", **with_arguments("arguments", value)}
-    message = {"role": "assistant", "content": "", "function_call": function}
-    return {"model": "m", "choices": [{"message": message, "finish_reason": "function_call"}]}
-
-
-def responses(value: Any) -> dict[str, Any]:
-    item = {"type": "function_call", "call_id": "a", "name": "get_snapshot"}
-    usage = {"input_tokens": 9, "output_tokens": 4}
-    output = [{**item, **with_arguments("arguments", value)}]
-    return {"model": "m", "status": "completed", "output": output, "usage": usage}
-
-
-def messages(value: Any) -> dict[str, Any]:
-    block = {
-        "type": "tool_use",
-        "id": "a",
-        "name": "get_snapshot",
-        **with_arguments("input", value),
-    }
-    usage = {"input_tokens": 9, "output_tokens": 4}
-    return {
-        "type": "message",
-        "model": "m",
-        "content": [block],
-        "stop_reason": "tool_use",
-        "usage": usage,
-    }
-
-
-def gemini(value: Any) -> dict[str, Any]:
-    call = {"name": "get_snapshot", **with_arguments("args", value)}
-    content = {"role": "model", "parts": [{"functionCall": call}]}
-    return {"candidates": [{"content": content, "finishReason": "STOP"}], "modelVersion": "m"}
-
-
-WIRES = {
-    "chat": ("openai_compatible", {}, chat),
-    "legacy": ("openai_compatible", {}, legacy),
-    "responses": ("openai", {}, responses),
-    "anthropic": ("anthropic", {}, messages),
-    "google": ("google", {}, gemini),
-}
+WIRES = {**ONE_CALL, "legacy": ("openai_compatible", legacy)}
 
 
 def model_at(address: str, provider: str = "openai_compatible", **params: Any) -> Any:
@@ -115,9 +61,9 @@ def reply_to(body: Any, provider: str = "openai_compatible") -> Reply:
 def test_arguments_in_any_form_are_the_models_and_read_alike_on_every_wire(
     wire: str, fault: str
 ) -> None:
-    provider, _, body = WIRES[wire]
+    provider, answer = WIRES[wire]
     value, text = ARGUMENTS[fault]
-    reply = reply_to(body(value), provider)
+    reply = reply_to(answer("get_snapshot", value), provider)
 
     assert [call.arguments for call in reply.tool_calls] == [text]
     assert reply.finish_reason == "tool_calls"
@@ -140,12 +86,12 @@ WORDS = (
 
 @pytest.mark.parametrize("word", WORDS)
 def test_a_complete_call_is_used_for_any_finish_reason(word: str | None) -> None:
-    reply = reply_to(chat('{"id": "S1"}', word))
+    reply = reply_to(of_chat("get_snapshot", '{"id": "S1"}', word))
     assert (reply.finish_reason, reply.notes) == ("tool_calls", ())
 
 
 def test_a_word_that_is_not_known_is_noted_with_a_whole_call() -> None:
-    assert reply_to(chat("{}", "enough")).notes == (
+    assert reply_to(of_chat("get_snapshot", "{}", "enough")).notes == (
         "ended with 'enough', a word that is not known",
     )
 
@@ -155,7 +101,7 @@ def test_a_word_that_is_not_known_is_named_in_the_error_without_a_whole_call(
     arguments: str,
 ) -> None:
     with pytest.raises(ModelError, match="'enough', a word that is not known"):
-        reply_to(chat(arguments, "enough"))
+        reply_to(of_chat("get_snapshot", arguments, "enough"))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +205,7 @@ def test_if_every_form_is_refused_the_error_lists_them_and_is_permanent() -> Non
 def needs_content(body: Any) -> Prepared:
     """A server whose chat template reads the content of every message."""
     if all("content" in message for message in body["messages"]):
-        return Prepared(chat("{}"))
+        return Prepared(of_chat("get_snapshot", "{}"))
 
     message = "'dict object' has no attribute 'content'"
 

@@ -19,25 +19,20 @@ from ktdeval.calls.record import reply_bytes, reply_of
 from ktdeval.harness.chat_messages import Message, Reply
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_canonical
-from ktdeval_models.remote.params import presets
 from support.providers.adapter_server import LOOK, QUESTION, Prepared, ask, prepared
-from support.providers.stub_provider import KEY, skip_without_sdks
+from support.providers.stub_provider import skip_without_sdks
 from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()
+
+pytestmark = pytest.mark.usefixtures("every_key")
 
 PLUGINS = load_plugins()
 MARKET = small_market()
 TOOL = "get_market_context"
 HOLD = {"orders": [], "overall_reason": "nothing to do"}
 NAMED = "This is 600519."  # names what the mask hides
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for preset in presets().values():
-        monkeypatch.setenv(preset.variables[0], KEY)
 
 
 # --- replies of each API: thoughts with a call, thoughts with a text, a submission

@@ -12,6 +12,8 @@ from support.board.board_runs import DIVISION, begin, change_rules, make_run
 from support.pages.browser_pages import Reader, every_screen, needs_browser, page_troubles
 from support.pages.site_pages import read_data
 
+pytestmark = [pytest.mark.exhaustive, needs_browser]
+
 MOMENTUM = "builtin/momentum"
 HOLD = "builtin/hold"
 REVERSAL = "builtin/reversal"
@@ -43,8 +45,6 @@ def forged_site(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "site"
 
 
-@pytest.mark.exhaustive
-@needs_browser
 def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
     session: Reader,
 ) -> None:
@@ -59,8 +59,6 @@ def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
     assert tab.locator("nav a[href='registrations.html']").count() == 1
 
 
-@pytest.mark.exhaustive
-@needs_browser
 @every_screen
 def test_the_page_of_registrations_can_be_read_on_every_screen(
     session: Reader, width: int, scheme: str
@@ -69,8 +67,6 @@ def test_the_page_of_registrations_can_be_read_on_every_screen(
     assert page_troubles(tab) == []
 
 
-@pytest.mark.exhaustive
-@needs_browser
 def test_a_card_states_who_chose_its_key(session: Reader, forged_site: Path) -> None:
     rows = {
         row["model"]: row
@@ -90,8 +86,6 @@ def test_a_card_states_who_chose_its_key(session: Reader, forged_site: Path) -> 
     assert "own key: its mask key was not drawn by the board" in own
 
 
-@pytest.mark.exhaustive
-@needs_browser
 def test_the_page_of_a_task_tells_to_register_first(session: Reader) -> None:
     text = session.open(f"task.html#division={DIVISION}").inner_text("main")
     assert f"ktdeval leaderboard register --board . --division {DIVISION}" in text

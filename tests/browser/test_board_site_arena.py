@@ -22,7 +22,7 @@ from support.pages.browser_pages import (
 )
 from support.pages.site_pages import read_data
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.exhaustive]
 DRAWN = "document.querySelector('.chart-plot').vega"
 LINES = (
     "document.querySelectorAll('.chart-plot')[0].querySelectorAll('g.mark-line"
@@ -60,7 +60,6 @@ def cells_of(tab: Any, rows: str) -> list[list[str]]:
     )
 
 
-@pytest.mark.exhaustive
 @every_screen
 def test_ninety_six_lines_are_drawn_in_a_panel_for_each_agent(
     session: Reader, width: int, scheme: str
@@ -92,7 +91,6 @@ def test_ninety_six_lines_are_drawn_in_a_panel_for_each_agent(
     )
 
 
-@pytest.mark.exhaustive
 def test_the_address_holds_filters_order_fees_and_the_lit_agent(
     session: Reader, forged_site: Path
 ) -> None:
@@ -136,7 +134,6 @@ def test_the_address_holds_filters_order_fees_and_the_lit_agent(
     )
 
 
-@pytest.mark.exhaustive
 def test_keys_alone_light_an_agent_a_card_and_sort(session: Reader) -> None:
     tab = session.open("ama.html#lines=together")
     wait_until(tab, DRAWN)
@@ -188,8 +185,6 @@ def seen(tab: Any, title: str) -> list[list[str]]:
     return rows
 
 
-@pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @every_screen
 def test_funds_are_compared_with_the_index_and_agents_side_by_side(
     session: Reader, width: int, scheme: str
@@ -226,7 +221,6 @@ def test_funds_are_compared_with_the_index_and_agents_side_by_side(
     assert page_troubles(tab) == []
 
 
-@pytest.mark.exhaustive
 def test_the_portfolio_of_a_card_is_browsed_by_keys_and_stored_in_the_address(
     session: Reader, forged_site: Path
 ) -> None:

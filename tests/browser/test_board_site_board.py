@@ -28,7 +28,7 @@ from support.pages.browser_pages import (
 )
 from support.pages.site_pages import changed_site, rank_words, read_data
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.exhaustive]
 
 ALL = "division/blinded-open-research/all"
 BLUE_INK = "rgb(28, 33, 40)"
@@ -79,7 +79,6 @@ def values_of(tab: Any, key: str) -> list[float]:
 # -- the table
 
 
-@pytest.mark.exhaustive
 def test_the_board_shows_the_rows_of_its_data_in_their_order(tab: Any, forged_site: Path) -> None:
     data = read_data(forged_site, ALL)
     shown = rows_of(tab)
@@ -99,7 +98,6 @@ def test_the_board_shows_the_rows_of_its_data_in_their_order(tab: Any, forged_si
     }
 
 
-@pytest.mark.exhaustive
 def test_entrants_of_a_tie_group_show_all_ranks_of_the_group(tab: Any, forged_site: Path) -> None:
     rows = read_data(forged_site, ALL)["rows"]
     shown = tab.evaluate(
@@ -122,7 +120,6 @@ POINTS = """[...document.querySelectorAll('.standings .mark-symbol path')]
 PICTURE = "document.querySelector('.standings [data-drawn]')"
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_first_screen_has_a_picture_of_the_figures_that_rank(
     session: Reader, forged_site: Path, width: int
@@ -139,7 +136,6 @@ def test_the_first_screen_has_a_picture_of_the_figures_that_rank(
     assert axis_troubles(tab) == []
 
 
-@pytest.mark.exhaustive
 def test_paper_has_the_picture_of_the_screen(session: Reader) -> None:
     tab = session.open("index.html", color_scheme="dark")
     wait_until(tab, PICTURE)
@@ -158,7 +154,6 @@ def test_paper_has_the_picture_of_the_screen(session: Reader) -> None:
     assert 300 < width <= 680, "as wide as a page of A4"
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("division", ["blinded-open-research", "bright-open-research"])
 def test_a_telephone_shows_the_figure_that_ranks_without_scrolling(
     session: Reader, division: str
@@ -168,7 +163,6 @@ def test_a_telephone_shows_the_figure_that_ranks_without_scrolling(
     assert is_in_sight(tab, "tbody tr[data-card] td.metric")
 
 
-@pytest.mark.exhaustive
 def test_a_header_sorts_best_first_and_then_the_other_way(tab: Any) -> None:
     everyone = sorted(names_of(tab))
     for key, is_lower_better in (("sharpe", False), ("max_drawdown", True)):
@@ -185,7 +179,6 @@ def test_a_header_sorts_best_first_and_then_the_other_way(tab: Any) -> None:
     assert tab.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
 
 
-@pytest.mark.exhaustive
 def test_filters_leave_matching_entrants_and_every_baseline(tab: Any, forged_site: Path) -> None:
     data = read_data(forged_site, ALL)["rows"]
     baselines = [row["card"] for row in data if row["baseline"]]
@@ -222,7 +215,6 @@ def test_filters_leave_matching_entrants_and_every_baseline(tab: Any, forged_sit
     expect(lambda row: True)
 
 
-@pytest.mark.exhaustive
 def test_a_link_keeps_the_view_and_back_undoes_it(session: Reader) -> None:
     tab = session.open("index.html")
     first = names_of(tab)
@@ -257,7 +249,6 @@ def test_a_link_keeps_the_view_and_back_undoes_it(session: Reader) -> None:
     assert names_of(tab) == sorted_names
 
 
-@pytest.mark.exhaustive
 def test_the_link_to_a_view_is_copied(session: Reader) -> None:
     tab = session.open("index.html#sort=-sharpe", permissions=["clipboard-read", "clipboard-write"])
     tab.click("text=Copy link to this view")
@@ -265,7 +256,6 @@ def test_the_link_to_a_view_is_copied(session: Reader) -> None:
     assert tab.evaluate("navigator.clipboard.readText()") == tab.url
 
 
-@pytest.mark.exhaustive
 def test_mask_and_window_choose_the_table(tab: Any, forged_site: Path) -> None:
     tab.select_option("label:has-text('Mask') select", "bright")
     tab.select_option("label:has-text('Window') select", "W2")
@@ -281,7 +271,6 @@ def test_mask_and_window_choose_the_table(tab: Any, forged_site: Path) -> None:
     assert tab.url.endswith("#division=bright-open-research&scope=W2")
 
 
-@pytest.mark.exhaustive
 def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) -> None:
     tick(tab, "Columns", "Sharpe ratio", "Submitter", "Training cut-off")
     heads = tab.locator("thead th").all_inner_texts()
@@ -309,7 +298,6 @@ def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) 
     assert is_shown(tab, "ranks are by the return after fees")
 
 
-@pytest.mark.exhaustive
 def test_ranks_by_selection_are_shown_next_to_ranks_by_return(tab: Any, forged_site: Path) -> None:
     by_card = {row["card"]: row for row in read_data(forged_site, ALL)["rows"]}
     ranked = [row for row in rows_of(tab) if by_card[row["card"]]["alpha_rank"]]
@@ -342,7 +330,6 @@ def test_ranks_by_selection_are_shown_next_to_ranks_by_return(tab: Any, forged_s
     assert order == sorted(order)
 
 
-@pytest.mark.exhaustive
 def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(tab: Any) -> None:
     boxes = tab.locator("td.pick input")
     boxes.nth(0).check()
@@ -374,7 +361,6 @@ def test_two_picked_rows_give_a_head_to_head_link_and_an_equity_chart(tab: Any) 
     assert not tab.is_visible(".tray")
 
 
-@pytest.mark.exhaustive
 def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: Path) -> None:
     formula = "=HYPERLINK(0)"
 
@@ -410,7 +396,6 @@ def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: 
     ), "a spreadsheet does not run a name"
 
 
-@pytest.mark.exhaustive
 def test_a_long_table_shows_its_beginning_and_all_baselines(
     session: Reader, forged_site: Path
 ) -> None:
@@ -447,7 +432,6 @@ def test_a_long_table_shows_its_beginning_and_all_baselines(
     assert len(rows_of(tab)) == len(read_data(folder, ALL)["rows"])
 
 
-@pytest.mark.exhaustive
 def test_a_division_without_cards_shows_how_to_begin(session: Reader, forged_site: Path) -> None:
     folder = changed_site(
         forged_site, forged_site.parent / "empty", {ALL: lambda data: data | {"rows": []}}
@@ -460,7 +444,6 @@ def test_a_division_without_cards_shows_how_to_begin(session: Reader, forged_sit
 # -- reading without a mouse, on a phone, in the dark
 
 
-@pytest.mark.exhaustive
 def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
@@ -506,7 +489,6 @@ def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     walk_to("at.textContent === 'Head-to-head' && at.matches('.tray a')")
 
 
-@pytest.mark.exhaustive
 def test_on_a_phone_the_model_stays_visible_words_stay_whole_and_filters_are_folded(
     session: Reader,
 ) -> None:
@@ -544,7 +526,6 @@ def test_on_a_phone_the_model_stays_visible_words_stay_whole_and_filters_are_fol
     assert 0 <= tab.locator("tbody th.model").first.bounding_box()["x"] < 60
 
 
-@pytest.mark.exhaustive
 def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> None:
     tab = session.open("index.html", color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"
@@ -561,8 +542,6 @@ def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> 
     assert tab.evaluate(background) == "rgb(255, 255, 255)", "remembered from page to page"
 
 
-@pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", PAGES)
 @every_screen
 def test_the_page_never_scrolls_sideways_and_axe_finds_nothing(

@@ -32,7 +32,7 @@ from support.pages.site_pages import (
     table_rows,
 )
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,6 @@ def row(forged_site: Path) -> dict[str, Any]:
 # -- the page of a model
 
 
-@pytest.mark.exhaustive
 def test_a_model_page_states_the_rank_of_each_card(
     session: Reader, forged_site: Path, row: Any
 ) -> None:
@@ -87,7 +86,6 @@ def test_a_model_page_states_the_rank_of_each_card(
     ]
 
 
-@pytest.mark.exhaustive
 def test_windows_are_shown_before_within_and_after_the_training_data(
     session: Reader, forged_site: Path, row: Any, tmp_path: Path
 ) -> None:
@@ -119,7 +117,6 @@ def test_windows_are_shown_before_within_and_after_the_training_data(
     )
 
 
-@pytest.mark.exhaustive
 def test_equity_is_that_of_the_series_with_and_without_fees(
     session: Reader, forged_site: Path, row: Any
 ) -> None:
@@ -145,7 +142,6 @@ def test_equity_is_that_of_the_series_with_and_without_fees(
     assert tab.locator("figcaption strong", has_text="Return in W3, with fees").count() == 1
 
 
-@pytest.mark.exhaustive
 def test_charts_of_an_episode_show_its_series(session: Reader, forged_site: Path, row: Any) -> None:
     episode = read_data(forged_site, f"series/{row['card']}")["episodes"][0]
     state = {"window": episode["window"], "seed": str(episode["seed"])}
@@ -209,7 +205,6 @@ def test_charts_of_an_episode_show_its_series(session: Reader, forged_site: Path
     assert numbers(tip.split("portfolio")[1])[0] == pytest.approx(value, abs=0.0051)
 
 
-@pytest.mark.exhaustive
 def test_exposures_calibration_and_random_traders_match_the_records(
     session: Reader, forged_site: Path, row: Any
 ) -> None:
@@ -245,7 +240,6 @@ def test_exposures_calibration_and_random_traders_match_the_records(
     assert [numbers(cells[2])[0] for cells in beaten] == pytest.approx(wanted, abs=0.0051)
 
 
-@pytest.mark.exhaustive
 def test_wilson_intervals_match_the_library_and_repeated_labels_are_distinguished(
     session: Reader,
 ) -> None:
@@ -262,7 +256,6 @@ def test_wilson_intervals_match_the_library_and_repeated_labels_are_distinguishe
     assert names == ["a.b", "a.b (2)", "c"]
 
 
-@pytest.mark.exhaustive
 def test_mask_effects_are_shown_where_both_masks_are_there(
     session: Reader, forged_site: Path
 ) -> None:
@@ -281,7 +274,6 @@ def test_mask_effects_are_shown_where_both_masks_are_there(
     )
 
 
-@pytest.mark.exhaustive
 def test_the_portfolio_of_a_day_is_that_of_the_decisions(
     session: Reader, forged_site: Path, row: Any
 ) -> None:
@@ -313,7 +305,6 @@ def test_the_portfolio_of_a_day_is_that_of_the_decisions(
     )
 
 
-@pytest.mark.exhaustive
 def test_the_report_agrees_with_the_card(session: Reader, forged_site: Path) -> None:
     row = ranked(forged_site)[2]
     entry = entry_of(forged_site, row["card"])
@@ -358,7 +349,6 @@ def test_the_report_agrees_with_the_card(session: Reader, forged_site: Path) -> 
         )
 
 
-@pytest.mark.exhaustive
 def test_bounds_are_called_quartiles_only_where_they_are(
     session: Reader, forged_site: Path, row: Any, tmp_path: Path
 ) -> None:
@@ -399,7 +389,6 @@ def test_bounds_are_called_quartiles_only_where_they_are(
     )
 
 
-@pytest.mark.exhaustive
 def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None:
     board = read_data(forged_site, "board")
     cards = list(chain.from_iterable(model["cards"] for model in board["models"]))
@@ -418,7 +407,6 @@ def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None
         session.close()
 
 
-@pytest.mark.exhaustive
 def test_a_missing_model_or_card_is_reported(chromium: Any, forged_site: Path) -> None:
     session = Reader(chromium, forged_site)
     assert "can't be read" in session.open(link("model.html", model="nobody/nothing")).inner_text(
@@ -434,7 +422,6 @@ def test_a_missing_model_or_card_is_reported(chromium: Any, forged_site: Path) -
 # -- charts
 
 
-@pytest.mark.exhaustive
 def test_charts_are_drawn_without_any_code_made_of_text(session: Reader, row: Any) -> None:
     tab = session.open(link("model.html", model=row["model"], card=row["card"]), as_file=True)
     draw_all(tab)
@@ -452,7 +439,6 @@ def test_charts_are_drawn_without_any_code_made_of_text(session: Reader, row: An
     )
 
 
-@pytest.mark.exhaustive
 def test_a_chart_is_drawn_anew_for_another_theme(session: Reader, forged_site: Path) -> None:
     tab = session.open(link("model.html", model=ranked(forged_site)[0]["model"]))
     draw_all(tab)
@@ -469,7 +455,6 @@ def test_a_chart_is_drawn_anew_for_another_theme(session: Reader, forged_site: P
     assert "#1d63a8" not in tab.evaluate(strokes)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("cutoff", "word"), [("none", "nothing trained"), ("unknown", "not known")]
 )
@@ -486,7 +471,6 @@ def test_nothing_trained_and_not_known_are_two_words(
     assert {cells[4] for cells in table_rows(tab, "Windows")} == {word}
 
 
-@pytest.mark.exhaustive
 def test_one_window_with_one_seed_is_a_sentence_and_no_chart_of_one_point(
     session: Reader, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ktdeval_pages.assets import charts_script, shared_script, vendor_files
 from support.pages.browser_pages import Chromium, needs_browser, wait_until
+from support.tables import on_each_row
 
 pytestmark = needs_browser
 
@@ -40,15 +41,7 @@ def table_of_figures(tab: Any, chart: str, values: list[float | None]) -> list[s
     )
 
 
-@pytest.mark.parametrize(
-    ("chart", "values", "figures"),
-    [
-        ("drawdown", [100.0, None, 90.0], ["0.00 %", "– not defined", "−10.00 %"]),
-        ("drawdown", [None, 100.0, 80.0], ["– not defined", "0.00 %", "−20.00 %"]),
-        ("equity", [100.0, None, 90.0], ["0.00 %", "– not defined", "−10.00 %"]),
-        ("equity", [None, 100.0, 120.0], ["– not defined", "0.00 %", "20.00 %"]),
-    ],
-)
+@on_each_row
 def test_a_day_without_a_value_is_a_dash_among_the_figures(
     tab: Any, chart: str, values: list[float | None], figures: list[str]
 ) -> None:

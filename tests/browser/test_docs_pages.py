@@ -16,13 +16,13 @@ import pytest
 
 from support.docs.docs_nav import nav_pages
 from support.loops import not_empty
-from support.pages.browser_pages import Chromium, axe_violations, needs_browser
+from support.pages.browser_pages import Chromium, axe_violations, every_screen, needs_browser
 from support.paths import REPOSITORY
 from support.tables import beside
 
 pytest.importorskip("zensical", reason="needs Zensical: pip install '.[docs]'")
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 BUILD = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
 READ = ("index", "start/first-card", "papers/ktd-fin", "reference/exit-codes")
 FIRST_HITS = beside(__file__)["first_hits"]
@@ -68,18 +68,15 @@ def is_local(route: Any) -> bool:
 # ---- files of the site
 
 
-@pytest.mark.exhaustive
 def test_every_page_is_built(site: Path) -> None:
     for page in not_empty(nav_pages()):
         assert (site / page.path).with_suffix(".html").is_file(), page.path
 
 
-@pytest.mark.exhaustive
 def test_the_site_holds_no_program_of_the_project(site: Path) -> None:
     assert [*site.rglob("*.py"), *site.rglob("*.sh")] == []
 
 
-@pytest.mark.exhaustive
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     pages = not_empty(sorted(site.rglob("*.html")))
     loading = [page.name for page in pages if LOADED.search(page.read_text(encoding="utf-8"))]
@@ -94,18 +91,9 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     assert importing == []
 
 
-@pytest.mark.exhaustive
-def test_a_script_or_font_of_another_host_is_found() -> None:
-    assert LOADED.search('<script src="https://unpkg.com/x"></script>')
-    assert LOADED.search('<link rel="stylesheet" href="//fonts.example/css">')
-    assert LOADED.search('<script src="./assets/site.js">') is None
-    assert LOADED.search('<a href="https://github.com">') is None
-
-
 # ---- search
 
 
-@pytest.mark.exhaustive
 @needs_browser
 @pytest.mark.parametrize(("words", "page"), FIRST_HITS.items(), ids=list(FIRST_HITS))
 def test_the_first_hit_of_a_search_answers_it(search: Any, words: str, page: str) -> None:
@@ -130,17 +118,8 @@ def test_the_first_hit_of_a_search_answers_it(search: Any, words: str, page: str
 # ---- pages
 
 
-@pytest.mark.exhaustive
 @needs_browser
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [
-        (1280, "light"),
-        (1280, "dark"),
-        (390, "dark"),
-        pytest.param(390, "light", marks=pytest.mark.exhaustive),
-    ],
-)
+@every_screen
 def test_pages_can_be_read_by_everybody(
     site: Path, chromium: Chromium, width: int, scheme: Any
 ) -> None:

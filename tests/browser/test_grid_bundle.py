@@ -26,7 +26,6 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @every_screen
 def test_the_index_fits_the_screen_and_has_no_violation(
     session: Reader, index: str, width: int, scheme: str

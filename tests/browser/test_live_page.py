@@ -128,7 +128,6 @@ def signed(value: float) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @every_screen
 def test_large_page_fits_its_screen_and_can_be_read_by_all(
     session: Reader, big: LivePage, big_file: Path, width: int, scheme: str

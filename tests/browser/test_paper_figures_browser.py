@@ -22,7 +22,7 @@ from support.pages.browser_pages import (
 )
 from support.runs.run_support import store_market
 
-pytestmark = [needs_browser, pytest.mark.slow]
+pytestmark = [needs_browser, pytest.mark.exhaustive]
 
 DRAWN = "document.querySelector('.chart-plot').vega"
 OVERLAPS = """() => {
@@ -81,8 +81,6 @@ def draw(home: Path, name: str, runs: list[Path], *words: str) -> Path:
     return page
 
 
-@pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*RUNS, "ama-3", "ktdfin-2"])
 @every_screen
 def test_a_figure_is_drawn_and_fits(
@@ -108,7 +106,6 @@ LABELS = """() => [...document.querySelectorAll(".chart-stage .role-axis-label t
   .map((label) => label.textContent).filter((text) => /^\\d+ [A-Z][a-z]{2}( \\d\\d)?$/.test(text))"""
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["deepfund-3", "ama-3", "ktdfin-2"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_an_axis_of_days_names_trading_days_only(
@@ -130,7 +127,6 @@ def test_an_axis_of_days_names_trading_days_only(
     assert set(labels) <= names
 
 
-@pytest.mark.exhaustive
 def test_the_table_below_a_figure_has_its_rows(session: Reader, pages: dict[str, Path]) -> None:
     tab = session.open(pages["ama-3"].as_uri(), ready="document.readyState === 'complete'")
     wait_until(tab, DRAWN)

@@ -37,7 +37,7 @@ from support.runs.run_support import ktdeval
 from support.terminal import Terminal
 from support.waiting import wait_for
 
-pytestmark = [needs_browser, pytest.mark.slow]
+pytestmark = [needs_browser, pytest.mark.exhaustive]
 
 TOKEN = "a-token-of-some-length"
 QUESTION = "What did AVLN close at?"
@@ -99,7 +99,6 @@ def model_of(stub: ChatStub) -> str:
     return f"openai_compatible/stub(base_url={stub.base_url})"
 
 
-@pytest.mark.exhaustive
 def test_a_chat_killed_in_the_middle_is_resumed_and_scores_as_the_command_line_does(
     chromium: Chromium, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -216,7 +215,6 @@ def _check_as_the_command_line(terminal: Terminal, folder: Path, other: Path) ->
         assert before["rankable"]["reasons"] == [ChatTask.traits.never_ranked]
 
 
-@pytest.mark.exhaustive
 def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     script = "otherwise: [{call: upq_symbols_list, arguments: {}}, Done.]\n"
@@ -254,7 +252,6 @@ def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_
     assert "my_planning" in command(tmp_path, "run", *words)
 
 
-@pytest.mark.exhaustive
 def test_pages_of_a_server_with_a_token_ask_for_it_and_keep_it_to_themselves(
     chromium: Chromium,
 ) -> None:

@@ -64,7 +64,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @every_screen
 def test_the_page_fits_the_screen_and_follows_its_scheme(
     session: Reader, page: Path, width: int, scheme: str

@@ -20,7 +20,7 @@ from support.pages.browser_pages import (
 )
 from support.runs.run_support import ktdeval, store_market
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.exhaustive]
 
 LOOK = """() => {
   const root = document.documentElement;
@@ -69,7 +69,6 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "judged" / "tear-sheet.html"
 
 
-@pytest.mark.exhaustive
 @every_screen
 def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
     session: Reader, page: Path, width: int, scheme: str
@@ -91,7 +90,6 @@ def test_a_tear_sheet_fits_the_screen_and_follows_its_scheme(
     assert page_troubles(tab) == []
 
 
-@pytest.mark.exhaustive
 @every_screen
 def test_the_page_of_judge_can_be_read_on_every_screen(
     session: Reader, judged: Path, width: int, scheme: str
@@ -106,7 +104,6 @@ def test_the_page_of_judge_can_be_read_on_every_screen(
     assert page_troubles(tab) == []
 
 
-@pytest.mark.exhaustive
 def test_buttons_save_series_figures_and_charts(
     session: Reader, page: Path, tmp_path: Path
 ) -> None:
@@ -132,7 +129,6 @@ def test_buttons_save_series_figures_and_charts(
     assert len(set(picture)) > 100, "an empty picture"
 
 
-@pytest.mark.exhaustive
 def test_a_window_prints_on_one_page_of_a4_and_folded_ones_are_printed(
     session: Reader, page: Path
 ) -> None:

@@ -44,7 +44,6 @@ SCALARS = (
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.recursive(
         SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30
@@ -62,7 +61,6 @@ SURROGATES = st.text(st.characters(categories=["Cs", "L"]), max_size=3)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.recursive(
         SCALARS | SURROGATES,
@@ -89,7 +87,6 @@ BRACKETS = st.text(st.sampled_from('[]{}",\\\\a'), max_size=8)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.recursive(
         BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner), max_leaves=30
@@ -174,7 +171,6 @@ for number in range(80):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_new_classes_are_read_by_many_threads_at_once() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False

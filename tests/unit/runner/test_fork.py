@@ -217,7 +217,6 @@ def test_labels_of_a_mask_that_shows_codes_are_no_placebo(tmp_path: Path, plugin
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_whose_replies_do_not_give_its_orders_is_refused(
     tmp_path: Path, plugins: Plugins
 ) -> None:
@@ -249,7 +248,6 @@ def test_a_model_that_is_given_factors_beside_its_prompt_is_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_model_behind_a_network_is_asked_through_its_budget_and_record(
     stub: Any, tmp_path: Path, plugins: Plugins, terminal: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.plans.additional_models import known_context, planned_context
 from support.providers.stub_provider import skip_without_sdks
+from support.tables import on_each_row
 
 skip_without_sdks()
 pytest.importorskip("genai_prices", reason="needs genai-prices, which is not installed")
@@ -20,18 +21,7 @@ pytest.importorskip("genai_prices", reason="needs genai-prices, which is not ins
 TASK = "blinded_open_research"
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "tokens", "source"),
-    [
-        ("openai/gpt-4", None, 8192, "openai/gpt-4)"),
-        ("openai/gpt-4", 5000, 5000, "(--context-tokens)"),
-        ("anthropic/claude-opus-4-7", None, 1_000_000, "anthropic/claude-opus-4-7)"),
-        ("moonshot/kimi-k2.6", None, 262_144, "moonshotai/kimi-k2.6)"),
-        ("zhipu/glm-5.1", None, 200_000, "zhipuai/GLM-5.1)"),
-        ("stepfun/step-3.5-flash", None, None, None),
-        ("openai/gpt-none", None, None, None),
-    ],
-)
+@on_each_row
 def test_a_plan_has_the_listed_context_and_a_run_the_given_one(
     monkeypatch: pytest.MonkeyPatch,
     name: str,

@@ -114,7 +114,6 @@ def findings(run: Path) -> list[str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes(
     one_code: Path,
 ) -> None:
@@ -133,7 +132,6 @@ def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_of_two_codes_has_a_label_and_shows_both(two_codes: Path) -> None:
     card = loaded(two_codes)
     codes = {code_hash(load_plugins()), code_hash(load_plugins([str(PLUGIN)]))}
@@ -192,7 +190,6 @@ def test_makers_that_do_not_follow_from_the_records_are_found(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_mark_that_lost_its_makers_is_no_clean_run(one_code: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(one_code, run)

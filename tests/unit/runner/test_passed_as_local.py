@@ -24,25 +24,11 @@ from ktdeval.runner.scoring.model_identity_checks import card_claims, unknown_mo
 from ktdeval.values import dumps_pretty
 from support.providers.lucky_plugin import Lucky
 from support.runs.forging import edit_json, renewed
-from support.runs.nulled_runs import Subject, subject
+from support.runs.nulled_runs import Subject
 from support.runs.run_support import TASK, WINDOW
 
 LOCAL = FREE.to_json()
 Change = Callable[[dict[str, Any]], Any]
-
-
-@pytest.fixture(scope="module")
-def one(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Subject:
-    """A run of one model behind a network."""
-    return subject(tmp_path_factory.mktemp("local") / "one", market, canary=0, limit=1)
-
-
-@pytest.fixture(scope="module")
-def team(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Subject:
-    """A run of a team that asks two."""
-    args = {"quick_model": "lucky/y"}
-    folder = tmp_path_factory.mktemp("local") / "team"
-    return subject(folder, market, agent="trade", agent_args=args, limit=1, canary=0)
 
 
 def in_manifest(**fields: Any) -> Change:

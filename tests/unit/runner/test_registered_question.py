@@ -106,7 +106,6 @@ def tied(rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("law", [normal, heavy, exchangeable, of_unequal_size, tied])
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])
 def test_looks_err_in_at_most_five_per_cent(law: Any, spending: str) -> None:
@@ -120,7 +119,6 @@ def test_looks_err_in_at_most_five_per_cent(law: Any, spending: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_looking_at_each_window_without_a_rule_errs_more_often() -> None:
     rng = np.random.default_rng(20)
     alone = [rule_of(looks=[count], spending="pocock") for count in (6, 8, 10)]

@@ -86,7 +86,6 @@ def test_a_measured_step_is_not_measured_again_by_the_check_of_the_context() -> 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_lessons_are_what_the_first_step_has_more_with_them() -> None:
     factory, (first,) = rehearsed(LESSONS, "finmem")
     with_lessons = first.play_shown(with_lessons=True)

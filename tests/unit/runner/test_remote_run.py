@@ -128,7 +128,6 @@ class Outage:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_at_a_url_leaves_what_a_run_in_a_folder_leaves(ran: Site, whole: Path) -> None:
     assert_same(local_copy(ran.url), whole)
     names = {key.rpartition("/")[2] for key in ran.list_keys()}
@@ -136,8 +135,6 @@ def test_a_run_at_a_url_leaves_what_a_run_in_a_folder_leaves(ran: Site, whole: P
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize("write", range(2, 15, 3))
 def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_same_end(
     site: Site, whole: Path, write: int
@@ -156,7 +153,6 @@ def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_same_command_again_runs_no_step_and_writes_no_record(ran: Site) -> None:
     before = {stat.key: stat.version for stat in ran.store.list("episodes")}
     done = ran.run("two", RUN_PLUGIN_SLEEP_MS="100000")
@@ -175,7 +171,6 @@ def test_another_run_is_refused_and_so_is_a_url_with_other_files(ran: Site) -> N
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_is_claimed_by_one_process_and_free_when_that_has_ended(ran: Site) -> None:
     with mirrors_forgotten():
         claim = claim_url(ran.url)
@@ -257,7 +252,6 @@ def test_an_unfinished_run_is_read_as_far_as_it_has_come(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_score_at_a_url_is_written_there(ran: Site) -> None:
     done = ran.call("scorer", "score", ran.url, "--rules", "paper", "--plugin", PLUGIN)
     assert done.code == 0, done

@@ -196,7 +196,6 @@ def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
     market: Path, tmp_path: Path
 ) -> None:
@@ -225,7 +224,6 @@ def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_folder_of_another_run_is_left_alone(market: Path, tmp_path: Path) -> None:
     base = (*MOMENTUM, "--data", market, "--windows", WINDOW, "--limit", "2", "--out", "run")
     assert ktdeval(*base, cwd=tmp_path).code == 0
@@ -338,7 +336,6 @@ def test_hidden_files_of_other_programs_stay_and_do_not_prevent_resuming(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_full_disk_is_reported_and_nothing_is_lost(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
@@ -483,7 +480,6 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_broken_manifest_is_one_line_for_every_command(
     whole: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -744,46 +740,7 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
     assert len(list(tmp_path.glob("run/episodes/*/answers.jsonl.zst"))) == 2
 
 
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
-        ("None", "the model gave None, which is not a ktdeval.api.Reply"),
-        (
-            "Reply(tool_calls=({'name': 'x'},))",
-            "has tool calls that are not a tuple of ToolCall: ({'name': 'x'},)",
-        ),
-        (
-            "Reply(tool_calls=(ToolCall('1', 'x', {}),))",
-            "has {} where a text is expected; arguments of a ToolCall are JSON text",
-        ),
-        (
-            "Reply(finish_reason='done')",
-            "reply ended with 'done', expected one of stop, tool_calls, length",
-        ),
-        # the place in the plugin, not in Python's library
-        ("json.loads('{')", "(gives.py:8)"),
-        ("sys.exit()", "SystemExit: no message (gives.py:8)"),
-        (
-            "(_ for _ in 'x').throw(asyncio.CancelledError('gone'))",
-            "CancelledError: gone (gives.py:8)",
-        ),
-        (
-            "Reply('', ToolCall('1', 'x', '{}'))",
-            "has tool calls that are not a tuple of ToolCall: ToolCall(id='1'",
-        ),
-        ("Reply('', None)", "has tool calls that are not a tuple of ToolCall: None"),
-        (
-            "Reply(usage={'input_tokens': 3})",
-            "has a usage that is not a ktdeval.harness.Usage: {'input_tokens': 3}",
-        ),
-        ("len(request.messages, 1)", "(gives.py:8)"),
-        # the plugin's line, and not ours
-        (
-            "__import__('ktdeval.values.strict_json').values.strict_json.loads_untrusted({})",
-            "(gives.py:8)",
-        ),
-    ],
-)
+@on_each_row
 def test_a_model_that_returns_no_reply_gets_an_error_that_describes_one(
     tmp_path: Path, reply: str, problem: str
 ) -> None:

@@ -59,21 +59,24 @@ def registration_of(run: RunFolder) -> Registration:
     )
 
 
+def own_config(market: Path, out: Path, **call: Any) -> RunConfig:
+    """What a run without a registration is given."""
+    return RunConfig(
+        "builtin/momentum",
+        (TASK,),
+        data=str(market),
+        windows=(WINDOW,),
+        out=str(out),
+        quiet=True,
+        **call,
+    )
+
+
 @pytest.fixture(scope="module")
 def plain(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run under a key of its own."""
     out = tmp_path_factory.mktemp("plain") / "run"
-    evaluate(
-        RunConfig(
-            "builtin/momentum",
-            (TASK,),
-            data=str(market),
-            windows=(WINDOW,),
-            out=str(out),
-            quiet=True,
-        ),
-        load_plugins(),
-    )
+    evaluate(own_config(market, out), load_plugins())
 
     return out
 
@@ -101,10 +104,10 @@ def run_under(key_file: Path, market: Path, out: Path, **options: Any) -> Path:
 
 
 @pytest.mark.slow
-def test_manifest_and_card_name_the_registration_and_the_card_verifies(
+def test_a_run_names_its_registration_verifies_and_stays_under_it(
     key_file: Path, market: Path, tmp_path: Path
 ) -> None:
-    run = run_under(key_file, market, tmp_path / "run")
+    run = run_under(key_file, market, tmp_path / "run", timeout_s=5.0)
     (path,) = (run / "cards").glob("*.json")
     drawn = msgspec.json.decode(key_file.read_bytes(), type=DrawnKey)
     card = load_evaluation(path)
@@ -112,27 +115,14 @@ def test_manifest_and_card_name_the_registration_and_the_card_verifies(
 
     assert (card.registration, card.mask_key) == (manifest.registration, KEY) == (drawn.id, KEY)
     assert {spec.mask_key for spec in manifest.specs} == {KEY}
+    # the wait for a reply is free
+    assert {spec.call["timeout_s"] for spec in manifest.specs} == {5.0}
     assert verify_card(path, load_plugins(), {}).findings == ()
 
-
-@pytest.mark.slow
-def test_a_run_that_is_resumed_stays_under_its_registration(
-    key_file: Path, market: Path, tmp_path: Path
-) -> None:
-    run = run_under(key_file, market, tmp_path / "run")
     before = (run / "manifest.json").read_bytes()
-    again = RunConfig(
-        "builtin/momentum", (TASK,), data=str(market), windows=(WINDOW,), out=str(run), quiet=True
-    )
-    evaluate(again, load_plugins())
+    evaluate(own_config(market, run, timeout_s=5.0), load_plugins())
 
     assert (run / "manifest.json").read_bytes() == before
-
-
-@pytest.mark.slow
-def test_the_wait_for_a_reply_is_free(key_file: Path, market: Path, tmp_path: Path) -> None:
-    run = run_under(key_file, market, tmp_path / "run", timeout_s=5.0)
-    assert {spec.call["timeout_s"] for spec in RunFolder.load(run).manifest.specs} == {5.0}
 
 
 @pytest.mark.parametrize(

@@ -79,16 +79,12 @@ def test_low_typical_and_high_are_in_this_order_with_news(agent: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(8)
-@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_low_typical_and_high_are_in_this_order_in_every_task(task: str) -> None:
     check_order(task, "react")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["by_asset", "deepfund", "finmem", "hedge_fund", "trade", "vote"])
 @pytest.mark.parametrize("task", ["market_news_blinded", "deepfund_bank", "investorbench_aapl"])
 def test_low_typical_and_high_are_in_this_order_with_every_agent(task: str, agent: str) -> None:
@@ -96,7 +92,6 @@ def test_low_typical_and_high_are_in_this_order_with_every_agent(task: str, agen
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     agent=st.sampled_from(AGENTS),
@@ -160,7 +155,6 @@ def test_what_the_days_do_not_explain_widens_the_bounds() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_window_with_dense_news_takes_more_than_one_without(plugins: Plugins) -> None:
     """Each window is measured on days of its own."""
     early = "2020-10-01:2020-10-02"
@@ -197,8 +191,6 @@ def check_count(plan: RunConfig, plugins: Plugins) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
-@pytest.mark.slow
 @pytest.mark.parametrize("digits", [1, 3])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_count_of_a_run_with_generated_news_lies_within_its_plan(

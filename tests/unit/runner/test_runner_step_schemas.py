@@ -31,7 +31,6 @@ DECISION_TASKS = {
     "market_blinded": ORDERS,
     "market_coins_bright": ORDERS,
 }
-PROTOCOLS = ("native", "json_schema", "text")
 
 
 def first_step(

@@ -56,15 +56,6 @@ def scores_of(task: str, model: str, folder: Path) -> Mapping[str, Any]:
     return scores
 
 
-@pytest.mark.parametrize("family", ["qfinzero_calling", "qfinzero_planning", "deanon_probe"])
-def test_a_scoring_task_of_each_family_is_tried(family: str) -> None:
-    assert [name for name in TASKS if name.startswith(family)]
-
-
-def test_eight_scoring_tasks_or_more_are_tried() -> None:
-    assert len(TASKS) >= 8
-
-
 @pytest.mark.parametrize("model", ["silent", "text-only"])
 @pytest.mark.parametrize("task", TASKS)
 def test_without_a_valid_answer_each_score_is_at_its_worst(

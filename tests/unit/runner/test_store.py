@@ -151,7 +151,6 @@ def complete(folder):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
     # A thread of Arrow that frees Python's memory while the interpreter ends aborts it: one process
     # in six did, under load.
@@ -198,7 +197,6 @@ values = st.recursive(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(20)
 @given(st.lists(st.dictionaries(st.text(), values)), values)
 def test_a_transcript_has_the_bytes_of_its_entries_in_any_surroundings(

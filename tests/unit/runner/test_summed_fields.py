@@ -27,23 +27,9 @@ from ktdeval_board.selftest.sample_board import read_transcript
 from support.figures.card_cases import renewed_card
 from support.json_places import Place, leaves, with_value
 from support.runs.forging import change_transcript, forged, rehash, renewed
-from support.runs.nulled_runs import Subject, subject
+from support.runs.nulled_runs import Subject
 
 TABLE: Any = load_yaml(Path(__file__).with_suffix(".yaml"))
-
-
-@pytest.fixture(scope="module")
-def one(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Subject:
-    """A run of one model behind a network."""
-    return subject(tmp_path_factory.mktemp("summed") / "one", market)
-
-
-@pytest.fixture(scope="module")
-def team(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Subject:
-    """A run of a team that asks two."""
-    args = {"quick_model": "lucky/y"}
-    folder = tmp_path_factory.mktemp("summed") / "team"
-    return subject(folder, market, agent="trade", agent_args=args, limit=1)
 
 
 def kind_of(place: Place, alike: Collection[str] = ()) -> str:

@@ -264,7 +264,6 @@ def test_the_steps_after_another_fill_would_have_seen_another_state(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_transplanted_card_says_so_and_is_never_ranked(tmp_path: Path, plugins: Plugins) -> None:
     folder = run_of(tmp_path, plugins, [order("BUY", target_weight=0.1)], limit=None)
     own = json.loads((folder.path / "cards" / "bright_open_research.json").read_text())

@@ -73,7 +73,6 @@ def test_a_batch_that_was_sent_is_reserved_whatever_is_left() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_waits_pass_by_the_clock_that_a_signal_is_given() -> None:
     slept: list[float] = []
     stop = StopSignal(lambda: sum(slept), slept.append)

@@ -34,7 +34,6 @@ WIRES = ["responses", "chat", "anthropic", "google"]
 VENDORS = ["responses", "anthropic", "google"]
 INPUT = 52
 CACHED = 25
-OUTPUT = 9  # tokens of each sample at the stub, but that one word is shorter
 AGAIN = "run the same command again to send them again"
 
 
@@ -378,7 +377,6 @@ def test_a_request_that_fails_is_no_decision_and_is_asked_again_on_resume(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @over(*VENDORS)
 def test_a_request_that_is_refused_alike_again_is_a_failed_call_of_its_sample(
     run: BatchRun, terminal: Terminal
@@ -552,27 +550,22 @@ def test_max_hours_end_the_wait_and_the_batch_goes_on(run: BatchRun) -> None:
 
 REFUSED = {
     "a task that trades": (
-        "repeat",
         ("--tasks", "market_blinded"),
         "an episode of market_blinded makes about 82 calls, each in a batch after the one before",
     ),
     "a task whose samples have tools": (
-        "repeat",
         ("--tasks", "repeat_with_clock"),
         "repeat_with_clock with the agent react makes 2 calls per sample",
     ),
     "another server": (
-        "repeat",
         ("--model", "openai_compatible/stub-model"),
         "openai_compatible/stub-model has no batch interface",
     ),
     "a model of this machine": (
-        "repeat",
         ("--model", "builtin/trivial"),
         "builtin/trivial has no batch interface",
     ),
     "a backend of its own": (
-        "repeat",
         ("--runner", "ray"),
         "makes one call at a time",
     ),
@@ -584,7 +577,7 @@ REFUSED = {
 def test_what_can_not_be_batched_is_refused_in_one_line_before_anything_is_asked(
     stub: Stub, terminal: Terminal, tmp_path: Path, name: str, command: str
 ) -> None:
-    _, words, expected = REFUSED[name]
+    words, expected = REFUSED[name]
     given = {"--model": "openai/stub-model", "--tasks": "repeat"}
     given |= dict(zip(words[::2], words[1::2], strict=True))
 
@@ -620,8 +613,6 @@ def test_plan_shows_half_of_the_price(stub: Stub, terminal: Terminal, tmp_path: 
 
 
 def test_a_request_is_known_by_its_place_under_its_batch_alone() -> None:
-    from datetime import UTC, datetime
-
     tag = BatchTag("ktdeval-0123", datetime(2026, 1, 1, tzinfo=UTC), 12)
 
     assert [tag.index_of(tag.id_of(index)) for index in range(12)] == list(range(12))
@@ -634,7 +625,6 @@ def test_a_request_is_known_by_its_place_under_its_batch_alone() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_another_machine_goes_on_with_the_batch_of_a_run_at_a_url(
     run: BatchRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

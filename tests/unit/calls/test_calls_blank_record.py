@@ -66,7 +66,6 @@ def test_its_process_goes_on_with_it_after_a_restart(blank: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_new_file_is_never_seen_without_its_tables(tmp_path: Path) -> None:
     """Killed at the first statement of SQLite on the file, the process leaves a record."""
     killed(

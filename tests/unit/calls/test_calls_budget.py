@@ -129,7 +129,6 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(50)
 @given(st.lists(plans(), min_size=1, max_size=5), prices, parts, parts)
 def test_for_any_replies_spending_stays_within_limits_and_no_call_waits_for_ever(

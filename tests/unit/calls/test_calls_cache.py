@@ -39,14 +39,6 @@ from support.searching import examples
 from support.tables import on_each_row
 
 NOW = datetime(2026, 2, 10, tzinfo=UTC)
-REPLY = Reply(
-    "买入",
-    (ToolCall("call_1", "submit_action", '{"orders":[]}'),),
-    "tool_calls",
-    Usage(100, 20, 5, 60, 7),
-    "hm",
-    "m-1",
-)
 
 
 # ---- the key
@@ -294,7 +286,6 @@ cache.close()
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
     processes = [python(WRITER, path, name, 25, stdin=subprocess.PIPE) for name in range(4)]
     for process in processes:

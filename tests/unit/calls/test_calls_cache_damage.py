@@ -120,7 +120,6 @@ def test_a_row_that_no_cache_wrote_is_never_given_even_when_its_checksum_is_righ
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
     answers = {
         key_of(word): Reply(f"answer {word} {random.Random(word).random()}" * 9)
@@ -191,7 +190,6 @@ def test_the_file_of_another_application_is_refused_unchanged(tmp_path):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
     """In a process of an ordinary user, for the superuser may write everything; so in folders that
     are open to all.

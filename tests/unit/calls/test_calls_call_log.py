@@ -125,7 +125,6 @@ def test_an_episode_settles_with_its_own_calls_on_disk(log, run):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeypatch):
     """On a disk that takes 10 ms for a transaction, 500 records one by one would take 5 s."""
     writes = []
@@ -205,7 +204,6 @@ def play(run: Run, program: str) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(run):
     out = play(
         run,
@@ -239,7 +237,6 @@ def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(r
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
     play(
         run,
@@ -262,7 +259,6 @@ def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_unwritten_background_record_is_written_with_the_next_one_or_at_the_end(
     run,
 ):

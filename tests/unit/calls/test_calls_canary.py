@@ -110,7 +110,6 @@ def test_another_model_is_detected_in_nearly_every_run(loyalty: float, least: fl
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> None:
     chance = np.random.default_rng(3)
     one = model("one", chance, 0.9)
@@ -127,7 +126,6 @@ def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None:
     def ask(request: ModelRequest) -> Reply:
         answers = habits("one", question_of(request))

@@ -4,7 +4,6 @@ counts what it is asked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -171,12 +170,6 @@ def test_a_prompt_that_may_have_been_cut_is_judged_by_its_bytes() -> None:
 
 
 # ---- both numbers, and both ways out
-
-
-def estimated(message: str) -> int:
-    """Tokens of the prompt that a message estimates."""
-    (tokens,) = re.findall(r"prompt (?:has|of) about ([\d,]+) tokens", message)
-    return int(tokens.replace(",", ""))
 
 
 def test_a_lower_limit_of_the_reply_is_proposed_where_it_would_help() -> None:

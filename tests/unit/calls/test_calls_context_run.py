@@ -19,6 +19,8 @@ from support.runs.run_support import card_of
 
 skip_without_sdks()
 
+pytestmark = pytest.mark.exhaustive
+
 STEPS = 3
 TASK = "blinded_open_research"
 BYTES_A_TOKEN = 3
@@ -95,8 +97,6 @@ def run(folder: Path, address: str, *words: str) -> int:
     return main([*fixed, "--out", str(folder), "--max-failures", "100", *words])
 
 
-@pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("words", "refused"), [([], 1), (["--context-tokens", "6000"], 0)])
 def test_the_call_that_does_not_fit_is_refused_once_at_most(
     words: list[str], refused: int, tmp_path: Path
@@ -118,8 +118,6 @@ def test_the_call_that_does_not_fit_is_refused_once_at_most(
     assert main(["card", "verify", str(tmp_path)]) == 0
 
 
-@pytest.mark.exhaustive
-@pytest.mark.slow
 def test_plan_of_a_run_that_was_begun_tells_of_prompts_that_did_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,8 +134,6 @@ def test_plan_of_a_run_that_was_begun_tells_of_prompts_that_did_not_fit(
     assert "give it with --context-tokens" in printed
 
 
-@pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_context_that_is_long_enough_holds_nothing_back(tmp_path: Path) -> None:
     server = Curious(100_000)
     with prepared(server.answer) as listening:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from ktdeval.calls.call_counts import tally_episode, transcript_difference
 from ktdeval.calls.record import BATCHED, CACHED, CallRecord
 from ktdeval.harness.chat_messages import Reply, Usage
 from support.providers.call_runs import call_of
+from support.tables import on_each_row
 
 
 def call(word: str, step: int, opening: int = 1, outcome: str = "answered") -> CallRecord:
@@ -46,25 +46,7 @@ def test_the_hash_is_of_all_rows_in_their_order_with_their_replies() -> None:
     assert tally_episode([first, second]).sha256 in hashes
 
 
-@pytest.mark.parametrize(
-    ("replies", "errors", "difference"),
-    [
-        (5, {}, None),
-        (5, {"timeout": 2, "rate_limited": 1}, None),
-        (5, {"timeout": 1}, None),
-        (
-            4,
-            {},
-            "5 answered, 1 cached and 1 unused give 5 replies, the transcript has 4",
-        ),
-        (
-            5,
-            {"timeout": 3},
-            "2 attempts failed with timeout, the transcript has 3 such calls",
-        ),
-        (5, {"server": 1}, "0 attempts failed with server, the transcript has 1 such calls"),
-    ],
-)
+@on_each_row
 def test_a_transcript_holds_each_reply_and_no_failure_that_was_not_attempted(
     replies: int, errors: dict[str, int], difference: Any
 ) -> None:

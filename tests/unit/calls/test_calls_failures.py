@@ -245,33 +245,7 @@ KEY = "mine-0123456789abcdef"
 CALLER = Caller("mine", "m-1", "https://mine.example/v1", ("MINE_API_KEY",), (KEY,), {"e17": 402})
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, "bad_request"),
-        (407, "bad_request"),
-        (408, "timeout"),
-        (409, "server"),
-        (410, "bad_request"),
-        (413, "bad_request"),
-        (422, "bad_request"),
-        (424, "bad_request"),
-        (425, "server"),
-        (426, "bad_request"),
-        (428, "bad_request"),
-        (429, "rate_limited"),
-        (431, "bad_request"),
-        (499, "bad_request"),
-        (500, "server"),
-        (502, "server"),
-        (503, "overloaded"),
-        (504, "server"),
-        (528, "server"),
-        (529, "overloaded"),
-        (530, "server"),
-        (599, "server"),
-    ],
-)
+@on_each_row
 def test_a_status_is_a_failure_of_its_kind(status: int, kind: str) -> None:
     error = http_error(status, b"{}", {}, CALLER)
     assert isinstance(error, ModelError)

@@ -94,7 +94,6 @@ def problems(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_high_byte_anywhere_in_the_names_of_tables_is_one_line(
     tmp_path: Path, whole: bytes
 ) -> None:
@@ -114,7 +113,6 @@ def test_a_high_byte_anywhere_in_the_names_of_tables_is_one_line(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_values_of_another_type_are_one_line(tmp_path: Path, whole: bytes) -> None:
     (tmp_path / "schema").write_bytes(whole)
     schema = sqlite3.connect(tmp_path / "schema")

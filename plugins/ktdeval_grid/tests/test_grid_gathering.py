@@ -12,7 +12,7 @@ from msgspec import structs
 from ktdeval.calls.call_log import CallLog
 from ktdeval.errors import FencedError, StoreError
 from ktdeval.runner import RunPart
-from ktdeval.stores import Claim, ClaimBoard
+from ktdeval.stores import Claim
 from ktdeval.values import content_hash
 from ktdeval_grid.state.layout import (
     GridPlace,
@@ -27,10 +27,10 @@ from ktdeval_grid.workers.gather_runs import AtEnd, Gathering, GatherJob
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.unit_takeover import canary_part, furthest_part
 from support.grid.grid_store import HandMade, record_of, small_plan, unit_id
+from support.grid.grid_workers import board_of
 from support.providers.call_runs import call_of
 
 FIRST = "builtin-momentum_react"
-SECOND = "builtin-reversal_react"
 TASK = "blinded_open_research"
 
 
@@ -47,8 +47,7 @@ def no_part(slug: str) -> RunPart:
 def gathering_of(grid: HandMade, done: Iterable[str], at_end: AtEnd | None = None) -> Gathering:
     """The jobs of a grid as a worker sees them that has seen some units and jobs done."""
     place = open_place(grid.store.root)
-    board = ClaimBoard(place.store, "", "w", 60.0)
-    board.beats.beat()
+    board = board_of(grid)
     view = GridView(place.store, board, WorkerLiveness(60.0), "0001", done=set(done))
 
     return Gathering(grid.record, place, board, view, no_part, at_end)
@@ -58,10 +57,18 @@ def done_of(system: int, count: int) -> list[str]:
     return [unit_id(system, number) for number in range(count)]
 
 
-def claim_of(gathering: Gathering, job: GatherJob) -> Claim:
+def claim_of(gathering: Gathering, job: GatherJob | None) -> tuple[GatherJob, Claim]:
+    """A job with the claim of its lock."""
+    assert job is not None
     claim = gathering.board.claim(job.lock)
     assert claim is not None
-    return claim
+    return job, claim
+
+
+def last_job(grid: HandMade, make: AtEnd) -> tuple[Gathering, GatherJob, Claim]:
+    """The last job of a grid, claimed, which makes something."""
+    gathering = gathering_of(grid, done_of(0, 1), make)
+    return gathering, *claim_of(gathering, gathering.last_job())
 
 
 # ---- names
@@ -107,22 +114,15 @@ def test_a_job_that_failed_here_is_not_tried_again(grid: HandMade) -> None:
     assert list(gathering.jobs(grid.record.systems)) == []
 
 
-def nothing(_place: GridPlace, _record: object) -> None:
-    """Make nothing at the end."""
-
-
 # ---- doing a job
 
 
 def test_a_job_that_is_done_is_recorded_once_and_its_lock_freed(grid: HandMade) -> None:
     ended: list[Path] = []
-    gathering = gathering_of(grid, done_of(0, 1), lambda place, _: ended.append(place.root))
-    job = gathering.last_job()
+    gathering, job, claim = last_job(grid, lambda place, _: ended.append(place.root))
 
-    assert job is not None
-
-    gathering.do(job, claim_of(gathering, job))
-    gathering.do(job, claim_of(gathering, job))  # which another may have done meanwhile
+    gathering.do(job, claim)
+    gathering.do(*claim_of(gathering, job))  # which another may have done meanwhile
 
     assert ended == [grid.store.root]
     assert job.name in gathering.view.done
@@ -134,7 +134,7 @@ def test_a_job_that_fails_is_a_problem_and_not_done(grid: HandMade) -> None:
     gathering = gathering_of(grid, done_of(0, 1))
     (job,) = gathering.jobs(grid.record.systems)
 
-    gathering.do(job, claim_of(gathering, job))
+    gathering.do(*claim_of(gathering, job))
 
     assert str(gathering.problems[job.name]) == f"{FIRST}: no part is open"
     assert job.name not in gathering.view.done
@@ -157,12 +157,9 @@ def test_a_job_that_another_worker_took_over_is_neither_done_nor_a_problem(
         if problem is not None:
             raise problem
 
-    gathering = gathering_of(grid, done_of(0, 1), lose)
-    job = gathering.last_job()
+    gathering, job, claim = last_job(grid, lose)
 
-    assert job is not None
-
-    gathering.do(job, claim_of(gathering, job))
+    gathering.do(job, claim)
 
     assert gathering.problems == {}
     assert job.name not in gathering.view.done
@@ -171,12 +168,7 @@ def test_a_job_that_another_worker_took_over_is_neither_done_nor_a_problem(
 
 def test_a_job_that_was_lost_before_it_began_does_nothing(grid: HandMade) -> None:
     ended: list[Path] = []
-    gathering = gathering_of(grid, done_of(0, 1), lambda place, _: ended.append(place.root))
-    job = gathering.last_job()
-
-    assert job is not None
-
-    claim = claim_of(gathering, job)
+    gathering, job, claim = last_job(grid, lambda place, _: ended.append(place.root))
     take_over(gathering, "end")
 
     gathering.do(job, claim)

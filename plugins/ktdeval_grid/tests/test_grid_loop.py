@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +11,18 @@ from msgspec import structs
 
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
-from ktdeval.stores import ClaimBoard
 from ktdeval_grid.state.grid_control import change_control, drop_model, set_paused
-from ktdeval_grid.state.layout import gather_job, open_place
+from ktdeval_grid.state.layout import gather_job
 from ktdeval_grid.state.records import GridRecord, WorkerPaid, paid_key
-from ktdeval_grid.workers.gather_runs import Gathering
-from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
-from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.worker_loop import Worker
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from support.grid.grid_workers import worker_of
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"
+SERVER = "openai_compatible http://localhost:1/v1"
 SERVED = {"name": "openai_compatible/m", "base_url": "http://localhost:1/v1", "label": "served"}
-
-
-def worker_of(grid: HandMade, name: str = "w", **changes: Any) -> Worker:
-    """A worker of a grid made by hand, which has looked at it once."""
-    place = open_place(grid.store.root)
-    board = ClaimBoard(place.store, "", name, 60.0)
-    board.beats.beat()
-    parts = OpenRunFolders(place, name, load_plugins())
-    view = GridView(place.store, board, WorkerLiveness(60.0), "0001")
-    runner = UnitRunner(grid.record, place, parts, view)
-    gathering = Gathering(grid.record, place, board, view, runner.part)
-    view.look(at_once=True)
-
-    return Worker(grid.record, board, view, runner, gathering, **changes)
 
 
 @pytest.fixture
@@ -85,31 +69,38 @@ def test_a_worker_runs_as_many_episodes_as_its_plan_or_its_models_allow(
     assert worker_of(grid)._share() == share
 
 
-def test_places_of_a_worker_belong_to_providers_that_have_units_left(tmp_path: Path) -> None:
-    served = "openai_compatible http://localhost:1/v1"
-    grid = of_plan(tmp_path, models=["builtin/momentum", SERVED], concurrency=3)
+@pytest.fixture
+def served(tmp_path: Path) -> Callable[[int], HandMade]:
+    """Make a grid of two models of two providers."""
+    models = ["builtin/momentum", SERVED]
+    return lambda concurrency: of_plan(tmp_path, models=models, concurrency=concurrency)
 
-    assert worker_of(grid)._shares() == {"builtin": 2, served: 1}
+
+def test_places_of_a_worker_belong_to_providers_that_have_units_left(
+    served: Callable[[int], HandMade],
+) -> None:
+    grid = served(3)
+
+    assert worker_of(grid)._shares() == {"builtin": 2, SERVER: 1}
 
     finish(grid, 0, range(4))
-    assert worker_of(grid)._shares() == {served: 3}
+    assert worker_of(grid)._shares() == {SERVER: 3}
 
 
-def test_fewer_places_than_providers_belong_to_nobody(tmp_path: Path) -> None:
-    grid = of_plan(tmp_path, models=["builtin/momentum", SERVED], concurrency=1)
-
-    assert worker_of(grid)._shares() == {}
+def test_fewer_places_than_providers_belong_to_nobody(served: Callable[[int], HandMade]) -> None:
+    assert worker_of(served(1))._shares() == {}
 
 
-def test_the_second_worker_has_the_places_after_those_of_the_first(tmp_path: Path) -> None:
-    served = "openai_compatible http://localhost:1/v1"
-    grid = of_plan(tmp_path, models=["builtin/momentum", SERVED], concurrency=2)
+def test_the_second_worker_has_the_places_after_those_of_the_first(
+    served: Callable[[int], HandMade],
+) -> None:
+    grid = served(2)
     first = worker_of(grid, "a")
     second = worker_of(grid, "b")
     first.view.look(at_once=True)
 
-    assert first._shares() == {"builtin": 1, served: 0}
-    assert second._shares() == {"builtin": 0, served: 1}
+    assert first._shares() == {"builtin": 1, SERVER: 0}
+    assert second._shares() == {"builtin": 0, SERVER: 1}
 
 
 # ---- what is next
@@ -152,16 +143,17 @@ def test_no_questions_are_asked_of_a_system_whose_units_have_ended(tmp_path: Pat
     assert f"start.{FIRST}" not in claimed(worker_of(grid))
 
 
-def test_the_provider_that_has_less_than_its_share_is_next(tmp_path: Path) -> None:
-    served = "openai_compatible http://localhost:1/v1"
-    grid = of_plan(tmp_path, models=["builtin/momentum", SERVED], concurrency=4)
+def test_the_provider_that_has_less_than_its_share_is_next(
+    served: Callable[[int], HandMade],
+) -> None:
+    grid = served(4)
     worker = worker_of(grid)
     under_way: Any = dict.fromkeys(range(2), "builtin")
 
     piece = worker._next_piece(under_way)
 
     assert piece is not None
-    assert piece.provider == served
+    assert piece.provider == SERVER
 
     finish(grid, 1, range(4))
     worker.view.look(at_once=True)
@@ -217,18 +209,14 @@ def test_a_system_that_is_given_up_is_gathered_when_nobody_runs_its_units(grid: 
     assert [job.lock for job in worker._jobs()] == [f"gather.{FIRST}"]
 
 
+def make_nothing(_place: object, _record: object) -> None:
+    """Do nothing as the last job."""
+
+
 def test_the_last_job_follows_the_cards_of_all_systems(grid: HandMade) -> None:
     finish(grid, 0, range(4))
     finish(grid, 1, range(4))
-    worker = worker_of(grid)
-    worker.gathering = Gathering(
-        grid.record,
-        worker.gathering.place,
-        worker.board,
-        worker.view,
-        worker.runner.part,
-        at_end=lambda _place, _record: None,
-    )
+    worker = worker_of(grid, at_end=make_nothing)
 
     assert [job.lock for job in worker._jobs()] == [f"gather.{FIRST}", f"gather.{SECOND}"]
 
@@ -246,19 +234,10 @@ def test_the_last_job_follows_the_cards_of_all_systems(grid: HandMade) -> None:
 
 def test_the_last_job_waits_for_systems_that_are_not_settled(grid: HandMade) -> None:
     finish(grid, 0, range(4))
-    worker = worker_of(grid)
-    units = [unit_id(0, unit) for unit in range(4)]
-    worker.view.done.add(gather_job(FIRST, units))
+    worker = worker_of(grid, at_end=make_nothing)
+    worker.view.done.add(gather_job(FIRST, [unit_id(0, unit) for unit in range(4)]))
     (card,) = worker._jobs()
     worker.view.done.add(card.name)
-    worker.gathering = Gathering(
-        grid.record,
-        worker.gathering.place,
-        worker.board,
-        worker.view,
-        worker.runner.part,
-        at_end=lambda _place, _record: None,
-    )
 
     assert list(worker._jobs()) == []
     assert not worker._is_over()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ktdeval.errors import ConfigError
-from ktdeval.registry import load_plugins
-from ktdeval.stores import ClaimBoard
 from ktdeval_grid.launch.json_events import UnitEvents
 from ktdeval_grid.state.amend import amendment
 from ktdeval_grid.state.grid_control import Control, change_control, drop_model
-from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.printed_status import status_lines
 from ktdeval_grid.state.settled_pairs import (
     PairSettlement,
@@ -22,17 +19,14 @@ from ktdeval_grid.state.settled_pairs import (
     looks_to_make,
 )
 from ktdeval_grid.state.status import look, reader_of
-from ktdeval_grid.workers.gather_runs import Gathering
-from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
-from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.worker_loop import Worker
-from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from support.grid.grid_looks import RULE, TASK, cell_id, plan_of_looks, record_of_looks
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan
+from support.grid.grid_workers import worker_of
+from support.tables import on_each_row
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"
-THIRD = "builtin-random_react"
 
 
 def figures_of(system: int, values: Iterable[float | None]) -> dict[str, float | None]:
@@ -44,18 +38,10 @@ def finish(grid: HandMade, system: int, values: Iterable[float | None]) -> None:
         grid.finish(done(unit, figure=figure, calls=5))
 
 
-def worker_of(grid: HandMade, name: str = "w") -> Worker:
+def looking(grid: HandMade) -> Worker:
     """A worker that has looked at a grid once, and may begin ever so much at once."""
-    place = open_place(grid.store.root)
-    board = ClaimBoard(place.store, "", name, 60.0)
-    board.beats.beat()
-    parts = OpenRunFolders(place, name, load_plugins())
-    view = GridView(place.store, board, WorkerLiveness(60.0), "0001")
-    runner = UnitRunner(grid.record, place, parts, view)
-    gathering = Gathering(grid.record, place, board, view, runner.part)
-    view.look(at_once=True)
-    worker = Worker(grid.record, board, view, runner, gathering)
-    view.unrun = worker._settlement.look(view.done, view.control)
+    worker = worker_of(grid)
+    worker.view.unrun = worker._settlement.look(worker.view.done, worker.view.control)
     return worker
 
 
@@ -108,8 +94,7 @@ def test_no_look_is_made_after_the_one_that_settles() -> None:
 
 
 def test_units_after_the_settling_look_are_not_run(grid: HandMade) -> None:
-    finish(grid, 0, [0.01 * place for place in range(1, 9)])
-    finish(grid, 1, [0.0] * 8)
+    settle(grid)
 
     unrun = PairSettlement(grid.record, grid.store).look(_all_units(grid, 8), Control())
 
@@ -120,36 +105,34 @@ def _all_units(grid: HandMade, windows: int) -> set[str]:
     return {cell_id(system, place) for system in (0, 1) for place in range(windows)}
 
 
-def _three(folder: Path, third: Sequence[float]) -> HandMade:
-    """Three systems of which the first two are settled against each other."""
-    record = record_of_looks(models=["builtin/momentum", "builtin/reversal", "builtin/random"])
-    grid = HandMade(folder, record)
+def settle(grid: HandMade) -> HandMade:
+    """Finish eight windows of the first two systems, which settles their order."""
     finish(grid, 0, [0.01 * place for place in range(1, 9)])
     finish(grid, 1, [0.0] * 8)
-    finish(grid, 2, third)
     return grid
 
 
 def test_a_dropped_model_holds_up_nobody(tmp_path: Path) -> None:
-    grid = _three(tmp_path, [])
+    models = ["builtin/momentum", "builtin/reversal", "builtin/random"]
+    grid = settle(HandMade(tmp_path, record_of_looks(models=models)))
     change_control(grid.store, drop_model("builtin/random"))
 
-    assert {unit[:2] for unit in worker_of(grid).view.unrun} == {"00", "01"}
+    assert {unit[:2] for unit in looking(grid).view.unrun} == {"00", "01"}
 
 
 # ---- who may begin what
 
 
 def test_windows_before_the_next_look_are_begun_and_no_others(grid: HandMade) -> None:
-    assert due(worker_of(grid)) == _all_units(grid, 6)
+    assert due(looking(grid)) == _all_units(grid, 6)
 
     finish(grid, 0, [0.01, 0.0, 0.0, 0.0, 0.0, 0.0])
     finish(grid, 1, [0.0, 0.01, 0.0, 0.0, 0.0])
     # The look lacks one unit, on which all wait.
-    assert due(worker_of(grid)) == {cell_id(1, 5)}
+    assert due(looking(grid)) == {cell_id(1, 5)}
 
     finish(grid, 1, [0.0, 0.01, 0.0, 0.0, 0.0, 0.0])
-    assert due(worker_of(grid)) == _all_units(grid, 8) - _all_units(grid, 6)
+    assert due(looking(grid)) == _all_units(grid, 8) - _all_units(grid, 6)
 
 
 def test_a_unit_that_failed_holds_up_nobody(grid: HandMade) -> None:
@@ -157,13 +140,12 @@ def test_a_unit_that_failed_holds_up_nobody(grid: HandMade) -> None:
     finish(grid, 1, [0.0] * 5)
     grid.fail(failure(cell_id(1, 5), "the server is down"))
 
-    assert due(worker_of(grid)) == _all_units(grid, 8) - _all_units(grid, 6)
+    assert due(looking(grid)) == _all_units(grid, 8) - _all_units(grid, 6)
 
 
 def test_a_settled_grid_has_nothing_left_to_do(grid: HandMade) -> None:
-    finish(grid, 0, [0.01 * place for place in range(1, 9)])
-    finish(grid, 1, [0.0] * 8)
-    worker = worker_of(grid)
+    settle(grid)
+    worker = looking(grid)
 
     assert due(worker) == set()
     assert all(worker._is_settled(system) for system in grid.record.systems)
@@ -177,9 +159,8 @@ def test_without_a_rule_there_is_one_block() -> None:
 
 
 def test_status_counts_and_names_what_is_settled(grid: HandMade) -> None:
-    finish(grid, 0, [0.01 * place for place in range(1, 9)])
-    finish(grid, 1, [0.0] * 8)
-    worker_of(grid)
+    settle(grid)
+    looking(grid)
 
     found, status = look(reader_of(grid.store))
 
@@ -212,16 +193,7 @@ def test_a_rule_compares_two_systems() -> None:
         plan_of_looks(models=["builtin/momentum"])
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"looks": [8, 6]}, "must increase"),
-        ({"looks": [4]}, "4 windows can't settle the question"),
-        ({"alpha": 0.9}, "alpha"),
-        ({"spending": "none"}, "spending"),
-        ({"effect": 0.0}, "effect"),
-    ],
-)
+@on_each_row
 def test_a_rule_that_can_settle_nothing_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         plan_of_looks(settle={**RULE, **change})

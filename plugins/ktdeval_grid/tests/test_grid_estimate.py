@@ -22,17 +22,6 @@ def amount(calls: int, cost_usd: float | None, hours: float = 1.0) -> Amount:
     return Amount(calls=calls, input_tokens=1000, output_tokens=10, cost_usd=cost_usd, hours=hours)
 
 
-def model(name: str, cost_usd: float | None) -> ModelEstimate:
-    left = {scenario: amount(4, cost_usd) for scenario in SCENARIOS}
-    return ModelEstimate(name=name, episodes=2, is_free=False, left=left)
-
-
-def estimate_of(*models: ModelEstimate) -> GridEstimate:
-    return GridEstimate(
-        models=models, total=models[0], concurrency=8, pruned=3, assumptions=(), warnings=("slow",)
-    )
-
-
 def test_amounts_are_summed_and_hours_are_shared_by_episodes_at_once() -> None:
     total = _add_amounts([amount(4, 0.25, 3.0), amount(6, 0.5, 5.0)], 4)
     assert (total.calls, total.input_tokens, total.output_tokens) == (10, 2000, 20)
@@ -43,23 +32,16 @@ def test_a_sum_with_an_unknown_cost_is_unknown() -> None:
     assert _add_amounts([amount(4, 0.25), amount(6, None)], 1).cost_usd is None
 
 
-def test_what_is_not_known_is_printed_as_such() -> None:
-    lines = estimate_lines(estimate_of(model("a", 0.5), model("b", None)))
-    assert any(line.split()[:2] == ["a", "2"] and "0.5000 / 0.5000" in line for line in lines)
-    assert any(line.split()[0] == "b" and " ? " in line for line in lines)
-    assert [line.split()[1] for line in lines[2:4]] == ["2", "2"]
-    assert lines[4].split()[0] == "a", "the total, which is that of the first here"
-    assert "no price is known for b; give `price` of the model, or --price-table" in lines
-    assert "3 episodes pruned" in lines
-    assert lines[-1] == "warning: slow"
-
-
 def test_costs_without_and_with_a_prompt_cache_are_columns_of_the_table() -> None:
     cached = Amount(
         calls=4, input_tokens=9, output_tokens=1, cost_usd=0.5, hours=1.0, cached_cost_usd=0.25
     )
     one = ModelEstimate(name="a", episodes=2, is_free=False, left=dict.fromkeys(SCENARIOS, cached))
-    _, head, row, *_ = estimate_lines(estimate_of(one))
+    estimate = GridEstimate(
+        models=(one,), total=one, concurrency=8, pruned=3, assumptions=(), warnings=("slow",)
+    )
+    _, head, row, *_, warning = estimate_lines(estimate)
+    assert warning == "warning: slow"
     assert "USD, no cache" in head
     assert "USD, cached" in head
     assert "0.5000 / 0.5000 / 0.5000  0.2500 / 0.2500 / 0.2500" in row

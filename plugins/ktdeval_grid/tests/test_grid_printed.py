@@ -11,8 +11,6 @@ import click
 import pytest
 from msgspec import structs
 
-from ktdeval.errors import UsageError
-from ktdeval.stores import ClaimBoard
 from ktdeval_grid.launch.driver import LaunchResult, Request
 from ktdeval_grid.launch.json_events import UnitEvents, UnitLine
 from ktdeval_grid.launch.launch_command import (
@@ -36,6 +34,8 @@ from ktdeval_grid.state.printed_status import (
 )
 from ktdeval_grid.state.status import FailureKind, GridStatus, Tally, look, reader_of
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from support.grid.grid_workers import board_of
+from support.tables import on_each_row
 
 SYSTEM = "builtin-momentum_react"
 
@@ -259,8 +259,7 @@ def grid(tmp_path: Path) -> HandMade:
 
 def test_a_unit_has_a_line_for_each_state_with_cost_and_reason(grid: HandMade) -> None:
     grid.finish(done(unit_id(0, 0), cost_usd=0.5, seconds=9.0))
-    board = ClaimBoard(grid.store, "", "w", lease_s=60)
-    board.beats.beat()
+    board = board_of(grid)
 
     assert board.claim(unit_id(0, 1)) is not None
 
@@ -290,8 +289,7 @@ def test_a_unit_has_a_line_for_each_state_with_cost_and_reason(grid: HandMade) -
 def test_a_unit_that_waits_again_is_news_when_it_begins_again(grid: HandMade) -> None:
     events = UnitEvents()
     reader = reader_of(grid.store)
-    board = ClaimBoard(grid.store, "", "w", lease_s=60)
-    board.beats.beat()
+    board = board_of(grid)
     claim = board.claim(unit_id(0, 0))
 
     assert claim is not None
@@ -383,19 +381,10 @@ def test_a_grid_is_in_its_folder_or_one_of_its_name(
     assert _folder(small_plan(name=name), None if out is None else Path(out)) == folder
 
 
-def test_a_grid_without_a_folder_or_name_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^--out: name the folder of the grid"):
-        _folder(small_plan(name="grid"), None)
-
-
-def test_a_grid_that_has_not_begun_has_no_amendment_and_no_failures(tmp_path: Path) -> None:
-    place = open_place(tmp_path)
+def test_a_grid_that_has_not_begun_has_no_amendment(tmp_path: Path) -> None:
     request = Request(plan=small_plan(), out=str(tmp_path), workers=1, runner="local")
 
-    assert _news(place, request) is None
-
-    with pytest.raises(UsageError, match="--only failed: the grid does not exist yet"):
-        _news(place, structs.replace(request, only="failed"))
+    assert _news(open_place(tmp_path), request) is None
 
 
 def test_a_plan_is_compared_with_that_of_the_grid(grid: HandMade) -> None:
@@ -437,16 +426,7 @@ class Answering:
         return self.is_terminal
 
 
-@pytest.mark.parametrize(
-    ("reads", "writes", "agreed", "episodes", "is_asked"),
-    [
-        (True, True, False, 1, True),
-        (False, True, False, 1, False),
-        (True, False, False, 1, False),
-        (True, True, True, 1, False),
-        (True, True, False, 0, False),
-    ],
-)
+@on_each_row
 def test_a_person_is_asked_before_money_is_spent(
     reads: bool,
     writes: bool,
@@ -474,13 +454,9 @@ def test_the_line_of_a_launch_says_what_is_new(grid: HandMade) -> None:
 
     assert (begun.launch, begun.name, begun.pid, begun.log) == ("0001", "small", 7, None)
     assert (begun.workers, begun.runner, begun.place) == (2, "local", str(grid.store.root))
-    assert (begun.added, begun.removed, begun.changed) == ((), (), ())
+    assert Amendment(begun.added, begun.removed, begun.changed) == Amendment((), (), ())
     assert amended.log == "driver.log"
-    assert (amended.added, amended.removed, amended.changed) == (
-        ("seed 2",),
-        ("seed 0",),
-        ("max_cost: 5.0 (was none)",),
-    )
+    assert Amendment(amended.added, amended.removed, amended.changed) == news
 
 
 def test_the_end_of_a_launch_tells_the_bytes_of_an_episode_and_the_page(

@@ -10,13 +10,14 @@ import pytest
 
 import ktdeval.runner
 from ktdeval.registry import find_entry_points, plugin_registry
-from ktdeval.stores import ClaimBoard
 from ktdeval_grid.command_group import COMMANDS
 from ktdeval_grid.commands import EstimateOptions, estimate
 from ktdeval_grid.launch.launch_command import LaunchOptions
 from ktdeval_grid.planning.estimate_types import SCENARIOS
 from ktdeval_grid.state.grid_control import change_control, read_control, set_paused
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from support.grid.grid_workers import board_of
+from support.tables import on_each_row
 from support.terminal import Terminal
 
 #: Questions that need no market, and a model that says 5
@@ -74,13 +75,11 @@ def test_status_is_printed_as_text_and_as_json(grid: HandMade, terminal: Termina
 
 
 def test_steering_changes_the_control_of_the_grid(grid: HandMade, terminal: Terminal) -> None:
-    for words in (
-        ("pause",),
-        ("concurrency", 3),
-        ("drop", "builtin/reversal"),
-        ("requeue", "failed"),
-    ):
+    paused = terminal.text("grid", "ctl", place(grid), "pause")
+    for words in (("concurrency", 3), ("drop", "builtin/reversal"), ("requeue", "failed")):
         terminal.text("grid", "ctl", place(grid), *words)
+
+    assert paused.startswith("paused; go on with `ktdeval grid ctl ")
 
     control = read_control(grid.store)
 
@@ -97,22 +96,7 @@ def test_steering_changes_the_control_of_the_grid(grid: HandMade, terminal: Term
     assert control.requeued == {unit_id(0, 1): 2, unit_id(1, 2): 1}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ("drop", "builtin/momentu"),
-            "no model 'builtin/momentu'; did you mean 'builtin-momentum'",
-        ),
-        (("requeue", "W9"), "W9: no failed episode is called so"),
-        (("concurrency", "0"), "0 is not in the range"),
-        (("concurrency",), "concurrency takes N: `ktdeval grid ctl DIR concurrency N`"),
-        (("pause", "now"), "pause takes no value: `ktdeval grid ctl DIR pause`"),
-        (("drop",), "drop takes MODEL: `ktdeval grid ctl DIR drop MODEL`"),
-        (("requeue",), "requeue takes failed|UNIT…"),
-        (("paus",), "no action 'paus'; did you mean 'pause'?; actions are pause, resume"),
-    ],
-)
+@on_each_row
 def test_steering_by_an_unknown_name_is_refused(
     words: tuple[str, ...], message: str, grid: HandMade, terminal: Terminal
 ) -> None:
@@ -130,15 +114,7 @@ def test_a_shipped_plan_is_printed_to_be_changed(terminal: Terminal) -> None:
     assert "did you mean 'ktd-fin'" in terminal.refusal("list", "plans", "ktdfin")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("ktdfin",), "no such file, and no plan of this name; did you mean 'ktd-fin'"),
-        (("--models", "a/b"), "a grid needs a plan"),
-        (("--models", "a/b", "--tasks", "t"), "--out: name the folder of the grid"),
-        (("ktd-fin", "--only", "failed", "--out", "new"), "the grid does not exist yet"),
-    ],
-)
+@on_each_row
 def test_a_launch_that_can_not_begin_says_why(
     words: tuple[str, ...],
     message: str,
@@ -150,17 +126,7 @@ def test_a_launch_that_can_not_begin_says_why(
     assert message in terminal.refusal("grid", *words)
 
 
-@pytest.mark.parametrize(
-    ("option", "text", "found"),
-    [
-        ("models", "builtin/mom", "builtin/momentum"),
-        ("models", "builtin/random,open", "builtin/random,openai/"),
-        ("agents", "rea", "react"),
-        ("tasks", "blinded_open", "blinded_open_research"),
-        ("prune", "inf", "informative"),
-        ("plan", "ktd", "ktd-fin"),
-    ],
-)
+@on_each_row
 def test_names_are_completed(option: str, text: str, found: str) -> None:
     command = COMMANDS["launch"].load()
     context = click.Context(command, help_option_names=["-h", "--help"])
@@ -191,15 +157,7 @@ def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Termina
 @pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["ktd-fin", "--models", "builtin/random", "--windows", "W1"],
-        ["--models", "builtin/random", "--windows", "W1", "ktd-fin"],
-        ["--workers", "2", "ktd-fin", "--models", "builtin/random", "--windows", "W1"],
-        ["--windows", "W1", "ktd-fin", "--models", "builtin/random"],
-    ],
-)
+@on_each_row
 def test_a_plan_may_stand_before_or_after_options(words: list[str], terminal: Terminal) -> None:
     assert terminal.out("plan", *words) == "builtin-random: 60 episodes, no provider is asked\n"
 
@@ -228,32 +186,11 @@ def test_scenarios_are_those_of_a_run() -> None:
 # ---- what steering prints
 
 
-@pytest.mark.parametrize(
-    ("words", "printed"),
-    [
-        (("resume",), "resumed"),
-        (("concurrency", 10_000), "10000 at once"),
-        (
-            ("drop", "builtin-reversal"),
-            "builtin-reversal is dropped; resume it with `restore builtin-reversal`",
-        ),
-        (("restore", "builtin/reversal"), "builtin-reversal is resumed"),
-        (("requeue", "failed"), "2 to be tried again"),
-        (("requeue", "W1", "W2"), "2 to be tried again"),
-        (("requeue", unit_id(1, 2), "builtin-reversal_react"), "1 to be tried again"),
-    ],
-)
+@on_each_row
 def test_steering_says_what_it_did(
-    words: tuple[object, ...], printed: str, grid: HandMade, terminal: Terminal
+    words: list[str], printed: str, grid: HandMade, terminal: Terminal
 ) -> None:
     assert terminal.text("grid", "ctl", place(grid), *words).strip() == printed
-
-
-def test_a_pause_says_how_to_go_on(grid: HandMade, terminal: Terminal) -> None:
-    printed = terminal.text("grid", "ctl", place(grid), "pause").strip()
-
-    assert printed.startswith("paused; go on with `ktdeval grid ctl ")
-    assert printed.endswith("grid resume`")
 
 
 def test_a_name_of_several_models_is_refused_with_their_labels(
@@ -274,8 +211,7 @@ def test_a_name_of_several_models_is_refused_with_their_labels(
 
 
 def test_status_as_json_names_the_units_that_run(grid: HandMade, terminal: Terminal) -> None:
-    board = ClaimBoard(grid.store, "", "w", lease_s=60)
-    board.beats.beat()
+    board = board_of(grid)
     for unit in (unit_id(1, 1), unit_id(0, 2)):
         assert board.claim(unit) is not None
 
@@ -285,18 +221,15 @@ def test_status_as_json_names_the_units_that_run(grid: HandMade, terminal: Termi
     assert report["total"]["running"] == 2
 
 
-@pytest.mark.parametrize("is_finished", [False, True])
-def test_a_watch_ends_where_nothing_runs(
-    is_finished: bool, grid: HandMade, terminal: Terminal
-) -> None:
-    if is_finished:
-        change_control(grid.store, set_paused(True))
-        for _, unit in grid.record.units():
-            grid.finish(done(unit.id))
+def test_a_watch_ends_where_nothing_runs(grid: HandMade, terminal: Terminal) -> None:
+    words = ("grid", "status", place(grid), "--watch", "--json")
+    assert len(terminal.text(*words).splitlines()) == 3
 
-    lines = terminal.text("grid", "status", place(grid), "--watch", "--json").splitlines()
+    change_control(grid.store, set_paused(True))
+    for _, unit in grid.record.units():
+        grid.finish(done(unit.id))
 
-    assert len(lines) == (8 if is_finished else 3)
+    assert len(terminal.text(*words).splitlines()) == 8
 
 
 def test_rules_of_pruning_are_listed_with_their_reasons(terminal: Terminal) -> None:
@@ -309,17 +242,11 @@ def test_rules_of_pruning_are_listed_with_their_reasons(terminal: Terminal) -> N
     assert lines[start + 1].startswith("  informative: Table 3 of KTD-Fin")
 
 
-@pytest.mark.parametrize(
-    ("command", "default"),
-    [(estimate, EstimateOptions()), (COMMANDS["launch"].load(), LaunchOptions())],
-    ids=["plan", "launch"],
-)
-def test_workers_are_one_to_ten_thousand(
-    command: click.Command, default: EstimateOptions | LaunchOptions
-) -> None:
+@pytest.mark.parametrize("command", [estimate, COMMANDS["launch"].load()], ids=["plan", "launch"])
+def test_workers_are_one_to_ten_thousand(command: click.Command) -> None:
     (workers,) = [each for each in command.params if each.name == "workers"]
 
-    assert default.workers == (1 if command is estimate else None)
+    assert (EstimateOptions().workers, LaunchOptions().workers) == (1, None)
     assert isinstance(workers.type, click.IntRange)
     assert (workers.type.min, workers.type.max) == (1, 10_000)
 

@@ -35,6 +35,7 @@ from support.figures.scoring_cases import scoring_card
 from support.grid.grid_looks import cell_id, record_of_looks
 from support.grid.grid_pages import bundle_page
 from support.grid.grid_store import HandMade, done, record_of, small_plan, unit_id
+from support.tables import on_each_row
 
 FIRST = "builtin-momentum_react"
 WINDOWS = {
@@ -286,23 +287,11 @@ def test_a_card_is_listed_with_its_figure_labels_and_files(tmp_path: Path) -> No
     assert '<a href="report.html">' in text
 
 
-@pytest.mark.parametrize(
-    ("text", "figures"),
-    [
-        ("| a |\n", None),
-        ("| a | b |\n| --- | ---: |\n", (["a", "b"], [], 1, "", "")),
-        ("| a |\n| --- |\n| 1 |\n", (["a"], [["1"]], 1, "", "")),
-        ("top\n| a |\n| ---: |\none\ntwo\n", (["a"], [], 0, "top", "one two")),
-    ],
-)
-def test_a_markdown_table_is_heads_and_a_rule_at_least(
-    text: str, figures: tuple[Any, ...] | None
-) -> None:
+@on_each_row
+def test_a_markdown_table_is_heads_and_a_rule_at_least(text: str, figures: list[Any]) -> None:
     table = parse_table(text)
 
-    if figures is None:
-        assert table is None
-    else:
-        assert table is not None
-        assert (table.heads, table.rows, table.words, table.caption, table.note) == figures
-        assert table.columns == len(table.heads)
+    assert table is not None
+    assert [table.heads, table.rows, table.words, table.caption, table.note] == figures
+    assert table.columns == len(table.heads)
+    assert parse_table("| a |\n") is None

@@ -18,6 +18,7 @@ from ktdeval_grid.launch.driver import Driver, LaunchResult, Request, check_resu
 from ktdeval_grid.launch.launch_display import PlainWatcher
 from ktdeval_grid.state.layout import GridPlace, open_place
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from support.tables import on_each_row
 
 GOES_ON = "1 of 6 episodes are not finished, 0 of them failed; run the same command again to resume"
 
@@ -92,15 +93,7 @@ def record_at(folder: Path, key: str) -> dict[str, Any]:
 # ---- the record of a launch
 
 
-@pytest.mark.parametrize(
-    ("before", "number"),
-    [
-        ((), "0001"),
-        (("0001",), "0002"),
-        (("0001", "0001-end", "0003"), "0004"),
-        (("by-hand",), "0001"),
-    ],
-)
+@on_each_row
 def test_a_launch_has_the_number_after_the_highest(
     before: Sequence[str], number: str, tmp_path: Path
 ) -> None:
@@ -145,18 +138,7 @@ def test_workers_are_started_with_the_words_of_their_launch(tmp_path: Path) -> N
 # ---- how a launch ends
 
 
-@pytest.mark.parametrize(
-    ("units", "codes", "exit_code"),
-    [
-        (6, [0, 0], 0),
-        (6, [0, 1], 1),  # a worker failed after its last unit
-        (5, [0, 0], 1),  # workers that ended well have left one
-        (5, [3, 0], 3),
-        (5, [3, 3], 3),
-        (5, [3, 1], 1),
-        (6, [3, 0], 3),
-    ],
-)
+@on_each_row
 def test_the_exit_code_says_what_ended_the_workers(
     units: int, codes: Sequence[int], exit_code: int, grid: HandMade, tmp_path: Path
 ) -> None:

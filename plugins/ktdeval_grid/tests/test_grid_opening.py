@@ -20,6 +20,7 @@ from ktdeval_grid.state.records import GridRecord, needed_by
 from ktdeval_grid.workers.open_grid import GridOpening, open_grid, read_record
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from support.runs.run_support import MASK_KEY, TASK
+from support.tables import on_each_row
 
 HOLD = "builtin-hold_react"
 
@@ -85,20 +86,7 @@ def test_the_launch_that_resolved_a_grid_is_recorded(plan: GridPlan, tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "opened", "resolves"),
-    [
-        ({}, {}, False),
-        ({"problem": "down"}, {}, True),
-        ({"problem": "down"}, {"launch": "0001"}, False),  # a worker of the same launch
-        ({"problem": "down"}, {"may_retry": False}, False),
-        ({"suite": "0.0.9"}, {}, False),  # the worker itself is refused
-        ({"suite": "0.0.9"}, {"is_driven": True}, True),
-        ({"suite": "0.0.9"}, {"is_driven": True, "launch": "0001"}, False),
-        ({"code": {}}, {"is_driven": True}, False),
-        ({}, {"is_driven": True}, False),
-    ],
-)
+@on_each_row
 def test_a_plan_is_resolved_anew_where_a_later_launch_may_change_it(
     before: dict[str, Any], opened: dict[str, Any], resolves: bool, plan: GridPlan, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from ktdeval_grid.outputs.static_site import BundlePage, index_html
 from ktdeval_grid.state.status import look, reader_of
 from support.grid.grid_pages import bundle_page
 from support.grid.grid_store import HandMade, failure, record_of, small_plan, unit_id
+from support.tables import on_each_row
 
 
 def facts(**counts: int) -> CardFacts:
@@ -21,14 +22,7 @@ def facts(**counts: int) -> CardFacts:
     return CardFacts(frozenset({"ktdfin"}), frozenset({"trading"}), every)
 
 
-@pytest.mark.parametrize(
-    ("name", "made_of", "not_of"),
-    [
-        ("ktdfin-3", {"modes": 2}, {"modes": 1}),
-        ("ktdfin-4", {"systems": 2}, {"systems": 2, "tasks": 2}),
-        ("ktdfin-11", {"masks": 2}, {"masks": 1}),
-    ],
-)
+@on_each_row
 def test_a_table_is_made_of_cards_that_have_its_figures(
     name: str, made_of: dict[str, int], not_of: dict[str, int]
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 Place = tuple[str | int, ...]
@@ -61,3 +61,10 @@ def with_value(value: Any, path: Place, new: Any) -> Any:
     changed = copy.deepcopy(value)
     put(changed, path, new)
     return changed
+
+
+def put_all(inside: Any, values: Mapping[str, Any]) -> None:
+    """Put values at dotted places: `episodes.0.seed`."""
+    for place, new in values.items():
+        parts = place.split(".")
+        put(inside, tuple(int(part) if part.isdigit() else part for part in parts), new)

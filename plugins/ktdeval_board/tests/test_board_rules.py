@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -25,9 +26,17 @@ from ktdeval_board.read_documents import read_untrusted
 from ktdeval_board.rules import Rules
 from support.board.board_cards import changed
 from support.board.board_forge import forge_board
+from support.json_places import put_all
+from support.tables import on_each_row
 
 Plain = dict[str, Any]
-Change = Callable[[Plain], object]
+Found = list[tuple[str, str]]
+"""Rule and message of each finding."""
+
+Find = Callable[..., Found]
+"""Findings on a document of the board with other values at some places."""
+
+NOTHING: Plain = {}
 
 
 @pytest.fixture(scope="module")
@@ -49,354 +58,157 @@ def scoring(small: LoadedBoard) -> BoardEntry:
     return next(entry for entry in small.entries if not entry.is_trading)
 
 
-def nothing(plain: Plain) -> None:
-    """Change nothing."""
-
-
-def changed_rules(board: LoadedBoard, change: Change) -> Rules:
-    """The board's rules with a change of their plain form."""
+def changed_rules(board: LoadedBoard, change: Plain) -> Rules:
+    """The board's rules with other values at some places."""
     plain = copy.deepcopy(to_plain(board.rules))
-    change(plain)
+    put_all(plain, change)
     return from_plain(plain, Rules, "board.yaml")
+
+
+def changed_card(entry: BoardEntry, change: Plain) -> Any:
+    """The card of an entry with other values at some places."""
+    return changed(entry, lambda plain: put_all(plain, change)).card
+
+
+def found_at(stage: Stage, inputs: Any) -> Found:
+    return [(finding.rule, finding.message) for finding in findings_of(stage, inputs)]
 
 
 def found_of_card(
     board: LoadedBoard,
     entry: BoardEntry,
-    change: Change = nothing,
-    of_rules: Change = nothing,
+    change: Plain = NOTHING,
+    of_rules: Plain = NOTHING,
     is_certified: bool = False,
-) -> list[tuple[str, str]]:
-    """Rule and message of each finding on a changed card."""
-    card = changed(entry, change).card
-    inputs = CardInputs("card.json", changed_rules(board, of_rules), card, is_certified)
-    return [(finding.rule, finding.message) for finding in findings_of(Stage.CARD, inputs)]
+) -> Found:
+    rules = changed_rules(board, of_rules)
+    card = changed_card(entry, change)
+    return found_at(Stage.CARD, CardInputs("card.json", rules, card, is_certified))
 
 
-def divisions(**fields: Any) -> Change:
-    """Set fields of the trading division."""
-    return lambda rules: rules["divisions"][0].update(fields)
-
-
-def part(part_name: str, /, **fields: Any) -> Change:
-    """Set fields of a part of a card."""
-    return lambda card: card[part_name].update(fields)
-
-
-def whole(**fields: Any) -> Change:
-    """Set fields of a card."""
-    return lambda card: card.update(fields)
-
-
-def both(*changes: Change) -> Change:
-    """Make several changes."""
-
-    def change(plain: Plain) -> None:
-        for each in changes:
-            each(plain)
-
-    return change
-
-
-def config(*names: str) -> Change:
-    """Give the task's config these parts alone, without that its hash shows it."""
-    return lambda card: card["task"].update(config={name: {} for name in names})
-
-
-def unrankable(*reasons: str, **fields: Any) -> Change:
-    """Let a card say that it can't be ranked."""
-    return whole(rankable={"value": False, "reasons": list(reasons)}, **fields)
-
-
-def metrics(number: int) -> Change:
-    """Give a card so many metrics."""
-
-    def change(card: Plain) -> None:
-        line = card["metrics"]["sharpe"]
-        card["metrics"] |= {f"m{index}": line for index in range(number - len(card["metrics"]))}
-
-    return change
-
-
-def without_key(card: Plain) -> None:
-    """Take the mask key away."""
-    card.pop("mask_key", None)
-
-
-def rename_metric(name: str, to: str) -> Change:
-    """Call a metric otherwise."""
-    return lambda card: card["metrics"].update({to: card["metrics"].pop(name)})
-
-
-MISSING = whole(missing_episodes=[{"id": "0" * 20, "window": "W1", "seed": 7, "error": "stopped"}])
-REAL = {"synthetic": False, "name": "plain", "source": "plain"}
-A_REAL_BOARD = whole(market="real")
+@pytest.fixture(scope="module")
+def of_card(small: LoadedBoard, trading: BoardEntry) -> Find:
+    """Findings on the trading card."""
+    return partial(found_of_card, small, trading)
 
 
 @pytest.mark.sampled(25)
-@pytest.mark.parametrize(
-    ("change", "of_rules", "refused"),
-    [
-        (nothing, nothing, []),
-        # name
-        (part("model", name="a"), nothing, []),
-        (part("model", name="a" * 100), nothing, []),
-        (part("model", name="a" * 101), nothing, ["name"]),
-        (part("model", name="-a"), nothing, ["name"]),
-        (part("model", name="a b"), nothing, []),
-        (part("model", name="a "), nothing, ["name"]),
-        (part("model", name="a<b"), nothing, ["name"]),
-        (part("model", name="аlpha"), nothing, ["name"]),
-        (part("agent", name="a" * 101), nothing, ["name"]),
-        (both(part("agent", name="é"), part("model", name="é")), nothing, ["name", "name"]),
-        # kind
-        (config("trading", "subject_config"), nothing, []),
-        (config("trading"), nothing, []),
-        (config("subject_config"), nothing, ["kind"]),
-        (config(), nothing, []),
-        # task and its version, config and rule set
-        (part("task", name="another"), nothing, ["task"]),
-        (part("task", version="99"), nothing, ["task-version"]),
-        (part("task", hash="0" * 64), nothing, ["task-config"]),
-        (whole(rules="paper"), nothing, ["rules"]),
-        (part("snapshot", id="0" * 64), nothing, ["snapshot"]),
-        # synthetic
-        (part("snapshot", **REAL), nothing, ["synthetic"]),
-        (part("snapshot", **REAL), A_REAL_BOARD, []),
-        (nothing, A_REAL_BOARD, ["synthetic"]),
-        (part("snapshot", **{**REAL, "name": "Synthetic 2"}), A_REAL_BOARD, ["synthetic"]),
-        (part("snapshot", **{**REAL, "source": "a SYNTHETIC one"}), A_REAL_BOARD, ["synthetic"]),
-        (
-            part("snapshot", **{**REAL, "source": "a SYNTHETIC one"}),
-            nothing,
-            ["synthetic", "synthetic"],
-        ),
-        # placebo
-        (part("snapshot", name="Placebo 1"), nothing, ["placebo"]),
-        (part("snapshot", source="prices of a PLACEBO"), nothing, ["placebo"]),
-        (whole(labels=["synthetic", "placebo"]), nothing, ["placebo"]),
-        # limit and coverage
-        (whole(limit=1), nothing, ["limit"]),
-        (MISSING, nothing, ["coverage"]),
-        (unrankable("too few"), nothing, ["coverage"]),
-        (unrankable(), nothing, ["coverage"]),
-        (unrankable(NEVER_TRADED), nothing, []),
-        (unrankable(NEVER_TRADED, "too few"), nothing, ["coverage"]),
-        (unrankable("cut", limit=3), nothing, ["limit"]),
-        (unrankable("placebo", labels=["placebo"]), nothing, ["placebo"]),
-        # mask key
-        (without_key, nothing, ["mask-key"]),
-        # parameters of a call
-        (part("call", temperature=0.5), nothing, []),
-        (part("call", luck=5), nothing, ["call"]),
-        (part("call", luck=5, again=5), nothing, ["call", "call"]),
-        # metrics
-        (rename_metric("total_return", "return_in_total"), nothing, ["metric"]),
-        (rename_metric("total_return", "return_in_total"), divisions(rank_by="sharpe"), []),
-        (rename_metric("sharpe", "a" * 64), nothing, []),
-        (rename_metric("sharpe", "a" * 65), nothing, ["metric"]),
-        (rename_metric("sharpe", "1a"), nothing, ["metric"]),
-        (rename_metric("sharpe", "a b"), nothing, ["metric"]),
-        (metrics(200), nothing, []),
-        (metrics(201), nothing, ["metric"]),
-        # size: four episodes
-        (nothing, whole(limits={"episodes": 4}), []),
-        (nothing, whole(limits={"episodes": 3}), ["size"]),
-        (MISSING, whole(limits={"episodes": 5}), ["coverage"]),
-        (MISSING, whole(limits={"episodes": 4}), ["coverage", "size"]),
-    ],
-)
+@on_each_row
 def test_a_rule_on_trading_cards_refuses_what_breaks_it_and_its_neighbour_passes(
-    small: LoadedBoard, trading: BoardEntry, change: Change, of_rules: Change, refused: list[str]
+    of_card: Find, change: Plain, of_rules: Plain, refused: list[str]
 ) -> None:
-    assert sorted(rule for rule, _ in found_of_card(small, trading, change, of_rules)) == refused
+    assert sorted(rule for rule, _ in of_card(change, of_rules)) == refused
 
 
-def of_model(model: str, settings: Any = None, /, **args: Any) -> Change:
-    """A model with its parameters and how its calls were put to a provider."""
-    return whole(model={"name": model, "args": args}, sent_as=settings)
+@on_each_row
+def test_a_metric_has_a_short_name_and_that_of_the_rank_is_there(
+    of_card: Find, trading: BoardEntry, metric: str, name: str, rank_by: str, refused: list[str]
+) -> None:
+    line = trading.card.plain["metrics"][metric]
+    renamed = {f"metrics.{metric}": "(removed)", f"metrics.{name}": line}
+    found = of_card(renamed, {"divisions.0.rank_by": rank_by})
+
+    assert [rule for rule, _ in found] == refused
 
 
-SENT = {
-    "api": "responses",
-    "include": ["reasoning.encrypted_content"],
-    "reasoning_summary": None,
-    "service_tier": None,
-    "omit": [],
-}
-LATER = part("provenance", suite_version="9.1")
-SYSTEMS: dict[str, tuple[Change, str]] = {
-    "a remote model as one of this machine": (
-        of_model("openai/gpt-5"),
-        "sent_as: is null, as for a local model, but openai/gpt-5 is remote",
-    ),
-    "a model of this machine as a remote one": (
-        of_model("builtin/momentum", {}),
-        "sent_as: is given, but builtin/momentum is a local model",
-    ),
-    "a field of requests that no parameter names": (
-        of_model("openai/gpt-5", {**SENT, "extra_body": {"top_p": 0.1}}),
-        "sent_as: does not follow from the parameters of openai/gpt-5: extra_body.top_p",
-    ),
-    "a service tier that no parameter names": (
-        of_model("openai/gpt-5", {**SENT, "service_tier": "flex", "extra_body": {}}),
-        "sent_as: does not follow from the parameters of openai/gpt-5: service_tier",
-    ),
-    "a service tier that is not sent": (
-        of_model("openai/gpt-5", {**SENT, "extra_body": {}}, service_tier="flex"),
-        "sent_as: does not follow from the parameters of openai/gpt-5: service_tier",
-    ),
-    "a version that nobody knows": (
-        LATER,
-        "provenance.suite_version: 9.1 is later than the installed",
-    ),
-}
+@pytest.mark.parametrize(("count", "refused"), [(200, []), (201, ["metric"])])
+def test_a_card_has_at_most_200_metrics(
+    of_card: Find, trading: BoardEntry, count: int, refused: list[str]
+) -> None:
+    metrics = trading.card.plain["metrics"]
+    more = {f"metrics.m{index}": metrics["sharpe"] for index in range(count - len(metrics))}
+
+    assert [rule for rule, _ in of_card(more)] == refused
 
 
-@pytest.mark.parametrize(("change", "words"), SYSTEMS.values(), ids=SYSTEMS)
+@on_each_row
 def test_a_card_says_of_its_models_and_versions_what_their_plugins_say(
-    small: LoadedBoard, trading: BoardEntry, change: Change, words: str
+    of_card: Find, change: Plain, words: str
 ) -> None:
-    found = found_of_card(small, trading, change)
-    assert [rule for rule, _ in found] == ["provenance"]
-    assert found[0][1].startswith(words)
+    ((rule, message),) = of_card(change)
+    assert rule == "provenance"
+    assert message.startswith(words)
 
 
-def test_a_remote_card_whose_settings_follow_from_its_parameters_passes(
-    small: LoadedBoard, trading: BoardEntry
-) -> None:
-    sent = {**SENT, "service_tier": "flex", "extra_body": {"top_p": 0.1}}
-    same = of_model("openai/gpt-5", sent, service_tier="flex", extra_body={"top_p": 0.1})
-    assert found_of_card(small, trading, same) == []
+def test_a_remote_card_whose_settings_follow_from_its_parameters_passes(of_card: Find) -> None:
+    args = {"service_tier": "flex", "extra_body": {"top_p": 0.1}}
+    sent = {"api": "responses", "include": ["reasoning.encrypted_content"]}
+    sent |= {"reasoning_summary": None, "omit": [], **args}
+
+    assert of_card({"model": {"name": "openai/gpt-5", "args": args}, "sent_as": sent}) == []
 
 
-def no_snapshot(card: Plain) -> None:
-    without_key(card)
-    card.update(snapshot=None, windows=[])
-
-
-@pytest.mark.parametrize(
-    ("change", "of_rules", "refused"),
-    [
-        (nothing, nothing, []),
-        (config("trading"), nothing, ["kind"]),
-        (config("trading", "subject_config"), nothing, ["kind"]),
-        (config(), nothing, []),
-        (without_key, nothing, ["mask-key"]),
-        (no_snapshot, nothing, ["snapshot", "windows"]),
-        (
-            nothing,
-            lambda rules: rules["divisions"][1].update(certificate="required", attackers=["a/b"]),
-            [],
-        ),
-    ],
-)
+@on_each_row
 def test_a_rule_on_scoring_cards_refuses_what_breaks_it_and_its_neighbour_passes(
-    small: LoadedBoard, scoring: BoardEntry, change: Change, of_rules: Change, refused: list[str]
+    small: LoadedBoard, scoring: BoardEntry, change: Plain, of_rules: Plain, refused: list[str]
 ) -> None:
-    keyed = both(whole(mask_key="0" * 32), change)
-    assert sorted(rule for rule, _ in found_of_card(small, scoring, keyed, of_rules)) == refused
+    keyed = changed(scoring, lambda card: card.update(mask_key="0" * 32))
+    found = found_of_card(small, keyed, change, of_rules)
+    assert sorted(rule for rule, _ in found) == refused
 
 
 def test_a_board_without_divisions_has_no_task_to_compare_with(
-    small: LoadedBoard, trading: BoardEntry
+    of_card: Find, trading: BoardEntry
 ) -> None:
-    found = found_of_card(small, trading, of_rules=whole(divisions=[]))
-    assert found == [("task", f"task {trading.card.task.name}: the board has no division for it")]
-
-
-def test_a_card_of_another_task_gets_only_the_finding_about_its_task(
-    small: LoadedBoard, trading: BoardEntry
-) -> None:
-    change = both(part("task", name="another"), rename_metric("total_return", "gain"))
-    asked = divisions(certificate="required", attackers=["a/b"])
-    assert [rule for rule, _ in found_of_card(small, trading, change, asked)] == ["task"]
-
-
-def test_coverage_names_the_reasons_that_count(small: LoadedBoard, trading: BoardEntry) -> None:
-    assert found_of_card(small, trading, unrankable(NEVER_TRADED, "too few", "late")) == [
-        ("coverage", "too few; late")
-    ]
-    assert found_of_card(small, trading, unrankable()) == [
-        ("coverage", "the card says that it can't be ranked")
+    task = trading.card.task.name
+    assert of_card(of_rules={"divisions": []}) == [
+        ("task", f"task {task}: the board has no division for it")
     ]
 
 
-def test_unknown_parameters_of_a_call_are_named_in_order(
-    small: LoadedBoard, trading: BoardEntry
-) -> None:
-    found = found_of_card(small, trading, part("call", luck=1, again=1, fortune=1))
-    assert [message.split(":")[0] for _, message in found] == [
-        "call.again",
-        "call.fortune",
-        "call.luck",
-    ]
-
-
-def windows(*names: str) -> Change:
-    """Let the card's windows be these, each with the days of its own; a name with a star has
-    another first day.
-    """
-
-    def change(card: Plain) -> None:
-        known = {window["name"]: window for window in card["windows"]}
-        made = []
-        for name in names:
-            window = dict(known.get(name.rstrip("*"), {**card["windows"][0], "name": name}))
-            if name.endswith("*"):
-                window["first"] = "2024-01-02"
-
-            made.append(window)
-
-        card["windows"] = made
-
-    return change
-
-
-def test_windows_are_lacking_or_too_many_or_have_other_days(
-    small: LoadedBoard, trading: BoardEntry
-) -> None:
-    again = "run again with --windows W1,W2"
-    name = small.rules.divisions[0].id
-
-    def findings(*names: str) -> list[tuple[str, str]]:
-        return found_of_card(small, trading, windows(*names))
-
-    assert findings("W1", "W2") == findings("W2", "W1") == []
-    assert findings("W1") == [("windows", f"W2 missing for division {name}; {again}")]
-    assert findings("W1", "W2", "W9") == [("windows", f"W9 not in division {name}; {again}")]
-    assert findings("W1", "W9", "W8") == [
-        ("windows", f"W2 missing for division {name}; {again}"),
-        ("windows", f"W9, W8 not in division {name}; {again}"),
-    ]
-
-    first = small.rules.divisions[0].windows[1].first
-    last = small.rules.divisions[0].windows[1].last
-
-    assert findings("W1", "W2*") == [
-        ("windows", f"W2 is 2024-01-02…{last}, but the division's is {first}…{last}")
-    ]
+def test_a_card_of_another_task_gets_only_the_finding_about_its_task(of_card: Find) -> None:
+    change = {"task.name": "another", "metrics.total_return": "(removed)"}
+    asked = {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]}
+    assert [rule for rule, _ in of_card(change, asked)] == ["task"]
 
 
 @pytest.mark.parametrize(
-    ("seeds", "asked", "messages"),
+    ("reasons", "words"),
     [
-        ([0, 1], [0, 1], []),
-        ([0], [0, 1], ["1 missing; run again with --seeds 2"]),
-        ([0, 1, 2, 3], [0, 1], ["2, 3 too many; run again with --seeds 2"]),
-        (
-            [0, 9],
-            [0, 1],
-            ["1 missing; run again with --seeds 2", "9 too many; run again with --seeds 2"],
-        ),
-        ([4], [4, 5, 6], ["5, 6 missing; run again with --seeds 3 --seed 4"]),
-        ([1, 0], [0, 1], ["seeds 1, 0, the board requires 0, 1"]),
+        ([NEVER_TRADED, "too few", "late"], "too few; late"),
+        ([], "the card says that it can't be ranked"),
     ],
 )
-def test_seeds_are_lacking_or_too_many_or_in_another_order(
-    small: LoadedBoard, trading: BoardEntry, seeds: list[int], asked: list[int], messages: list[str]
+def test_coverage_names_the_reasons_that_count(
+    of_card: Find, reasons: list[str], words: str
 ) -> None:
-    found = found_of_card(small, trading, whole(seeds=seeds), divisions(seeds=asked))
+    found = of_card({"rankable": {"value": False, "reasons": reasons}})
+    assert found == [("coverage", words)]
+
+
+def test_unknown_parameters_of_a_call_are_named_in_order(of_card: Find) -> None:
+    found = of_card({"call.luck": 1, "call.again": 1, "call.fortune": 1})
+    named = [message.split(":")[0] for _, message in found]
+    assert named == ["call.again", "call.fortune", "call.luck"]
+
+
+def test_windows_are_lacking_or_too_many_or_have_other_days(
+    of_card: Find, small: LoadedBoard, trading: BoardEntry
+) -> None:
+    again = "run again with --windows W1,W2"
+    division = small.rules.divisions[0]
+    first, second = trading.card.plain["windows"]
+    eighth, ninth = ({**first, "name": name} for name in ("W8", "W9"))
+    moved = {**second, "first": "2024-01-02"}
+    days = f"{division.windows[1].first}…{second['last']}"
+    missing = f"W2 missing for division {division.id}; {again}"
+
+    for windows, messages in (
+        ([second, first], []),
+        ([first], [missing]),
+        ([first, second, ninth], [f"W9 not in division {division.id}; {again}"]),
+        ([first, ninth, eighth], [missing, f"W9, W8 not in division {division.id}; {again}"]),
+        ([first, moved], [f"W2 is 2024-01-02…{second['last']}, but the division's is {days}"]),
+    ):
+        found = of_card({"windows": windows})
+        assert found == [("windows", message) for message in messages]
+
+
+@on_each_row
+def test_seeds_are_lacking_or_too_many_or_in_another_order(
+    of_card: Find, seeds: list[int], asked: list[int], messages: list[str]
+) -> None:
+    found = of_card({"seeds": seeds}, {"divisions.0.seeds": asked})
     assert found == [("seeds", message) for message in messages]
 
 
@@ -407,272 +219,120 @@ ATTACKED: Plain = {
     "attackers": [{"kind": "model", "model": "a/b", "counts_for": ["asset", "date"]}],
     "bound": {"asset": 0.1, "date": 0.1},
 }
+CERTIFIED = {"labels": ["synthetic"], "certificate": {"value": ATTACKED}}
 
 
-def certified(**fields: Any) -> Change:
-    """Give a card a certificate."""
-    return lambda card: card.update(
-        labels=["synthetic"], certificate={"value": {**ATTACKED, **fields}}
-    )
-
-
-REQUIRED = divisions(certificate="required", attackers=["a/b"])
-OTHER_ATTACKER = {"kind": "model", "model": "c/d", "counts_for": ["asset", "date"]}
-ONE_SCORE = {"kind": "model", "model": "a/b", "counts_for": ["asset"]}
-RULE_ATTACKER = {"kind": "rule", "model": "a/b", "counts_for": ["asset", "date"]}
-
-
-@pytest.mark.parametrize(
-    ("change", "of_rules", "is_certified", "expected"),
-    [
-        (nothing, REQUIRED, True, "requires a certificate of the mask"),
-        (nothing, nothing, False, ""),
-        (certified(), REQUIRED, True, ""),
-        (certified(), REQUIRED, False, "is claimed, but this board has not verified it"),
-        (certified(), nothing, False, ""),
-        (
-            both(certified(), whole(labels=["mask not certified"])),
-            REQUIRED,
-            True,
-            "has too few probes",
-        ),
-        (both(certified(), whole(labels=["mask not certified"])), nothing, True, ""),
-        (both(certified(), whole(labels=["certificate claimed"])), REQUIRED, True, ""),
-        (certified(attackers=[OTHER_ATTACKER]), REQUIRED, True, "no attacker that division"),
-        (
-            certified(attackers=[OTHER_ATTACKER]),
-            divisions(certificate="required", attackers=["a/b", "c/d"]),
-            True,
-            "",
-        ),
-        (certified(attackers=[RULE_ATTACKER]), REQUIRED, True, "no attacker that division"),
-        (certified(attackers=[ONE_SCORE]), REQUIRED, True, "bounds date"),
-        (certified(attackers=[ONE_SCORE], bound={"asset": 0.1}), REQUIRED, True, ""),
-        (certified(attackers=[ONE_SCORE, OTHER_ATTACKER]), REQUIRED, True, "bounds date"),
-        (certified(attackers=[], bound={}), REQUIRED, True, "bounds anything"),
-        (certified(attackers="a/b", bound=[]), REQUIRED, True, "bounds anything"),
-        (certified(attackers=["a/b"], bound={}), REQUIRED, True, "bounds anything"),
-        (
-            certified(attackers=[{"kind": "model", "model": "a/b", "counts_for": None}], bound={}),
-            REQUIRED,
-            True,
-            "anything",
-        ),
-        (certified(bound={}), REQUIRED, True, ""),
-    ],
-)
+@on_each_row
 def test_a_required_certificate_is_there_bounds_every_score_and_is_verified(
-    small: LoadedBoard,
-    trading: BoardEntry,
-    change: Change,
-    of_rules: Change,
+    of_card: Find,
+    fields: Plain,
+    labels: list[str],
+    of_rules: Plain,
     is_certified: bool,
     expected: str,
 ) -> None:
-    found = found_of_card(small, trading, change, of_rules, is_certified)
+    change = {"labels": labels, "certificate": {"value": {**ATTACKED, **fields}}}
+    found = of_card(change, of_rules, is_certified)
     assert [rule for rule, _ in found] == ["certificate"] * bool(expected)
     assert [message for _, message in found if expected not in message] == []
+
+
+def test_a_required_certificate_is_missed(of_card: Find) -> None:
+    required = {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]}
+    ((rule, message),) = of_card(of_rules=required, is_certified=True)
+    assert rule == "certificate"
+    assert "requires a certificate of the mask" in message
 
 
 # -- submissions
 
 
-MADE_AT = "2026-06-30T23:59:59+00:00"
-
-
 def found_of_submission(
     board: LoadedBoard,
     entry: BoardEntry,
-    change: Change = nothing,
-    card: Change = nothing,
-    rules: Change = nothing,
+    change: Plain = NOTHING,
+    card: Plain = NOTHING,
+    rules: Plain = NOTHING,
     today: str | None = None,
-) -> list[tuple[str, str]]:
-    """Rule and message of each finding on a changed submission."""
+) -> Found:
     plain = to_plain(entry.submission)
-    plain["submitted_on"] = "2026-07-01"
-    change(plain)
+    put_all(plain, {"submitted_on": "2026-07-01", **change})
     submission = from_plain(plain, type(entry.submission), "submission")
-    made = both(whole(knowledge_cutoff="unknown"), part("provenance", created_at=MADE_AT))
-    its_card = changed(entry, both(made, card)).card
+    made = {"knowledge_cutoff": "unknown", "provenance.created_at": "2026-06-30T23:59:59+00:00"}
     inputs = SubmissionInputs(
-        "s", changed_rules(board, rules), entry.card_id, its_card, submission, today
+        "s",
+        changed_rules(board, rules),
+        entry.card_id,
+        changed_card(entry, {**made, **card}),
+        submission,
+        today,
     )
 
-    return [(finding.rule, finding.message) for finding in findings_of(Stage.SUBMISSION, inputs)]
+    return found_at(Stage.SUBMISSION, inputs)
 
 
-TODAY = "2026-07-01"
-TOMORROW = part("provenance", created_at="2026-07-02T00:00:00+00:00")
-ITS_BASELINE = whole(baselines=[{"model": "alder/model-1"}])
+@pytest.fixture(scope="module")
+def of_submission(small: LoadedBoard, trading: BoardEntry) -> Find:
+    """Findings on the submission of the trading card."""
+    return partial(found_of_submission, small, trading)
 
 
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        (
-            nothing,
-            [
-                (
-                    "provenance",
-                    f"created_at of the card: 2026-07-02 is in the future (today is {TODAY})",
-                )
-            ],
-        ),
-        (ITS_BASELINE, []),  # the board runs it itself
-    ],
-)
+@on_each_row
 def test_a_card_was_made_by_today_but_for_a_baseline(
-    small: LoadedBoard, trading: BoardEntry, rules: Change, expected: list[tuple[str, str]]
+    of_submission: Find, rules: Plain, expected: list[list[str]]
 ) -> None:
-    found = found_of_submission(small, trading, card=TOMORROW, rules=rules, today=TODAY)
-    assert found == expected
+    tomorrow = {"provenance.created_at": "2026-07-02T00:00:00+00:00"}
+    found = of_submission(card=tomorrow, rules=rules, today="2026-07-01")
+    assert list(map(list, found)) == expected
 
 
-BY_THE_BOARD = (
-    "registered",
-    "alder/model-1 is a baseline; the board runs it itself, under its own drawn key",
-)
-
-
-@pytest.mark.parametrize(
-    ("rules", "card", "is_found"),
-    [
-        (both(ITS_BASELINE, divisions(keys="registered")), nothing, True),
-        (both(ITS_BASELINE, divisions(keys="registered")), whole(registration="a" * 64), False),
-        (both(ITS_BASELINE, divisions(keys="registered")), part("task", name="other"), False),
-        (both(ITS_BASELINE, divisions(keys="own")), nothing, False),
-        (divisions(keys="registered"), nothing, False),
-    ],
-    ids=["unregistered", "registered", "no division", "own keys", "entrant"],
-)
+@on_each_row
 def test_an_unregistered_baseline_is_refused_only_where_the_board_draws_its_keys(
-    small: LoadedBoard, trading: BoardEntry, rules: Change, card: Change, is_found: bool
+    of_card: Find, card: Plain, rules: Plain, is_found: bool
 ) -> None:
-    found = found_of_card(small, trading, card, rules)
-    assert (BY_THE_BOARD in found) == is_found
+    words = "alder/model-1 is a baseline; the board runs it itself, under its own drawn key"
+    assert (("registered", words) in of_card(card, rules)) == is_found
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        (whole(card="0" * 64), "card"),
-        (part("model", name="x/y"), "model.name"),
-        (part("agent", name="other"), "agent.name"),
-    ],
-)
+@on_each_row
 def test_a_submission_is_about_its_very_card(
-    small: LoadedBoard, trading: BoardEntry, change: Change, field: str
+    of_submission: Find, change: Plain, field: str
 ) -> None:
-    assert found_of_submission(small, trading) == []
-    ((rule, message),) = found_of_submission(small, trading, change)
+    assert of_submission() == []
+    ((rule, message),) = of_submission(change)
     assert (rule, message.split(":")[0]) == ("submission", field)
 
 
-def recorded(date: str) -> Change:
+def recorded(cutoff: str | Plain) -> Plain:
     """Let a card record a cutoff."""
-    block = {"date": date, "confidence": "given", "source": "a card", "windows": {}}
-    return whole(knowledge_cutoff=block)
+    if isinstance(cutoff, dict):
+        cutoff = {"confidence": "given", "source": "a card", "windows": {}, **cutoff}
+
+    return {"knowledge_cutoff": cutoff}
 
 
-@pytest.mark.parametrize(
-    ("model", "card", "expected"),
-    [
-        ({"cutoff_date": "2026-07-01"}, nothing, []),
-        ({"cutoff_date": "2026-07-02"}, nothing, ["is after the submission"]),
-        ({"cutoff_date": "2026-06-01", "released_on": "2026-06-01"}, nothing, []),
-        (
-            {"cutoff_date": "2026-06-02", "released_on": "2026-06-01"},
-            nothing,
-            ["is after the release"],
-        ),
-        (
-            {"cutoff_date": "2026-07-02", "released_on": "2026-06-01"},
-            nothing,
-            ["after the submission", "after the release"],
-        ),
-        ({"cutoff_date": "none", "released_on": "2026-06-01"}, nothing, []),
-        ({"cutoff_date": "unknown", "released_on": "2026-06-01"}, nothing, []),
-        ({"cutoff_date": "2024-03-31"}, recorded("2024-03-31"), []),
-        ({"cutoff_date": "2024-03-31"}, recorded("2024-03"), []),
-        (
-            {"cutoff_date": "2024-03-31"},
-            recorded("2024-03-30"),
-            ["is 2024-03-31, but the card says 2024-03-30"],
-        ),
-        (
-            {"cutoff_date": "2024-03-31"},
-            recorded("2024-04"),
-            ["is 2024-03-31, but the card says 2024-04"],
-        ),
-        (
-            {"cutoff_date": "unknown"},
-            recorded("2024-03"),
-            ["is unknown, but the card says 2024-03"],
-        ),
-        ({"cutoff_date": "none"}, recorded("2024-03"), ["is none, but the card says 2024-03"]),
-        ({"cutoff_date": "none"}, whole(knowledge_cutoff="none"), []),
-        (
-            {"cutoff_date": "unknown"},
-            whole(knowledge_cutoff="none"),
-            ["but the card says that nothing was trained"],
-        ),
-        ({"cutoff_date": "unknown"}, whole(knowledge_cutoff="unknown"), []),
-        ({"cutoff_date": "none"}, whole(knowledge_cutoff="unknown"), []),
-    ],
-)
+@on_each_row
 def test_a_cutoff_is_before_release_and_submission_and_the_one_that_the_card_records(
-    small: LoadedBoard, trading: BoardEntry, model: Plain, card: Change, expected: list[str]
+    of_submission: Find, model: Plain, card: str | Plain, expected: list[str]
 ) -> None:
-    found = found_of_submission(small, trading, part("model", **model), card)
+    stated = {f"model.{name}": value for name, value in model.items()}
+    found = of_submission(stated, recorded(card))
     assert [rule for rule, _ in found] == ["cutoff"] * len(expected)
     assert [
         word for word, (_, message) in zip(expected, found, strict=True) if word not in message
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("day", "released", "opened", "today", "expected"),
-    [
-        ("2026-07-01", "", "2026-07-01", "2026-07-01", []),
-        (
-            "2026-07-01",
-            "",
-            "2026-07-02",
-            "2026-07-02",
-            ["submitted_on: 2026-07-01 is before the board began (2026-07-02)"],
-        ),
-        ("2026-07-01", "", "", "2026-07-02", []),
-        (
-            "2026-07-02",
-            "",
-            "",
-            "2026-07-01",
-            ["submitted_on: 2026-07-02 is in the future (today is 2026-07-01)"],
-        ),
-        ("2026-07-01", "2026-07-01", "", "2026-07-01", []),
-        (
-            "2026-07-01",
-            "2026-07-02",
-            "",
-            "2026-07-01",
-            ["model.released_on: 2026-07-02 is in the future (today is 2026-07-01)"],
-        ),
-        ("2026-07-02", "2026-07-03", "", None, []),
-    ],
-)
+@on_each_row
 def test_the_day_of_a_submission_is_between_the_first_day_and_today(
-    small: LoadedBoard,
-    trading: BoardEntry,
-    day: str,
-    released: str,
+    of_submission: Find,
+    change: Plain,
     opened: str,
     today: str | None,
     expected: list[str],
 ) -> None:
-    release = {"released_on": released} if released else {}
-    change = both(whole(submitted_on=day), part("model", cutoff_date="unknown", **release))
-    found = found_of_submission(small, trading, change, rules=whole(opened_on=opened), today=today)
+    change = {"model.cutoff_date": "unknown", **change}
+    found = of_submission(change, rules={"opened_on": opened}, today=today)
     assert found == [("date", message) for message in expected]
 
 
@@ -690,84 +350,81 @@ def found_of_list(
     entry: BoardEntry,
     records: Records,
     has_folder: bool = False,
-    card: Change = nothing,
-    rules: Change = nothing,
-) -> list[tuple[str, str]]:
-    """Rule and message of each finding on a list of records."""
-    its_card = changed(entry, card).card
-    inputs = ListInputs(
-        "l", changed_rules(board, rules), entry.card_id, its_card, records, has_folder
-    )
+    card: Plain = NOTHING,
+    rules: Plain = NOTHING,
+) -> Found:
+    its_card = changed_card(entry, card)
+    of_rules = changed_rules(board, rules)
+    inputs = ListInputs("l", of_rules, entry.card_id, its_card, records, has_folder)
+    return found_at(Stage.LIST, inputs)
 
-    return [(finding.rule, finding.message) for finding in findings_of(Stage.LIST, inputs)]
+
+@pytest.fixture(scope="module")
+def of_list(small: LoadedBoard, trading: BoardEntry) -> Find:
+    """Findings on a list of records of the trading card."""
+    return partial(found_of_list, small, trading)
+
+
+def with_file(records: Records, path: str) -> Records:
+    """A list of one file more."""
+    return replace(records, files=(*records.files, RecordFile(path, "0" * 64, 1)))
 
 
 def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
-    small: LoadedBoard, trading: BoardEntry, listed: Records
+    of_list: Find, listed: Records
 ) -> None:
     files = listed.files
     first = files[0]
 
-    assert found_of_list(small, trading, listed) == []
+    assert of_list(listed) == []
 
     twice = replace(listed, files=(*files, first))
-    assert found_of_list(small, trading, twice) == [("records", "files: a path appears twice")]
+    assert of_list(twice) == [("records", "files: a path appears twice")]
 
     lacking = replace(listed, files=files[1:])
-    assert found_of_list(small, trading, lacking) == [
+    assert of_list(lacking) == [
         ("records", f"files: {first.path}, needed for the card, is missing"),
         ("records", f"files: {first.path} is missing"),
     ]
 
     other = replace(listed, files=(replace(first, sha256="0" * 64), *files[1:]))
-    assert [rule for rule, _ in found_of_list(small, trading, other)] == ["hash"]
-
-    more = replace(listed, files=(*files, RecordFile("manifest.yaml", "0" * 64, 1)))
-    assert found_of_list(small, trading, more) == [
+    assert [rule for rule, _ in of_list(other)] == ["hash"]
+    assert of_list(with_file(listed, "manifest.yaml")) == [
         ("records", "files: manifest.yaml is not a record of this card")
     ]
-    assert [rule for rule, _ in found_of_list(small, trading, replace(listed, card="0" * 64))] == [
-        "records"
-    ]
+    assert [rule for rule, _ in of_list(replace(listed, card="0" * 64))] == ["records"]
 
 
 def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(
-    small: LoadedBoard, trading: BoardEntry, listed: Records
+    of_list: Find, listed: Records
 ) -> None:
-    certificate = replace(
-        listed, files=(*listed.files, RecordFile("certificate.json", "0" * 64, 1))
-    )
+    certificate = with_file(listed, "certificate.json")
 
-    assert found_of_list(small, trading, certificate) == [
+    assert of_list(certificate) == [
         ("certificate", "files: certificate.json is not a record of this card")
     ]
-    assert found_of_list(small, trading, certificate, card=certified()) == []
-    assert found_of_list(small, trading, listed, card=certified()) == [
-        ("records", "files: certificate.json is missing")
-    ]
+    assert of_list(certificate, card=CERTIFIED) == []
+    assert of_list(listed, card=CERTIFIED) == [("records", "files: certificate.json is missing")]
 
 
 def test_a_list_holds_the_answers_to_fixed_questions_where_the_card_has_a_drift(
-    small: LoadedBoard, trading: BoardEntry, listed: Records
+    of_list: Find, listed: Records
 ) -> None:
     drift = {"value": 0.25, "noise": 0.05, "excess": 0.2, "prompts": 4, "served_by_changed": False}
-    asked = whole(drift=drift)
-    canary = replace(listed, files=(*listed.files, RecordFile("canary.json", "0" * 64, 1)))
+    canary = with_file(listed, "canary.json")
 
-    assert found_of_list(small, trading, canary, card=asked) == []
-    assert found_of_list(small, trading, listed, card=asked) == [
-        ("records", "files: canary.json is missing")
-    ]
+    assert of_list(canary, card={"drift": drift}) == []
+    assert of_list(listed, card={"drift": drift}) == [("records", "files: canary.json is missing")]
     # A run whose answers tell no drift has them all the same.
-    assert found_of_list(small, trading, canary) == []
+    assert of_list(canary) == []
 
 
 def test_records_are_stored_at_the_listed_places(
-    small: LoadedBoard, trading: BoardEntry, listed: Records
+    of_list: Find, trading: BoardEntry, listed: Records
 ) -> None:
-    short = trading.card_id[:12]
-    assert found_of_list(small, trading, listed, has_folder=True) == [
-        ("records", f"stored: elsewhere, but records/{short}…: that folder exists")
+    folder = f"records/{trading.card_id[:12]}…"
+    assert of_list(listed, has_folder=True) == [
+        ("records", f"stored: elsewhere, but {folder}: that folder exists")
     ]
 
     here = replace(listed, stored="repository", url="")
@@ -775,37 +432,15 @@ def test_records_are_stored_at_the_listed_places(
         ("records", f"files: episodes/{each}/episode.json is missing")
         for each in sorted(map(attrgetter("id"), trading.card.episodes))
     ]
+    gone = ("records", f"stored: repository, but {folder}: that folder does not exist")
 
-    assert found_of_list(small, trading, here, has_folder=True) == marks
-    assert found_of_list(small, trading, here) == [
-        *marks, ("records", f"stored: repository, but records/{short}…: that folder does not exist"),
-    ]  # fmt: skip
+    assert of_list(here, has_folder=True) == marks
+    assert of_list(here) == [*marks, gone]
 
 
-@pytest.mark.parametrize(
-    ("stored", "sizes", "limits", "expected"),
-    [
-        ("repository", [1_000_000], {"file_mb": 1}, []),
-        (
-            "repository",
-            [1_000_001],
-            {"file_mb": 1},
-            ["1,000,001 bytes; at most 1,000,000 are allowed"],
-        ),
-        ("elsewhere", [1_000_001], {"file_mb": 1}, []),
-        ("repository", [600_000, 400_000], {"records_mb": 1}, []),
-        (
-            "repository",
-            [600_000, 400_001],
-            {"records_mb": 1},
-            ["the records have 1,000,001 bytes; at most 1,000,000"],
-        ),
-        ("elsewhere", [600_000, 400_001], {"records_mb": 1}, []),
-    ],
-)
+@on_each_row
 def test_records_in_the_repository_are_no_larger_than_the_limits(
-    small: LoadedBoard,
-    trading: BoardEntry,
+    of_list: Find,
     listed: Records,
     stored: str,
     sizes: list[int],
@@ -817,9 +452,7 @@ def test_records_in_the_repository_are_no_larger_than_the_limits(
         replace(file, bytes=size) for file, size in zip(listed.files, padded, strict=True)
     )
     records = replace(listed, stored=stored, files=files)
-    found = found_of_list(
-        small, trading, records, stored == "repository", rules=whole(limits=limits)
-    )
+    found = of_list(records, stored == "repository", rules=limits)
     messages = [message for rule, message in found if rule == "size"]
 
     assert len(messages) == len(expected)
@@ -829,8 +462,6 @@ def test_records_in_the_repository_are_no_larger_than_the_limits(
 
 
 @pytest.mark.parametrize("unknown", [20, 21])
-def test_a_rule_reports_at_most_20_findings_on_a_document(
-    small: LoadedBoard, trading: BoardEntry, unknown: int
-) -> None:
-    fields = {f"unknown_{index:02}": 1 for index in range(unknown)}
-    assert len(found_of_card(small, trading, part("call", **fields))) == MAX_FINDINGS == 20
+def test_a_rule_reports_at_most_20_findings_on_a_document(of_card: Find, unknown: int) -> None:
+    fields = {f"call.unknown_{index:02}": 1 for index in range(unknown)}
+    assert len(of_card(fields)) == MAX_FINDINGS == 20

@@ -29,6 +29,7 @@ from support.board.board_ranks import (
     make_series,
     two,
 )
+from support.tables import on_each_row
 
 # W1 is 2024-01-02 to 2024-02-26, W2 2024-03-01 to 2024-04-25.
 BEFORE_BOTH = "2023-12-31"
@@ -229,64 +230,7 @@ def rewritten(path: Path, division: dict[str, Any], **more: Any) -> Path:
     return path.parent
 
 
-@pytest.mark.parametrize(
-    ("division", "more", "words"),
-    [
-        (
-            {"fresh": True},
-            {},
-            "rank_by: 'total_return' can't be compared between markets",
-        ),
-        (
-            {"fresh": True, "rank_by": "excess"},
-            {
-                "cutoffs": [
-                    {
-                        "match": "a/b",
-                        "cutoff": "2024-13",
-                        "source": "https://a.example",
-                        "as_of": "2024-01-01",
-                    }
-                ]
-            },
-            "cutoffs: a/b: '2024-13' is neither a day",
-        ),
-        (
-            {},
-            {
-                "cutoffs": [
-                    {
-                        "match": "a/b",
-                        "cutoff": "soon",
-                        "source": "https://a.example",
-                        "as_of": "2024-01-01",
-                    }
-                ]
-            },
-            "cutoff",
-        ),
-        (
-            {},
-            {
-                "cutoffs": [
-                    {
-                        "match": "a/b",
-                        "cutoff": "none",
-                        "source": "a rule",
-                        "as_of": "2024-01-01",
-                    }
-                ]
-                * 2
-            },
-            "cutoffs: 'a/b' appears twice",
-        ),
-        (
-            {},
-            {"baselines": [{"model": "builtin/hold", "divisions": ["nowhere"]}]},
-            "baselines: builtin/hold: divisions: no division 'nowhere'",
-        ),
-    ],
-)
+@on_each_row
 def test_rules_that_make_no_sense_are_named(
     rules_file: Path, division: dict[str, Any], more: dict[str, Any], words: str
 ) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
-
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval_board.board_entries import Card
 from ktdeval_board.exchange.eval_results_export import NO_LANGUAGE_MODEL, used_language_model
 from support.board.board_runs import printed
 from support.paths import REPOSITORY
+from support.tables import on_each_row
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
 
@@ -31,26 +30,7 @@ def card(model: str, *further: str) -> Card:
     return cast("Card", SimpleNamespace(model=named[0], further_models=named[1:]))
 
 
-@pytest.mark.parametrize(
-    ("models", "is_language_model"),
-    [
-        (("openai/gpt-4.1",), True),
-        (("vllm/my-model",), True),
-        (("builtin/momentum", "anthropic/claude-sonnet-4-5"), True),
-        (("builtin/momentum",), False),
-        (("builtin/memory", "builtin/hold"), False),
-        (("qlib/lstm",), False),
-        (("rl/policy",), False),
-        (("human/page",), False),
-        (("declared/decisions",), False),
-        (("replay/openai",), False),
-        (("remote/claude_code",), False),
-        (("trading_action/agent",), False),  # an agent elsewhere, which may be a rule
-        (("openai-labs/gpt-4.1",), False),  # of no plugin that is installed
-        (("lab.module:function",), False),
-        (("gpt-4.1",), False),
-    ],
-)
+@on_each_row
 def test_language_models_are_those_that_plugins_say_are_behind_a_network(
     models: tuple[str, ...], is_language_model: bool
 ) -> None:

@@ -52,6 +52,7 @@ from support.board.board_ranks import (
 )
 from support.figures.card_cases import typed
 from support.figures.compare_cards import make_card
+from support.tables import on_each_row
 
 # -- pairs of windows
 
@@ -347,36 +348,6 @@ def test_mask_effects_pool_windows_and_omit_undefined_values() -> None:
         assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, left_out)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) -> None:
-    pages = dict(model_pages(forged, forged_tables))
-    assert sorted(pages) == list(pages) == sorted({each.model for each in forged.entries})
-
-    ranks = {}
-
-    for tables in forged_tables.values():
-        ranks |= {row["card"]: row for row in tables["all"]["rows"]}
-
-    seen = 0
-    for name, page in pages.items():
-        assert page["name"] == name
-        for card in page["cards"]:
-            row = ranks.get(card["card"])
-            assert card["withdrawn"] == (row is None)
-            if row is not None:
-                assert (card["rank"], card["tie"], card["label"]) == (
-                    row["rank"],
-                    row["tie"],
-                    row["label"],
-                )
-
-            seen += 1
-
-    assert seen == len(forged.entries)
-    assert len(pages["builtin/momentum"]["cards"]) == 2
-
-
 def test_a_model_s_page_has_attribution_and_exposures_of_its_cards(forged, forged_tables) -> None:
     cards = {each.card_id: each.card.plain for each in forged.entries}
     own = next(
@@ -499,19 +470,7 @@ def filed(answer: str) -> FiledRegistration:
     )
 
 
-@pytest.mark.parametrize(
-    ("answer", "kinds", "end"),
-    [
-        ("open", ["registered"], ""),
-        ("drawn", ["registered", "drawn"], ""),
-        ("", ["registered", "drawn", "excused"], "was excused: the market was withdrawn"),
-        (
-            "the board",
-            ["registered", "drawn", "excused"],
-            "was excused: the market was withdrawn (the board)",
-        ),
-    ],
-)
+@on_each_row
 def test_history_tells_what_became_of_a_registration(
     answer: str, kinds: list[str], end: str
 ) -> None:
@@ -581,15 +540,7 @@ def test_a_page_counts_the_ranked_cards_of_the_division() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("details", "expected"),
-    [
-        ([{"SIZE": 1.0, "BETA": 2}, {"SIZE": 2.0, "BETA": 4}], {"BETA": 3.0, "SIZE": 1.5}),
-        ([{"SIZE": 1.0}, {"SIZE": None, "BETA": True}], {"SIZE": 1.0}),
-        ([{"SIZE": "x"}, {"BETA": 0.5}], {"BETA": 0.5}),
-        ([[1.0], None], {}),
-    ],
-)
+@on_each_row
 def test_exposures_of_a_page_are_medians_of_the_figures_that_are_numbers(
     details: list, expected: dict
 ) -> None:

@@ -11,8 +11,7 @@ from msgspec import structs
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.ranking.column_texts import why_unranked
 from support.board.board_forge import forge_board
-
-LISTED = "a person decided, but this division ranks only models (people in board.yaml)"
+from support.tables import on_each_row
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +28,7 @@ def entry_of(board: LoadedBoard, is_person: bool) -> BoardEntry:
     return replace(entry, card=card)
 
 
-@pytest.mark.parametrize(
-    ("people", "is_person", "reasons"),
-    [
-        ("listed", True, [LISTED]),
-        ("listed", False, []),
-        ("ranked", True, []),
-        ("ranked", False, []),
-    ],
-)
+@on_each_row
 def test_a_person_is_ranked_where_the_division_ranks_people(
     board: LoadedBoard, people: Literal["listed", "ranked"], is_person: bool, reasons: list[str]
 ) -> None:

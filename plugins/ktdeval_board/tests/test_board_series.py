@@ -45,6 +45,7 @@ from support.figures.card_cases import typed
 from support.figures.metric_cases import order as order_dict
 from support.loops import not_empty
 from support.pages.site_pages import read_data_file
+from support.tables import on_each_row
 
 CARD = "a" * 64
 WINDOWS = ("2024-03-01:2024-03-08", "2024-03-06:2024-03-15")
@@ -251,22 +252,7 @@ def test_an_order_states_the_requested_weight_or_shares() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("buy\nnow\ttoday", "buy now today"),
-        ("\u202eevil\u202c text", "evil text"),
-        ("zero\u200bwidth\ufeff", "zero width"),
-        ("\x1b[31mred", "[31mred"),
-        ("\u2028line\u2029", "line"),
-        # shown as text, never as markup
-        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
-        ("市场 上涨 é", "市场 上涨 é"),
-        ("", ""),
-        ("x" * 20, "x" * 20),
-        ("x" * 21, "x" * 19 + "…"),
-    ],
-)
+@on_each_row
 def test_a_models_words_become_one_plain_line(text: str, shown: str) -> None:
     assert plain_line(text, 20 if set(text) == {"x"} else 160) == shown
 

@@ -33,7 +33,6 @@ from ktdeval_board.read_documents import read_own
 from support.board.board_cards import changed
 from support.board.board_ranks import (
     EMPTY,
-    LOW,
     by_label,
     entry,
     figure,
@@ -47,6 +46,7 @@ from support.board.board_ranks import (
     two,
 )
 from support.loops import not_empty
+from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 
@@ -107,17 +107,7 @@ def test_rounding_is_to_six_significant_digits_in_the_shortest_decimals(values) 
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "rounded"),
-    [
-        (1.23456789e-17, 1.23457e-17),
-        (1.23456789e-18, 1.23456789e-18),
-        (1.23456789e27, 1.23457e27),
-        (1.23456789e29, 1.23456789e29),
-        (-123456.5, -123456.0),
-        (0.0, 0.0),
-    ],
-)
+@on_each_row
 def test_figures_beyond_exact_powers_of_ten_stay_as_they_are(value: float, rounded: float) -> None:
     """Powers of ten are exact up to the 22nd; halves are rounded to even."""
     assert six_digits(np.array([value])).tolist() == [rounded]
@@ -187,48 +177,6 @@ def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
     assert {"total_return", "sharpe", "cost_usd"} <= set(compared)
 
 
-def test_in_one_window_a_single_episode_has_its_own_interval(forged, forged_tables) -> None:
-    division = forged.rules.divisions[0]
-    table = forged_tables[division.id]["W2"]
-    cards = {each.card_id: each.card.plain for each in forged.entries}
-    seen = 0
-
-    for row in table["rows"]:
-        if row["card"] is None or len(cards[row["card"]]["seeds"]) > 1:
-            continue
-
-        episode = next(each for each in cards[row["card"]]["episodes"] if each["window"] == "W2")
-        own = episode["metrics"]["total_return"]
-        assert figure(table, row, "total_return") == pytest.approx(own["value"], rel=1e-5)
-        assert figure(table, row, "total_return", "low") == pytest.approx(
-            own["interval"]["low"], rel=1e-5
-        )
-        assert (
-            figure(table, row, "total_return", "interval")
-            == own["interval"]["kind"]
-            == "stationary bootstrap, studentised"
-        )
-        seen += 1
-
-    assert seen >= 10
-
-
-def test_steps_decided_are_pooled_and_equal_the_card_s_coverage(forged, forged_tables) -> None:
-    cards = {each.card_id: each.card.plain for each in forged.entries}
-    table = forged_tables[forged.rules.divisions[0].id]["all"]
-    shares = set()
-
-    for row in table["rows"]:
-        if row["card"]:
-            coverage = cards[row["card"]]["coverage"]
-            share = coverage["steps_decided"] / coverage["steps_planned"]
-            assert figure(table, row, "decided") == pytest.approx(share, rel=1e-5)
-            assert figure(table, row, "decided", "n") == coverage["steps_planned"]
-            shares.add(share)
-
-    assert min(shares) < 0.95 < max(shares)
-
-
 def test_figures_of_a_hand_made_card() -> None:
     one = entry("house/one", 0.05, -0.01, alphas=two(0.02, None))
     series = {one.card_id: make_series(one, {("W1", 0): [0.05], ("W2", 0): [-0.01]}, fees=0.004)}
@@ -269,19 +217,13 @@ def test_figures_of_one_window_are_of_its_episodes_alone() -> None:
 
 
 def test_without_series_and_price_the_figures_have_reasons() -> None:
-    one = entry(
-        "house/one",
-        0.1,
-        0.1,
-        cost={"value": None, "reason": "no price of the model is known; give one"},
-    )
+    one = entry("house/one", 0.1, 0.1)
     idle = entry("house/idle", 0.0, 0.0)
     series = {idle.card_id: make_series(idle, {("W1", 0): [0.0], ("W2", 0): [0.0]}, rank=None)}
     rows = by_label(ranked_tables(make_board([one, idle]), series)["all"])
     reasons = rows["house/one"]["reasons"]
 
     assert reasons["gross_return"] == reasons["vs_random"] == NO_SERIES
-    assert reasons["cost_usd"] == "no price of the model is known"
     assert rows["house/idle"]["reasons"]["vs_random"] == "no order was filled"
 
     # it ends above zero, on money nobody had
@@ -298,21 +240,18 @@ def test_without_series_and_price_the_figures_have_reasons() -> None:
 NO_PRICE = {"value": None, "reason": "no price of the model is known; give one"}
 
 
-@pytest.mark.parametrize("priced", [0, 1])
-def test_a_cost_is_shown_next_to_a_card_without_a_price(priced: int) -> None:
+@pytest.mark.parametrize("known", ["house/first", "house/second"])
+def test_a_cost_is_shown_next_to_a_card_without_a_price(known: str) -> None:
     """By hand: a million tokens read at 2 USD, and a hundred thousand written at 8."""
-    changes: list[dict[str, Any]] = [{"cost": NO_PRICE}, {"cost": NO_PRICE}]
-    changes[priced] = {}
-    first = entry("house/first", 0.1, 0.1, **changes[0])
-    second = entry("house/second", 0.0, 0.0, **changes[1])
-
-    table = ranked_tables(make_board([first, second]))["all"]
-
     labels = ("house/first", "house/second")
-    known = labels[priced]
-    unknown = labels[1 - priced]
-    reasons = {label: row["reasons"].get("cost_usd") for label, row in by_label(table).items()}
+    costs = {label: {"cost": NO_PRICE} for label in labels if label != known}
+    entries = [entry(label, 0.1, 0.1, **costs.get(label, {})) for label in labels]
+
+    table = ranked_tables(make_board(entries))["all"]
+
+    (unknown,) = costs
     cost = pytest.approx(2.8)
+    reasons = {label: row["reasons"].get("cost_usd") for label, row in by_label(table).items()}
 
     assert shown(table, known, "cost_usd") == (cost, cost, cost, "interquartile", 2)
     assert shown(table, unknown, "cost_usd") == (None, None, None, None, 0)
@@ -450,16 +389,6 @@ def test_a_rank_is_one_more_than_how_many_are_better(values, data, better) -> No
         assert rank == (ahead + 1 if takes_part else None)
 
 
-def test_equal_figures_share_a_rank_and_the_next_is_left_out() -> None:
-    entries = [
-        entry(f"house/{name}", value, value)
-        for name, value in zip("abcd", (0.1, 0.3, 0.1, 0.0), strict=True)
-    ]
-    rows = by_label(ranked_tables(make_board(entries))["all"])
-
-    assert [rows[f"house/{name}"]["rank"] for name in "abcd"] == [2, 1, 2, 4]
-
-
 def test_the_alpha_rank_is_shown_next_to_the_rank() -> None:
     lucky = entry("house/lucky", 0.3, 0.3, alphas=two(-0.1, -0.1))
     skilled = entry("house/skilled", 0.1, 0.1, alphas=two(0.05, 0.05))
@@ -498,29 +427,9 @@ def test_cards_are_ranked_by_the_share_of_steps_that_they_decided() -> None:
 
     table = ranked_tables(make_board([whole, part], rank_by="decided"))["all"]
 
-    rows = by_label(table)
-
-    assert {name: rows[name]["rank"] for name in ("house/whole", "house/part")} == {
-        "house/whole": 1,
-        "house/part": 2,
-    }
+    ranked = [row["label"] for row in table["rows"] if row["ranked"]]
+    assert ranked == ["house/whole", "house/part"]
     assert shown(table, "house/part", "decided")[0] == pytest.approx(78 / 80)
-
-
-def test_less_is_better_for_metrics_that_declare_it() -> None:
-    def lower(name: str, value: float):
-        def change(card) -> None:
-            card["metrics"]["sharpe"]["better"] = "lower"
-            for episode in card["episodes"]:
-                episode["metrics"]["sharpe"] = metric(value)
-
-        return changed(entry(f"house/{name}", 0.0, 0.0), change)
-
-    entries = [lower("a", 0.3), lower("b", 0.1)]
-    table = ranked_tables(make_board(entries, rank_by="sharpe"))["all"]
-
-    assert [row["label"] for row in table["rows"] if row["ranked"]] == ["house/b", "house/a"]
-    assert table["columns"][0] == table["rank_by"] == "sharpe"
 
 
 def test_never_is_no_missing_figure_and_never_leads() -> None:
@@ -540,19 +449,20 @@ def test_never_is_no_missing_figure_and_never_leads() -> None:
 
         return changed(entry(f"house/{name}", 0.0, 0.0), change)
 
-    board = make_board(
-        [track("slow", 50.0, 60.0), track("half", 1.0, None), track("never", None, None)],
-        rank_by="sharpe",
-    )
+    tracks = [track("slow", 50.0, 60.0), track("quick", 40.0, 50.0)]
+    tracks += [track("half", 1.0, None), track("never", None, None)]
+    board = make_board(tracks, rank_by="sharpe")
     table = ranked_tables(board)["all"]
     rows = by_label(table)
     place = table["columns"].index("sharpe")
 
     assert {name: row["rank"] for name, row in rows.items() if row["card"]} == {
-        "house/slow": 1,
+        "house/quick": 1,
+        "house/slow": 2,
         "house/half": None,
         "house/never": None,
     }
+    assert table["columns"][0] == table["rank_by"] == "sharpe"
     assert rows["house/slow"]["values"][place] == 55.0
 
     planned = len(board.entries[0].card.episodes)
@@ -563,66 +473,31 @@ def test_never_is_no_missing_figure_and_never_leads() -> None:
         assert rows[name]["n"][place] == planned
 
 
-UNCERTIFIED = "the division requires a certificate of the mask that the board has verified"
-CERTIFIED = {
-    "attackers": [{"kind": "model", "model": "acme/constant", "counts_for": []}],
-    "bound": {"joint": {}},
-}
-REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
+NOT_RANKED = "1 of 2 entrants are not ranked; their rows give the reason"
 
 
-@pytest.mark.parametrize(
-    ("changes", "division", "why"),
-    [
-        ({"tier": "unchecked"}, {}, "not checked yet: the board has no verdict on it"),
-        ({"rankable": LOW}, {}, LOW["reasons"][0]),
-        (
-            {"rankable": {"value": False, "reasons": []}},
-            {},
-            "the card says that it may not be ranked",
-        ),
-        (
-            {"labels": ["synthetic", "placebo"]},
-            {},
-            "the market is a placebo, in which selection is impossible",
-        ),
-        (
-            {"errata": [Erratum("c" * 64, "2026-02-03", "unranked", "a late feed")]},
-            {},
-            "erratum of 2026-02-03: a late feed",
-        ),
-        ({"snapshot": REAL}, {}, "the market is real, but this board is for synthetic markets"),
-        ({"labels": ["mask not certified"]}, {"certificate": "required"}, UNCERTIFIED),
-        ({"labels": ["certificate claimed"]}, {"certificate": "required"}, UNCERTIFIED),
-        (
-            {"certificate": {"value": CERTIFIED}},
-            {"certificate": "required", "attackers": ("openai/o3",)},
-            "no attacker that division main names (openai/o3) passed its control and bounds joint",
-        ),
-    ],
-)
+@on_each_row
 def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> None:
-    good = entry("house/good", 0.0, 0.0)
-    odd = entry("house/odd", 0.9, 0.9, **changes)
-    for scope, table in ranked_tables(make_board([odd, good], **division)).items():
+    errata = [Erratum(**each) for each in changes.get("errata", ())]
+    odd = entry("house/odd", 0.9, 0.9, **{**changes, "errata": errata})
+    board = make_board([odd, entry("house/good", 0.0, 0.0)], **division)
+    for scope, table in ranked_tables(board).items():
         rows = by_label(table)
+        row = rows["house/odd"]
         assert rows["house/good"]["rank"] == 1, scope
-        assert (
-            rows["house/odd"]["rank"],
-            rows["house/odd"]["alpha_rank"],
-            rows["house/odd"]["ranked"],
-        ) == (None, None, False)
-        assert rows["house/odd"]["why"] == [why]
+        assert (row["rank"], row["alpha_rank"], row["ranked"]) == (None, None, False)
+        assert row["why"] == [why]
         assert table["rows"][-1]["label"] == "house/odd"
-        assert "1 of 2 entrants are not ranked; their rows give the reason" in table["notes"]
+        assert NOT_RANKED in table["notes"]
 
-    # baselines are no entrants, whether they may be ranked or not
-    beside = [odd, good, *with_baselines()[2:]]
 
-    assert (
-        "1 of 2 entrants are not ranked; their rows give the reason"
-        in ranked_tables(make_board(beside, **division))["all"]["notes"]
-    )
+@pytest.mark.parametrize("division", [{}, {"certificate": "required"}])
+def test_baselines_are_no_entrants_whether_they_may_be_ranked_or_not(division) -> None:
+    good = entry("house/good", 0.0, 0.0)
+    odd = entry("house/odd", 0.9, 0.9, tier="unchecked")
+    board = make_board([odd, good, *with_baselines()[2:]], **division)
+
+    assert NOT_RANKED in ranked_tables(board)["all"]["notes"]
 
 
 def test_a_price_is_the_submitters_word_and_a_certificate_the_boards_only_once_verified() -> None:

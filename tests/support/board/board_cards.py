@@ -5,13 +5,14 @@ is about.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ktdeval.values import content_hash, dumps_pretty
+from ktdeval.values import content_hash, dumps_pretty, load_yaml
 from ktdeval_board.board_entries import BoardEntry
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.selftest.sample_board import (
@@ -21,72 +22,18 @@ from ktdeval_board.selftest.sample_board import (
 )
 from support.figures.card_cases import PROVENANCE, typed
 
-_DAY = "2024-01-01"
-_COUNTS = {"submitted": 0, "filled": 0, "partially_filled": 0, "rejected": 0, "rules": {}}
-_USAGE = dict.fromkeys(
-    (
-        "input_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "cache_read_tokens",
-        "cache_write_tokens",
-        "tool_calls",
-        "tool_calls_valid",
-        "submissions",
-    ),
-    0,
-)
-_NONE = {"value": None, "reason": "not told here"}
-_FRAME: Mapping[str, Any] = {
-    "schema_version": 1,
-    "sent_as": None,
-    "drift": _NONE,
-    "artefacts": {},
-    "provenance": {
-        "created_at": f"{_DAY}T00:00:00",
-        "suite_version": "0",
-        "source_revision": None,
-        "wall_time_s": None,
-        "environment": PROVENANCE["environment"],
-        "calls": None,
-    },
-    "missing_episodes": [],
-    "calibration": {"bins": [], "n": 0, "no_fill": 0, "no_next_open": 0},
-    "certificate": _NONE,
-    "coverage": dict.fromkeys(
-        ("episodes_planned", "episodes_finished", "steps_planned", "steps", "steps_decided"), 1
-    ),
-    "usage": _USAGE,
-    "orders": _COUNTS,
-    "attribution": _NONE,
-}
-_MARKET = {
-    "name": "market",
-    "source": "a test",
-    "has_factor": True,
-    "repairs": [],
-    "benchmark": "000300",
-    "assets": 2,
-    "first_day": _DAY,
-    "last_day": _DAY,
-    "venues": ["a_shares"],
-    "currency": "CNY",
-    "minor_per_unit": 100,
-    "days_a_year": 252,
-}
+_FRAMES = load_yaml(Path(__file__).with_suffix(".yaml"))
+"""What the cards of tests do not tell: of a card, its market and an episode."""
 
 
 def framed(card: Mapping[str, Any]) -> dict[str, Any]:
     """A trading card's JSON with the fields that a test does not tell."""
-    made = {**_FRAME, **card, "snapshot": {**_MARKET, **card["snapshot"]}}
+    frame = copy.deepcopy(_FRAMES)
+    frame["card"]["provenance"]["environment"] = PROVENANCE["environment"]
+    made = {**frame["card"], **card, "snapshot": {**frame["market"], **card["snapshot"]}}
+    episode = frame["episode"]
     made["episodes"] = [
-        {
-            "failures": {},
-            "final_nav_minor": 100,
-            "orders": _COUNTS,
-            **each,
-            "usage": {**_USAGE, **each["usage"]},
-        }
+        {**episode, **each, "usage": {**episode["usage"], **each["usage"]}}
         for each in card["episodes"]
     ]
     made["metrics"] = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ktdeval.values import content_hash, from_plain
+from ktdeval.values import content_hash, from_plain, load_yaml
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.document_types import Envelope, EpisodeSeries, Series, Submission, Verdict
 from ktdeval_board.errata import Erratum
@@ -24,28 +25,13 @@ WINDOWS = {"W1": ("2024-01-02", "2024-02-26"), "W2": ("2024-03-01", "2024-04-25"
 STEPS = 40
 BENCHMARK = {"W1": 0.01, "W2": -0.03}
 BASELINES = (Baseline("builtin/equal_weight"), Baseline("builtin/random", "random", (0, 1, 2)))
-COST = {"value": 0.0, "n": 1, "undefined": {}}
-METRICS = ("total_return", "sharpe", "selection_alpha")
-LOW = {"value": False, "reasons": ["the model decided 93.1 % of 548 steps; 95 % are needed"]}
-
+_FRAMES = load_yaml(Path(__file__).with_suffix(".yaml"))
 Cell = tuple[str, int]
 
 
 def metric(value: float | None, reason: str = "no variance", **more: Any) -> dict[str, Any]:
     """A metric of an episode."""
     return {"value": value, "n": STEPS} | ({"reason": reason} if value is None else {}) | more
-
-
-def definition(name: str) -> dict[str, Any]:
-    """The definition of a metric, as cards have it."""
-    return {
-        "better": "higher",
-        "formula": f"{name}/1",
-        "headline": True,
-        "range": [None, None],
-        "source": "a test",
-        "unit": "fraction",
-    }
 
 
 def make_division(**changes: Any) -> Division:
@@ -105,19 +91,10 @@ def make_entry(
     errata = tuple(changes.pop("errata", ()))
     seeds = sorted({seed for _, seed in returns})
     card = {
-        "kind": "trading",
+        **copy.deepcopy(_FRAMES["card"]),
         "model": {"name": model, "args": {}},
         "agent": {"name": agent, "args": {}},
         "call": {"temperature": 0.7, **changes.pop("call", {})},
-        "task": {
-            "name": "blinded_open_research",
-            "version": "1",
-            "hash": "a" * 64,
-            "mask": "blinded",
-            "mode": "open_research",
-            "config": {"metrics": list(METRICS)},
-        },
-        "rules": "strict",
         "snapshot": {
             "id": "b" * 64,
             "synthetic": board.rules.market == "synthetic",
@@ -128,11 +105,7 @@ def make_entry(
             for name, (first, last) in WINDOWS.items()
         ],
         "seeds": seeds,
-        "mask_key": "0" * 32,
-        "limit": None,
-        "labels": ["synthetic"],
-        "rankable": {"value": True, "reasons": []},
-        "metrics": {name: definition(name) for name in figures},
+        "metrics": {name: {**_FRAMES["metric"], "formula": f"{name}/1"} for name in figures},
         "reference": {
             "benchmark_buy_and_hold": {
                 name: {
@@ -147,20 +120,6 @@ def make_entry(
                 for name, value in BENCHMARK.items()
             }
         },
-        "cost": {
-            "value": 0.0,
-            "currency": "USD",
-            "per_episode": COST,
-            "return_per_usd": COST,
-            "price": {
-                "input": 2.0,
-                "output": 8.0,
-                "cache_read": None,
-                "cache_write": None,
-                "as_of": "",
-                "source": "a test",
-            },
-        },
         "episodes": [make_episode(cell, figures) for cell in returns],
         "decisions": {
             "model": STEPS * len(returns),
@@ -168,7 +127,6 @@ def make_entry(
             "fallback": 0,
             "error": 0,
         },
-        "failures": {},
     } | changes
     card_id = content_hash(card)
     verdict = None if tier == "unchecked" else make_verdict(tier)

@@ -5,14 +5,14 @@ ranks, records for others.
 from __future__ import annotations
 
 import datetime as dt
-import json
+import os
 import shutil
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ktdeval.registry import load_plugins
 from ktdeval_board.board_entries import load_board
@@ -25,7 +25,7 @@ from ktdeval_board.exchange.eval_results_export import write_every_eval_ever
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.model_pages import model_pages
 from ktdeval_board.rules import load_rules
-from support.board.board_cards import changed, put_json
+from support.board.board_cards import changed
 from support.board.board_forge import forge_board
 from support.board.board_ranks import tables_of
 from support.board.forged_models import PLUGIN
@@ -47,17 +47,12 @@ def board(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "board"))
 
 
-def looked_at(board: Path, **more: Any) -> tuple[list[tuple[str, str, str]], set[str]]:
+def looked_at(board: Path) -> tuple[list[tuple[str, str, str]], set[str]]:
     """File, rule and message of each finding, and the cards that are sound."""
-    findings, sound = check_content(board, load_rules(board), load_errata(board), TODAY, **more)
+    findings, sound = check_content(board, load_rules(board), load_errata(board), TODAY)
     return [(Path(each.path).name, each.rule, each.message) for each in findings], {
         one.card_id for one in sound
     }
-
-
-def edit(path: Path, **fields: Any) -> None:
-    """Change fields of a JSON file."""
-    put_json(path, json.loads(path.read_text()) | fields)
 
 
 def reopen(board: Path) -> None:
@@ -71,25 +66,6 @@ def reopen(board: Path) -> None:
     assert changed != text
 
     (board / "board.yaml").write_text(changed)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_verdicts_survive_changed_rules_unless_every_card_is_checked(
-    board: Path,
-) -> None:
-    ids = {files.card_id for files in BoardFolder(board).list_cards()}
-    assert looked_at(board) == ([], ids)
-    assert looked_at(board, every=True) == ([], ids)
-
-    reopen(board)
-    assert looked_at(board) == ([], ids)
-
-    findings, sound = looked_at(board, every=True)
-    assert sorted((name, rule) for name, rule, _ in findings) == [
-        (f"{each}.json", "certificate") for each in sorted(ids)
-    ]
-    assert sound == set()
 
 
 def test_a_verdict_counts_for_the_bytes_that_it_is_on_and_no_others(board: Path) -> None:
@@ -140,10 +116,16 @@ def test_a_verdict_that_is_a_link_or_of_other_bytes_or_none_at_all_gives_no_trus
 # -- sizes of folders of records
 
 
-def sizes_found(board: Path) -> list[str]:
-    """What the stage of the tree says of sizes."""
-    tree = BoardTree(board, load_rules(board).limits)
+def sizes_found(board: Path, **limits: int) -> list[str]:
+    """What the stage of the tree says of sizes, of a board with limits."""
+    tree = BoardTree(board, structs.replace(load_rules(board).limits, **limits))
     return [finding.message for finding in findings_of(Stage.TREE, tree) if finding.rule == "size"]
+
+
+def records_of(board: Path) -> Path:
+    """The folder of the first card's records."""
+    files = next(iter(BoardFolder(board).list_cards()))
+    return BoardFolder(board).records(files.card_id)
 
 
 @pytest.mark.parametrize(
@@ -152,22 +134,14 @@ def sizes_found(board: Path) -> list[str]:
 def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
     board: Path, surplus: int, message: list[str]
 ) -> None:
-    card_id = next(iter(BoardFolder(board).list_cards())).card_id
-    folder = board / "records" / card_id
+    folder = records_of(board)
     folder.mkdir(parents=True)
-
     for name, size in (("a", 600_000), ("b", 400_000 + surplus)):
-        (folder / name).write_bytes(b"")
-        with (folder / name).open("r+b") as file:
-            file.truncate(size)
+        (folder / name).touch()
+        os.truncate(folder / name, size)
 
     assert sizes_found(board) == []
-
-    (board / "board.yaml").write_text(
-        (board / "board.yaml").read_text() + "limits: {records_mb: 1}\n"
-    )
-
-    assert sizes_found(board) == message
+    assert sizes_found(board, records_mb=1) == message
 
 
 @pytest.mark.parametrize(
@@ -176,15 +150,10 @@ def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
 def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
     board: Path, count: int, message: list[str]
 ) -> None:
-    card_id = next(iter(BoardFolder(board).list_cards())).card_id
     for index in range(count):
-        (board / "records" / card_id / "episodes" / str(index)).mkdir(parents=True)
+        (records_of(board) / "episodes" / str(index)).mkdir(parents=True)
 
-    (board / "board.yaml").write_text(
-        (board / "board.yaml").read_text() + "limits: {episodes: 3}\n"
-    )
-
-    assert sizes_found(board) == message
+    assert sizes_found(board, episodes=3) == message
 
 
 # -- pages of models
@@ -193,41 +162,29 @@ def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
 def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones(
     board: Path,
 ) -> None:
-    first, second = BoardFolder(board).list_cards()
+    first, second = (files.card_id for files in BoardFolder(board).list_cards())
 
-    def card_of(card_id: str) -> dict[str, Any]:
+    def cards_after(effect: str) -> dict[str, dict[str, Any]]:
+        erratum = (
+            f"errata:\n- {{card: {first}, date: 2026-11-01, effect: {effect}, what: a fault}}\n"
+        )
+        (board / "errata.yaml").write_text(erratum)
         loaded = load_board(board)
-        pages = dict(model_pages(loaded, tables_of(loaded)))
-        cards = chain.from_iterable(page["cards"] for page in pages.values())
-        (found,) = [card for card in cards if card["card"] == card_id]
+        pages = dict(model_pages(loaded, tables_of(loaded))).values()
+        return {card["card"]: card for page in pages for card in page["cards"]}
 
-        return found
-
-    before = [card_of(each.card_id) for each in (first, second)]
-
-    assert sorted(card["rank"] for card in before) == [1, 2]
-    assert [card["of"] for card in before] == [2, 2]
-    assert [(card["ranked"], card["why"], card["withdrawn"]) for card in before] == [
-        (True, [], False)
-    ] * 2
-
-    erratum = "errata:\n- {card: %s, date: 2026-11-01, effect: %s, what: a fault}\n"
-    (board / "errata.yaml").write_text(erratum % (first.card_id, "unranked"))
-    unranked = card_of(first.card_id)
-    other = card_of(second.card_id)
+    cards = cards_after("unranked")
+    unranked = cards[first]
 
     assert (unranked["rank"], unranked["ranked"], unranked["of"]) == (None, False, 1)
     assert unranked["why"] == ["erratum of 2026-11-01: a fault"]
-    assert (other["rank"], other["of"]) == (1, 1)
+    assert (cards[second]["rank"], cards[second]["of"]) == (1, 1)
 
-    (board / "errata.yaml").write_text(erratum % (first.card_id, "withdrawn"))
-    withdrawn = card_of(first.card_id)
+    withdrawn = cards_after("withdrawn")[first]
 
-    assert withdrawn["withdrawn"] is True
-    assert [
-        withdrawn[name] for name in ("rank", "alpha_rank", "tie", "alpha_tie", "ranked", "why")
-    ] == [None] * 6
-    assert withdrawn["of"] == 1
+    assert (withdrawn["withdrawn"], withdrawn["of"]) == (True, 1)
+    for name in ("rank", "alpha_rank", "tie", "alpha_tie", "ranked", "why"):
+        assert withdrawn[name] is None, name
 
 
 def test_a_card_without_a_defined_figure_is_omitted_from_exported_records_with_a_note(

@@ -14,9 +14,10 @@ from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
-from ktdeval_grid.launch.driver import Driver, LaunchResult, Request, check_result, worker_errors
+from ktdeval_grid.launch.driver import Driver, LaunchResult, check_result, worker_errors
 from ktdeval_grid.launch.launch_display import PlainWatcher
 from ktdeval_grid.state.layout import GridPlace, open_place
+from support.grid.grid_launches import request_of
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from support.tables import on_each_row
 
@@ -68,11 +69,11 @@ def grid(tmp_path: Path) -> HandMade:
     return HandMade(tmp_path, record_of(small_plan(), pruned=[3]))
 
 
-def driver_of(folder: Path, workers: EndedWorkers, **changes: Any) -> Driver:
+def driver_of(folder: Path, workers: EndedWorkers) -> Driver:
     plugins = load_plugins()
     plugins.add(workers, "ended")
-    fields = {"plan": small_plan(), "out": str(folder), "workers": 2, "runner": "ended"}
-    return Driver(Request(**{**fields, **changes}), open_place(folder), plugins)
+    request = request_of(folder, runner="ended")
+    return Driver(request, open_place(folder), plugins)
 
 
 def launched(folder: Path, codes: Sequence[int], printed: Sequence[str] = ()) -> LaunchResult:
@@ -113,10 +114,8 @@ class LateStore(LocalStore):
 
 
 def test_of_two_drivers_at_once_the_later_has_the_next_number(tmp_path: Path) -> None:
-    plugins = load_plugins()
-    request = Request(plan=small_plan(), out=str(tmp_path), workers=1, runner="local")
-
-    driver = Driver(request, GridPlace(LateStore(tmp_path), tmp_path), plugins)
+    place = GridPlace(LateStore(tmp_path), tmp_path)
+    driver = Driver(request_of(tmp_path), place, load_plugins())
 
     assert driver.launch.id == "0002"
 

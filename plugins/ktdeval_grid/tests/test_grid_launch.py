@@ -13,11 +13,11 @@ from ktdeval.errors import EpisodeFailure, UsageError
 from ktdeval.stores import LocalStore
 from ktdeval.values import encode_canonical
 from ktdeval_grid.launch import launch_command
-from ktdeval_grid.launch.driver import Request, read_request
+from ktdeval_grid.launch.driver import read_request
 from ktdeval_grid.launch.launch_command import _detach, _drive_here, _LaunchIntent, forecast
 from ktdeval_grid.planning.estimate_types import Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.state.amend import Amendment
-from ktdeval_grid.state.layout import open_place
+from support.grid.grid_launches import intent_of, request_of
 from support.grid.grid_store import HandMade, done, record_of, small_plan
 from support.waiting import wait_for
 
@@ -52,11 +52,6 @@ ESTIMATE = GridEstimate(
     assumptions=(),
     warnings=(),
 )
-
-
-def request_of(folder: Path, **changes: Any) -> Request:
-    fields = {"plan": small_plan(), "out": str(folder), "workers": 2, "runner": "ended"}
-    return Request(**{**fields, **changes})
 
 
 def run_instead(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -129,14 +124,13 @@ def test_an_estimate_that_fails_is_refused_with_what_it_said(
 # ---- a driver in this process
 
 
-def intent_of(folder: Path, code: int = 0, **changes: Any) -> _LaunchIntent:
+def ended(folder: Path, code: int = 0, **changes: Any) -> _LaunchIntent:
     """A launch whose workers have ended with a code."""
     plugin = folder / f"runner_of_{folder.name}.py"  # a module of its own
     plugin.write_text(RUNNER.format(code=code))
-    request = request_of(folder, plan=small_plan(plugin=[str(plugin)]))
-    fields: dict[str, Any] = {"news": None, "estimate": None, "as_json": False}
+    plan = small_plan(plugin=[str(plugin)])
 
-    return _LaunchIntent(request, open_place(folder), **{**fields, **changes})
+    return intent_of(request_of(folder, plan=plan, runner="ended"), **changes)
 
 
 def grid_of(folder: Path, units: int) -> HandMade:
@@ -153,7 +147,7 @@ def test_a_launch_that_ran_to_its_end_prints_its_table(
 ) -> None:
     grid_of(tmp_path, 8)
 
-    assert _drive_here(intent_of(tmp_path)) == 0
+    assert _drive_here(ended(tmp_path)) == 0
 
     printed = capsys.readouterr()
     assert printed.out.splitlines()[0] == "small: 8 of 8 episodes done"
@@ -167,7 +161,7 @@ def test_a_launch_that_left_units_raises_after_its_table(
     grid_of(tmp_path, 6)
 
     with pytest.raises(EpisodeFailure, match=r"^2 of 8 episodes are not done"):
-        _drive_here(intent_of(tmp_path, code=1))
+        _drive_here(ended(tmp_path, code=1))
 
     assert "small: 6 of 8 episodes done" in capsys.readouterr().out
 
@@ -178,7 +172,7 @@ def test_lines_for_programs_are_of_the_launch_and_its_end(
     grid_of(tmp_path, 8)
     news = Amendment(("seed 2",), (), ())
 
-    _drive_here(intent_of(tmp_path, as_json=True, news=news, estimate=ESTIMATE))
+    _drive_here(ended(tmp_path, as_json=True, news=news, estimate=ESTIMATE))
 
     first, last = map(json.loads, capsys.readouterr().out.splitlines())
 
@@ -200,7 +194,7 @@ def detached(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> P
     )
     run_instead(monkeypatch, script)
 
-    assert _detach(intent_of(folder, **changes)) == 0
+    assert _detach(ended(folder, **changes)) == 0
 
     wait_for(seen.exists)
     return seen

@@ -11,7 +11,7 @@ import click
 import pytest
 from msgspec import structs
 
-from ktdeval_grid.launch.driver import LaunchResult, Request
+from ktdeval_grid.launch.driver import LaunchResult
 from ktdeval_grid.launch.json_events import UnitEvents, UnitLine
 from ktdeval_grid.launch.launch_command import (
     _confirm,
@@ -33,6 +33,7 @@ from ktdeval_grid.state.printed_status import (
     status_lines,
 )
 from ktdeval_grid.state.status import FailureKind, GridStatus, Tally, look, reader_of
+from support.grid.grid_launches import intent_of, request_of
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from support.grid.grid_workers import board_of
 from support.tables import on_each_row
@@ -342,21 +343,9 @@ def test_json_lines_are_of_what_has_changed_since_the_beginning(
 # ---- a launch
 
 
-def request_of(grid: HandMade, **changes: Any) -> Request:
-    fields = {
-        "plan": small_plan(),
-        "out": str(grid.store.root),
-        "workers": 2,
-        "runner": "local",
-        "words": ("grid", "plan.yaml"),
-    }
-    return Request(**{**fields, **changes})
-
-
-def intent_of(grid: HandMade, **changes: Any) -> _LaunchIntent:
-    fields: dict[str, Any] = {"news": None, "estimate": None, "as_json": False}
-    place = open_place(grid.store.root)
-    return _LaunchIntent(request_of(grid), place, **{**fields, **changes})
+def intent(grid: HandMade, **changes: Any) -> _LaunchIntent:
+    request = request_of(grid.store.root, words=("grid", "plan.yaml"))
+    return intent_of(request, **changes)
 
 
 def result_of(grid: HandMade, **changes: Any) -> LaunchResult:
@@ -382,16 +371,14 @@ def test_a_grid_is_in_its_folder_or_one_of_its_name(
 
 
 def test_a_grid_that_has_not_begun_has_no_amendment(tmp_path: Path) -> None:
-    request = Request(plan=small_plan(), out=str(tmp_path), workers=1, runner="local")
-
-    assert _news(open_place(tmp_path), request) is None
+    assert _news(open_place(tmp_path), request_of(tmp_path)) is None
 
 
 def test_a_plan_is_compared_with_that_of_the_grid(grid: HandMade) -> None:
     place = open_place(grid.store.root)
 
-    same = _news(place, request_of(grid, only="failed"))
-    longer = _news(place, request_of(grid, plan=small_plan(seeds=3)))
+    same = _news(place, request_of(grid.store.root, only="failed"))
+    longer = _news(place, request_of(grid.store.root, plan=small_plan(seeds=3)))
 
     assert same == Amendment((), (), ())
     assert longer == Amendment(("seed 2",), (), ())
@@ -449,8 +436,8 @@ def test_a_person_is_asked_before_money_is_spent(
 def test_the_line_of_a_launch_says_what_is_new(grid: HandMade) -> None:
     news = Amendment(("seed 2",), ("seed 0",), ("max_cost: 5.0 (was none)",))
 
-    begun = intent_of(grid).line("0001", 7, None)
-    amended = intent_of(grid, news=news).line("", 7, Path("driver.log"))
+    begun = intent(grid).line("0001", 7, None)
+    amended = intent(grid, news=news).line("", 7, Path("driver.log"))
 
     assert (begun.launch, begun.name, begun.pid, begun.log) == ("0001", "small", 7, None)
     assert (begun.workers, begun.runner, begun.place) == (2, "local", str(grid.store.root))
@@ -467,7 +454,7 @@ def test_the_end_of_a_launch_tells_the_bytes_of_an_episode_and_the_page(
     root = grid.store.root
     page = root / "site" / "index.html"
 
-    _tell_end(result_of(grid, site=page), intent_of(grid))
+    _tell_end(result_of(grid, site=page), intent(grid))
 
     lines = capsys.readouterr().out.splitlines()
 
@@ -484,7 +471,7 @@ def test_what_a_budget_stopped_has_a_line_that_resumes_it(
 ) -> None:
     grid.fail(failure(unit_id(0, 0), "--max-cost 1", needed={"max_cost": 3.0}))
 
-    _tell_end(result_of(grid), intent_of(grid))
+    _tell_end(result_of(grid), intent(grid))
 
     last = capsys.readouterr().out.splitlines()[-1]
 
@@ -496,7 +483,7 @@ def test_the_end_for_programs_has_the_counts_of_each_model(
 ) -> None:
     grid.finish(done(unit_id(0, 0)))
 
-    _tell_end(result_of(grid, exit_code=1, problems=("down",)), intent_of(grid, as_json=True))
+    _tell_end(result_of(grid, exit_code=1, problems=("down",)), intent(grid, as_json=True))
 
     (line,) = capsys.readouterr().out.splitlines()
     end = json.loads(line)
@@ -510,6 +497,6 @@ def test_the_end_for_programs_has_the_counts_of_each_model(
 def test_a_grid_that_could_not_be_opened_tells_nothing_more(
     grid: HandMade, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _tell_end(result_of(grid, status=None), intent_of(grid))
+    _tell_end(result_of(grid, status=None), intent(grid))
 
     assert capsys.readouterr().out == ""

@@ -11,9 +11,10 @@ from ktdeval.stores import ClaimBoard, Stat
 from ktdeval.values import encode_canonical
 from ktdeval_grid.state.grid_control import change_control, requeue_units
 from ktdeval_grid.state.layout import bytes_kept, open_place
-from ktdeval_grid.state.records import UnitFailed, failed_key
+from ktdeval_grid.state.records import failed_key
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.worker_names import WorkerName
+from support.grid.grid_store import failure
 
 
 def test_a_worker_lives_while_its_heartbeat_changes_within_a_lease() -> None:
@@ -60,17 +61,8 @@ def view_of(folder: Path, launch: str) -> GridView:
 
 
 def fail(folder: Path, unit: str, launch: str, requeued: int = 0) -> None:
-    failure = UnitFailed(
-        unit=unit,
-        system="system",
-        error="no",
-        worker="other",
-        generation=1,
-        requeued=requeued,
-        launch=launch,
-    )
-    place = open_place(folder)
-    place.store.replace(failed_key(unit), encode_canonical(failure).encode())
+    failed = failure(unit, "no", worker="other", launch=launch, requeued=requeued)
+    open_place(folder).store.replace(failed_key(unit), encode_canonical(failed).encode())
 
 
 def test_units_that_failed_before_are_tried_again_and_those_of_this_launch_are_not(

@@ -4,11 +4,8 @@ the maintainers'.
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,13 +17,9 @@ from ktdeval_board.checking.check import CheckOptions, check_board, check_change
 from ktdeval_board.checking.findings import make_finding
 from ktdeval_board.layout import CardFiles
 from support.board.board_bad import TODAY, BadBoard, Good, make_good
+from support.board.board_repository import commit, git, propose
 
 pytestmark = pytest.mark.slow
-
-IDENTITY = {
-    f"GIT_{who}_{what}": "nobody@example.org"
-    for who, what in product(("AUTHOR", "COMMITTER"), ("NAME", "EMAIL"))
-}
 
 
 @pytest.fixture(scope="session")
@@ -35,29 +28,6 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Good:
     return make_good(
         tmp_path_factory.mktemp("good") / "run", windows=("2024-03-01:2024-03-08",), seeds=1
     )
-
-
-def git(folder: Path, *words: str) -> str:
-    """Run git without anyone's settings."""
-    alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", **IDENTITY}
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    } | alone
-    done = subprocess.run(
-        ("git", "-C", str(folder), *words),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    return done.stdout
-
-
-def commit(folder: Path) -> None:
-    """Commit the whole work tree."""
-    git(folder, "add", "--all", "--force")
-    git(folder, "commit", "--quiet", "--allow-empty", "--message", "change")
 
 
 @pytest.fixture
@@ -70,22 +40,26 @@ def board(good: Good, tmp_path: Path) -> BadBoard:
     board.add_verdict()
     (board.folder / ".github" / "workflows").mkdir(parents=True)
     (board.folder / ".github" / "workflows" / "board.yml").write_text("on: pull_request\n")
-    git(board.folder, "init", "--quiet", "--initial-branch", "main")
-    commit(board.folder)
-    git(board.folder, "checkout", "--quiet", "-b", "proposal")
+    propose(board.folder)
 
     return board
 
 
+def changes_on(board: BadBoard) -> list[tuple[str, str]]:
+    """Path and rule of each finding, in order."""
+    found = check_changes(board.folder, "main")
+    return sorted((finding.path, finding.rule) for finding in found)
+
+
 def findings_on(board: BadBoard) -> list[tuple[str, str]]:
     """Path and rule of each finding, after a commit and, equally, before one."""
-    before = {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
+    before = changes_on(board)
     commit(board.folder)
-    after = {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
+    after = changes_on(board)
 
-    assert before <= after
+    assert set(before) <= set(after)
 
-    return sorted(after)
+    return sorted(set(after))
 
 
 def submit_another(board: BadBoard) -> None:
@@ -154,23 +128,20 @@ def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
 
 
 @pytest.mark.slow
-def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_before_a_commit_is_not_the_proposals(
+def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_is_none(
     board: BadBoard,
 ) -> None:
-    board.edit(
-        board.folder / "verdicts" / f"{board.card_id}.json",
-        lambda value: value.update(tier="re-run"),
-    )
-    changed = (f"verdicts/{board.card_id}.json", "foreign-file")
+    verdict = board.folder / "verdicts" / f"{board.card_id}.json"
+    board.edit(verdict, lambda value: value.update(tier="re-run"))
+    changed = (board.where(verdict), "foreign-file")
 
     assert findings_on(board) == [changed]
 
     submit_another(board)
     verdict = board.add_verdict(tier="re-run")
 
-    assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [
-        changed
-    ]
+    # What the check wrote before a commit is not the proposal's.
+    assert changes_on(board) == [changed]
     assert findings_on(board) == sorted([changed, (board.where(verdict), "verdict")])
 
 
@@ -206,9 +177,7 @@ def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_o
     git(board.folder, "update-index", "--add", "--cacheinfo", f"160000,{head},records/sub")
     git(board.folder, "commit", "--quiet", "--message", "submodule")
 
-    assert ("records/sub", "link") in {
-        (finding.path, finding.rule) for finding in check_changes(board.folder, "main")
-    }
+    assert ("records/sub", "link") in changes_on(board)
 
 
 def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_two_findings(
@@ -230,20 +199,16 @@ def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_tw
 
 def test_a_board_in_a_folder_of_a_repository_is_looked_at_alone(good: Good, tmp_path: Path) -> None:
     board = BadBoard(tmp_path / "whole" / "boards" / "practice", good)
-    git(tmp_path / "whole", "init", "--quiet", "--initial-branch", "main")
-    commit(tmp_path / "whole")
-    git(tmp_path / "whole", "checkout", "--quiet", "-b", "proposal")
+    propose(tmp_path / "whole")
     (tmp_path / "whole" / "code.py").write_text("x = 1\n")
     board.add()
 
-    assert check_changes(board.folder, "main") == []
+    assert changes_on(board) == []
 
     (board.folder / "board.yaml").write_text("theirs")
     commit(tmp_path / "whole")
 
-    assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [
-        ("board.yaml", "foreign-file")
-    ]
+    assert changes_on(board) == [("board.yaml", "foreign-file")]
 
 
 def test_nothing_that_the_repository_configures_is_started(
@@ -271,7 +236,7 @@ def test_nothing_that_the_repository_configures_is_started(
     (board.folder / ".gitattributes").write_text("* diff=evil\n")
     board.edit(board.files.card, lambda card: card.update(seeds=[]))
 
-    assert {finding.rule for finding in check_changes(board.folder, "main")} == {"foreign-file"}
+    assert {rule for _, rule in changes_on(board)} == {"foreign-file"}
     assert not canary.exists()
 
 

@@ -4,22 +4,18 @@ abandoned registrations.
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
-import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from ktdeval.errors import ConfigError, StoreError, UsageError
-from ktdeval.runner import RegisteredSystem, Registrant, Registration, RunFolder, load_config
+from ktdeval.runner import Registrant, RunFolder, load_config
 from ktdeval.values import dumps_pretty, loads_strict, to_plain
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
-from ktdeval_board.exchange.board_data import read_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.site.build import build_site
 from support.board.board_cards import made_on
@@ -31,8 +27,10 @@ from support.board.board_keys import (
     draw,
     entry_of,
     findings,
+    first,
     force,
     key_of,
+    own_system,
     registered,
     run_under,
     submit,
@@ -40,6 +38,7 @@ from support.board.board_keys import (
     why,
     write_by_hand,
 )
+from support.board.board_repository import commit, propose
 from support.board.board_runs import (
     DIVISION,
     TODAY,
@@ -50,6 +49,7 @@ from support.board.board_runs import (
     printed,
 )
 from support.pages.site_pages import read_data, read_data_file
+from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 
@@ -74,16 +74,6 @@ def run(governed: Path) -> Path:
 def own_run(governed: Path, tmp_path: Path) -> Path:
     """That run, to be changed."""
     return Path(shutil.copytree(governed / "runs" / "run", tmp_path / "own" / "run"))
-
-
-def first(board: Path) -> Registration:
-    """The registration that the board has from the beginning."""
-    (filed,) = [
-        each
-        for each in load_board(board).registrations.filed
-        if each.registration.system.model == MOMENTUM
-    ]
-    return filed.registration
 
 
 def rules_of(board: Path) -> set[str]:
@@ -207,56 +197,6 @@ def test_a_run_under_a_registration_takes_no_other_key(
 
 
 @pytest.mark.exhaustive
-def test_a_card_that_names_a_registration_under_another_key_is_refused(
-    board: Path, market: Path, tmp_path: Path
-) -> None:
-    ground = make_run(tmp_path / "runs" / "ground", market, model=MOMENTUM, mask_key="5" * 32)
-    claim_registration(ground, first(board).id)
-    (problem,) = submit(board, ground).missing
-
-    assert "registered: mask_key: is not the key drawn for registration" in problem
-
-    force(board, ground)
-    assert rules_of(board) == {"registered"}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_the_key_of_another_registration_is_refused(
-    board: Path, market: Path, tmp_path: Path
-) -> None:
-    other = registered(board, VOLATILITY)
-    draw(board)
-    run = make_run(
-        tmp_path / "runs" / "r", market, model=MOMENTUM, mask_key=key_of(board, other).mask_key
-    )
-
-    for named in (first(board).id, other.id):
-        claim_registration(run, named)
-        assert any("registered: " in problem for problem in submit(board, run).missing), named
-
-    replayed = Path(shutil.copytree(board, tmp_path / "replayed"))
-    force(replayed, run)
-
-    assert rules_of(replayed) == {"registered"}
-
-
-def test_a_drawn_key_without_its_registration_is_refused_and_stays_unused(
-    board: Path, market: Path, tmp_path: Path
-) -> None:
-    run = make_run(
-        tmp_path / "runs" / "r",
-        market,
-        model=VOLATILITY,
-        mask_key=key_of(board, first(board)).mask_key,
-    )
-    force(board, run)
-    (message,) = messages(board, "registered")
-
-    assert message.startswith("mask_key: is the key drawn for registration")
-
-
-@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(
     board: Path, market: Path, tmp_path: Path
@@ -306,27 +246,19 @@ def test_a_key_that_was_written_by_hand_or_moved_is_refused(board: Path) -> None
 # -- over parameters
 
 
-PARAMETERS = {
-    "temperature": {"temperature": 0.7000001},
-    "max_output_tokens": {"max_output_tokens": 4095},
-    "reasoning_tokens": {"reasoning_tokens": 1},
-    "model_args": {"model_args": {"top": 11}},
-}
+@pytest.mark.parametrize(
+    "parameter",
+    [{"temperature": 0.7000001}, {"max_output_tokens": 4095}, {"reasoning_tokens": 1}],
+    ids=["temperature", "max_output_tokens", "reasoning_tokens"],
+)
+def test_a_parameter_makes_no_second_registration(
+    board: Path, parameter: dict[str, object]
+) -> None:
+    (problem,) = try_register(board, MOMENTUM, **parameter).problems
+    assert "is already registered in division" in problem
 
-
-@pytest.mark.parametrize("name", PARAMETERS)
-def test_a_parameter_makes_no_second_registration(board: Path, name: str) -> None:
-    changed = try_register(board, MOMENTUM, **PARAMETERS[name]) if name != "model_args" else None
-    if changed is not None:
-        (problem,) = changed.problems
-        assert "is already registered in division" in problem
-
-    system = first(board).system
-    call = {**system.call, **({} if name == "model_args" else PARAMETERS[name])}
-    args = PARAMETERS[name]["model_args"] if name == "model_args" else {}
-    write_by_hand(
-        board, first(board), system=msgspec.structs.replace(system, call=call, model_args=args)
-    )
+    call = {**first(board).system.call, **parameter}
+    write_by_hand(board, first(board), system=own_system(board, call=call))
 
     assert rules_of(board) == {"registration"}
     assert draw(board) == []
@@ -348,21 +280,6 @@ def test_a_run_under_a_registration_has_what_was_registered(
     (name,) = option
     with pytest.raises(UsageError, match=f"--registration: {name}: registered "):
         run_under(board, first(board), tmp_path / "run", market, **option)
-
-
-@pytest.mark.exhaustive
-def test_a_card_with_other_parameters_than_registered_is_refused(
-    board: Path, market: Path, tmp_path: Path
-) -> None:
-    key = key_of(board, first(board)).mask_key
-    run = make_run(
-        tmp_path / "runs" / "r", market, model=MOMENTUM, mask_key=key, temperature=0.7000001
-    )
-    claim_registration(run, first(board).id)
-    force(board, run)
-    (message,) = messages(board, "registered")
-
-    assert message.startswith("call: differs from registration")
 
 
 def test_a_run_with_a_registration_needs_no_other_option(
@@ -409,12 +326,8 @@ def test_a_division_of_several_seeds_takes_no_run_of_fewer(
 
     assert rules_of(board) == {"registered", "seeds"}
 
-    write_by_hand(
-        board,
-        registration,
-        seeds=(0,),
-        system=msgspec.structs.replace(registration.system, model=VOLATILITY),
-    )
+    system = own_system(board, model=VOLATILITY)
+    write_by_hand(board, registration, seeds=(0,), system=system)
 
     assert any(
         message.startswith("seeds: differs from that of division")
@@ -429,8 +342,7 @@ def test_a_division_of_several_seeds_takes_no_run_of_fewer(
 def test_a_name_spelled_differently_is_the_same_system_of_a_submitter(
     board: Path, model: str
 ) -> None:
-    system = msgspec.structs.replace(first(board).system, model=model)
-    write_by_hand(board, first(board), system=system)
+    write_by_hand(board, first(board), system=own_system(board, model=model))
     (message,) = messages(board, "registration")
     assert "a submitter may register a system only once" in message
 
@@ -450,12 +362,8 @@ def test_equal_content_is_one_registration_in_any_file_format(board: Path) -> No
 
 
 def test_an_earlier_day_written_by_hand_does_not_go_before_a_drawn_key(board: Path) -> None:
-    write_by_hand(
-        board,
-        first(board),
-        registered_on="2026-03-01",
-        system=msgspec.structs.replace(first(board).system, model_args={"x": 1}),
-    )
+    system = own_system(board, model_args={"x": 1})
+    write_by_hand(board, first(board), registered_on="2026-03-01", system=system)
 
     assert rules_of(board) == {"registration"}
     assert draw(board) == []
@@ -594,13 +502,6 @@ def test_a_registration_of_another_submitter_changes_no_rank(board: Path, run: P
     assert why(confirm(board), MOMENTUM) == []
 
 
-def test_a_registration_can_not_be_edited(board: Path, run: Path) -> None:
-    path = BoardFolder(board).registration(first(board).id)
-    path.write_text(path.read_text().replace('"A team"', '"B team"'))
-    force(board, run)
-    assert rules_of(board) >= {"registration", "drawn-key"}
-
-
 def test_a_registration_can_not_be_deleted(board: Path, run: Path) -> None:
     assert submit(board, run).missing == ()
 
@@ -616,41 +517,16 @@ def test_a_registration_can_not_be_deleted(board: Path, run: Path) -> None:
     ]
 
 
-def test_a_baseline_is_registered_by_the_board_alone(
-    board: Path, market: Path, tmp_path: Path
-) -> None:
+def test_a_baseline_is_registered_by_the_board_alone(board: Path) -> None:
     (problem,) = try_register(board, "builtin/equal_weight").problems
-    assert (
-        problem == "builtin/equal_weight is a baseline, which the board registers and runs itself"
-    )
-
-    ground = make_run(tmp_path / "runs" / "r", market, model="builtin/equal_weight")
-    force(board, ground)
-    (message,) = messages(board, "registered")
-
-    assert (
-        message
-        == "builtin/equal_weight is a baseline; the board runs it itself, under its own drawn"
-        " key"
-    )
+    assert problem.startswith("builtin/equal_weight is a baseline")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("board", "other"),
-        ("division", "none"),
-        ("snapshot", "b" * 64),
-        ("registered_on", "2031-01-01"),
-    ],
-    ids=["board", "division", "snapshot", "registered_on"],
-)
+@on_each_row
 def test_a_registration_names_this_board_and_a_division_of_its_own(
     board: Path, field: str, value: str
 ) -> None:
-    system = RegisteredSystem(
-        model=VOLATILITY, model_args={}, agent="react", agent_args={}, call={}
-    )
+    system = own_system(board, model=VOLATILITY, call={})
     write_by_hand(board, first(board), system=system, **{field: value})
     (message,) = messages(board, "registration")
 
@@ -659,12 +535,8 @@ def test_a_registration_names_this_board_and_a_division_of_its_own(
 
 def test_a_hostile_registration_is_refused_as_any_document(board: Path) -> None:
     who = Registrant(name="=HYPERLINK(1)", contact="x@example.org")
-    write_by_hand(
-        board,
-        first(board),
-        submitter=who,
-        system=msgspec.structs.replace(first(board).system, model=VOLATILITY),
-    )
+    system = own_system(board, model=VOLATILITY)
+    write_by_hand(board, first(board), submitter=who, system=system)
 
     assert rules_of(board) == {"formula"}
 
@@ -672,27 +544,10 @@ def test_a_hostile_registration_is_refused_as_any_document(board: Path) -> None:
 # -- pull requests
 
 
-def git(folder: Path, *words: str) -> None:
-    """Run git without anyone's settings."""
-    alone = {
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "PATH": os.environ["PATH"],
-    }
-    who = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
-    subprocess.run(
-        ("git", "-C", str(folder), *who, *words), env=alone, capture_output=True, check=True
-    )
-
-
 @pytest.fixture
 def proposal(board: Path) -> Path:
     """The board in a repository, on a branch beside `main`."""
-    git(board, "init", "--quiet", "--initial-branch", "main")
-    git(board, "add", "--all", "--force")
-    git(board, "commit", "--quiet", "--message", "board")
-    git(board, "checkout", "--quiet", "-b", "proposal")
-
+    propose(board)
     return board
 
 
@@ -704,8 +559,7 @@ def test_a_pull_request_may_add_a_registration(proposal: Path) -> None:
 def test_a_pull_request_may_add_no_key(proposal: Path) -> None:
     registered(proposal, VOLATILITY)
     draw(proposal)
-    git(proposal, "add", "--all", "--force")
-    git(proposal, "commit", "--quiet", "--message", "a key of my own")
+    commit(proposal)
     (finding,) = check_changes(proposal, "main")
 
     assert (finding.rule, finding.path[:5]) == ("drawn-key", "keys/")
@@ -783,27 +637,6 @@ def test_the_site_shows_open_unused_and_used_registrations(
     kinds = [event["kind"] for event in events if event["date"] == TODAY]
 
     assert kinds == ["registered"] * 3 + ["drawn"] * 2 + ["submitted"]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_an_export_states_who_chose_the_key(
-    board: Path, run: Path, market: Path, tmp_path: Path
-) -> None:
-    ground = make_run(
-        tmp_path / "runs" / "ground", market, model=VOLATILITY, mask_key=secrets.token_hex(16)
-    )
-
-    assert submit(board, run).missing == submit(board, ground).missing == ()
-
-    confirm(board)
-    data = read_board(board)
-    entries = {entry.model: entry for entry in data.entries}
-    ranked = {model: data.rows[each.card_id]["ranked"] for model, each in entries.items()}
-
-    assert entries[MOMENTUM].card.registration == first(board).id
-    assert "own key" in entries[VOLATILITY].labels
-    assert ranked == {MOMENTUM: True, VOLATILITY: False}
 
 
 def test_a_board_that_leaves_keys_to_submitters_takes_no_registration(

@@ -37,7 +37,9 @@ from support.board.board_keys import (
     draw,
     entry_of,
     findings,
+    first,
     key_of,
+    own_system,
     registered,
     request_of,
     run_under,
@@ -47,6 +49,7 @@ from support.board.board_keys import (
     write_by_hand,
 )
 from support.board.board_runs import DIVISION, TODAY, call, plugins, tree
+from support.tables import on_each_row
 
 MOMENTUM = "builtin/momentum"
 VOLATILITY = "builtin/low_volatility"
@@ -65,25 +68,12 @@ def run(governed: Path) -> Path:
     return governed / "runs" / "run"
 
 
-def first(board: Path) -> Registration:
-    """The registration of `WHO`."""
-    filed = load_board(board).registrations.filed
-    (own,) = [each for each in filed if each.registration.system.model == MOMENTUM]
-    return own.registration
-
-
-HALF_OF_A_RIVAL = {
-    "name alone": Registrant(name=WHO.name, contact="stranger@example.org"),
-    "contact alone": Registrant(name="A stranger", contact=WHO.contact),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("half", HALF_OF_A_RIVAL)
+@on_each_row
 def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
-    board: Path, run: Path, half: str
+    board: Path, run: Path, name: str, contact: str
 ) -> None:
-    registered(board, VOLATILITY, HALF_OF_A_RIVAL[half])
+    registered(board, VOLATILITY, Registrant(name=name, contact=contact))
     draw(board)
 
     assert submit(board, run).missing == ()
@@ -162,29 +152,18 @@ def keyed(board: Path) -> Path:
     return board
 
 
-SPELLINGS = {
-    "name and contact": WHO,
-    **HALF_OF_A_RIVAL,
-    "name in other case": Registrant(name="a-TEAM", contact="x@example.org"),
-    "name in full width": Registrant(name="Ａ team", contact="x@example.org"),
-    "name in Cyrillic": Registrant(name="\u0410 t\u0435\u0430m", contact="x@example.org"),
-    "name of pairs that look alike": Registrant(name="A tearn", contact="x@example.org"),
-    "contact in capitals": Registrant(name="X", contact="TEAM@Example.org"),
-    "contact with a tag": Registrant(name="X", contact="team+x@example.org"),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("who", SPELLINGS)
+@on_each_row
 def test_a_registration_in_a_key_holders_name_or_contact_must_be_signed(
-    keyed: Path, run: Path, who: str
+    keyed: Path, run: Path, name: str, contact: str
 ) -> None:
-    (problem,) = try_register(keyed, VOLATILITY, SPELLINGS[who]).problems
+    who = Registrant(name=name, contact=contact)
+    (problem,) = try_register(keyed, VOLATILITY, who).problems
     assert "who did not sign this registration" in problem
     assert "`ktdeval leaderboard register … --key FILE`" in problem
 
-    system = msgspec.structs.replace(first(keyed).system, model=VOLATILITY)
-    forged = write_by_hand(keyed, first(keyed), system=system, submitter=SPELLINGS[who])
+    system = own_system(keyed, model=VOLATILITY)
+    forged = write_by_hand(keyed, first(keyed), system=system, submitter=who)
 
     assert [rule for rule, _ in findings(keyed)] == ["signature"]
     assert draw(keyed) == []
@@ -438,22 +417,10 @@ def test_a_file_of_a_run_that_names_no_system_is_refused(
 # -- what `register` takes is what `check` takes
 
 
-HOSTILE = {
-    "formula": ("=1+1", "x@example.org", "which a spreadsheet would treat as a formula"),
-    "script": ("javascript:alert(1)", "x@example.org", "contains markup or a script"),
-    "markup": ("<b>x</b>", "x@example.org", "contains markup or a script"),
-    "control": ("a\x1b[31mred", "x@example.org", "U+001B"),
-    "direction": ("a\u202eb", "x@example.org", "U+202E"),
-    "empty": ("", "x@example.org", "submitter.name"),
-    "long": ("x" * 301, "x@example.org", "submitter.name"),
-    "no contact": ("X", "nowhere", "an e-mail address, or an https address"),
-    "another scheme": ("X", "ftp://example.org", "an address that begins with ftp://"),
-}
-
-
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_register_refuses_what_check_refuses(board: Path, kind: str) -> None:
-    name, contact, expected = HOSTILE[kind]
+@on_each_row
+def test_register_refuses_what_check_refuses(
+    board: Path, name: str, contact: str, expected: str
+) -> None:
     before = tree(board)
     who = Registrant(name=name, contact=contact)
     problems = try_register(board, VOLATILITY, who).problems
@@ -461,7 +428,7 @@ def test_register_refuses_what_check_refuses(board: Path, kind: str) -> None:
     assert any(expected in problem for problem in problems), problems
     assert tree(board) == before
 
-    system = msgspec.structs.replace(first(board).system, model=VOLATILITY)
+    system = own_system(board, model=VOLATILITY)
     write_by_hand(board, first(board), system=system, submitter=who)
 
     assert {message for _, message in findings(board)} == set(problems)

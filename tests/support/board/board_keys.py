@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ktdeval.cards import PrivateKey
-from ktdeval.runner import DrawnKey, Registrant, Registration, rescore
+from ktdeval.runner import DrawnKey, RegisteredSystem, Registrant, Registration, rescore
 from ktdeval.values import dumps_pretty, loads_strict, to_plain
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.checking.content import check_content, check_files
@@ -46,6 +46,18 @@ def registered(board: Path, model: str, who: Registrant = WHO, **options: Any) -
     done = try_register(board, model, who, **options)
     assert done.filed is not None, done.problems
     return done.filed.registration
+
+
+def first(board: Path) -> Registration:
+    """The registration that a governed board has from the beginning."""
+    filed = load_board(board).registrations.filed
+    (own,) = [each for each in filed if each.registration.system.model == "builtin/momentum"]
+    return own.registration
+
+
+def own_system(board: Path, **changes: Any) -> RegisteredSystem:
+    """The system of that registration, with changes."""
+    return msgspec.structs.replace(first(board).system, **changes)
 
 
 def write_by_hand(board: Path, registration: Registration, /, **changes: Any) -> Registration:

@@ -24,7 +24,6 @@ from ktdeval_board.command import leaderboard
 from ktdeval_board.document_types import Records
 from ktdeval_board.read_documents import read_untrusted
 from ktdeval_board.redacted_records import HOME, REDACTED, Redactor
-from ktdeval_board.rules import load_rules
 from ktdeval_board.submit import SubmitRequest, submit_run
 from support.board import board_teller
 from support.board.board_cards import made_on
@@ -45,7 +44,6 @@ from support.board.board_runs import (
     submit,
     tree,
     unpacked,
-    withdraw,
 )
 from support.tables import on_each_row
 
@@ -201,63 +199,6 @@ def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_p
     assert not any("\n" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("the version", 'version: "0"', "the board requires 0"),
-        ("the config", "", "task config"),
-        ("the market", "", "snapshot"),
-        ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board requires paper"),
-        (
-            'last: "2024-03-14"',
-            'last: "2024-03-13"',
-            "is 2024-03-01…2024-03-14, but the division's is 2024-03-01…2024-03-13",
-        ),
-        ("seeds: [0]", "seeds: [3]", "seeds: 0 too many; run again with --seeds 1 --seed 3"),
-        ("seeds: [0]", "seeds: [3]", "seeds: 3 missing; run again with --seeds 1 --seed 3"),
-        (
-            'market: "synthetic"',
-            'market: "real"',
-            "the card says that its market is synthetic, but the board is for real markets",
-        ),
-        ("card_mb: 8", "card_mb: 1", None),
-        (
-            f'task: "{TASK}"',
-            'task: "bright_open_research"',
-            "the board has no division for blinded_open_research",
-        ),
-        (
-            'opened_on: "2026-03-01"',
-            'opened_on: "2026-04-01"',
-            f"date: submitted_on: {TODAY} is before the board began",
-        ),
-    ],
-)
-def test_a_run_of_something_else_is_not_taken(
-    run: Path, board: Path, old: str, new: str, message: str | None
-) -> None:
-    rules = load_rules(board)
-    division = rules.divisions[0]
-    hashes = {"the config": division.hash, "the market": rules.snapshots[0].id}
-
-    if old in hashes:
-        old = hashes[old]
-        new = old[::-1]
-    elif old == "the version":
-        old = f'version: "{division.version}"'
-
-    change_rules(board, (old, new))
-    before = tree(board)
-    outcome = submit(board, run, is_dry=True)
-
-    assert tree(board) == before
-
-    if message is None:
-        assert outcome.missing == ()
-    else:
-        assert any(message in line for line in outcome.missing), outcome.missing
-
-
 @on_each_row
 def test_claims_that_cannot_be_true_are_named(
     run: Path, board: Path, change: dict[str, Any], message: str
@@ -363,35 +304,6 @@ def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> Non
         f"{TASK}.json: duplicate: the same card is already on the board: cards/{TASK}/"
     )
     assert tree(submitted) == before
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
-    market: Path, submitted: Path, tmp_path: Path
-) -> None:
-    board = Path(shutil.copytree(submitted, tmp_path / "board"))
-    again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
-    (line,) = submit(board, again, replace(CLAIMS, attempts=2)).missing
-
-    assert "builtin/momentum with agent react already has a card in division" in line
-
-    withdraw(board)
-    (line,) = submit(board, again).missing
-
-    assert "attempts.runs: 1 declared; 2 cards of this model and agent are on the board" in line
-    assert submit(board, again, replace(CLAIMS, attempts=2)).submitted
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_another_reasoning_effort_is_another_system_and_a_further_attempt(
-    market: Path, submitted: Path, tmp_path: Path
-) -> None:
-    board = Path(shutil.copytree(submitted, tmp_path / "board"))
-    harder = make_run(tmp_path / "r" / "run", market, reasoning_effort="high")
-    assert "attempts.runs: 1 declared" in submit(board, harder).missing[0]
-    assert submit(board, harder, replace(CLAIMS, attempts=2)).submitted
 
 
 @pytest.mark.exhaustive
@@ -731,40 +643,19 @@ def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_plan_and_records_beyond_the_limits_are_named(
-    market: Path, board: Path, tmp_path: Path
-) -> None:
-    change_rules(
-        board,
-        ("seeds: [0]", "seeds: [0, 1]"),
-        ("episodes: 500", "episodes: 1"),
-        ("file_mb: 64", "file_mb: 1"),
-    )
-    run = make_run(tmp_path / "r" / "run", market, seeds=2)
-    (line,) = submit(board, run).missing
-
-    assert line.endswith("size: has 2 episodes; at most 1 are allowed")
-
-    change_rules(board, ("episodes: 1", "episodes: 2"), ("records_mb: 256", "records_mb: 1"))
-    (run / "canary.json").write_text(json.dumps({"answers": ["x" * 1_000_001]}))
+def test_records_beyond_the_limits_are_named(run: Path, board: Path, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "own" / "run"))
+    (own / "canary.json").write_text(json.dumps({"answers": ["x" * 1_000_001]}))
+    change_rules(board, ("file_mb: 64", "file_mb: 1"), ("records_mb: 256", "records_mb: 1"))
     before = tree(board)
-    missing = " ".join(submit(board, run).missing)
+    missing = " ".join(submit(board, own).missing)
 
     assert "size: files: canary.json has 1,000,0" in missing
-    assert (
-        "at most 1,000,000 are allowed in the repository; store them elsewhere with --records https://…"
-        in missing
-    )
+    assert "store them elsewhere with --records https://…" in missing
     assert tree(board) == before
 
     change_rules(board, ("file_mb: 1\n", "file_mb: 2\n"), ("records_mb: 1\n", "records_mb: 2\n"))
-    (run / "certificate.json").write_text("{}")
-    (foreign,) = submit(board, run).missing
-
-    assert "certificate: files: certificate.json is not a record of this card" in foreign
-
-    (run / "certificate.json").unlink()
-    assert submit(board, run).submitted
+    assert submit(board, own).submitted
     assert "canary.json" in {path.name for path in (board / "records").glob("*/*")}
 
 

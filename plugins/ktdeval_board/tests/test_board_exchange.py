@@ -42,10 +42,11 @@ from support.board.board_cards import (
     verdict_of,
 )
 from support.board.board_forge import forge_board
-from support.board.board_runs import printed as run
+from support.board.board_runs import printed as run, tree
 from support.board.forged_models import PLUGIN
 from support.figures.scoring_cases import score_spec, scoring_card
 from support.paths import SUPPORT
+from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 
@@ -75,29 +76,15 @@ def export(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
     return functools.cache(lambda form: written(path, form, tmp_path_factory.mktemp(form) / "out"))
 
 
+def exported(path: Path, form: str, out: Path, *words: object) -> str:
+    """Export a board on one day; what the command prints."""
+    given = ("export", path, "--to", form, "--out", out, "--plugin", PLUGIN)
+    return run("--on", "2026-06-30", *given, "--dataset", "acme/board", *words)
+
+
 def written(path: Path, form: str, out: Path) -> Path:
-    run(
-        "--on",
-        "2026-06-30",
-        "export",
-        path,
-        "--to",
-        form,
-        "--out",
-        out,
-        "--dataset",
-        "acme/board",
-        "--license",
-        "cc-by-4.0",
-        "--plugin",
-        PLUGIN,
-    )
+    exported(path, form, out, "--license", "cc-by-4.0")
     return out
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 @pytest.fixture
@@ -246,8 +233,8 @@ def test_one_division_can_be_had_alone_and_an_unknown_one_is_refused_with_near_n
 def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_cards(
     path: Path, board: LoadedBoard, export: Callable[[str], Path], tmp_path: Path, form: str
 ) -> None:
-    one = contents(export(form))
-    two = contents(written(path, form, tmp_path / "out"))
+    one = tree(export(form))
+    two = tree(written(path, form, tmp_path / "out"))
     assert one == two != {}
 
     withdrawn = next(entry.card_id for entry in board.entries if entry.is_withdrawn)
@@ -268,18 +255,7 @@ def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_sub
 ) -> None:
     scoring = scoring_board(tmp_path, "openai/seer")
     card_id = check(scoring)
-    run(
-        "--on",
-        "2026-06-30",
-        "export",
-        scoring,
-        "--to",
-        "eval-results",
-        "--out",
-        tmp_path / "out",
-        "--dataset",
-        "acme/board",
-    )
+    exported(scoring, "eval-results", tmp_path / "out")
     (file,) = (tmp_path / "out").rglob(".eval_results/*.yaml")
 
     assert (
@@ -360,16 +336,7 @@ def empty_board(path: Path, folder: Path) -> Path:
     return board
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ((), "needs --dataset OWNER/NAME"),
-        (("--dataset", "board"), "expected OWNER/NAME"),
-        (("--dataset", "a/b/c"), "expected OWNER/NAME"),
-        (("--dataset", "../b"), "expected OWNER/NAME"),
-        (("--dataset", "a b/c"), "expected OWNER/NAME"),
-    ],
-)
+@on_each_row
 def test_an_export_of_results_needs_the_name_of_a_dataset(
     path: Path, tmp_path: Path, words: tuple[str, ...], problem: str
 ) -> None:
@@ -471,35 +438,12 @@ def test_only_an_interval_with_a_level_is_a_confidence_interval(scoring: Path) -
 
 
 def test_the_command_lists_what_it_wrote_and_omitted(path: Path, tmp_path: Path) -> None:
-    report = json.loads(
-        run(
-            "export",
-            path,
-            "--to",
-            "every-eval-ever",
-            "--out",
-            tmp_path / "out",
-            "--plugin",
-            PLUGIN,
-            "--json",
-        )
-    )
+    report = json.loads(exported(path, "every-eval-ever", tmp_path / "out", "--json"))
 
     assert set(report["files"]) == set(records_of(tmp_path / "out"))
     assert report["left_out"] == {IS_BASELINE: 10}
 
-    text = run(
-        "export",
-        path,
-        "--to",
-        "eval-results",
-        "--out",
-        tmp_path / "more",
-        "--plugin",
-        PLUGIN,
-        "--dataset",
-        "acme/board",
-    )
+    text = exported(path, "eval-results", tmp_path / "more")
 
     assert "left out: 10 cards (baseline)" in text
     assert (tmp_path / "more" / "datasets" / "acme" / "board" / "eval.yaml").is_file()
@@ -508,5 +452,5 @@ def test_the_command_lists_what_it_wrote_and_omitted(path: Path, tmp_path: Path)
 def test_an_empty_board_has_nothing_to_export(path: Path, tmp_path: Path) -> None:
     (tmp_path / "board.yaml").write_bytes((path / "board.yaml").read_bytes())
     for form in ("eval-results", "every-eval-ever"):
-        run("export", tmp_path, "--to", form, "--out", tmp_path / form, "--dataset", "acme/board")
+        exported(tmp_path, form, tmp_path / form)
         assert not list((tmp_path / form).iterdir())

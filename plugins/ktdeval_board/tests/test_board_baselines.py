@@ -49,6 +49,7 @@ from support.board.board_runs import (
     tree,
     withdraw,
 )
+from support.tables import on_each_row
 
 _BASELINES = (leaderboard, "--on", TODAY, "baselines")
 
@@ -172,19 +173,7 @@ def test_baselines_of_one_model_stand_beside_each_other_and_an_entrant_of_it(
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
 
 
-@pytest.mark.parametrize(
-    ("model", "args", "baseline"),
-    [
-        ("builtin/memory", {"recall": 0.1}, "builtin/memory(recall=0.1)"),
-        ("builtin/memory", {"recall": 0.1, "by": "RV_60"}, "builtin/memory(recall=0.1)"),
-        ("builtin/memory", {"recall": 0.2}, None),
-        ("builtin/memory", {}, None),
-        ("builtin/hold", {}, "builtin/hold"),
-        ("builtin/hold", {"positions": 3}, "builtin/hold"),
-        ("builtin/hold", {"positions": 4, "by": "x"}, "builtin/hold(positions=4)"),
-        ("a/stranger", {"recall": 0.1}, None),
-    ],
-)
+@on_each_row
 def test_a_baseline_is_known_by_its_model_and_its_own_parameters(
     model: str, args: dict[str, JsonValue], baseline: str | None
 ) -> None:

@@ -32,6 +32,7 @@ from support.board.board_ranks import (
 )
 from support.figures.card_cases import typed
 from support.figures.scoring_cases import DEFINITIONS, scoring_card
+from support.tables import on_each_row
 
 # -- scoring tasks
 
@@ -120,9 +121,9 @@ def test_a_score_without_a_value_has_a_reason() -> None:
     assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
 
 
-def scored(change):
-    """The first entry of a scoring board with a changed card."""
-    return changed(scoring_board().entries[0], change)
+def figures_of(change, columns):
+    """Figures of the first entry of a scoring board, whose card is changed."""
+    return score_figures([changed(scoring_board().entries[0], change)], columns)
 
 
 def test_chance_is_the_median_of_what_it_gives_on_the_samples_of_each_card() -> None:
@@ -154,16 +155,13 @@ def test_without_a_figure_for_chance_there_is_no_row_of_it() -> None:
     assert list(rows) == ["house/blind", "house/leaky"]
 
 
-COLUMNS = ["decided", "cost_usd", "tokens"]
-
-
 def test_a_scoring_card_says_why_it_has_no_cost_and_no_tokens() -> None:
     def bare(card) -> None:
         card["cost"] = {"value": None, "reason": "no price of the model is known"}
         card["coverage"]["steps_planned"] = 0
         card["episodes"] = []
 
-    figures = score_figures([scored(bare)], COLUMNS)
+    figures = figures_of(bare, ["decided", "cost_usd", "tokens"])
 
     assert np.isnan(figures["value"]).all()
     assert figures["n"].tolist() == [[0, 0, 0]]
@@ -176,7 +174,7 @@ def test_uncounted_replies_of_a_scoring_card_leave_its_tokens_undefined() -> Non
     def uncount(card) -> None:
         card["episodes"][1]["uncounted"] = 1
 
-    figures = score_figures([scored(uncount)], ["tokens"])
+    figures = figures_of(uncount, ["tokens"])
 
     assert np.isnan(figures["value"]).all()
     assert "1 reply" in figures["reason"][0, 0]
@@ -277,24 +275,11 @@ def test_every_column_is_described(forged, forged_tables) -> None:
     assert len(shown) < 10
 
 
-def test_columns_of_a_trading_task_are_a_choice_with_the_figure_of_the_ranks() -> None:
-    columns = ["hhi", "total_return", "sharpe", "excess", "my_metric", "tokens"]
-
-    assert default_columns(columns, "my_metric") == [
-        "total_return",
-        "sharpe",
-        "excess",
-        "my_metric",
-    ]
-    assert default_columns(columns, "total_return") == ["total_return", "sharpe", "excess"]
-
-
-def test_of_many_scores_the_first_four_are_shown_with_the_figure_of_the_ranks() -> None:
-    columns = ["a", "b", "c", "d", "e", "f", "decided", "cost_usd", "tokens"]
-
-    assert default_columns(columns, "f") == ["f", "a", "b", "c", "d", "decided", "cost_usd"]
-    assert default_columns(columns, "b") == ["b", "a", "c", "d", "decided", "cost_usd"]
-    assert default_columns(columns, "unknown") == ["a", "b", "c", "d", "decided", "cost_usd"]
+@on_each_row
+def test_columns_that_are_shown_are_a_choice_with_the_figure_of_the_ranks(
+    columns: list[str], rank_by: str, chosen: list[str]
+) -> None:
+    assert default_columns(columns, rank_by) == chosen
 
 
 def test_scores_are_described_by_their_task() -> None:
@@ -310,13 +295,3 @@ def test_scores_are_described_by_their_task() -> None:
         "source": DEFINITIONS["distance"].source,
         "description": "mean distance of the day",
     }
-    assert default_columns([], "right_name") == []
-    assert default_columns(
-        ["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"], "right_name"
-    ) == [
-        "right_name",
-        "distance",
-        "unparsable_rate",
-        "decided",
-        "cost_usd",
-    ]

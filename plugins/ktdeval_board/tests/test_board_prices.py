@@ -18,6 +18,7 @@ from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import card_data
 from support.board.board_cards import put_json, verdict_of
 from support.board.board_checked import change_card, make_board, make_run, submit
+from support.tables import on_each_row
 
 OURS = {
     "match": "acme/*",
@@ -131,11 +132,7 @@ def test_the_boards_own_price_replaces_a_submitters_everywhere(
     assert page["cards"][0]["cost"]["value"] == pytest.approx(BY_HAND)
 
 
-@pytest.mark.parametrize(
-    ("matches", "price"),
-    [(["acme/*", "acme/one"], 2.0), (["acme/one", "acme/o*"], 1.0), (["other/*"], None)],
-    ids=["name before pattern", "order does not count", "of none"],
-)
+@on_each_row
 def test_the_most_specific_pattern_has_the_price(
     tmp_path: Path, market: Path, run: Path, matches: list[str], price: float | None
 ) -> None:

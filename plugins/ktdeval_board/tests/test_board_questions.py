@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 from msgspec import UNSET, structs
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.runner import Question, Registration
+from ktdeval.runner import Question
 from ktdeval.values import content_hash, to_plain
-from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
+from ktdeval_board.board_entries import LoadedBoard, load_board
 from ktdeval_board.checking.registrations import question_problems
 from ktdeval_board.command import leaderboard
 from ktdeval_board.ranking.questions import evidence_of
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegistrationResult, register
 from ktdeval_board.site.data import card_data, registrations_data
+from support.board.board_cards import changed
 from support.board.board_keys import WHO, confirm, draw, entry_of, request_of, run_under, submit
-from support.board.board_runs import TODAY, WINDOW, begin, plugins
+from support.board.board_runs import DIVISION, TODAY, WINDOW, begin, call, plugins
+from support.json_places import put_all
+from support.tables import on_each_row
 
 MOMENTUM = "builtin/momentum"
 WINDOWS = (WINDOW, "2024-03-18:2024-03-22")
@@ -74,15 +76,12 @@ def with_question(board: LoadedBoard, **changes: Any) -> LoadedBoard:
     (filed,) = board.registrations.filed
     question = structs.replace(question_of(board), **changes)
     registration = structs.replace(filed.registration, question=question)
-    asking = _Renamed(filed, registration)
-    return replace(board, registrations=replace(board.registrations, filed=(asking,)))
 
-
-def _Renamed(filed: Any, registration: Registration) -> Any:
     class Renamed(type(filed)):  # type: ignore[misc]
         id = filed.id
 
-    return Renamed(filed.where, registration, filed.drawn, filed.excuse, filed.signed_by)
+    asking = Renamed(filed.where, registration, filed.drawn, filed.excuse, filed.signed_by)
+    return replace(board, registrations=replace(board.registrations, filed=(asking,)))
 
 
 # ---- documents
@@ -181,8 +180,6 @@ def test_a_card_that_keeps_all_terms_is_confirmatory(asked: LoadedBoard) -> None
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_card_without_a_question_is_exploratory(governed: Path, tmp_path: Path) -> None:
-    import shutil
-
     board = Path(shutil.copytree(governed / "board", tmp_path / "board"))
     assert submit(board, governed / "runs" / "run").missing == ()
     loaded = confirm(board)
@@ -192,45 +189,22 @@ def test_a_card_without_a_question_is_exploratory(governed: Path, tmp_path: Path
     assert found.why == ("its registration has no question",)
 
 
-def unchecked(entry: BoardEntry) -> BoardEntry:
-    return replace(entry, verdict=None)
-
-
-def other_key(entry: BoardEntry) -> BoardEntry:
-    return replace(entry, card=structs.replace(entry.card, mask_key="5" * 32))
-
-
-def other_model(entry: BoardEntry) -> BoardEntry:
-    model = structs.replace(entry.card.model, args={"days": 7})
-    return replace(entry, card=structs.replace(entry.card, model=model))
-
-
-def cut(entry: BoardEntry) -> BoardEntry:
-    return replace(entry, card=structs.replace(entry.card, limit=3))
-
-
-def without_registration(entry: BoardEntry) -> BoardEntry:
-    return replace(entry, card=structs.replace(entry.card, registration=UNSET))
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (unchecked, "the board has no verdict on it"),
-        (other_key, "mask_key: is not the key drawn for registration"),
-        (other_model, "model_args: differs from registration"),
-        (cut, "every episode was cut after 3 steps"),
-        (without_registration, "no question was registered before the run"),
-    ],
-)
+@on_each_row
 def test_a_card_that_breaks_a_term_is_exploratory_and_says_which(
-    change: Callable[[BoardEntry], BoardEntry], words: str, asked: LoadedBoard
+    change: dict[str, Any], words: str, asked: LoadedBoard
 ) -> None:
-    found = evidence_of(asked, change(entry_of(asked, MOMENTUM)))
+    entry = changed(entry_of(asked, MOMENTUM), lambda card: put_all(card, change))
+    found = evidence_of(asked, entry)
 
-    assert found.kind == "exploratory"
-    assert found.answer is None
+    assert (found.kind, found.answer) == ("exploratory", None)
     assert words in "; ".join(found.why)
+
+
+def test_a_card_without_a_verdict_is_exploratory(asked: LoadedBoard) -> None:
+    found = evidence_of(asked, replace(entry_of(asked, MOMENTUM), verdict=None))
+
+    assert (found.kind, found.answer) == ("exploratory", None)
+    assert "the board has no verdict on it" in "; ".join(found.why)
 
 
 @pytest.mark.parametrize(
@@ -285,23 +259,13 @@ def test_pages_show_evidence_question_and_answer(asked: LoadedBoard) -> None:
     )
 
 
-def test_the_command_registers_a_question_of_a_file(
-    open_board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import shutil
-
+def test_the_command_registers_a_question_of_a_file(open_board: Path, tmp_path: Path) -> None:
     board = Path(shutil.copytree(open_board, tmp_path / "board"))
     (tmp_path / "question.yaml").write_text(yaml.safe_dump(QUESTION))
-    words = ["--on", TODAY, "register", "--board", str(board), "--division", division_of(board)]
+    words = ["--on", TODAY, "register", "--board", board, "--division", DIVISION]
     words += ["--model", MOMENTUM, "--submitter", WHO.name, "--contact", WHO.contact]
-    words += ["--question", str(tmp_path / "question.yaml")]
 
-    done = CliRunner().invoke(leaderboard, words)
+    done = call(leaderboard, *words, "--question", tmp_path / "question.yaml")
 
     assert done.exit_code == 0, done.output
     assert "question against zero: total_return, signed-rank test" in done.output
-
-
-def division_of(board: Path) -> str:
-    (division,) = load_board(board).rules.divisions
-    return division.id

@@ -276,7 +276,6 @@ def test_a_connection_that_falls_silent_is_answered_and_closed() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_connections_beyond_the_limit_are_closed_and_room_comes_back() -> None:
     with bridge(TEXT, limits=ServerLimits(connections=1)) as running:
         with opened(running, b"") as first:

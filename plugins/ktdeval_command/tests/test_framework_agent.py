@@ -122,7 +122,6 @@ def test_an_invalid_submission_comes_back_with_what_is_wrong() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_coroutine_asks_by_the_asynchronous_client() -> None:
     async def act(desk: FrameworkDesk) -> None:
         async with desk.async_openai_client() as client:

@@ -377,7 +377,6 @@ def test_odd_first_lines_name_no_interpreter(line: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_folder_and_temporary_folder_are_where_a_program_finds_them(
     sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:

@@ -121,7 +121,6 @@ def test_a_program_that_is_stopped_keeps_what_it_wrote(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 131_072, 131_073, 262_144, 262_145, 3_000_001])
 def test_output_keeps_its_ends_and_counts_the_rest(
     size: int, sandbox: Sandbox, workspaces: ProgramWorkspaces
@@ -139,7 +138,6 @@ def test_output_keeps_its_ends_and_counts_the_rest(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_gigabyte_of_output_fills_nothing(
     sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
@@ -221,7 +219,6 @@ def test_files_with_holes_count_whole(sandbox: Sandbox, workspaces: ProgramWorks
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["private", "shared"])
 def test_processes_together_can_not_either(
     kind: str, sandbox: Sandbox, workspaces: ProgramWorkspaces
@@ -244,7 +241,6 @@ def test_processes_together_can_not_either(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_bomb_that_forks_for_ever_is_ended(bwrap: Sandbox, workspaces: ProgramWorkspaces) -> None:
     code = """
     import os
@@ -260,7 +256,6 @@ def test_a_bomb_that_forks_for_ever_is_ended(bwrap: Sandbox, workspaces: Program
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_time_of_the_processor_is_limited(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     done = run(shell("while :; do :; done", limits=replace(LIMITS, cpu_s=1)), sandbox, workspaces)
 
@@ -284,7 +279,6 @@ def serve(server: socket.socket) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_two_services_are_reached_under_their_ports(
     sandbox: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
@@ -330,7 +324,6 @@ def test_a_service_that_is_gone_closes_the_connection(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_more_connections_than_allowed_are_closed(
     bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
@@ -367,7 +360,6 @@ def test_more_connections_than_allowed_are_closed(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_program_finds_its_folder_again(sandbox: Sandbox, workspaces: ProgramWorkspaces) -> None:
     first = workspaces.from_files({"state.json": b"{}", "bin/tool": b"#!/bin/sh\necho tool\n"})
     text = "cat state.json; chmod +x bin/tool; mkdir -p empty/deep; printf '\\0\\377' > bytes"
@@ -420,7 +412,6 @@ def test_walls_that_can_not_be_made_are_an_error(workspaces: ProgramWorkspaces) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_limits_of_the_folder_are_those_of_the_archive(tmp_path: Path, bwrap: Sandbox) -> None:
     from ktdeval.stores import LocalStore
 

@@ -493,7 +493,6 @@ def folder(readable_folder: Path) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_readable_folder_is_shown_and_stays_read_only(
     folder: Path, bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
@@ -507,7 +506,6 @@ def test_a_readable_folder_is_shown_and_stays_read_only(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_project_that_is_an_environment_shows_the_environment_alone(
     folder: Path, bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
@@ -552,7 +550,6 @@ def test_a_market_in_a_folder_of_the_system_is_refused(bwrap: Sandbox) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
     bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:

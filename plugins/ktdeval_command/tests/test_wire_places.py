@@ -47,7 +47,6 @@ def outcome(name: str, value: Any) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PARSERS)
 def test_a_value_in_the_wrong_place_is_read_or_refused_and_nothing_else(name: str) -> None:
     seed = json.loads(PARSERS[name].seeds[0])

@@ -54,7 +54,6 @@ def read(**fields: Any) -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     [

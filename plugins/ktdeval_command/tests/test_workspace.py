@@ -338,7 +338,6 @@ def test_any_bytes_are_a_folder_or_an_error(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     files=st.dictionaries(
         st.text(

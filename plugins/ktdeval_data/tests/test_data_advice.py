@@ -79,17 +79,8 @@ def with_options(options: tuple[str, ...], way: str) -> list[str]:
     return [*chain.from_iterable(changed.items())]
 
 
-#: A quarter of the cases in CI, all of them where all is run
-SOME = []
-for number, each in enumerate(CASES):
-    marks = [] if number % 4 == 0 else [pytest.mark.exhaustive]
-    SOME.append(pytest.param(each, marks=marks, id=str(each)))
-
-
 @pytest.mark.exhaustive
-@pytest.mark.sampled(8)
-@pytest.mark.slow
-@pytest.mark.parametrize("case", SOME)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_advised_fix_of_each_finding_works(
     case: Case, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,6 @@ def refused(done: object, path: str) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_rows_of_run_lengths_are_counted_before_they_are_read(tmp_path: Path) -> None:
     path = bomb_of_rows(tmp_path)
     assert path.stat().st_size < 1 << 20
@@ -160,7 +159,6 @@ def test_packed_text_is_read_as_far_as_its_size_allows(tmp_path: Path, suffix: s
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_packed_bomb_of_bars_is_one_line(tmp_path: Path) -> None:
     row = b"2024-01-02,600519.SH,1,1,1,1,1\n"
     data = b"date,code,open,high,low,close,volume\n" + row * (700_000_000 // len(row))
@@ -183,7 +181,6 @@ def test_a_packed_file_that_is_cut_short_is_an_error_of_the_file(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_real_market_of_25_million_bars_is_within_the_bounds() -> None:
     """By the description of a file of a million: real prices take 3 to 9 bytes a cell on disk, of 8
     in memory.
@@ -208,7 +205,6 @@ def test_a_real_market_of_25_million_bars_is_within_the_bounds() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_transcript_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
     from ktdeval.errors import StoreError
     from ktdeval.runner.records.episode_journal import unpack_lines

@@ -31,7 +31,6 @@ def imported(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "options"),
     [

@@ -38,7 +38,6 @@ def factors(folder: Path, text: str = "", **params: Any) -> list[float]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_factors_of_a_file_for_each_code_are_read(tmp_path: Path) -> None:
     (tmp_path / "factors").mkdir()
     (tmp_path / "factors" / "sz000001.csv").write_text(
@@ -106,7 +105,6 @@ def test_a_first_factor_that_the_close_does_not_show_is_refused_with_advice_that
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_factors_that_do_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the bars have a factor already"):
         factors(

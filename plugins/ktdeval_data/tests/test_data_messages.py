@@ -73,7 +73,6 @@ CASES = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_the_option_that_a_message_names_is_executed_and_works(
     case: Bad, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch

@@ -48,7 +48,6 @@ def test_a_file_is_read_in_every_encoding_in_use(tmp_path: Path, encoding: str) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_letter_of_another_encoding_far_down_is_read(tmp_path: Path) -> None:
     """The start of a file of many rows is plain, and tells no encoding."""
     lines = [

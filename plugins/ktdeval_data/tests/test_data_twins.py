@@ -151,7 +151,6 @@ def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("same", [False, True])
 def test_analysts_see_the_next_day_with_independent_or_common_errors(same: bool) -> None:
     market, files = make_with_files("views", ViewParams(first=FIRST, last=LAST, same_view=same))
@@ -276,8 +275,6 @@ def test_who_reads_reports_earns_the_planted_drift_and_nothing_else_tells_it(twi
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> None:
     silent = make_twin(twin.name, TwinParams(first=FIRST, last=LAST, effect=0))
     assert [item.text for item in silent.documents] == [item.text for item in twin.market.documents]

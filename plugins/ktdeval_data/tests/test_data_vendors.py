@@ -48,7 +48,6 @@ def values_on(snapshot: Any, code: str, day: str) -> dict[str, float]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(10)
 @pytest.mark.parametrize("case", CASES, ids=[case["vendor"] for case in CASES])
 def test_what_vendors_write_is_read_or_refused_with_advice_that_works(
     tmp_path: Path,

@@ -43,7 +43,6 @@ def documented(repository: Path, header: str) -> dict[str, str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "kind"), [("synthetic", "stock"), ("us", "stock"), ("crypto", "crypto")]
 )
@@ -68,7 +67,6 @@ def test_the_documented_figures_are_those_of_the_markets(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [8, 9])
 @pytest.mark.parametrize(("twin", "kind"), [("us", "stock"), ("crypto", "crypto")])
 def test_volatility_clusters_as_in_real_markets_for_other_seeds(
@@ -87,7 +85,6 @@ def test_volatility_clusters_as_in_real_markets_for_other_seeds(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_clusters_of_volatility_bring_neither_momentum_nor_reversal() -> None:
     figures = []
     for seed in range(20, 32):

@@ -93,7 +93,6 @@ def test_cleared_arrays_stay_with_those_who_mapped_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_processes_that_write_the_same_entry_leave_it_whole(tmp_path: Path) -> None:
     program = (
         "import sys, numpy as np; from pathlib import Path;"

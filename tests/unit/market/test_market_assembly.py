@@ -65,7 +65,6 @@ def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_parts_of_any_size_give_the_same_findings_and_the_same_market(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -95,7 +94,6 @@ def test_parts_of_any_size_give_the_same_findings_and_the_same_market(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_import_needs_little_more_memory_than_source_and_grids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -314,7 +312,6 @@ def test_sessions_are_those_of_the_exchange() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("exchange", ["XNYS", "XSHG", "24/7"])
 def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own(
     exchange: str,

@@ -284,7 +284,6 @@ def one_day_late() -> RawMarket:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
     duplicate = with_rows(bars().iloc[0].to_dict())
     split = bars()
@@ -389,7 +388,6 @@ def test_intervals_and_grids_of_membership_are_inverse(rows: list[list[bool]]) -
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.sets(st.integers(0, 199), min_size=1), st.integers(0, 199))
 @examples(100)
 def test_membership_by_bars_is_that_of_the_days_so_far(own: set[int], today: int) -> None:

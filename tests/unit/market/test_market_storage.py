@@ -120,7 +120,6 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     name=WORDS,
     source=WORDS,
@@ -430,7 +429,6 @@ def test_dated_names_are_stored_and_part_of_the_identity_and_a_market_without_th
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_data_known_for_one_day_only_is_named() -> None:
     counts = {finding.rule: (finding.level, finding.count) for finding in check(dated([]))}
     assert counts["names_of_one_day"] == ("warning", 3)

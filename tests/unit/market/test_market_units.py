@@ -219,7 +219,6 @@ def group_numbers(table: pd.DataFrame, by: str, first: int) -> pd.Series:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(40)
 @given(
     seed=st.integers(0, 2**32),
@@ -263,7 +262,6 @@ def test_following_the_advice_ends_in_the_right_units_after_one_step(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_long() -> None:
     codes = tuple(f"6005{number:02d}.SH" for number in range(60))
     table = priced(1, codes)

@@ -21,6 +21,7 @@ DAYS = tuple(sessions("2024-01-02", "2024-01-15").astype(str))
 PRICES = ["open", "high", "low", "close"]
 INDEX = ("--benchmark", "index.csv", "--benchmark-code", "000688.SH")
 US = ("--venue", "us_equity")
+KEEP = ("--repair keep_first", "--repair keep_last")
 Files = Mapping[str, pd.DataFrame | str]
 
 
@@ -38,6 +39,22 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.way}".strip()
+
+
+def ways_out(
+    kind: str,
+    files: Files,
+    *ways: str,
+    options: tuple[str, ...] = INDEX,
+    blanks: Mapping[str, str] | None = None,
+    corrected: Files | None = None,
+) -> Iterator[Case]:
+    """A case for each way out of a fault, and one for its correction where there is one."""
+    for way in ways:
+        yield Case(kind, files, options, way, blanks or {})
+
+    if corrected is not None:
+        yield Case(kind, files, options, corrected=corrected)
 
 
 def write(files: Files, folder: Path) -> None:
@@ -119,21 +136,17 @@ def _cases_of_rows() -> Iterator[Case]:
     strange = more({"code": "AAPL"})
     yield Case("unknown_codes", source(strange), way="--repair drop_unknown_codes")
     foreign = source(bars(("AAPL", "MSFT")))
-    yield Case("unknown_codes", foreign, way="--venue us_equity")
-    yield Case("unknown_codes", foreign, corrected=RIGHT)
+    yield from ways_out("unknown_codes", foreign, "--venue us_equity", corrected=RIGHT)
     elsewhere = source(bars(("ANANDRATHI",)))
-    yield Case("unknown_codes", elsewhere, way="--venue us_equity")
-    yield Case("unknown_codes", elsewhere, way="--venue unrestricted_usd")
-    yield Case("unknown_codes", elsewhere, corrected=RIGHT)
+    venues = ("--venue us_equity", "--venue unrestricted_usd")
+    yield from ways_out("unknown_codes", elsewhere, *venues, corrected=RIGHT)
     words = source(more({"code": "BAD CODE!"}))
     yield Case("unknown_symbols", words, (*INDEX, *US), way="--repair drop_unknown_codes")
     yield Case("unknown_symbols", source(bars(("BAD CODE!",))), (*INDEX, *US), corrected=RIGHT)
 
     yield Case("duplicate_rows", source(more({})), way="--repair drop_duplicates")
     differing = source(more({"close": 10.0}))
-    yield Case("conflicting_rows", differing, way="--repair keep_first")
-    yield Case("conflicting_rows", differing, way="--repair keep_last")
-    yield Case("conflicting_rows", differing, corrected=RIGHT)
+    yield from ways_out("conflicting_rows", differing, *KEEP, corrected=RIGHT)
 
     yield Case("incomplete_bars", source(cells(high=np.nan)), way="--repair derive_high_low")
     yield Case(
@@ -144,13 +157,9 @@ def _cases_of_rows() -> Iterator[Case]:
     yield Case("incomplete_bars", source(cells(open=np.nan)), way="--repair drop_impossible")
     yield Case("incomplete_bars", source(bars().assign(open=np.nan)), corrected=RIGHT)
 
-    for kind, table in (
-        ("non_positive_price", cells(low=0.0)),
-        ("impossible_bars", cells(high=9.0)),
-    ):
-        yield Case(kind, source(table), way="--repair drop_impossible")
-        yield Case(kind, source(table), corrected=RIGHT)
-
+    drop = "--repair drop_impossible"
+    yield from ways_out("non_positive_price", source(cells(low=0.0)), drop, corrected=RIGHT)
+    yield from ways_out("impossible_bars", source(cells(high=9.0)), drop, corrected=RIGHT)
     yield Case("impossible_bars", source(bars().assign(high=1.0)), corrected=RIGHT)
 
     last_close = bars()["close"][11]  # which a halt repeats
@@ -181,8 +190,8 @@ def _cases_of_units() -> Iterator[Case]:
     lots = table.assign(
         volume=table["volume"].where(table["code"] == CODES[2], table["volume"] / 100)
     )
-    yield Case("wrong_units", source(lots), way="--volume-unit lot,688981.SH=share")
-    yield Case("wrong_units", source(lots), way="--repair match_units")
+    ways = ("--volume-unit lot,688981.SH=share", "--repair match_units")
+    yield from ways_out("wrong_units", source(lots), *ways)
     both = table.assign(volume=table["volume"] / 100, amount=table["amount"] / 1000)
     yield Case("wrong_units", source(both), way="--volume-unit lot --amount-unit thousand_CNY")
     divided = table.assign(factor=3.7, volume=table["volume"] / 3.7)
@@ -191,15 +200,16 @@ def _cases_of_units() -> Iterator[Case]:
     yield Case("wrong_units", source(adjusted), way="--prices adjusted")
 
     rate = table.rename(columns={"amount": "value"}).assign(amount=table["volume"] / 7e5)
-    yield Case("turnover_rate", source(rate), way="--map amount=", blanks={"COLUMN": "value"})
-    yield Case("turnover_rate", source(rate), way="--repair drop_amount")
+    blanks = {"COLUMN": "value"}
+    ways = ("--map amount=", "--repair drop_amount")
+    yield from ways_out("turnover_rate", source(rate), *ways, blanks=blanks)
     values = source(table.assign(volume=table["amount"]))
     yield Case("amount_repeats_volume", values, way="--volume-unit value")
     counts = source(table.assign(amount=table["volume"]))
     yield Case("amount_repeats_volume", counts, way="--repair drop_amount")
     strange = table.assign(value=table["amount"], amount=table["amount"] * 37)
-    yield Case("unknown_units", source(strange), way="--map amount=", blanks={"COLUMN": "value"})
-    yield Case("unknown_units", source(strange), corrected=RIGHT)
+    files = source(strange)
+    yield from ways_out("unknown_units", files, "--map amount=", blanks=blanks, corrected=RIGHT)
     scaled = table.assign(**{name: (table[name] * 3.71).round(2) for name in PRICES})
     yield Case("units_not_judged", source(scaled.drop(columns="factor")), corrected=RIGHT)
 
@@ -236,12 +246,12 @@ def _cases_of_factors() -> Iterator[Case]:
     yield Case("factor_missing", source(cells(factor=np.nan)), way="--repair fill_factor")
     yield Case("factor_non_positive", source(cells(factor=0.0)), way="--repair fill_factor")
     without = source(table.assign(factor=table["factor"].mask(table["code"] == CODES[1])))
-    yield Case("codes_without_factor", without, way="--repair factor_of_one")
-    yield Case("codes_without_factor", without, corrected=RIGHT)
+    repair = "--repair factor_of_one"
+    yield from ways_out("codes_without_factor", without, repair, corrected=RIGHT)
 
     restarted = table.assign(factor=np.where(table["date"] < DAYS[5], 1.12, 1.0))
-    yield Case("factor_jumps", source(restarted), way="--repair chain_factor")
-    yield Case("factor_jumps", source(restarted), corrected=RIGHT)
+    repair = "--repair chain_factor"
+    yield from ways_out("factor_jumps", source(restarted), repair, corrected=RIGHT)
     foreign = table.assign(factor=np.where(table["date"] < DAYS[5], 1.0, 4.0), code="AAPL")
     foreign = foreign.drop_duplicates("date").drop(columns="amount")
     yield Case("factor_jumps", source(foreign), (*INDEX, *US), way="--prices adjusted")
@@ -251,10 +261,10 @@ def _cases_of_factors() -> Iterator[Case]:
     raw = {f"raw_{name}": table[name] for name in PRICES}
     scaled = table.assign(factor=3.71, amount=np.nan, **raw)
     adjusted = scaled.assign(**{name: table[name] * 3.71 for name in PRICES})
-    yield Case("prices_look_adjusted", source(adjusted), way="--prices adjusted")
     columns = ",".join(f"{name}=raw_{name}" for name in PRICES)
+    ways = ("--prices adjusted", "--map open=")
     blanks = {"open=COLUMN": columns}
-    yield Case("prices_look_adjusted", source(adjusted), way="--map open=", blanks=blanks)
+    yield from ways_out("prices_look_adjusted", source(adjusted), *ways, blanks=blanks)
     noisy = scaled.assign(**{name: table[name] + 0.0012 for name in PRICES})
     yield Case("prices_look_adjusted", source(noisy), way="--repair round_prices")
 
@@ -270,14 +280,14 @@ def _cases_of_prices() -> Iterator[Case]:
     stock = stock.assign(volume=1000.0 + np.arange(len(stock)))  # no bar repeats the one before
     small = stock.assign(**dict.fromkeys(PRICES, 0.00337))
     options = (*INDEX, *US)
-    yield Case(
+    yield from ways_out(
         "coarse_ticks",
         source(small),
-        options,
-        way="--venue",
+        "--venue",
+        options=options,
         blanks={"--venue": "--venue crypto_spot"},
+        corrected=source(stock),
     )
-    yield Case("coarse_ticks", source(small), options, corrected=source(stock))
     large = stock.assign(**dict.fromkeys(PRICES, 200000000.0))
     yield Case("untradable_price", source(large), options, corrected=source(stock))
 
@@ -297,48 +307,50 @@ def bare_stocks(*codes: str) -> pd.DataFrame:
     return bars(codes, MONTHS).drop(columns=["amount", "factor"])
 
 
+def scaled(table: pd.DataFrame, rows: pd.Series, scale: float) -> pd.DataFrame:
+    """The bars with the prices of some rows in another unit."""
+    return table.assign(**{name: table[name].mask(rows, table[name] * scale) for name in PRICES})
+
+
 def _cases_of_series() -> Iterator[Case]:
     options = (*INDEX, *US)
     index = levels(MONTHS)
     stocks = bare_stocks("AAPL", "META")
-    later = (stocks["code"] == "META") & (stocks["date"] >= MONTHS[90])
-    earlier = (stocks["code"] == "META") & (stocks["date"] < MONTHS[20])
-    third = (stocks["code"] == "META") & ~later & ~earlier
-    two = stocks.assign(**{name: stocks[name].mask(later, stocks[name] * 3.4) for name in PRICES})
+    is_meta = stocks["code"] == "META"
+    right = source(stocks, index=index)
+
+    later = is_meta & (stocks["date"] >= MONTHS[90])
+    earlier = is_meta & (stocks["date"] < MONTHS[20])
+    third = is_meta & ~later & ~earlier
+    two = scaled(stocks, later, 3.4)
     reused = source(two[~third], index=index)
     renamed = two.assign(code=two["code"].mask(earlier, "METV"))
     apart = source(renamed[~third], index=index)
-    yield Case("reused_tickers", reused, options, corrected=apart)
+    repairs = ("--repair drop_before_gap", "--repair accept_breaks")
+    yield from ways_out("reused_tickers", reused, *repairs, options=options, corrected=apart)
 
-    for repair in ("drop_before_gap", "accept_breaks"):
-        yield Case("reused_tickers", reused, options, way=f"--repair {repair}")
+    some = is_meta & stocks["date"].isin(MONTHS[30:33])
+    pence = source(scaled(stocks, some, 100), index=index)
+    repair = "--repair match_prices"
+    yield from ways_out("misplaced_prices", pence, repair, options=options, corrected=right)
 
-    days = (stocks["code"] == "META") & stocks["date"].isin(MONTHS[30:33])
-    wrong = stocks.assign(**{name: stocks[name].mask(days, stocks[name] * 100) for name in PRICES})
-    pence = source(wrong, index=index)
-    yield Case("misplaced_prices", pence, options, way="--repair match_prices")
-    yield Case("misplaced_prices", pence, options, corrected=source(stocks, index=index))
-
-    late = (stocks["code"] == "META") & (stocks["date"] >= MONTHS[30])
-    wrong = stocks.assign(**{name: stocks[name].mask(late, stocks[name] * 100) for name in PRICES})
-    pence = source(wrong, index=index)
-    yield Case("price_unit_changes", pence, options, way="--repair accept_breaks")
-    yield Case("price_unit_changes", pence, options, corrected=source(stocks, index=index))
+    pence = source(scaled(stocks, is_meta & (stocks["date"] >= MONTHS[30]), 100), index=index)
+    repair = "--repair accept_breaks"
+    yield from ways_out("price_unit_changes", pence, repair, options=options, corrected=right)
 
     stands = stocks.copy()
     bar = [*PRICES, "volume"]
     stands.loc[41:43, bar] = stocks.loc[[40, 40, 40], bar].to_numpy()
     frozen = source(stands, index=index)
-    for repair in ("drop_frozen", "accept_breaks"):
-        yield Case("frozen_bars", frozen, options, way=f"--repair {repair}")
-    yield Case("frozen_bars", frozen, options, corrected=source(stocks, index=index))
+    repairs = ("--repair drop_frozen", "--repair accept_breaks")
+    yield from ways_out("frozen_bars", frozen, *repairs, options=options, corrected=right)
 
     moved = pd.to_datetime(stocks["date"]) + pd.Timedelta(days=1)
     late = source(stocks.assign(date=moved.dt.strftime("%Y-%m-%d")), index=index)
-    yield Case("shifted_days", late, options, way="--repair shift_days")
-    yield Case("shifted_days", late, options, corrected=source(stocks, index=index))
+    repair = "--repair shift_days"
+    yield from ways_out("shifted_days", late, repair, options=options, corrected=right)
 
-    is_weekly = (stocks["code"] == "META") & ~stocks["date"].isin(MONTHS[::5])
+    is_weekly = is_meta & ~stocks["date"].isin(MONTHS[::5])
     weekly = source(stocks[~is_weekly], index=index)
     daily = source(bare_stocks("AAPL"), index=index)
     yield Case("other_intervals", weekly, options, corrected=daily)
@@ -351,21 +363,26 @@ def _cases_of_volumes() -> Iterator[Case]:
     late = stocks["date"] >= MONTHS[40]
     volume = stocks["volume"].mask(late, stocks["volume"] / 100)
     lots = source(stocks.assign(volume=volume), index=index)
-    yield Case("volume_unit_changes", lots, options, way="--volume-unit share,2024-")
-    yield Case("volume_unit_changes", lots, options, way="--repair accept_breaks")
+    ways = ("--volume-unit share,2024-", "--repair accept_breaks")
+    yield from ways_out("volume_unit_changes", lots, *ways, options=options)
 
     average = stocks.assign(volume=stocks["low"] + 0.11, units=stocks["volume"])
     prices = source(average, index=index)
-    blanks = {"COLUMN": "units"}
-    yield Case("volume_is_price", prices, options, way="--map volume=", blanks=blanks)
-    yield Case("volume_is_price", prices, options, corrected=source(stocks, index=index))
+    yield from ways_out(
+        "volume_is_price",
+        prices,
+        "--map volume=",
+        options=options,
+        blanks={"COLUMN": "units"},
+        corrected=source(stocks, index=index),
+    )
 
     coins = bars(("BTC-USD",)).drop(columns=["amount", "factor"])
     values = source(coins.assign(volume=1e8))
     options = (*INDEX, "--venue", "crypto_spot")
-    yield Case("volume_beyond_supply", values, options, way="--volume-unit value")
-    corrected = source(coins.assign(volume=5e5))
-    yield Case("volume_beyond_supply", values, options, corrected=corrected)
+    right = source(coins.assign(volume=5e5))
+    way = "--volume-unit value"
+    yield from ways_out("volume_beyond_supply", values, way, options=options, corrected=right)
 
 
 def _cases_of_days() -> Iterator[Case]:
@@ -394,8 +411,8 @@ def _cases_of_days() -> Iterator[Case]:
     crossed = quoted.assign(bid=[10.3, *[10.0] * (len(quoted) - 1)])
     yield Case("impossible_quotes", source(crossed), way="--repair drop_quotes")
     in_fen = quoted.assign(bid=1000.0, ask=1020.0)
-    yield Case("quotes_far_from_close", source(in_fen), corrected=source(quoted))
-    yield Case("quotes_far_from_close", source(in_fen), way="--repair drop_quotes")
+    repair = "--repair drop_quotes"
+    yield from ways_out("quotes_far_from_close", source(in_fen), repair, corrected=source(quoted))
     yield Case("one_sided_quotes", source(quoted.assign(ask=0.0, bid=quoted["bid"])))
     old = "430047.BJ"
     new = "920047.BJ"
@@ -429,11 +446,9 @@ def _index_of(count: int) -> dict[str, pd.DataFrame | str]:
 
 
 def _cases_of_members() -> Iterator[Case]:
-    for kind, span in (
-        ("membership_reversed", ("2024-01-10", "2024-01-04")),
-        ("membership_overlaps", ("2020-01-01", "2024-01-04")),
-    ):
-        members = pd.concat([_MEMBERS, _intervals((CODES[0], *span))])
+    spans = {"membership_reversed": "2024-01-10", "membership_overlaps": "2020-01-01"}
+    for kind, first in spans.items():
+        members = pd.concat([_MEMBERS, _intervals((CODES[0], first, "2024-01-04"))])
         files = source(members=members)
         yield Case(kind, files, _WITH_MEMBERS, way="--repair resolve_overlaps")
 
@@ -457,14 +472,7 @@ def _cases_of_members() -> Iterator[Case]:
     )
     yield Case("unrecorded_member_days", files, _WITH_MEMBERS, corrected=RIGHT)
 
-    options = (
-        "--benchmark",
-        "index.csv",
-        "--benchmark-code",
-        "000016.SH",
-        "--members",
-        "members.csv",
-    )
+    options = (*INDEX[:3], "000016.SH", "--members", "members.csv")
     yield Case("member_count", _index_of(49), options, corrected=_index_of(50))
     far = {**_index_of(20), "whole.csv": _index_of(50)["members.csv"]}
     yield Case("member_count_far", far, options, way="--members", blanks={"FILE": "whole.csv"})
@@ -505,10 +513,8 @@ def _cases_of_indices() -> Iterator[Case]:
     yield Case("duplicate_index_rows", source(index=twice), way="--repair drop_duplicates")
     differing = pd.concat([levels(), levels().iloc[:1].assign(close=99.0)])
 
-    for way in ("--repair keep_first", "--repair keep_last"):
-        yield Case("conflicting_index_rows", source(index=differing), way=way)
-
-    yield Case("conflicting_index_rows", source(index=differing), corrected=RIGHT)
+    files = source(index=differing)
+    yield from ways_out("conflicting_index_rows", files, *KEEP, corrected=RIGHT)
 
     for kind, code in (("benchmark_gaps", "000688.SH"), ("index_gaps", "000905.SH")):
         whole = levels(code=code)
@@ -588,10 +594,9 @@ def _cases_of_minutes() -> Iterator[Case]:
     yield Case("minutes_repeated", _minutes({}, {}), options, way="--repair drop_duplicates")
     differing = _minutes({}, {"close": 10.05})
 
-    for way in ("--repair keep_first", "--repair keep_last"):
-        yield Case("minutes_conflicting", differing, options, way=way)
-
-    yield Case("minutes_conflicting", differing, options, corrected=_minutes())
+    yield from ways_out(
+        "minutes_conflicting", differing, *KEEP, options=options, corrected=_minutes()
+    )
 
     faults: dict[str, dict[str, object]] = {
         "minutes_impossible": {"high": 9.95},

@@ -79,6 +79,14 @@ def returns(raw: RawMarket) -> np.ndarray:
     return np.asarray((adjusted[1:] / adjusted[:-1])[~table.new_code[1:]])
 
 
+def chained(raw: RawMarket, jumps: int) -> RawMarket:
+    """The source without the jumps of its factor, of which there are so many."""
+    assert found(raw)["factor_jumps"].count == jumps
+    repaired = apply_repairs(raw, ["chain_factor"])
+    assert found(repaired) == {}
+    return repaired
+
+
 # ---- restarts
 
 
@@ -94,13 +102,9 @@ def test_a_factor_that_restarts_after_a_halt_is_an_error_that_a_repair_fixes() -
     with pytest.raises(DataError, match=r"1 factor_jumps .*--repair chain_factor"):
         assemble(raw)
 
-    repaired = apply_repairs(raw, ["chain_factor"])
-
-    assert found(repaired) == {}
-
-    np.testing.assert_allclose(
-        returns(repaired), returns(as_market(right.drop(index=range(50, 60))))
-    )
+    repaired = chained(raw, 1)
+    expected = returns(as_market(right.drop(index=range(50, 60))))
+    np.testing.assert_allclose(returns(repaired), expected)
 
     assert repaired.repairs == ("chain_factor: 60 rows",)
     assert assemble(raw, ["chain_factor"]).meta.repairs == repaired.repairs
@@ -116,18 +120,11 @@ def test_rows_of_a_halt_keep_the_factor_from_before_it() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(40)
 @given(row=st.integers(30, 110), ratio=st.floats(1.05, 80), seed=st.integers(0, 2**32))
 def test_a_restart_on_any_day_is_found_and_fixed(row: int, ratio: float, seed: int) -> None:
     right = history(ratios={20: ratio}, seed=seed)
-    raw = as_market(restarted(right, row))
-
-    assert found(raw)["factor_jumps"].count == 1
-
-    repaired = apply_repairs(raw, ["chain_factor"])
-    assert found(repaired) == {}
-
+    repaired = chained(as_market(restarted(right, row)), 1)
     np.testing.assert_allclose(returns(repaired), returns(as_market(right)))
 
 
@@ -138,56 +135,30 @@ def test_factors_that_are_scaled_file_by_file_are_found_at_the_files_borders(anc
     scaled = [
         chunk.assign(factor=chunk["factor"] / chunk["factor"].iloc[anchor]) for chunk in chunks
     ]
-    raw = as_market(*scaled)
-
-    assert found(raw)["factor_jumps"].count == 2
-
-    np.testing.assert_allclose(
-        returns(apply_repairs(raw, ["chain_factor"])), returns(as_market(right))
-    )
+    repaired = chained(as_market(*scaled), 2)
+    np.testing.assert_allclose(returns(repaired), returns(as_market(right)))
 
 
-@pytest.mark.parametrize("value", [0.5, 0.93, 1.4, 100.0])
-def test_a_factor_that_is_wrong_on_one_day_is_a_jump_there_and_back(value: float) -> None:
-    table = history()
-    table.loc[60, "factor"] = value
-    raw = as_market(table)
-
-    assert found(raw)["factor_jumps"].count == 2
-    assert apply_repairs(raw, ["chain_factor"]).bars["factor"].tolist() == pytest.approx(
-        [1.0] * 120
-    )
-
-
-@pytest.mark.parametrize("value", [0.95, 1.05])
+@pytest.mark.parametrize("value", [0.5, 0.93, 0.95, 1.05, 1.4, 100.0])
 @pytest.mark.parametrize("bars", [1, 3])
-def test_small_jumps_there_and_back_are_both_taken_out(value: float, bars: int) -> None:
+def test_a_factor_that_is_wrong_on_some_days_jumps_there_and_back(value: float, bars: int) -> None:
     table = history()
     table.loc[60 : 59 + bars, "factor"] = value
-    raw = as_market(table)
+    repaired = chained(as_market(table), 2)
 
-    assert found(raw)["factor_jumps"].count == 2
-    assert apply_repairs(raw, ["chain_factor"]).bars["factor"].tolist() == pytest.approx(
-        [1.0] * 120
-    )
+    assert repaired.bars["factor"].tolist() == pytest.approx([1.0] * 120)
 
 
 def test_a_split_just_before_a_restart_stays() -> None:
     right = history(ratios={57: 1.5})
-    raw = as_market(restarted(right, 60))
-
-    assert found(raw)["factor_jumps"].count == 1
-
-    np.testing.assert_allclose(
-        returns(apply_repairs(raw, ["chain_factor"])), returns(as_market(right))
-    )
+    repaired = chained(as_market(restarted(right, 60)), 1)
+    np.testing.assert_allclose(returns(repaired), returns(as_market(right)))
 
 
 # ---- what is no fault
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(40)
 @given(
     row=st.integers(20, 100),
@@ -332,5 +303,4 @@ def test_real_splits_and_dividends_are_no_faults_and_planted_restarts_are(real: 
     wrong = dataclasses.replace(real, bars=real.bars.assign(factor=table.in_source(planted)))
 
     assert len(chosen) > 20
-    assert found(wrong)["factor_jumps"].count == len(chosen)
-    assert found(apply_repairs(wrong, ["chain_factor"])) == {}
+    chained(wrong, len(chosen))

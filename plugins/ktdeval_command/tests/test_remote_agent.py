@@ -65,12 +65,17 @@ def momentum(folder: Path) -> Path:
     return folder / "momentum"
 
 
-def submissions(run: Path) -> list[Any]:
-    """Accepted submissions of a client in a run's one episode, step by step."""
+def entries_of(run: Path) -> list[Any]:
+    """Steps of the transcript of a run's one episode."""
     opened = RunFolder.load(run)
     (spec,) = opened.manifest.specs
+    return list(opened.load_transcript(spec))
+
+
+def submissions(run: Path) -> list[Any]:
+    """Accepted submissions of a client in a run's one episode, step by step."""
     steps = []
-    for entry in opened.load_transcript(spec):
+    for entry in entries_of(run):
         assert isinstance(entry.external, ExternalRecord)
         steps.append(json.loads(entry.external.acts[-1].arguments))
     return steps
@@ -78,10 +83,8 @@ def submissions(run: Path) -> list[Any]:
 
 def called(run: Path) -> list[Calls]:
     """Calls of a model in a run's one episode, step by step."""
-    opened = RunFolder.load(run)
-    (spec,) = opened.manifest.specs
     steps = []
-    for entry in opened.load_transcript(spec):
+    for entry in entries_of(run):
         calls = []
         for exchange in entry.exchanges:
             for call in exchange["reply"].get("tool_calls", ()):  # type: ignore[union-attr, call-overload]
@@ -144,8 +147,16 @@ def card_of(run: Path) -> Any:
     return json.loads((run / "cards" / f"{TASK}.json").read_text())
 
 
-def verified(run: Path, folder: Path) -> Done:
-    return ktdeval("card", "verify", run / "cards" / f"{TASK}.json", cwd=folder)
+def assert_verified(run: Path) -> None:
+    done = ktdeval("card", "verify", run / "cards" / f"{TASK}.json", cwd=run.parent)
+    assert done.code == 0, done
+
+
+def assert_return_of(run: Path, other: Path) -> None:
+    """The client's run has the return of the run whose decisions it repeated."""
+    mine, theirs = (card_of(each)["metrics"]["total_return"]["value"] for each in (run, other))
+    assert mine == theirs
+    assert_verified(run)
 
 
 # ---- a run
@@ -189,7 +200,7 @@ def test_the_figures_are_those_of_react_with_the_same_decisions(
 
 
 def test_the_card_verifies_without_a_client(played: Path, folder: Path) -> None:
-    done = verified(played, folder)
+    done = ktdeval("card", "verify", played / "cards" / f"{TASK}.json", cwd=folder)
 
     assert done.code == 0, done
     assert "verified (episodes: 1, steps executed again: 3" in done.out
@@ -210,7 +221,6 @@ def test_the_card_says_that_nothing_kept_the_client_from_looking_things_up(playe
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_official_client_plays_an_episode(folder: Path, momentum: Path) -> None:
     anyio = pytest.importorskip("anyio", reason="needs the package anyio")
     mcp = pytest.importorskip("mcp", reason="needs the package mcp")
@@ -250,17 +260,13 @@ def test_the_official_client_plays_an_episode(folder: Path, momentum: Path) -> N
     assert done.code == 0, done
     assert (listed[0], listed[-1]) == ("begin_episode", "next_day")
     assert {"submit_action", "portfolio_state"} <= set(listed)
-    metrics = card_of(folder / "mcp")["metrics"]
-    expected = card_of(momentum)["metrics"]
-    assert metrics["total_return"]["value"] == expected["total_return"]["value"]
-    assert verified(folder / "mcp", folder).code == 0
+    assert_return_of(folder / "mcp", momentum)
 
 
 # ---- many clients
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_fifty_clients_at_once_decide_an_episode_each(folder: Path) -> None:
     words = ("--tasks", TASK, "--windows", WINDOW, "--limit", "2", "--seeds", "50")
     meet = threading.Barrier(50, timeout=120)
@@ -285,14 +291,13 @@ def test_fifty_clients_at_once_decide_an_episode_each(folder: Path) -> None:
     assert len(card["episodes"]) == 50
     steps = 2 * len(card["episodes"])
     assert card["deciders"] == [{"name": "remote", "kind": "remote_agent", "steps": steps}]
-    assert verified(folder / "fifty", folder).code == 0
+    assert_verified(folder / "fifty")
 
 
 # ---- days without a decision
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_day_without_a_submission_in_time_is_held_and_counted(folder: Path) -> None:
     def late(port: int) -> None:
         client = Client(port)
@@ -308,7 +313,7 @@ def test_a_day_without_a_submission_in_time_is_held_and_counted(folder: Path) ->
     steps = opened.load_ledger(spec).steps
     assert [step.provenance for step in steps] == ["fallback", "model", "model"]
     assert steps[0].failures == {"remote_timed_out": 1}
-    assert verified(folder / "late", folder).code == 0
+    assert_verified(folder / "late")
 
 
 # ---- runs that stop
@@ -339,10 +344,7 @@ def test_after_a_kill_the_same_command_goes_on_at_the_first_day_that_is_not_reco
     assert done.code == 0, done
     assert len(days) == 1
     assert "(step 2)" in days[0]
-    metrics = card_of(folder / "killed")["metrics"]
-    expected = card_of(momentum)["metrics"]
-    assert metrics["total_return"]["value"] == expected["total_return"]["value"]
-    assert verified(folder / "killed", folder).code == 0
+    assert_return_of(folder / "killed", momentum)
 
 
 def test_an_interrupt_does_not_wait_for_clients(folder: Path) -> None:
@@ -400,12 +402,10 @@ def test_a_client_asks_the_runs_model_through_the_bridge(folder: Path, tmp_path:
     assert said[0]["choices"][0]["message"]["content"] == "hold, I think"
     assert said[1]["status"] == 404
     assert [each["id"] for each in said[2]["data"]] == ["ktdeval"]
-    opened = RunFolder.load(folder / "bridge")
-    (spec,) = opened.manifest.specs
-    first, *others = opened.load_transcript(spec)
+    first, *others = entries_of(folder / "bridge")
     assert [exchange["role"] for exchange in first.exchanges] == ["bridge"]
     assert not any(entry.exchanges for entry in others)
-    assert verified(folder / "bridge", folder).code == 0
+    assert_verified(folder / "bridge")
 
 
 @pytest.mark.slow
@@ -424,7 +424,7 @@ def test_clients_with_their_own_model_are_told_that_there_is_none(folder: Path) 
 
     assert done.code == 0, done
     assert "clients and programs bring their own" in said[0]["error"]["message"]
-    assert verified(folder / "own", folder).code == 0
+    assert_verified(folder / "own")
 
 
 # ---- questions

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from ktdeval_data.fetch import vendor_requests
-from support.market.vendor_answers import TOKEN, VendorServer, vendor_server
+from support.market.long_imports import Imports
+from support.market.vendor_answers import ALPACA_KEYS, TOKEN, VendorServer, vendor_server
+from support.terminal import Terminal
 
 
 @pytest.fixture
@@ -20,13 +22,25 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
-    """A server that answers as vendors do, and the token of Tushare."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("TUSHARE_TOKEN", TOKEN)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of Tushare and Alpaca."""
+    names = ("TUSHARE_TOKEN", "APCA_API_KEY_ID", "APCA_API_SECRET_KEY")
+    for name, value in zip(names, (TOKEN, *ALPACA_KEYS), strict=True):
+        monkeypatch.setenv(name, value)
 
+
+@pytest.fixture
+def server(keys: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
+    """A server that answers as vendors do, to who has their keys."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with vendor_server() as running:
         yield running
+
+
+@pytest.fixture
+def imports(tmp_path: Path, terminal: Terminal) -> Imports:
+    """Imports of long tables by the command."""
+    return Imports(tmp_path, terminal)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -19,7 +20,16 @@ from ktdeval.cli.main import main
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval_data.fetch.hub import _is_path_match, _table_paths
 from ktdeval_data.params import FetchHubParams
-from support.market.vendor_answers import DAYS, VendorHandler, VendorServer, vendor_server
+from support.market.vendor_answers import (
+    DAYS,
+    VendorHandler,
+    VendorServer,
+    fetch_words,
+    logged,
+    recipe_words,
+    texts_in,
+    vendor_server,
+)
 from support.tables import on_each_row
 from support.terminal import Terminal
 
@@ -46,41 +56,35 @@ CARD: dict[str, Any] = {
 
 def bars(symbol: str) -> pd.DataFrame:
     """Bars with columns of the dataset's own."""
-    level = 400.0 if symbol == "AAPL" else 50.0
-    prices = [level + index for index in range(len(DAYS))]
-    columns = {
-        "Day": DAYS,
-        "Open": prices,
-        "High": [price + 1 for price in prices],
-        "Low": prices,
-        "Close": prices,
-    }
-
+    prices = (400.0 if symbol == "AAPL" else 50.0) + np.arange(len(DAYS))
+    columns = {"Day": DAYS, "Open": prices, "High": prices + 1, "Low": prices, "Close": prices}
     return pd.DataFrame({**columns, "Volume": 1000})
 
 
+def parquet(table: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    table.to_parquet(buffer)
+    return buffer.getvalue()
+
+
 def files() -> dict[str, bytes]:
-    both = pd.concat([bars(symbol).assign(Ticker=symbol) for symbol in ("AAPL", "BRK.B")])
+    tables = {symbol: bars(symbol) for symbol in ("AAPL", "BRK.B")}
+    both = pd.concat([table.assign(Ticker=symbol) for symbol, table in tables.items()])
     late = both["Day"] > "2024-02-01"
-    parquet = {}
-
-    for name, table in (("train-00000-of-00001", both[~late]), ("late-00000-of-00001", both[late])):
-        buffer = io.BytesIO()
-        table.to_parquet(buffer)
-        parquet[f"all/{name}.parquet"] = buffer.getvalue()
-
     daily = {
-        f"daily/{symbol}.csv": bars(symbol).to_csv(index=False).encode()
-        for symbol in ("AAPL", "BRK.B")
+        f"daily/{symbol}.csv": table.to_csv(index=False).encode()
+        for symbol, table in tables.items()
     }
-    old = {
+
+    return {
+        **daily,
+        "all/train-00000-of-00001.parquet": parquet(both[~late]),
+        "all/late-00000-of-00001.parquet": parquet(both[late]),
         "daily/old/AAPL.csv": b"Day\n",
         "load.py": b"raise SystemExit",
         "README.md": b"---",
         "weights.pkl": b"x",
     }
-
-    return {**daily, **parquet, **old}
 
 
 class HubServer(VendorServer):
@@ -143,7 +147,8 @@ class _Handler(VendorHandler):
 # ---- tests
 
 
-NAMES = ("org/bars", "cedwyh/jinjing-shared-data", "Chream/a-share-finance-data")
+CHREAM = "Chream/a-share-finance-data"
+NAMES = ("org/bars", "cedwyh/jinjing-shared-data", CHREAM)
 LONG = ("--venue", "us_equity", "--map", "date=Day")
 BOTH = ("--config", "both", "--split", "train", *LONG, "--map", "code=Ticker")
 
@@ -161,32 +166,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
 
 
 def fetch(out: Path, server: HubServer, *more: str, name: str = "org/bars") -> list[str]:
-    return [
-        "data",
-        "make",
-        "hf",
-        name,
-        *more,
-        "--out",
-        str(out),
-        "--endpoint",
-        server.endpoint,
-        "--per-minute",
-        "100000",
-    ]
+    return fetch_words(f"hf {name}", out, "--endpoint", server.endpoint, *more)
 
 
 def recipe(out: Path, file: Path, server: HubServer) -> list[str]:
-    return [
-        "data",
-        "make",
-        "--recipe",
-        str(file),
-        "--out",
-        str(out),
-        "--set",
-        f"endpoint={server.endpoint},per_minute=100000",
-    ]
+    return recipe_words(file, out, f"endpoint={server.endpoint}")
 
 
 @pytest.mark.slow
@@ -197,11 +181,7 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     assert main(fetch(tmp_path / "m", server, "--config", "daily", *LONG)) == 0
     assert int(max(waits)) in (7, 8)
 
-    log = [
-        json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
-    ]
-    events = [(line["api"], line["event"]) for line in log]
-
+    events = [(line["api"], line["event"]) for line in logged(tmp_path / "m")]
     assert events == [
         *[("files", "answered")] * 2,
         ("file", "rate_limited"),
@@ -251,7 +231,6 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_hub_alone(
     tmp_path: Path,
     server: HubServer,
@@ -275,12 +254,8 @@ def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_h
     outcomes.append(terminal.call(*fetch(tmp_path / "n", server, "--config", "daily", *LONG)))
     assert server.keys[1:] == [f"Bearer {TOKEN}"] * 2
 
-    text = "".join(
-        path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()
-    )
-
     assert [code for code, *_ in outcomes] == [0, 0]
-    assert TOKEN not in text + str(outcomes)
+    assert TOKEN not in texts_in(tmp_path) + str(outcomes)
 
     # A file that was cut is asked for again; one that was changed since is named.
     short = ["daily/AAPL.csv"]
@@ -391,7 +366,6 @@ def halves(server: HubServer) -> list[bytes]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snapshot(
     tmp_path: Path, server: HubServer, terminal: Terminal
 ) -> None:
@@ -420,16 +394,13 @@ def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snap
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
     tmp_path: Path, server: HubServer, terminal: Terminal
 ) -> None:
     """Two datasets in the columns and files that their cards name, on eight days."""
     server.card = None
     adjusted = a_shares("600519").assign(adj_close=lambda table: table["close"], market="CN")
-    buffer = io.BytesIO()
-    adjusted.to_parquet(buffer)
-    server.files = {"cn_unified.parquet": buffer.getvalue(), "us_unified.parquet": b"not read"}
+    server.files = {"cn_unified.parquet": parquet(adjusted), "us_unified.parquet": b"not read"}
     licence = ("--licence", "asked for")
     one = fetch(tmp_path / "one", server, *licence, name="cedwyh/jinjing-shared-data")
 
@@ -452,7 +423,7 @@ def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
         tables[f"daily_kline/{code}.csv"] = table.to_csv(index=False).encode()
 
     server.files = {**tables, "trade_cal.csv": b"not read"}
-    two = fetch(tmp_path / "two", server, *licence, name="Chream/a-share-finance-data")
+    two = fetch(tmp_path / "two", server, *licence, name=CHREAM)
 
     assert main(two) == 0
 
@@ -462,14 +433,7 @@ def test_a_dataset_with_a_mapping_needs_no_option_but_the_licence(
     assert not any("trade_cal" in path for path, _ in server.asked)
 
     # an option of the user's precedes that of the mapping
-    own = fetch(
-        tmp_path / "three",
-        server,
-        *licence,
-        "--map",
-        "close=收市",
-        name="Chream/a-share-finance-data",
-    )
+    own = fetch(tmp_path / "three", server, *licence, "--map", "close=收市", name=CHREAM)
 
     assert "no column '收市'" in terminal.error(*own)
 
@@ -497,5 +461,5 @@ CHINESE = {
 def a_shares(code: str) -> pd.DataFrame:
     """Bars of an A-share in the columns of a table of many codes."""
     prices = [10.0 + index for index in range(len(DAYS))]
-    columns = {"open": prices, "high": prices, "low": prices, "close": prices}
+    columns = dict.fromkeys(("open", "high", "low", "close"), prices)
     return pd.DataFrame({"date": DAYS, "symbol": code, **columns, "volume": 1000})

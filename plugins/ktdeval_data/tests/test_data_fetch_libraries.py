@@ -6,7 +6,6 @@ crypto exchange (Bitstamp), of the markets in `vendor_answers`.
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
@@ -26,7 +25,10 @@ from support.market.vendor_answers import (
     LAST,
     VendorHandler,
     VendorServer,
+    fetch_words,
     forget,
+    logged,
+    recipe_words,
     vendor_server,
 )
 from support.paths import SUPPORT
@@ -43,15 +45,9 @@ NO_DATA = {"code": "Not Found", "description": "No data found, symbol may be del
 def traded(symbol: str, day: str) -> tuple[float, int]:
     """Price and volume of a day as they traded."""
     index = (*DAYS, *LATER).index(day)
-    level = (
-        50.0
-        if symbol != "AAPL"
-        else 400.0
-        if day < "2024-01-30"
-        else 100.0
-        if day < LATER[0]
-        else 50.0
-    )
+    level = 50.0
+    if symbol == "AAPL" and day < LATER[0]:
+        level = 400.0 if day < "2024-01-30" else 100.0
 
     return level + index, 1000 + index
 
@@ -89,30 +85,24 @@ def chart(symbol: str, params: dict[str, str]) -> dict[str, Any]:
                 values[-1] = None
 
         if symbol == "AAPL" and day in SPLITS:
-            split = {
-                "date": stamp,
-                "numerator": SPLITS[day],
-                "denominator": 1,
-                "splitRatio": f"{SPLITS[day]}:1",
-            }
-            events["splits"][str(stamp)] = split
+            split = {"date": stamp, "numerator": SPLITS[day], "denominator": 1}
+            events["splits"][str(stamp)] = {**split, "splitRatio": f"{SPLITS[day]}:1"}
 
         if (symbol, day) == ("AAPL", EX_DAY):
             events["dividends"][str(stamp)] = {"amount": PAID / divide, "date": stamp}
 
+    zone = {"timezone": "EST", "gmtoffset": -18000}
     meta = {
+        **zone,
         "currency": "USD",
         "symbol": symbol,
         "instrumentType": "EQUITY",
         "regularMarketTime": seconds(LATER[-1], "21:00"),
-        "gmtoffset": -18000,
-        "timezone": "EST",
         "exchangeTimezoneName": "America/New_York",
         "regularMarketPrice": 60.0,
         "priceHint": 2,
         "currentTradingPeriod": {
-            name: {"timezone": "EST", "start": 0, "end": 0, "gmtoffset": -18000}
-            for name in ("pre", "regular", "post")
+            name: {**zone, "start": 0, "end": 0} for name in ("pre", "regular", "post")
         },
         "dataGranularity": "1d",
         "range": "",
@@ -162,19 +152,11 @@ def ohlc(pair: str, params: dict[str, str]) -> dict[str, Any]:
     """Bitstamp's bars from a time on, whatever the end asked for; ETH has none on 2024-01-29."""
     rows = []
     for index, day in enumerate(COIN_DAYS):
-        if seconds(day, "00:00") >= int(params["start"]) and (pair, day) != (
-            "ethusd",
-            "2024-01-29",
-        ):
+        opened = seconds(day, "00:00")
+        if opened >= int(params["start"]) and (pair, day) != ("ethusd", "2024-01-29"):
             price = f"{42000.5 + index}"
-            row = {
-                "timestamp": str(seconds(day, "00:00")),
-                "open": price,
-                "high": "42100",
-                "low": "41900",
-                "close": price,
-            }
-            rows.append({**row, "volume": "0.00000150"})
+            row = {"timestamp": str(opened), "open": price, "high": "42100", "low": "41900"}
+            rows.append({**row, "close": price, "volume": "0.00000150"})
 
     return {"data": {"pair": pair.upper(), "ohlc": rows[: int(params["limit"])]}}
 
@@ -248,31 +230,14 @@ def vendor(
     forget(name)
 
 
+REQUESTS = {
+    "yfinance": f"us --from yfinance --symbols aapl,BRK.B --first {FIRST}",
+    "ccxt": "crypto --from ccxt --exchange bitstamp --symbols BTC/USD,ETHUSD --first 2023-10-18",
+}
+
+
 def fetch(vendor: str, out: Path, *more: str) -> list[str]:
-    market, first, symbols = {
-        "yfinance": ("us", (), "aapl,BRK.B"),
-        "ccxt": ("crypto", ("--exchange", "bitstamp"), "BTC/USD,ETHUSD"),
-    }[vendor]
-    days = ["--first", FIRST if vendor == "yfinance" else "2023-10-18", "--last", LAST]
-    words = [
-        "data",
-        "make",
-        market,
-        "--from",
-        vendor,
-        *first,
-        "--symbols",
-        symbols,
-        *days,
-        "--out",
-        str(out),
-    ]
-
-    return [*words, "--per-minute", "100000", "--accept-gaps", *more]
-
-
-def recipe(out: Path, file: Path) -> list[str]:
-    return ["data", "make", "--recipe", str(file), "--out", str(out), "--set", "per_minute=100000"]
+    return fetch_words(f"{REQUESTS[vendor]} --last {LAST} --accept-gaps", out, *more)
 
 
 @pytest.mark.slow
@@ -286,14 +251,9 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     assert main(fetch(vendor, tmp_path / "m")) == 0
     assert int(max(waits)) in ((60, 61) if vendor == "yfinance" else (9, 10))
 
-    log = [
-        json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
-    ]
-
-    assert [line["event"] for line in log] == [
-        "rate_limited",
-        *["answered"] * (2 if vendor == "yfinance" else 4),
-    ]
+    answers = 2 if vendor == "yfinance" else 4
+    events = [line["event"] for line in logged(tmp_path / "m")]
+    assert events == ["rate_limited", *["answered"] * answers]
 
     snapshot = load_snapshot(tmp_path / "m")
     assert (snapshot.currency, snapshot.meta.benchmark) == ("USD", "")
@@ -340,86 +300,41 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     assert main(fetch(vendor, tmp_path / "n")) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
     assert len(server.asked) == whole + 1
-    # A recipe makes it again, and names what was revised.
-    assert "equal to the snapshot of" in terminal.out(
-        *recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml")
-    )
-
-    server.edit = revised
-    day, code = (DAYS[1], "AAPL") if vendor == "yfinance" else (COIN_DAYS[3], "BTCUSD")
-    error = terminal.error(*recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml"))
-
-    assert f"bars.parquet: volume differs, first on {day}, of {code};" in error
+    # A recipe makes it again.
+    made_again = recipe_words(tmp_path / "m" / "recipe.yaml", tmp_path / "again")
+    assert "equal to the snapshot of" in terminal.out(*made_again)
 
 
-def revised(api: str, params: dict[str, str], reply: dict) -> dict:
-    """A reply with a larger volume in one bar."""
-    if api == "AAPL":
-        reply["chart"]["result"][0]["indicators"]["quote"][0]["volume"][1] += 80
-
-    if api == "btcusd":
-        for row in reply["data"]["ohlc"]:
-            if row["timestamp"] == str(seconds(COIN_DAYS[3], "00:00")):
-                row["volume"] = "7"
-
-    return reply
+IMPOSSIBLE = {
+    "yfinance": {
+        "--symbols NONE": "yfinance history: $NONE: ",
+        "--map bars.split=Splits": "no column 'Splits' for bars.split; did you mean 'Stock Splits'",
+        "--first 2024-02-03 --last 2024-02-04": "yfinance: no bars of AAPL, BRK.B from 2024-02-03",
+    },
+    "ccxt": {
+        "--symbols BTCUSDT": "ccxt bitstamp: no spot pairs BTCUSDT; did you mean 'BTCUSD'",
+        "--exchange bitstmp": "exchange: ccxt does not know 'bitstmp'; did you mean 'bitstamp'",
+        "--exchange __doc__": "exchange: ccxt does not know '__doc__'",
+        "--map bars.volume=vol": "ccxt fetch_ohlcv: the answer has no column 'vol' for bars.volume",
+        "--from binance --exchange kraken": "binance has no choice of exchanges; use --from ccxt",
+    },
+}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_what_a_library_can_not_do_is_one_line(
     tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], terminal: Terminal
 ) -> None:
-    cases = {
-        "yfinance": {
-            ("--symbols", "NONE"): "yfinance history: $NONE: ",
-            (
-                "--map",
-                "bars.split=Splits",
-            ): "the answer has no column 'Splits' for bars.split; did you mean 'Stock Splits'?",
-            (
-                "--first",
-                "2024-02-03",
-                "--last",
-                "2024-02-04",
-            ): "yfinance: no bars of AAPL, BRK.B from 2024-02-03",
-        },
-        "ccxt": {
-            ("--symbols", "BTCUSDT"): "ccxt bitstamp: no spot pairs BTCUSDT; did you mean 'BTCUSD'",
-            (
-                "--exchange",
-                "bitstmp",
-            ): "exchange: ccxt does not know 'bitstmp'; did you mean 'bitstamp'",
-            ("--exchange", "__doc__"): "exchange: ccxt does not know '__doc__'",
-            (
-                "--map",
-                "bars.volume=vol",
-            ): "ccxt fetch_ohlcv: the answer has no column 'vol' for bars.volume",
-            (
-                "--from",
-                "binance",
-                "--exchange",
-                "kraken",
-            ): "exchange: binance has no choice of exchanges; use --from ccxt",
-        },
-    }
-
-    for number, (more, words) in enumerate(cases[vendor].items()):
-        assert words in terminal.refusal(*fetch(vendor, tmp_path / str(number)), *more)
+    for number, (more, words) in enumerate(IMPOSSIBLE[vendor].items()):
+        command = fetch(vendor, tmp_path / str(number), *more.split())
+        assert words in terminal.refusal(*command)
 
     # A page that is none is asked for again (ccxt takes one for a page without bars), and a refusal
     # is not.
     server.edit = lambda api, params, reply: {}
-    words = {
-        "yfinance": "yfinance history: ",
-        "ccxt": "ccxt fetch_ohlcv: no rows for bars from 2023-10-18",
-    }[vendor]
-
-    assert (
-        terminal.error(*fetch(vendor, tmp_path / "n"))
-        .splitlines()[-1]
-        .startswith(f"ktdeval: error: {words}")
-    )
+    words = "history: " if vendor == "yfinance" else "fetch_ohlcv: no rows for bars from 2023-10-18"
+    error = terminal.error(*fetch(vendor, tmp_path / "n")).splitlines()[-1]
+    assert error.startswith(f"ktdeval: error: {vendor} {words}")
 
     if vendor == "ccxt":
         server.asked.clear()
@@ -437,12 +352,9 @@ def test_what_a_library_can_not_do_is_one_line(
 
 def test_a_request_to_an_exchange_is_for_a_hundred_bars_from_the_day_before() -> None:
     ccxt = vendors()["ccxt"]
-    pages = [
-        request.params
-        for request in plan(
-            ccxt, ccxt.tables["bars"], ["BTCUSD"], date(2023, 1, 1), date(2023, 4, 11), "kraken"
-        )
-    ]
+    days = (date(2023, 1, 1), date(2023, 4, 11))
+    requests = plan(ccxt, ccxt.tables["bars"], ["BTCUSD"], *days, "kraken")
+    pages = [request.params for request in requests]
     day = 86_400_000
     first = 1672531200000
 

@@ -8,7 +8,7 @@ import importlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,48 +24,37 @@ from ktdeval_data.fetch.coverage import missing_of, problems_of
 from ktdeval_data.fetch.libraries import _plain_cell
 from ktdeval_data.fetch.quote_currencies import in_whole_units
 from support.market.vendor_answers import (
-    ALPACA_KEYS,
     COIN_DAYS,
     DAYS,
     FIRST,
     LAST,
+    SPAN,
     VendorServer,
+    fetch_words,
     forget,
+    kline,
 )
 from support.paths import SUPPORT
 from support.terminal import Terminal
 
-pytestmark = pytest.mark.usefixtures("alpaca_keys")
-
-SPAN = ("--first", FIRST, "--last", LAST, "--per-minute", "100000")
 Reply = dict[str, Any]
 
 
-@pytest.fixture
-def alpaca_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in zip(("APCA_API_KEY_ID", "APCA_API_SECRET_KEY"), ALPACA_KEYS, strict=True):
-        monkeypatch.setenv(name, value)
+def words_of(request: str) -> Callable[..., list[str]]:
+    def words(out: Path, server: VendorServer, *more: str) -> list[str]:
+        return fetch_words(f"{request} {SPAN}", out, "--endpoint", server.endpoint, *more)
+
+    return words
 
 
-def coins(out: Path, server: VendorServer, *more: str, symbols: str = "BTCUSDT") -> list[str]:
-    words = ["data", "make", "crypto", "--from", "binance", "--symbols", symbols]
-    return [*words, *SPAN, "--endpoint", server.endpoint, "--out", str(out), *more]
+coins = words_of("crypto --from binance --symbols BTCUSDT")
+stocks = words_of("us --from alpaca --symbols AAPL")
+csi300 = words_of("csi300 --from tushare --repair accept_member_count")
 
 
-def stocks(out: Path, server: VendorServer, *more: str) -> list[str]:
-    words = ["data", "make", "us", "--from", "alpaca", "--symbols", "AAPL"]
-    return [*words, *SPAN, "--endpoint", server.endpoint, "--out", str(out), *more]
-
-
-def csi300(out: Path, server: VendorServer, *more: str) -> list[str]:
-    words = ["data", "make", "csi300", "--from", "tushare", "--repair", "accept_member_count"]
-    return [*words, *SPAN, "--endpoint", server.endpoint, "--out", str(out), *more]
-
-
-def kline(begins: datetime, price: float) -> list[Any]:
-    opened = int(begins.timestamp() * 1000)
-    prices = (f"{price:.2f}", f"{price + 1:.2f}", f"{price - 1:.2f}", f"{price:.2f}")
-    return [opened, *prices, "1.5", opened + 86_399_999, "63.0", 3, "0.1", "0.2", "0"]
+def instant(day: str, hour: int = 0) -> int:
+    """Milliseconds of an hour of UTC."""
+    return int(datetime.fromisoformat(f"{day}T{hour:02d}:00:00+00:00").timestamp() * 1000)
 
 
 def beginning_at(
@@ -82,11 +71,11 @@ def beginning_at(
 
         rows = []
         for number in range(-3, 20):
-            day = date.fromisoformat(FIRST) + timedelta(days=number)
-            at = hour if other is None or str(day) < "2024-02-01" else other
-            row = kline(datetime.fromisoformat(f"{day}T{at:02d}:00:00+00:00"), 100.0 + number)
-            if int(params["startTime"]) <= row[0] <= int(params["endTime"]):
-                rows.append(row)
+            day = str(date.fromisoformat(FIRST) + timedelta(days=number))
+            opened = instant(day, hour if other is None or day < "2024-02-01" else other)
+            prices = [f"{100 + number + shift}" for shift in (0, 1, -1, 0)]
+            if int(params["startTime"]) <= opened <= int(params["endTime"]):
+                rows.append(kline(opened, *prices, "1.5", "63.0"))
 
         return {"rows": rows}
 
@@ -97,15 +86,9 @@ def without(*days: str) -> Callable[[str, dict[str, str], Reply], Reply]:
     """Return an edit that leaves bars of coins out on some days."""
 
     def edit(api: str, params: dict[str, str], reply: Reply) -> Reply:
-        if "rows" in reply:
-            remaining = [
-                row
-                for row in reply["rows"]
-                if str(datetime.fromtimestamp(row[0] / 1000, UTC).date()) not in days
-            ]
-            return {"rows": remaining}
-
-        return reply
+        left = [instant(day) for day in days]
+        rows = [row for row in reply.get("rows", ()) if row[0] not in left]
+        return {"rows": rows} if "rows" in reply else reply
 
     return edit
 
@@ -121,10 +104,7 @@ def test_a_bar_that_begins_at_midnight_of_utc_is_of_that_day(
 ) -> None:
     server.edit = beginning_at(0)
     assert "begin at" not in terminal.out(*coins(tmp_path / "m", server))
-
-    market = load_snapshot(tmp_path / "m")
-    assert tuple(map(str, market.days)) == COIN_DAYS
-    assert market.close[:, 0].tolist() == [100.0 + number for number in range(13)]
+    assert load_snapshot(tmp_path / "m").close[:, 0].tolist() == list(range(100, 113))
 
 
 @pytest.mark.slow
@@ -143,7 +123,7 @@ def test_a_bar_that_begins_at_midnight_of_utc_plus_8_is_of_the_day_on_which_it_e
     assert tuple(map(str, market.days)) == COIN_DAYS
     # The bar of 2024-01-25 began the day before at 16:00. Dated by its start, it would be known 16
     # hours early.
-    assert market.close[:, 0].tolist() == [99.0 + number for number in range(13)]
+    assert market.close[:, 0].tolist() == list(range(99, 112))
 
 
 @pytest.mark.slow
@@ -209,7 +189,6 @@ def test_a_stamp_of_alpaca_within_a_day_is_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_page_that_ends_early_is_asked_on(tmp_path: Path, server: VendorServer) -> None:
     assert main(coins(tmp_path / "whole", server)) == 0
 
@@ -226,25 +205,17 @@ def test_a_page_that_ends_early_is_asked_on(tmp_path: Path, server: VendorServer
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_page_that_begins_late_is_asked_back(tmp_path: Path, server: VendorServer) -> None:
     # Tushare sends the newest rows first, so that its limit cuts off the oldest.
     assert main(csi300(tmp_path / "whole", server)) == 0
 
-    def newest(api: str, params: dict[str, str], reply: Reply) -> Reply:
-        if api in ("daily", "adj_factor"):
-            reply["data"]["items"] = reply["data"]["items"][:4]
-
-        return reply
-
-    server.edit = newest
+    server.change_items(lambda items: items[:4], "daily", "adj_factor")
 
     assert main(csi300(tmp_path / "cut", server)) == 0
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_alpaca_s_further_pages_are_asked_for(
     tmp_path: Path,
     server: VendorServer,
@@ -268,17 +239,13 @@ def test_alpaca_s_further_pages_are_asked_for(
     assert main(stocks(tmp_path / "paged", server)) == 0
     assert load_snapshot(tmp_path / "paged").id == load_snapshot(tmp_path / "whole").id
 
-    def endless(api: str, params: dict[str, str], reply: Reply) -> Reply:
-        return {**reply, "next_page_token": "same"} if "bars" in reply else reply
-
-    server.edit = endless
+    server.edit = lambda api, params, reply: {**reply, "next_page_token": "same"}
     monkeypatch.setattr(time, "sleep", lambda _: None)  # such a reply is asked for again
 
     assert "the same next page twice" in terminal.error(*stocks(tmp_path / "loop", server))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("days", "found"),
     [
@@ -332,19 +299,12 @@ def test_a_late_first_day_is_explained_by_a_later_listing_and_by_no_earlier_one(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_empty_reply_for_a_list_of_members_is_an_error(
     tmp_path: Path,
     server: VendorServer,
     terminal: Terminal,
 ) -> None:
-    def empty(api: str, params: dict[str, str], reply: Reply) -> Reply:
-        if api == "index_weight" and params["start_date"] == "20240101":
-            reply["data"]["items"] = []
-
-        return reply
-
-    server.edit = empty
+    server.change_items(lambda items: [], "index_weight", start_date="20240101")
 
     assert "days are missing: no list of members of 2024-01-01" in terminal.error(
         *csi300(tmp_path / "m", server)
@@ -353,19 +313,12 @@ def test_an_empty_reply_for_a_list_of_members_is_an_error(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_empty_reply_for_the_bars_of_a_member_is_an_error(
     tmp_path: Path,
     server: VendorServer,
     terminal: Terminal,
 ) -> None:
-    def empty(api: str, params: dict[str, str], reply: Reply) -> Reply:
-        if api == "daily" and params["ts_code"] == "688981.SH":
-            reply["data"]["items"] = []
-
-        return reply
-
-    server.edit = empty
+    server.change_items(lambda items: [], "daily", ts_code="688981.SH")
 
     assert "days are missing: 688981.SH has no bars. Delete " in terminal.error(
         *csi300(tmp_path / "m", server)
@@ -376,19 +329,14 @@ def test_an_empty_reply_for_the_bars_of_a_member_is_an_error(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_member_without_bars_on_the_last_sessions_is_taken_for_halted_and_named(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
-    def halted(api: str, params: dict[str, str], reply: Reply) -> Reply:
-        if api == "daily" and params["ts_code"] == "600519.SH":
-            reply["data"]["items"] = [
-                item for item in reply["data"]["items"] if item[1] < "20240205"
-            ]
-
-        return reply
-
-    server.edit = halted
+    server.change_items(
+        lambda items: [item for item in items if item[1] < "20240205"],
+        "daily",
+        ts_code="600519.SH",
+    )
     printed = terminal.out(*csi300(tmp_path / "m", server))
 
     assert (
@@ -418,9 +366,7 @@ def yahoo(
         monkeypatch.setattr(
             module.Ticker, "get_history_metadata", lambda self: {"currency": currency}
         )
-        named = ["data", "make", "us", "--from", "yfinance", "--symbols", "XYZ"]
-
-        return [*named, *SPAN, "--out", str(out), *more]
+        return fetch_words(f"us --from yfinance --symbols XYZ {SPAN}", out, *more)
 
     yield words
     forget("yfinance")
@@ -434,7 +380,6 @@ def rates_of(folder: Path, currency: str, rate: float) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_vendor_s_other_currency_is_named_and_converted(
     tmp_path: Path, yahoo: Callable[..., list[str]], terminal: Terminal
 ) -> None:
@@ -497,7 +442,6 @@ def test_parts_of_a_currency_are_brought_to_whole_units_with_dividends(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_second_coin_of_a_pair_is_its_currency(
     tmp_path: Path,
     server: VendorServer,
@@ -505,7 +449,7 @@ def test_the_second_coin_of_a_pair_is_its_currency(
 ) -> None:
     printed = terminal.out(*coins(tmp_path / "m", server))
     assert "note: USDT is taken as USD in the prices of BTCUSDT" in printed
-    error = terminal.error(*coins(tmp_path / "n", server, symbols="BTCEUR,BTCUSDT"))
+    error = terminal.error(*coins(tmp_path / "n", server, "--symbols", "BTCEUR,BTCUSDT"))
     assert "symbols: binance quotes BTCEUR in EUR, and this market counts in USD" in error
 
 

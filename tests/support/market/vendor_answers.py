@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -21,6 +22,7 @@ from support.local_server import Answering, running
 
 FIRST = "2024-01-25"
 LAST = "2024-02-06"
+SPAN = f"--first {FIRST} --last {LAST}"
 COIN_DAYS = tuple(str(date(2024, 1, 25) + timedelta(days=index)) for index in range(13))
 DAYS = tuple(day for day in COIN_DAYS if date.fromisoformat(day).weekday() < 5)
 NAMES = {"000001": "平安银行", "600519": "贵州茅台", "688981": "中芯国际"}
@@ -90,34 +92,14 @@ def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]
         return ["index_code", "con_code", "trade_date", "weight"], items
 
     if api == "daily":
-        fields = [
-            "ts_code",
-            "trade_date",
-            "open",
-            "high",
-            "low",
-            "close",
-            "pre_close",
-            "change",
-            "pct_chg",
-            "vol",
-            "amount",
-        ]
-        rows = bars(digits, first, last)
-        items = [
-            [
-                params["ts_code"],
-                row[0].replace("-", ""),
-                *row[1:5],
-                10.0,
-                0.0,
-                0.0,
-                row[5],
-                row[6] / 1000,
-            ]
-            for row in rows
-        ]
-        return fields, items[::-1]
+        fields = "ts_code trade_date open high low close pre_close change pct_chg vol amount"
+        items = []
+        for day, *prices, volume, amount in bars(digits, first, last):
+            moves = (10.0, 0.0, 0.0)
+            stamp = day.replace("-", "")
+            items.append([params["ts_code"], stamp, *prices, *moves, volume, amount / 1000])
+
+        return fields.split(), items[::-1]
 
     if api == "adj_factor":
         items = [
@@ -128,35 +110,19 @@ def tushare(api: str, params: dict[str, str]) -> tuple[list[str], list[list[Any]
         return ["ts_code", "trade_date", "adj_factor"], items[::-1]
 
     if api == "namechange":
-        return [
-            "ts_code",
-            "name",
-            "start_date",
-            "end_date",
-            "ann_date",
-            "change_reason",
-        ], namechanges(params["ts_code"])
+        fields = "ts_code name start_date end_date ann_date change_reason"
+        return fields.split(), namechanges(params["ts_code"])
 
     if api == "stock_basic":
-        listed = params["list_status"] == "L"
-        codes = [
-            code
-            for code in NAMES
-            if listed and EXCHANGE[code] == {"SSE": "SH", "SZSE": "SZ"}[params["exchange"]]
-        ]
-        items = [
-            [
-                f"{code}.{EXCHANGE[code]}",
-                code,
-                NAMES[code],
-                "上海",
-                INDUSTRY[code],
-                "主板",
-                "20010827",
-            ]
-            for code in codes
-        ]
-        return ["ts_code", "symbol", "name", "area", "industry", "market", "list_date"], items
+        fields = "ts_code symbol name area industry market list_date"
+        end = {"SSE": "SH", "SZSE": "SZ"}[params["exchange"]]
+        codes = [code for code in NAMES if EXCHANGE[code] == end and params["list_status"] == "L"]
+        items = []
+        for code in codes:
+            place = ("上海", INDUSTRY[code], "主板", "20010827")
+            items.append([f"{code}.{end}", code, NAMES[code], *place])
+
+        return fields.split(), items
 
     assert (api, params["ts_code"]) == ("index_daily", "000300.SH")
 
@@ -193,6 +159,12 @@ Edit = Callable[[str, dict[str, str], dict[str, Any]], dict[str, Any] | None]
 """Changes a reply of Tushare's: of api and params; None leaves the request without an answer."""
 
 
+def kline(opened: int, *cells: str) -> list[Any]:
+    """A row of a day that begins at a millisecond: prices, volume and, at last, amount."""
+    *bar, amount = cells
+    return [opened, *bar, opened + 86_399_999, amount, 3, "0.1", "0.2", "0"]
+
+
 def binance(params: dict[str, str]) -> list[list[Any]]:
     """Rows of klines: twelve cells, prices as texts, times in milliseconds of UTC; ETHUSDT has none
     on 2024-01-29.
@@ -205,26 +177,9 @@ def binance(params: dict[str, str]) -> list[list[Any]]:
             params["symbol"],
             day,
         ) != ("ETHUSDT", "2024-01-29"):
-            price = f"{42000.5 + index:.8f}"
-            high = f"{42100 + index:.8f}"
-            low = f"{41900 + index:.8f}"
-            volume = "0.00000150"
-            rows.append(
-                [
-                    opened,
-                    price,
-                    high,
-                    low,
-                    price,
-                    volume,
-                    opened + 86_399_999,
-                    "0.06300075",
-                    3,
-                    "0.1",
-                    "0.2",
-                    "0",
-                ]
-            )
+            levels = (42000.5, 42100, 41900, 42000.5)
+            prices = [f"{level + index:.8f}" for level in levels]
+            rows.append(kline(opened, *prices, "0.00000150", "0.06300075"))
 
     return rows[: int(params["limit"])]
 
@@ -239,27 +194,12 @@ def alpaca(path: str, params: dict[str, str]) -> dict[str, Any]:
     symbol = params["symbols"]
 
     if path == "/v1/corporate-actions":
-        split = {
-            "id": "s",
-            "symbol": "AAPL",
-            "new_rate": 4,
-            "old_rate": 1,
-            "ex_date": "2024-01-30",
-            "process_date": "2024-01-30",
-        }
-        paid = {
-            "id": "d",
-            "symbol": "AAPL",
-            "rate": 0.5,
-            "ex_date": "2024-02-02",
-            "payable_date": "2024-02-15",
-            "special": False,
-        }
-        return {
-            "corporate_actions": {"forward_splits": [split], "cash_dividends": [paid]}
-            if symbol == "AAPL"
-            else {}
-        }
+        split = {"id": "s", "symbol": "AAPL", "new_rate": 4, "old_rate": 1}
+        split |= dict.fromkeys(("ex_date", "process_date"), "2024-01-30")
+        paid = {"id": "d", "symbol": "AAPL", "rate": 0.5, "special": False}
+        paid |= {"ex_date": "2024-02-02", "payable_date": "2024-02-15"}
+        actions = {"forward_splits": [split], "cash_dividends": [paid]}
+        return {"corporate_actions": actions if symbol == "AAPL" else {}}
 
     bars = []
     for index, day in enumerate(DAYS):
@@ -288,6 +228,17 @@ class VendorServer(ThreadingHTTPServer):
         self.hanging = threading.Event()
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
 
+    def change_items(self, change: Callable[[Any], Any], *calls: str, **params: str) -> None:
+        """Answer some calls of Tushare's with other items, if their parameters are these."""
+
+        def edit(call: str, given: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
+            if call in calls and params.items() <= given.items():
+                reply["data"]["items"] = change(reply["data"]["items"])
+
+            return reply
+
+        self.edit = edit
+
 
 class VendorHandler(Answering):
     server: VendorServer
@@ -315,17 +266,16 @@ class VendorHandler(Answering):
         if address.path == "/api/v3/exchangeInfo":
             quote = next(end for end in ("USDT", "EUR", "BTC") if params["symbol"].endswith(end))
             pair = {"symbol": params["symbol"], "status": "TRADING", "quoteAsset": quote}
-            self._send(
-                self.server.edit(address.path, params, {"timezone": "UTC", "symbols": [pair]}),
-                index,
-            )
+            reply = {"timezone": "UTC", "symbols": [pair]}
         elif address.path == "/api/v3/klines":
-            self._send(self.server.edit(address.path, params, {"rows": binance(params)}), index)
+            reply = {"rows": binance(params)}
         elif (self.headers["APCA-API-KEY-ID"], self.headers["APCA-API-SECRET-KEY"]) != ALPACA_KEYS:
             self.server.faults[index] = (403, {})
-            self._send({"message": f"forbidden {self.headers['APCA-API-SECRET-KEY']}"}, index)
+            reply = {"message": f"forbidden {self.headers['APCA-API-SECRET-KEY']}"}
         else:
-            self._send(self.server.edit(address.path, params, alpaca(address.path, params)), index)
+            reply = alpaca(address.path, params)
+
+        self._send(self.server.edit(address.path, params, reply), index)
 
     def _send(self, reply: dict[str, Any] | None, index: int) -> None:
         status, headers = self.server.faults.get(index, (200, {}))
@@ -348,6 +298,30 @@ def vendor_server() -> Iterator[VendorServer]:
     server = VendorServer()
     with running(server):
         yield server
+
+
+def fetch_words(request: str, out: Path, *more: str) -> list[str]:
+    """The command of a request such as `us --from alpaca`, without pauses."""
+    words = ["data", "make", *request.split(), "--per-minute", "100000", "--out", str(out)]
+    return [*words, *more]
+
+
+def recipe_words(made: Path, out: Path, *settings: str) -> list[str]:
+    """The command that makes a fetched market again by its recipe, without pauses."""
+    given = ",".join(["per_minute=100000", *settings])
+    return ["data", "make", "--recipe", str(made), "--out", str(out), "--set", given]
+
+
+def logged(out: Path) -> list[dict[str, Any]]:
+    """What the log of the answers of a market says."""
+    lines = (out.with_suffix(".answers") / "log.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def texts_in(folder: Path) -> str:
+    """All that any file of a folder says."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
 
 
 def forget(package: str) -> None:

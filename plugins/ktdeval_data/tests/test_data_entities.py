@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.market import Entity, load_snapshot
-from support.terminal import Terminal
+from ktdeval.market import Entity
+from support.market.long_imports import Imports
 
 BARS = "date,code,open,high,low,close,volume\n" + "".join(
     f"2024-01-0{day},{code},10,10.2,9.9,10,1000\n"
@@ -18,16 +18,11 @@ NEWS = '{"published_at": "2024-01-02T14:00:00-05:00", "assets": "AAPL", "text": 
 FOUND = (Entity("AAPL", "person", "Tim Cook"), Entity("AAPL", "product", "iPhone"))
 
 
-def imported(
-    folder: Path, terminal: Terminal, name: str, content: str, *words: str
-) -> tuple[int, str, str]:
-    (folder / "bars.csv").write_text(BARS)
+def options_of(folder: Path, name: str, content: str, *more: str) -> tuple[object, ...]:
     (folder / "news.jsonl").write_text(NEWS)
     (folder / name).write_text(content, encoding="utf-8")
-    files = ("--bars", folder / "bars.csv", "--documents", folder / "news.jsonl")
-    options = ("--venue", "us_equity", "--entities", folder / name, *words)
-
-    return terminal.call("data", "make", "long", *files, *options, "--out", folder / "market")
+    files = ("--documents", folder / "news.jsonl", "--entities", folder / name)
+    return ("--venue", "us_equity", *files, *more)
 
 
 @pytest.mark.exhaustive
@@ -56,12 +51,10 @@ def imported(
     ],
 )
 def test_entities_are_read_under_the_names_of_vendors(
-    name: str, content: str, options: tuple[str, ...], tmp_path: Path, terminal: Terminal
+    name: str, content: str, options: tuple[str, ...], tmp_path: Path, imports: Imports
 ) -> None:
-    code, _, err = imported(tmp_path, terminal, name, content, *options)
-    assert code == 0, err
-    entities = load_snapshot(tmp_path / "market").documents.entities
-    assert sorted(entities) == sorted(FOUND)
+    market = imports.made(BARS, *options_of(tmp_path, name, content, *options))
+    assert sorted(market.documents.entities) == sorted(FOUND)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +89,7 @@ def test_what_is_wrong_with_entities_is_said_in_one_line(
     options: tuple[str, ...],
     message: str,
     tmp_path: Path,
-    terminal: Terminal,
+    imports: Imports,
 ) -> None:
-    code, out, err = imported(tmp_path, terminal, name, content, *options)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert message in err
+    words = options_of(tmp_path, name, content, *options)
+    assert message in imports.refused(BARS, *words)

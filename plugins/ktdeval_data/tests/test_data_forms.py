@@ -10,26 +10,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval_tables.missing_columns import may_be_count
 from ktdeval_tables.text_layout import find_layout
-from support.terminal import Terminal
+from support.market.long_imports import Imports
 
 US = ("--venue", "us_equity")
 COIN = ("--venue", "crypto_spot", "--code", "DOGE-USDT")
 DAYS = ("2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09")
 CLOSES = (10.0, 10.5, 10.4, 10.6, 10.2, 10.3)
-
-
-def imported(terminal: Terminal, folder: Path, file: Path, *options: str) -> MarketSnapshot:
-    terminal.out("data", "make", "long", "--bars", file, *options, "--out", folder / "market")
-    return load_snapshot(folder / "market")
-
-
-def refused(terminal: Terminal, folder: Path, file: Path, *options: str) -> str:
-    words = ("data", "make", "long", "--bars", file, *options, "--out", folder / "market")
-    return terminal.refusal(*words)
 
 
 def bars() -> list[dict[str, object]]:
@@ -98,11 +86,11 @@ JSON_FORMS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", JSON_FORMS)
-def test_json_is_read_as_the_same_market(form: str, tmp_path: Path, terminal: Terminal) -> None:
+def test_json_is_read_as_the_same_market(form: str, tmp_path: Path, imports: Imports) -> None:
     text, options = JSON_FORMS[form]
     file = tmp_path / "bars.json"
     file.write_text(text)
-    snapshot = imported(terminal, tmp_path, file, *US, *options)
+    snapshot = imports.made(file, *US, *options)
 
     assert snapshot.codes[0] == "AAPL"
     assert tuple(snapshot.days.astype(str)) == DAYS
@@ -125,63 +113,46 @@ def test_json_is_read_as_the_same_market(form: str, tmp_path: Path, terminal: Te
         "\n".join(map(json.dumps, [*bars(), {"Information": "limit"}, *bars()])),
     ],
 )
-def test_json_with_a_row_that_is_none_is_refused_in_one_line(
-    text: str, tmp_path: Path, terminal: Terminal
-) -> None:
-    file = tmp_path / "bars.csv"
-    file.write_text(text)
-
-    assert "bars.csv" in refused(terminal, tmp_path, file, *US, "--code", "AAPL")
+def test_json_with_a_row_that_is_none_is_refused_in_one_line(text: str, imports: Imports) -> None:
+    assert "bars.csv" in imports.refused(text, *US, "--code", "AAPL")
 
 
 # ---- wide tables, several sources, fixed precision
 
 
 @pytest.mark.slow
-def test_prices_of_another_asset_are_not_offered_as_a_volume(
-    tmp_path: Path, terminal: Terminal
-) -> None:
+def test_prices_of_another_asset_are_not_offered_as_a_volume(imports: Imports) -> None:
     frame = pd.DataFrame({"Date": DAYS, "AAPL": CLOSES, "MSFT": [each * 3 for each in CLOSES]})
-    frame.to_csv(tmp_path / "wide.csv", index=False)
-    options = (*US, "--code", "AAPL", "--map", "close=AAPL", "--out", tmp_path / "market")
-    printed = terminal.out("data", "make", "long", "--bars", tmp_path / "wide.csv", *options)
+    imports.made(frame, *US, "--code", "AAPL", "--map", "close=AAPL")
 
-    assert "map volume" not in printed
+    assert "map volume" not in imports.printed
 
 
 @pytest.mark.slow
 def test_rows_of_two_publishers_are_refused_with_the_column_that_tells_them_apart(
-    tmp_path: Path, terminal: Terminal
+    imports: Imports,
 ) -> None:
     frame = pd.DataFrame(bars()).assign(code="AAPL")
     both = pd.concat([frame.assign(venue_id=2), frame.assign(venue_id=43, volume=7)])
-    both.sort_values("date").to_csv(tmp_path / "both.csv", index=False)
-    message = refused(terminal, tmp_path, tmp_path / "both.csv", *US)
+    both = both.sort_values("date")
+    message = imports.refused(both, *US)
 
     assert "column 'venue_id' tells apart (2, 43)" in message
     assert "keep_first" not in message
     advised = message.partition("read those of one: ")[2].split()
-    snapshot = imported(terminal, tmp_path, tmp_path / "both.csv", *US, *advised)
+    snapshot = imports.made(both, *US, *advised)
     assert (len(snapshot.days), snapshot.volume[0, 0]) == (len(DAYS), bars()[0]["volume"])
-    assert "it has 2, 43" in refused(
-        terminal, tmp_path, tmp_path / "both.csv", *US, "--keep", "venue_id=3"
-    )
-    assert "did you mean 'venue_id'" in refused(
-        terminal, tmp_path, tmp_path / "both.csv", *US, "--keep", "venue=3"
-    )
+    assert "it has 2, 43" in imports.refused(both, *US, "--keep", "venue_id=3")
+    assert "did you mean 'venue_id'" in imports.refused(both, *US, "--keep", "venue=3")
 
 
 @pytest.mark.slow
-def test_prices_in_whole_billionths_are_brought_to_units(
-    tmp_path: Path, terminal: Terminal
-) -> None:
+def test_prices_in_whole_billionths_are_brought_to_units(imports: Imports) -> None:
     frame = pd.DataFrame(bars()).rename(columns={"date": "ts_event"})
     prices = ["open", "high", "low", "close"]
     frame[prices] = (frame[prices] * 1e9).round().astype("int64")
     frame = frame.assign(rtype=35, publisher_id=2, instrument_id=38, symbol="AAPL")
-    frame.to_csv(tmp_path / "fixed.csv", index=False)
-
-    snapshot = imported(terminal, tmp_path, tmp_path / "fixed.csv", *US)
+    snapshot = imports.made(frame, *US)
     assert tuple(snapshot.close[:, 0]) == CLOSES
 
 
@@ -255,14 +226,9 @@ def test_a_column_may_be_a_volume_by_its_cells(cells: list[str], expected: bool)
     ],
 )
 def test_reported_files_have_their_forty_days(
-    name: str,
-    options: tuple[str, ...],
-    closes: list[float],
-    reported: Path,
-    tmp_path: Path,
-    terminal: Terminal,
+    name: str, options: tuple[str, ...], closes: list[float], reported: Path, imports: Imports
 ) -> None:
-    snapshot = imported(terminal, tmp_path, reported / name, *options)
+    snapshot = imports.made(reported / name, *options)
 
     assert (len(snapshot.days), str(snapshot.days[0])) == (40, "2025-06-02")
     assert snapshot.close[:4, 0].tolist() == closes
@@ -270,7 +236,7 @@ def test_reported_files_have_their_forty_days(
 
 @pytest.mark.slow
 @pytest.mark.shared_data
-def test_the_reported_klines_are_read(reported: Path, tmp_path: Path, terminal: Terminal) -> None:
-    snapshot = imported(terminal, tmp_path, reported / "d36_klines_cheap_coin_no_header.csv", *COIN)
+def test_the_reported_klines_are_read(reported: Path, imports: Imports) -> None:
+    snapshot = imports.made(reported / "d36_klines_cheap_coin_no_header.csv", *COIN)
 
     assert snapshot.volume[:, 0].tolist() == [98765432.0] * len(snapshot.days)

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ktdeval.market.snapshots.storage import load_snapshot
-from support.terminal import Terminal
+from support.market.long_imports import Imports
 
 _OPTION = re.compile(r"(--[a-z][a-z-]*) ('[^']*'|[^\s;,)]+(?:,[^\s;,)]+)*)")
 CODED = "date,code,open,high,low,close,volume\n"
@@ -75,18 +74,17 @@ CASES = [
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_the_option_that_a_message_names_is_executed_and_works(
-    case: Bad, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    case: Bad, tmp_path: Path, imports: Imports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("bars.csv").write_text(case.bars)
-    words = ["data", "make", "long", "--bars", "bars.csv", *shlex.split(case.options)]
+    words = shlex.split(case.options)
     Path("news.jsonl").write_text(NEWS)
 
     if case.side:
         Path("side.csv").write_text(case.side[1])
         words += [f"--{case.side[0]}", "side.csv"]
 
-    message = terminal.refusal(*words, "--out", "market")
+    message = imports.refused(case.bars, *words)
 
     assert re.search(case.says, message), message
 
@@ -104,6 +102,5 @@ def test_the_option_that_a_message_names_is_executed_and_works(
 
         way = way.replace(blank, value)
 
-    terminal.out(*words, *shlex.split(way), "--out", "market")
-
-    assert load_snapshot(Path("market")).codes == case.codes
+    market = imports.made(case.bars, *words, *shlex.split(way))
+    assert market.codes == case.codes

@@ -10,72 +10,46 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import load_snapshot
+from support.market.long_imports import Imports
 from support.terminal import Terminal
 
 pytestmark = pytest.mark.shared_data
 
-
-def imported(terminal: Terminal, folder: Path, *words: object) -> MarketSnapshot:
-    terminal.out("data", "make", "long", *words, "--out", folder / "market")
-    return load_snapshot(folder / "market")
+US = ("--venue", "us_equity")
 
 
-def test_codes_that_lost_their_zeros_are_named_and_read(
-    reported: Path,
-    tmp_path: Path,
-    terminal: Terminal,
-) -> None:
+def test_codes_that_lost_their_zeros_are_named_and_read(reported: Path, imports: Imports) -> None:
     names = "date=日期,code=股票代码,open=开盘,close=收盘,high=最高,low=最低,volume=成交量,amount=成交额"
-    words = ["--bars", reported / "04_codes_as_numbers.csv", "--map", names, "--volume-unit", "lot"]
-    message = terminal.refusal("data", "make", "long", *words, "--out", tmp_path / "market")
+    words = [reported / "04_codes_as_numbers.csv", "--map", names, "--volume-unit", "lot"]
+    message = imports.refused(*words)
 
     assert "line 2: code '1' has fewer than six digits" in message
     assert "--code-width 6" in message
 
-    snapshot = imported(terminal, tmp_path, *words, "--code-width", "6")
+    snapshot = imports.made(*words, "--code-width", "6")
     assert snapshot.codes == ("000001.SZ", "600519.SH")
     assert snapshot.volume[0, 0] == 2523700
 
 
-def test_a_header_of_two_rows_is_read(reported: Path, tmp_path: Path, terminal: Terminal) -> None:
-    snapshot = imported(
-        terminal,
-        tmp_path,
-        "--bars",
-        reported / "06_two_header_rows.csv",
-        "--venue",
-        "us_equity",
-    )
+def test_a_header_of_two_rows_is_read(reported: Path, imports: Imports) -> None:
+    snapshot = imports.made(reported / "06_two_header_rows.csv", *US)
 
     assert (snapshot.codes, len(snapshot.days)) == (("AAPL", "TSLA"), 10)
     assert snapshot.close[0].tolist() == [240.83, 350.66]
 
 
-def test_a_terminals_export_is_read(reported: Path, tmp_path: Path, terminal: Terminal) -> None:
-    snapshot = imported(terminal, tmp_path, "--bars", reported / "07_terminal_export.txt")
+def test_a_terminals_export_is_read(reported: Path, imports: Imports) -> None:
+    snapshot = imports.made(reported / "07_terminal_export.txt")
     assert (snapshot.codes, len(snapshot.days)) == (("600000.SH",), 10)
     assert str(snapshot.days[0]) == "2024-01-02"
     assert (snapshot.open[0, 0], snapshot.volume[0, 0]) == (8.27, 37856191)
 
 
 def test_an_adjusted_close_next_to_the_close_gives_a_factor(
-    reported: Path,
-    tmp_path: Path,
-    terminal: Terminal,
+    reported: Path, tmp_path: Path, imports: Imports
 ) -> None:
     name = "08_adjusted_close_beside.csv"
-    by_name = imported(
-        terminal,
-        tmp_path,
-        "--bars",
-        reported / name,
-        "--venue",
-        "us_equity",
-        "--code",
-        "AAPL",
-    )
+    by_name = imports.made(reported / name, *US, "--code", "AAPL")
 
     assert by_name.factor[:10, 0].tolist() == pytest.approx([0.99] * 10, abs=1e-6)
     assert by_name.factor[10:, 0].tolist() == [1.0] * 10
@@ -84,18 +58,14 @@ def test_an_adjusted_close_next_to_the_close_gives_a_factor(
     folder = tmp_path / "bars"
     folder.mkdir()
     shutil.copy(reported / name, folder / "AAPL.csv")
-    words = ["--bars", folder, "--venue", "us_equity", "--adjusted-close", "ignore"]
-    terminal.out("data", "make", "long", *words, "--out", tmp_path / "ignored")
-    ignored = load_snapshot(tmp_path / "ignored")
+    ignored = imports.made(folder, *US, "--adjusted-close", "ignore")
 
     assert not ignored.meta.has_factor
     assert any("'Adj Close' is not read" in note for note in ignored.meta.notes)
 
 
 def test_renumbered_codes_are_reported_until_the_names_state_them(
-    reported: Path,
-    tmp_path: Path,
-    terminal: Terminal,
+    reported: Path, tmp_path: Path, terminal: Terminal, imports: Imports
 ) -> None:
     words = ["data", "make", "long", "--check-only", "--bars", reported / "09_renumbered.csv"]
     printed = terminal.out(*words)
@@ -108,18 +78,16 @@ def test_renumbered_codes_are_reported_until_the_names_state_them(
 
     assert "renumbered_codes" not in terminal.out(*words, "--names", names)
 
-    snapshot = imported(terminal, tmp_path, *words[4:], "--names", names)
+    snapshot = imports.made(*words[5:], "--names", names)
     assert snapshot.codes == ("920002.BJ", "920047.BJ")
 
 
 def test_factors_in_a_file_of_their_own_are_held_from_their_days_on(
-    reported: Path,
-    tmp_path: Path,
-    terminal: Terminal,
+    reported: Path, imports: Imports
 ) -> None:
     units = ["--volume-unit", "lot", "--amount-unit", "thousand_CNY"]
-    files = ["--bars", reported / "10_daily.csv", "--factors", reported / "10_factors_apart.csv"]
-    snapshot = imported(terminal, tmp_path, *files, *units)
+    files = [reported / "10_daily.csv", "--factors", reported / "10_factors_apart.csv"]
+    snapshot = imports.made(*files, *units)
     column = snapshot.codes.index("000001.SZ")
     factor = snapshot.factor[:, column]
     is_later = snapshot.days >= np.datetime64("2024-01-25")
@@ -129,12 +97,8 @@ def test_factors_in_a_file_of_their_own_are_held_from_their_days_on(
     assert factor[~is_later].tolist() == [1.0] * int((~is_later).sum())
 
 
-def test_a_rate_of_turnover_is_no_amount(
-    reported: Path,
-    tmp_path: Path,
-    terminal: Terminal,
-) -> None:
-    snapshot = imported(terminal, tmp_path, "--bars", reported / "15_turnover_column.csv")
+def test_a_rate_of_turnover_is_no_amount(reported: Path, imports: Imports) -> None:
+    snapshot = imports.made(reported / "15_turnover_column.csv")
     assert snapshot.volume[1, snapshot.codes.index("000001.SZ")] == 31794307
     assert np.isnan(snapshot.amount).all()
     assert any("'turnover' is not read" in note for note in snapshot.meta.notes)

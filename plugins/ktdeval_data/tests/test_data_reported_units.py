@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import numpy as np
 
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import load_snapshot
-from support.terminal import Terminal
+from support.market.long_imports import Imports
 
 UNITS = "date,code,open,close,high,low,volume,amount\n"
 LOT_ROWS = "2024-01-02,sh600000,8.27,8.33,8.37,8.23,378561,31420.64\n2024-01-03,sh600000,8.31,8.4,8.44,8.27,317943,26564.14\n"
@@ -26,37 +21,17 @@ FACTORS = """date,code,open,high,low,close,volume,amount,adj_factor
 """
 
 
-class Imports:
-    """Imports of a table by options."""
-
-    def __init__(self, folder: Path, terminal: Terminal, text: str) -> None:
-        self._terminal = terminal
-        self._out = folder / "market"
-        self._command = ["data", "make", "long", "--bars", folder / "bars.csv", "--out", self._out]
-        (folder / "bars.csv").write_text(text)
-
-    def refused(self, *options: str) -> str:
-        return self._terminal.error(*self._command, *options)
-
-    def made(self, *options: str) -> MarketSnapshot:
-        shutil.rmtree(self._out, ignore_errors=True)
-        self._terminal.out(*self._command, *options)
-        return load_snapshot(self._out)
-
-
-def test_units_by_code_are_refused_with_one_reading_that_works(
-    tmp_path: Path, terminal: Terminal
-) -> None:
+def test_units_by_code_are_refused_with_one_reading_that_works(imports: Imports) -> None:
     """688981 is in shares, the others in lots."""
-    imports = Imports(tmp_path, terminal, UNITS + LOT_ROWS + SHARE_ROW)
+    bars = UNITS + LOT_ROWS + SHARE_ROW
     amounts = ("--amount-unit", "ten_thousand_CNY")
-    text = imports.refused(*amounts, "--volume-unit", "lot")
+    text = imports.refused(bars, *amounts, "--volume-unit", "lot")
 
     assert "688981.SH" in text
     assert "0.01 times the price" in text
     assert "--volume-unit lot,688981.SH=share" in text
 
-    market = imports.made(*amounts, "--volume-unit", "lot,688981.SH=share")
+    market = imports.made(bars, *amounts, "--volume-unit", "lot,688981.SH=share")
     day = market.day_index("2024-01-03")
     code = market.asset_index["688981.SH"]
 
@@ -64,36 +39,32 @@ def test_units_by_code_are_refused_with_one_reading_that_works(
     assert round(market.amount[day, code] / market.volume[day, code], 2) == 50.44
     assert market.volume[day, market.asset_index["600000.SH"]] == 31_794_300
 
-    repaired = imports.made(*amounts, "--repair", "match_units")
+    repaired = imports.made(bars, *amounts, "--repair", "match_units")
     assert repaired.volume[day].tolist() == market.volume[day].tolist()
 
 
-def test_a_turnover_rate_that_is_named_as_amount_is_refused(
-    tmp_path: Path, terminal: Terminal
-) -> None:
-    imports = Imports(tmp_path, terminal, TURNOVER)
+def test_a_turnover_rate_that_is_named_as_amount_is_refused(imports: Imports) -> None:
+    bars = TURNOVER
     named = ("--map", "amount=turnover")
-    text = imports.refused(*named)
+    text = imports.refused(bars, *named)
 
     assert "turnover_rate" in text
     assert "--repair drop_amount" in text
 
-    market = imports.made(*named, "--repair", "drop_amount")
+    market = imports.made(bars, *named, "--repair", "drop_amount")
     assert market.volume[market.day_index("2024-01-03"), 0] == 31_794_307
     assert np.isnan(market.amount).all()
 
 
-def test_a_code_without_a_factor_is_repaired_by_the_named_option(
-    tmp_path: Path, terminal: Terminal
-) -> None:
+def test_a_code_without_a_factor_is_repaired_by_the_named_option(imports: Imports) -> None:
     """600018 has none on any day: the message names a repair that works, and no other."""
-    imports = Imports(tmp_path, terminal, FACTORS)
-    text = imports.refused("--repair", "fill_factor")
+    bars = FACTORS
+    text = imports.refused(bars, "--repair", "fill_factor")
 
     assert "codes_without_factor (first: 600018.SH)" in text
     assert "--repair factor_of_one" in text
     assert "--repair fill_factor" not in text
 
-    market = imports.made("--repair", "factor_of_one")
+    market = imports.made(bars, "--repair", "factor_of_one")
     assert set(market.factor[:, market.asset_index["600018.SH"]]) == {1.0}
     assert any(repair.startswith("factor_of_one: ") for repair in market.meta.repairs)

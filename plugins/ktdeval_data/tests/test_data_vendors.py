@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.market.snapshots.storage import load_snapshot
+from support.market.long_imports import Imports
 from support.tables import beside
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 
@@ -51,30 +50,27 @@ def values_on(snapshot: Any, code: str, day: str) -> dict[str, float]:
 @pytest.mark.parametrize("case", CASES, ids=[case["vendor"] for case in CASES])
 def test_what_vendors_write_is_read_or_refused_with_advice_that_works(
     tmp_path: Path,
-    terminal: Terminal,
+    imports: Imports,
     case: dict[str, Any],
 ) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     bars = write_files(folder, case)
-    words = ["data", "make", "long", "--bars", bars, "--venue", case.get("venue", "us_equity")]
-    words += shlex.split(case.get("options", ""))
-    words += ["--out", tmp_path / "market"]
+    words = ["--venue", case.get("venue", "us_equity"), *shlex.split(case.get("options", ""))]
 
     # Each refusal is one line that names the file and the option by which the next reading is
     # right.
     for advice, reason, *shown in case.get("advice", []):
-        message = terminal.refusal(*words)
+        message = imports.refused(bars, *words)
         assert reason in message
         assert (shown or [advice])[0] in message.replace("'", "")
         words += shlex.split(advice)
 
     if "refused" in case:
-        assert case["refused"] in terminal.refusal(*words)
+        assert case["refused"] in imports.refused(bars, *words)
         return
 
-    terminal.out(*words)
-    snapshot = load_snapshot(tmp_path / "market")
+    snapshot = imports.made(bars, *words)
     if "codes" in case:
         assert list(snapshot.codes) == case["codes"]
 

@@ -29,6 +29,7 @@ from ktdeval.trading.types import Order
 from ktdeval_data.currency_conversion import convert
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from support.market.raw_market import findings_of
 from support.market.trading_market import market_scene
 from support.tables import changed, on_each_row
 from support.terminal import Terminal
@@ -45,7 +46,6 @@ BARS = """date,code,open,high,low,close,volume,amount
 """
 ASSETS = "code,currency\nSAP,EUR\n"
 RATES = "date,currency,rate\n2025-02-28,EUR,1.04\n2025-03-03,EUR,1.05\n2025-03-04,EUR,1.06\n2025-03-06,EUR,1.1\n2025-03-06,GBP,1.3\n"
-OPEN, HIGH, LOW, CLOSE = range(4)
 
 
 def read(
@@ -60,30 +60,17 @@ def read(
         name: str(folder / text) for name, text in options.items() if str(text).endswith(".csv")
     }
     options["fx"] = options.pop("rates", options["fx"])
-    params = {
-        "venue": "us_equity",
-        "currency": "USD",
-        "name": "two",
-        "source": "by hand",
-        **options,
-    }
-
-    return with_id(assemble(read_long(LongParams(**params))))
+    own = {"venue": "us_equity", "currency": "USD", "name": "two", "source": "by hand"}
+    return with_id(assemble(read_long(LongParams(**(own | options)))))
 
 
 def prices(market: MarketSnapshot, code: str) -> np.ndarray:
     """[T, 4] open, high, low, close."""
-    return np.stack(
-        [
-            getattr(market, name)[:, market.asset_index[code]]
-            for name in ("open", "high", "low", "close")
-        ],
-        axis=1,
-    )
+    bars = np.stack([market.open, market.high, market.low, market.close], axis=2)
+    return bars[:, market.asset_index[code]]
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_price_is_converted_by_the_rate_that_is_known_when_it_is_made(tmp_path: Path) -> None:
     market = read(tmp_path)
     assert prices(market, "AAPL")[0].tolist() == [240, 242, 236, 238]
@@ -188,7 +175,7 @@ def test_in_a_market_of_yuan_only_prices_of_a_shares_are_whole_fen(tmp_path: Pat
     )
 
     assert not made.in_fen.any()
-    assert "prices_look_adjusted" not in {finding.rule for finding in check(made)}
+    assert "prices_look_adjusted" not in findings_of(made)
     assert assemble(made).close[1].tolist() == [236 * 1.06, 254 * 1.06]
 
 
@@ -219,6 +206,7 @@ def random_table(seed: int) -> str:
 
 
 LISTED = "code,currency,venue\nA0,EUR,us_equity\nA1,GBP,frictionless\nA2,USD,\nA3,EUR,crypto_spot\nA4,GBP,\nA5,EUR,frictionless\n"
+IN_DOLLARS = LISTED.replace("EUR", "USD").replace("GBP", "USD")
 SERIES = ("open", "high", "low", "close", "volume", "amount", "factor", "member")
 
 
@@ -240,7 +228,6 @@ def random_rates(seed: int, after: str = "9999") -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path) -> None:
     bars = random_table(seed)
@@ -248,13 +235,7 @@ def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path
         f"{day:%Y-%m-%d},{one},1\n"
         for day, one in product(pd.date_range("2025-03-01", periods=60, freq="5D"), ("EUR", "GBP"))
     )
-    plain = read(
-        tmp_path,
-        bars,
-        LISTED.replace("EUR", "USD").replace("GBP", "USD"),
-        rates=None,
-        currency=None,
-    )
+    plain = read(tmp_path, bars, IN_DOLLARS, rates=None, currency=None)
     made = read(tmp_path, bars, LISTED, ones)
 
     for name in SERIES:
@@ -272,7 +253,6 @@ def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
     seed: int, tmp_path: Path
@@ -281,13 +261,7 @@ def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
     row = 20 + seed
     true = read(tmp_path, bars, LISTED, random_rates(seed))
     false = read(tmp_path, bars, LISTED, random_rates(seed, after=str(true.days[row])))
-    plain = read(
-        tmp_path,
-        bars,
-        LISTED.replace("EUR", "USD").replace("GBP", "USD"),
-        rates=None,
-        currency=None,
-    )
+    plain = read(tmp_path, bars, IN_DOLLARS, rates=None, currency=None)
     np.testing.assert_array_equal(
         np.isnan(true.close), np.isnan(plain.close), err_msg="a flat bar without trade stays a halt"
     )
@@ -348,14 +322,8 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
     (tmp_path / "spx.csv").write_text(
         "date,close\n" + "".join(f"{day},5000\n" for day in market.days)
     )
-    both = read(
-        tmp_path,
-        random_table(1),
-        LISTED,
-        random_rates(1),
-        benchmark="spx.csv",
-        benchmark_code="SPX",
-    )
+    given = {"benchmark": "spx.csv", "benchmark_code": "SPX"}
+    both = read(tmp_path, random_table(1), LISTED, random_rates(1), **given)
 
     assert (both.meta.benchmark, sorted(both.indices), both.benchmark[0]) == (
         "SPX",
@@ -365,32 +333,23 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_command_imports_and_shows_what_was_converted(
-    tmp_path: Path, terminal: Terminal
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read(
         tmp_path,
         fx=RATES.replace("currency,rate", "cur,level"),
         map={"fx.currency": "cur", "fx.rate": "level"},
     )
-    words = [
-        "data",
-        "make",
-        "long",
-        "--bars",
-        str(tmp_path / "bars.csv"),
-        "--industry",
-        str(tmp_path / "assets.csv"),
-    ]
-    words += ["--venue", "us_equity", "--fx", str(tmp_path / "fx.csv"), "--currency", "USD"]
+    files = ("--bars", "bars.csv", "--industry", "assets.csv", "--fx", "fx.csv")
+    options = ("--venue", "us_equity", "--currency", "USD", "--out", "two")
+    mapping = ("--map", "fx.currency=cur,fx.rate=level")
+    monkeypatch.chdir(tmp_path)
+    printed = terminal.out("data", "make", "long", *files, *options, *mapping)
 
-    assert (
-        "note: prices of 1 asset in EUR are converted to USD by the rates of each day: SAP"
-        in terminal.out(*words, "--map", "fx.currency=cur,fx.rate=level", "--out", tmp_path / "two")
-    )
+    assert "prices of 1 asset in EUR are converted to USD by the rates of each day: SAP" in printed
 
-    facts = json.loads(terminal.out("data", "info", tmp_path / "two", "--json"))
+    facts = json.loads(terminal.out("data", "info", "two", "--json"))
     assert (facts["currency"], facts["indices"], facts["benchmark"]) == (
         "USD",
         ["EURUSD (USD for one EUR)"],
@@ -409,23 +368,13 @@ def test_the_note_names_eight_converted_assets_at_most(
     bars = BARS + "".join(
         f"2025-03-0{day},{code},10,11,9,10,100,1000\n" for code, day in product(codes, (3, 4, 5, 6))
     )
-    read(tmp_path, bars=bars, assets="code,currency\n" + "".join(f"{code},EUR\n" for code in codes))
-    params = LongParams(
-        bars=str(tmp_path / "bars.csv"),
-        industry=str(tmp_path / "assets.csv"),
-        fx=str(tmp_path / "fx.csv"),
-        venue="us_equity",
-        currency="USD",
-        name="two",
-        source="by hand",
-    )
-    notes = [note for note in read_long(params).notes if "are converted" in note]
-    named = f"{', '.join(codes[:8])}{more}"
-    shown = count_of(count, "asset")
+    assets = "code,currency\n" + "".join(f"{code},EUR\n" for code in codes)
+    market = read(tmp_path, bars=bars, assets=assets)
+    (note,) = [note for note in market.meta.notes if "are converted" in note]
 
-    assert notes == [
-        f"prices of {shown} in EUR are converted to USD by the rates of each day: {named}"
-    ]
+    shown = f"prices of {count_of(count, 'asset')} in EUR"
+    named = f"{', '.join(codes[:8])}{more}"
+    assert note == f"{shown} are converted to USD by the rates of each day: {named}"
 
 
 @pytest.mark.shared_data

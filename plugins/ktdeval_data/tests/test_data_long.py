@@ -19,13 +19,12 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import check
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_tables import vendor_tables
-from support.market.raw_market import changed as changed_bar, market
+from support.market.raw_market import changed as changed_bar, findings_of, market
 from support.tables import changed, on_each_row
 from support.terminal import Terminal
 
@@ -149,9 +148,7 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
 
     assert assemble(raw).member.tolist() == [[False, True], [True, True]]
     assert "an asset belongs to the universe" in raw.source
-    assert "member_count" in {
-        finding.rule for finding in check(raw) if finding.level == "warning"
-    }, "it claims to be no index"
+    assert findings_of(raw)["member_count"].level == "warning", "it claims to be no index"
 
     # Assets that were never members are left out unless asked for.
     members = {"members": "code,in_date,out_date\n600519.SH,2023-12-11,2024-06-16\n"}
@@ -378,16 +375,13 @@ def test_a_row_without_a_code_is_named_and_given_to_no_asset(tmp_path: Path, suf
     path = tmp_path / f"holes.{suffix}"
     store = partial(table.to_csv, index=False) if suffix == "csv" else table.to_parquet
     store(path)
-    named = {
-        each.rule: each.examples for each in check(read(tmp_path, bars=str(path), assets="all"))
-    }
-    assert named["unknown_codes"] == ("no code",)
+    named = findings_of(read(tmp_path, bars=str(path), assets="all"))
+    assert named["unknown_codes"].examples == ("no code",)
 
     table["code"] = ["TSLA", "TSLA", "AAPL", None]  # where codes are symbols, NAN would be one
     store(path)
     symbols = read_long(LongParams(bars=str(path), venue="us_equity"))
-    named = {each.rule: each.examples for each in check(symbols)}
-    assert named["unknown_symbols"] == ("'no code'",)
+    assert findings_of(symbols)["unknown_symbols"].examples == ("'no code'",)
 
 
 # ---- the command

@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.cli.main import main
 from ktdeval.errors import DataError, KtdevalError, UsageError
-from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble, load_snapshot
+from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble
 from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.manifest import snapshot_id
-from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams, TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
+from support.market.long_imports import Imports
+from support.market.raw_market import findings_of
 from support.tables import changed, on_each_row
 from support.terminal import Terminal
 
@@ -52,12 +52,7 @@ def read(
     return read_long(LongParams(**{"venue": "us_equity", **files, **params}))
 
 
-def by_kind(raw: RawMarket) -> dict[str, Finding]:
-    return {finding.rule: finding for finding in check(raw)}
-
-
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     raw = read(tmp_path)
     market = assemble(raw)
@@ -77,12 +72,11 @@ def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     assert np.isnan(market.close[1]).tolist() == [False, True]  # Saturday
     assert market.indices == {}
     # Without a factor the split is a loss that nobody had, and the check says so.
-    assert by_kind(raw)["split_like_moves"].examples == ("ORLY 2025-06-10",)
-    assert "gaps" not in by_kind(raw)
+    assert findings_of(raw)["split_like_moves"].examples == ("ORLY 2025-06-10",)
+    assert "gaps" not in findings_of(raw)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_splits_make_the_factor(tmp_path: Path) -> None:
     market = assemble(read(tmp_path, splits=SPLITS))
     assert market.meta.has_factor
@@ -91,7 +85,7 @@ def test_splits_make_the_factor(tmp_path: Path) -> None:
     assert (
         market.meta.notes[1] == "factors are those of 1 splits in splits.csv; dividends are in none"
     )
-    assert "split_like_moves" not in by_kind(read(tmp_path, splits=SPLITS))
+    assert "split_like_moves" not in findings_of(read(tmp_path, splits=SPLITS))
 
 
 @on_each_row
@@ -120,7 +114,7 @@ def test_a_split_under_a_former_code_is_that_of_the_asset(tmp_path: Path) -> Non
     raw = read(tmp_path, bars, splits=splits, names=str(tmp_path / "names.csv"))
 
     assert raw.bars.query("code == 'ORLY'")["factor"].tolist() == [1, 1, 15]
-    assert "split_like_moves" not in by_kind(raw)
+    assert "split_like_moves" not in findings_of(raw)
 
 
 SPY_BARS = (
@@ -165,7 +159,7 @@ def folders(shared_data: Path) -> tuple[Path, Path]:
 def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path) -> None:
     raw = read_long(LongParams(bars=str(folders[0]), venue="us_equity"))
     market = assemble(raw)
-    findings = by_kind(raw)
+    findings = findings_of(raw)
 
     assert (len(market.codes), len(market.days), market.days_a_year) == (102, 106, 252)
     assert np.isfinite(market.close).all()
@@ -176,13 +170,8 @@ def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path
     column = market.codes.index("ORLY")
     row = market.day_index("2025-06-10")
 
-    assert (
-        round(
-            float(market.adjusted_close[row, column] / market.adjusted_close[row - 1, column] - 1),
-            3,
-        )
-        == -0.932
-    )
+    fallen = market.adjusted_close[row, column] / market.adjusted_close[row - 1, column]
+    assert fallen - 1 == pytest.approx(-0.932, abs=5e-4)
 
     (tmp_path / "splits.csv").write_text("code,date,ratio\nORLY,2025-06-10,15\n")
     split = read_long(
@@ -190,9 +179,10 @@ def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path
     )
     adjusted = assemble(split).adjusted_close[:, column]
 
-    assert round(float(adjusted[row] / adjusted[row - 1] - 1), 4) == 0.0204  # 91.71 * 15 / 1348.1
+    # 91.71 * 15 / 1348.1
+    assert adjusted[row] / adjusted[row - 1] - 1 == pytest.approx(0.0204, abs=5e-5)
     assert np.array_equal(assemble(split).close, market.close)
-    assert "split_like_moves" not in by_kind(split)
+    assert "split_like_moves" not in findings_of(split)
 
 
 def real_mixed(folders: tuple[Path, Path], out: Path) -> RawMarket:
@@ -210,34 +200,13 @@ def real_mixed(folders: tuple[Path, Path], out: Path) -> RawMarket:
 
 @pytest.mark.shared_data
 def test_coins_and_a_mixed_market_have_their_own_days(
-    folders: tuple[Path, Path], tmp_path: Path, terminal: Terminal
+    folders: tuple[Path, Path], tmp_path: Path, terminal: Terminal, imports: Imports
 ) -> None:
-    words = [
-        "data",
-        "make",
-        "long",
-        "--bars",
-        str(folders[1]),
-        "--venue",
-        "crypto_spot",
-        "--last",
-        "2025-11-15",
-    ]
+    imports.made(folders[1], "--venue", "crypto_spot", "--last", "2025-11-15")
 
-    assert main([*words, "--out", str(tmp_path / "coins")]) == 0
-
-    facts = json.loads(terminal.out("data", "info", tmp_path / "coins", "--json"))
-    assert {
-        name: facts[name]
-        for name in ("days", "assets", "kinds", "currency", "days_a_year", "benchmark")
-    } == {
-        "days": 360,
-        "assets": 10,
-        "kinds": {"crypto": 10},
-        "currency": "USD",
-        "days_a_year": 365,
-        "benchmark": "none",
-    }
+    facts = json.loads(terminal.out("data", "info", tmp_path / "market", "--json"))
+    assert (facts["days"], facts["assets"], facts["kinds"]) == (360, 10, {"crypto": 10})
+    assert (facts["currency"], facts["days_a_year"], facts["benchmark"]) == ("USD", 365, "none")
 
     mixed = assemble(real_mixed(folders, tmp_path))
     assert (len(mixed.days), mixed.days_a_year) == (151, 365)  # every day from 2 June to 30 October
@@ -250,7 +219,7 @@ def test_coins_and_a_mixed_market_have_their_own_days(
     assert {str(day) for day in mixed.days[traded[:, 1]]} == sessions
     assert traded[:, 0].all()
     assert {"gaps", "calendar_mismatch", "split_like_moves"}.isdisjoint(
-        by_kind(real_mixed(folders, tmp_path))
+        findings_of(real_mixed(folders, tmp_path))
     )
 
 
@@ -304,16 +273,9 @@ def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: 
         f"2024-11-{day}T15:31Z,{code},10,10.2,9.9,10.1,1\n"
         for day, code in product(("01", "04", "05"), ("tsla", "NVDA", "AMZN"))
     )
-    names = {
-        "time": "when",
-        "code": "ticker",
-        "open": "o",
-        "high": "h",
-        "low": "l",
-        "close": "c",
-        "volume": "v",
-    }
-    mapping = {f"minutes.{name}": column for name, column in names.items()}
+    names = HEAD.strip().split(",")
+    columns = table.splitlines()[0].split(",")
+    mapping = {f"minutes.{name}": column for name, column in zip(names, columns, strict=True)}
     raw = read_minutes(tmp_path, table, map=mapping, volume_unit="lot")
 
     assert (raw.minutes.codes, len(raw.minutes.rows)) == (("NVDA", "TSLA"), 4)
@@ -327,59 +289,39 @@ def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
     times = pd.to_datetime(["2024-11-01 00:00", "2024-11-01 10:31"])
     cells = {"code": "TSLA", "open": 10.0, "high": 10.2, "low": 9.9, "close": 10.1, "volume": 100.0}
     path = tmp_path / "minutes.parquet"
 
-    for zoned, more in (
-        (times, NEW_YORK),
-        (times.tz_localize("America/New_York"), {}),
-        (times.tz_localize(None), {}),
-    ):
+    def ends(zoned: pd.DatetimeIndex, **more: str) -> list[str]:
         pd.DataFrame({"time": zoned, **cells}).to_parquet(path)
-        params = LongParams(
-            bars=str(tmp_path / "bars.csv"), minutes=str(path), venue="us_equity", **more
-        )
-        read_minutes(tmp_path, HEAD + "2024-11-01T10:31Z" + ROW)
-        if zoned.tz is None and not more:
-            with pytest.raises(DataError, match="has no time zone"):
-                read_long(params)
-        else:
-            assert [str(end) for end in read_long(params).minutes.rows["ends_at"]] == [
-                "2024-11-01T14:31"
-            ]
+        minutes = read(tmp_path, DAYS, "", minutes=str(path), **more).minutes
+        return minutes.rows["ends_at"].astype(str).tolist()
+
+    assert ends(times, **NEW_YORK) == ["2024-11-01T14:31"]
+    assert ends(times.tz_localize("America/New_York")) == ["2024-11-01T14:31"]
+
+    with pytest.raises(DataError, match="has no time zone"):
+        ends(times)
 
 
 @pytest.mark.shared_data
 def test_hours_of_a_vendor_import_by_command_and_are_counted(
-    shared_data: Path, tmp_path: Path, terminal: Terminal
+    shared_data: Path, tmp_path: Path, terminal: Terminal, imports: Imports
 ) -> None:
     folder = shared_data / "us_daily"
-    out = tmp_path / "market"
     hours = pd.read_csv(folder / "nasdaq100_60min.csv.gz").query("code in ('AAPL', 'TSLA')")
     hours.to_csv(tmp_path / "hours.csv", index=False)
-    words = [
-        "--bars",
-        str(folder / "nasdaq100_daily.csv.gz"),
-        "--venue",
-        "us_equity",
-        "--minutes",
-        str(tmp_path / "hours.csv"),
-    ]
+    daily = folder / "nasdaq100_daily.csv.gz"
+    words = ["--venue", "us_equity", "--minutes", tmp_path / "hours.csv", "--minutes-length", "60"]
 
-    assert "has no time zone" in terminal.error(
-        "data", "make", "long", *words, "--minutes-length", "60", "--out", out
-    )
+    assert "has no time zone" in imports.refused(daily, *words)
 
-    words += ["--minutes-zone", "America/New_York", "--minutes-length", "60"]
-    assert main(["data", "make", "long", *words, "--out", str(out)]) == 0
-
-    market = load_snapshot(out)
+    market = imports.made(daily, *words, "--minutes-zone", "America/New_York")
     inside = hours[hours["datetime"].str[:10] <= str(market.days[-1])]
 
-    assert f"{len(inside)} bars of 2 assets" in terminal.out("data", "info", out)
+    assert f"{len(inside)} bars of 2 assets" in terminal.out("data", "info", tmp_path / "market")
 
     # What is shown at the close of a day ends with the hour before it; the hour of the closing
     # auction and later are not yet known.
@@ -402,7 +344,6 @@ def twin(request: pytest.FixtureRequest) -> tuple[MarketSnapshot, MarketSnapshot
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(
     twin: tuple[MarketSnapshot, MarketSnapshot],
 ) -> None:

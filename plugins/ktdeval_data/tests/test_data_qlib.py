@@ -9,10 +9,11 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market.checks.quality import raw_from_snapshot
 from ktdeval_data.params import QlibParams
 from ktdeval_data.qlib_binary import read_bin, read_qlib
 from support.baselines.qlib_writer import write_qlib
+from support.market.raw_market import findings_of
 
 CALENDAR = ["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08"]
 NAN = float("nan")
@@ -88,11 +89,7 @@ def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_c
 
     assert assemble(raw).volume[[1, 2, 4], 1].tolist() == [*VOLUME[:2], VOLUME[3]]
 
-    (note,) = (
-        finding
-        for finding in check(raw_from_snapshot(assemble(raw)))
-        if finding.rule == "import_notes"
-    )
+    note = findings_of(raw_from_snapshot(assemble(raw)))["import_notes"]
 
     assert ("divided by the factor" in note.examples[0]) == (stored == "divided")
 
@@ -142,8 +139,9 @@ def test_unadjusted_data_and_a_range_of_days_can_be_read(folder: Path) -> None:
 def test_members_without_features_are_found_by_the_check(tmp_path: Path) -> None:
     universe = {"csi300": [*instruments()["csi300"], ("SH600837", "2024-01-01", "2024-12-31")]}
     raw = read(write_qlib(tmp_path / "q", CALENDAR, features(), universe))
-    (unpriced,) = [finding for finding in check(raw) if finding.rule == "unpriced_members"]
-    assert unpriced.examples == ("600837.SH member 2024-01-02…2024-01-08",)
+    assert findings_of(raw)["unpriced_members"].examples == (
+        "600837.SH member 2024-01-02…2024-01-08",
+    )
 
 
 def test_values_are_assigned_to_their_days_and_unknown_calendar_fields_are_refused(

@@ -17,11 +17,11 @@ from ktdeval.market.checks.quality import RawMarket, check, raw_from_snapshot
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
-from ktdeval.values.findings import Finding
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from support.accept.accept_runs import REAL
 from support.baselines.qlib_writer import write_qlib
+from support.market.raw_market import findings_of
 
 pytestmark = pytest.mark.shared_data
 
@@ -43,16 +43,12 @@ def snapshot(raw: RawMarket) -> MarketSnapshot:
     return assemble(raw)
 
 
-def by_kind(raw: RawMarket) -> dict[str, Finding]:
-    return {finding.rule: finding for finding in check(raw)}
-
-
 def test_the_check_finds_what_the_notes_list_also_when_stored(
     raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
     # The check finds what the notes list.
     findings = check(raw)
-    found = by_kind(raw)
+    found = findings_of(raw)
 
     assert [example[:9] for example in found["unpriced_members"].examples] == [
         "600837.SH",
@@ -201,7 +197,7 @@ def test_another_vendors_units_give_the_same_bars(shared_data: Path) -> None:
 
     assert ((average > lots.bars["low"] * 0.99) & (average < lots.bars["high"] * 1.01)).all()
     # Its reference prices give a factor; `change` and `pct_chg` are named as not read.
-    assert set(by_kind(lots)) == {"import_notes", "short_history"}
+    assert set(findings_of(lots)) == {"import_notes", "short_history"}
 
 
 def test_hourly_bars_are_refused(shared_data: Path) -> None:

@@ -20,13 +20,13 @@ import zstandard
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market import FloatArray, MarketSnapshot, sessions
-from ktdeval.market.checks.quality import check
 from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.sources.raw_tables import raw_from_snapshot
 from ktdeval.masking import Lens, MaskConfig, TextMask
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import GROUPS, NEWS, make_twin, make_with_files
 from support.loops import not_empty
+from support.market.raw_market import findings_of
 from support.terminal import Terminal
 
 FIRST = "2024-06-03"
@@ -84,7 +84,7 @@ def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
     coins = np.array(twin.market.kinds) == "crypto"
 
     # both are infos
-    assert {finding.rule for finding in check(raw_from_snapshot(market))} == {
+    assert findings_of(raw_from_snapshot(market)).keys() == {
         "documents",
         "suspended_rows",
     }

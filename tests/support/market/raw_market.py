@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ktdeval.market.checks.quality import check
 from ktdeval.market.sources.raw_tables import RawMarket
+from ktdeval.values.findings import Finding
 
 DAYS = ("2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08")
 CODES = ("000001.SZ", "600519.SH", "688981.SH")
@@ -78,6 +80,11 @@ def without(code: str, *days: str) -> pd.DataFrame:
     return table[
         ~((table["code"] == code) & table["date"].isin(pd.to_datetime(list(days))))
     ].reset_index(drop=True)
+
+
+def findings_of(raw: RawMarket) -> dict[str, Finding]:
+    """What the check of a source finds, by rule."""
+    return {finding.rule: finding for finding in check(raw)}
 
 
 def same(left: np.ndarray, right: np.ndarray) -> bool:

@@ -46,6 +46,11 @@ def read_by(volume: str = "share", amount: str = "CNY", **others: str) -> Conven
     )
 
 
+def fault_of(table: pd.DataFrame, **changes: object) -> Finding:
+    """What the check says of wrong units in some bars."""
+    return found(market(table, **{"conventions": read_by(), **changes}))["wrong_units"]
+
+
 def advised(finding: Finding) -> str:
     """The options that a message names."""
     ways = finding.fix.split(" or ")
@@ -160,10 +165,8 @@ def import_with(
     """Read a table from a file, by options in the words of the command line."""
     table.to_csv(folder / "bars.csv", index=False)
     words = options.split()
-    named = {
-        key.strip("-").replace("-", "_"): word
-        for key, word in zip(words[::2], words[1::2], strict=True)
-    }
+    names = [key.strip("-").replace("-", "_") for key in words[::2]]
+    named = dict(zip(names, words[1::2], strict=True))
 
     return read_long(LongParams(bars=str(folder / "bars.csv"), venue=venue, **named))  # type: ignore[arg-type]
 
@@ -209,13 +212,8 @@ def group_numbers(table: pd.DataFrame, by: str, first: int) -> pd.Series:
     codes = table["code"].map({code: number for number, code in enumerate(BOARDS)})
     late = (table["date"] >= pd.bdate_range("2024-03-01", periods=12)[first]).astype(int)
 
-    return {
-        "all": boards * 0,
-        "boards": boards,
-        "codes": codes,
-        "days": late,
-        "both": boards + late,
-    }[by]
+    numbers = {"all": boards * 0, "boards": boards, "codes": codes, "days": late}
+    return numbers.get(by, boards + late)
 
 
 @pytest.mark.exhaustive
@@ -294,7 +292,7 @@ def test_lots_show_on_the_days_on_which_prices_scaled_to_the_last_day_are_raw() 
     stored = table.assign(
         volume=table["volume"].where(is_star, table["volume"] / 100), factor=np.nan
     )
-    fault = found(market(stored, has_factor=False, conventions=read_by()))["wrong_units"]
+    fault = fault_of(stored, has_factor=False)
 
     assert advised(fault) == "--volume-unit lot,688981.SH=share"
 
@@ -310,22 +308,16 @@ def test_volumes_divided_by_the_factor_are_recognised() -> None:
     assert advised(found(divided)["wrong_units"]) == "--volume divided"
     assert found(apply_repairs(divided, ["match_units"])) == {}
 
-    multiplied = market(
-        table.assign(volume=table["volume"] * 3.7), conventions=read_by(volume="share")
-    )
-
+    multiplied = market(table.assign(volume=table["volume"] * 3.7), conventions=read_by())
     assert found(multiplied)["wrong_units"].examples[0].endswith("is 1 / factor times the price")
     assert found(apply_repairs(multiplied, ["match_units"])) == {}
 
-    twice = market(
-        table.assign(volume=table["volume"] * 3.7),
-        conventions=Conventions(volume="divided", has_options=True),
-    )
+    as_divided = Conventions(volume="divided", has_options=True)
+    twice = table.assign(volume=table["volume"] * 3.7)
+    assert advised(fault_of(twice, conventions=as_divided)) == "--volume raw"
 
-    assert advised(found(twice)["wrong_units"]) == "--volume raw"
-
-    lots = market(table.assign(volume=table["volume"] / 370), conventions=read_by())
-    assert advised(found(lots)["wrong_units"]) == "--volume-unit lot --volume divided"
+    lots = table.assign(volume=table["volume"] / 370)
+    assert advised(fault_of(lots)) == "--volume-unit lot --volume divided"
 
 
 def test_volumes_divided_by_the_factor_of_some_codes_only_are_repaired_by_name() -> None:
@@ -345,7 +337,7 @@ def test_a_factor_near_a_power_of_ten_is_read_as_those_of_the_other_codes() -> N
     table.loc[table["code"] == "688981.SH", "factor"] = 10.004
     table.loc[table["code"] == "300750.SZ", "factor"] = 10.004**0.5
     divided = table.assign(volume=table["volume"] / table["factor"])
-    fault = found(market(divided, conventions=read_by()))["wrong_units"]
+    fault = fault_of(divided)
 
     assert advised(fault) == "--volume divided"
 
@@ -371,7 +363,7 @@ def test_adjusted_prices_next_to_a_factor_are_recognised() -> None:
     for name in ("open", "high", "low", "close"):
         table[name] *= 3.71
 
-    fault = found(market(table, conventions=read_by()))["wrong_units"]
+    fault = fault_of(table)
 
     assert (advised(fault), fault.repairs) == ("--prices adjusted", ())
 
@@ -498,11 +490,6 @@ def test_scales_of_a_reading_are_those_of_its_units_by_code(
 
     given_volumes, given_amounts = given_scales(raw)
 
-    codes = [raw.table.codes[column] for column in raw.table.column]
-
-    assert dict(zip(codes, given_volumes.tolist(), strict=True)) == dict(
-        zip(CODES, volumes, strict=True)
-    )
-    assert dict(zip(codes, given_amounts.tolist(), strict=True)) == dict(
-        zip(CODES, amounts, strict=True)
-    )
+    column = raw.table.column
+    assert given_volumes.tolist() == np.take(volumes, column).tolist()
+    assert given_amounts.tolist() == np.take(amounts, column).tolist()

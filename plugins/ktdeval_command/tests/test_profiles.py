@@ -33,10 +33,6 @@ VALUES = StepValues(
     prompt="Decide for {day} 7.",
     model="openai/some-model",
 )
-TOOLS = {
-    "KTDEVAL_TOOLS_URL": "http://127.0.0.1:1002/mcp",
-    "KTDEVAL_TOOLS_TOKEN": "T-TOKEN",
-}
 
 
 def ready(name: str, *words: str) -> PreparedProgram:

@@ -62,9 +62,7 @@ def with_documents(
 
 
 @on_each_row
-def test_an_item_is_known_from_its_instant_on(
-    plain: MarketSnapshot, close: str, day: str, instant: str
-) -> None:
+def test_an_item_is_known_from_its_instant_on(close: str, day: str, instant: str) -> None:
     moment = datetime.fromisoformat(instant)
     tick = timedelta(microseconds=1)
     items = [

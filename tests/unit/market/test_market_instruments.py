@@ -28,7 +28,7 @@ from ktdeval.market import (
 )
 from ktdeval.market.checks.quality import check
 from ktdeval.market.venues.venue import built_in_venues, find_venue, parse_venue
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.registry import load_plugins
 from ktdeval.task_api import TaskTraits
 from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import tiny_snapshot
@@ -107,9 +107,7 @@ def test_days_count_by_the_venues_that_have_a_close_on_them(snapshot: MarketSnap
     ]
 
 
-def test_the_rules_of_venues_are_stored_and_part_of_the_identity(
-    snapshot: MarketSnapshot, tmp_path: Path
-) -> None:
+def test_the_rules_of_venues_are_stored_and_part_of_the_identity(tmp_path: Path) -> None:
     # A venue of a plugin: nobody who loads the market needs the plugin.
     own = dataclasses.replace(find_venue("crypto_spot"), name="dex", days_a_year=360, lot_steps=7)
     assert own.fees.buy_bps == 10
@@ -283,32 +281,6 @@ def test_a_venue_whose_rules_do_not_go_together_is_an_error(
 
 
 # ---- venues by plugin
-
-
-BARS = "date,code,open,high,low,close,volume\n2025-06-02,0005.HK,90,91,89,90.5,100\n2025-06-03,0005.HK,91,92,90,91.5,100\n"
-VENUES = """hk_equity:
-  summary: Hong Kong
-  like: us_equity
-  currency: HKD
-  calendar: XNYS
-  steps_per_unit: 1
-  lot_steps: 100
-  short: null
-"""
-
-
-def plugins_with(path: Path, text: str) -> Plugins:
-    (path / "venues.yaml").write_text(text, encoding="utf-8")
-    # a module is loaded once by its name
-    plugin = path / f"hk_plugin_{abs(hash(path / text)):x}.py"
-    plugin.write_text(
-        "from ktdeval.api import hookimpl\nfrom ktdeval.registry.task_files import venue_specs\n\n"
-        "@hookimpl\ndef ktdeval_venues():\n    return"
-        f" venue_specs({str(path / 'venues.yaml')!r})\n",
-        encoding="utf-8",
-    )
-
-    return load_plugins([str(plugin)])
 
 
 def test_the_built_in_venues_use_the_same_hook_as_plugins() -> None:

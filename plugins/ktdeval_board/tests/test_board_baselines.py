@@ -87,7 +87,7 @@ def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_strongest_factors_get_a_coefficient_that_the_model_takes_and_equal_markets_give_equal_ones(
+def test_the_strongest_factors_get_coefficients_that_the_model_takes(
     snapshot: MarketSnapshot,
 ) -> None:
     coefficients = train_coefficients(snapshot, "2024-04-01")
@@ -214,7 +214,7 @@ def test_a_baseline_gives_the_same_card_wherever_it_runs(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_where_they_are_wanted(
+def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt(
     empty_board: Path, tmp_path: Path
 ) -> None:
     board = Path(shutil.copytree(empty_board, tmp_path / "board"))

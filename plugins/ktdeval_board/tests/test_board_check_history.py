@@ -180,7 +180,7 @@ def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_o
     assert ("records/sub", "link") in changes_on(board)
 
 
-def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_two_findings(
+def test_executable_records_and_old_files_that_become_links_are_found(
     board: BadBoard,
 ) -> None:
     path = board.folder / "records" / "x.sh"
@@ -240,7 +240,7 @@ def test_nothing_that_the_repository_configures_is_started(
     assert not canary.exists()
 
 
-def test_a_revision_that_is_none_a_folder_without_git_and_a_history_without_a_common_root_are_one_line(
+def test_a_history_that_can_not_be_compared_is_one_line(
     board: BadBoard, good: Good, tmp_path: Path
 ) -> None:
     unknown = "git knows no revision"

@@ -187,7 +187,7 @@ def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones
         assert withdrawn[name] is None, name
 
 
-def test_a_card_without_a_defined_figure_is_omitted_from_exported_records_with_a_note(
+def test_a_card_without_a_defined_figure_is_omitted_from_exports(
     board: Path,
 ) -> None:
     data = read_board(board)

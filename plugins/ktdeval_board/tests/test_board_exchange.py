@@ -213,7 +213,7 @@ def test_the_benchmark_dataset_has_a_task_of_every_division_and_a_row_of_every_c
         assert row["n"]["sharpe"] == sharpe["n"]
 
 
-def test_one_division_can_be_had_alone_and_an_unknown_one_is_refused_with_near_names(
+def test_one_division_is_read_alone_and_an_unknown_one_is_refused(
     path: Path,
 ) -> None:
     data = read_board(path, "bright-open-research")
@@ -250,7 +250,7 @@ def test_a_submission_that_no_verdict_covers_is_held_to_its_schema(scoring: Path
         read_board(scoring)
 
 
-def test_eval_results_name_the_boards_page_and_go_to_the_repository_that_the_submission_names(
+def test_eval_results_go_to_the_repository_that_the_submission_names(
     tmp_path: Path,
 ) -> None:
     scoring = scoring_board(tmp_path, "openai/seer")
@@ -288,17 +288,7 @@ def test_an_address_that_is_no_repository_chooses_no_folder(scoring: Path, url: 
     assert repository_of(moved) == "x-HYPERLINK-1-"
 
 
-@pytest.mark.parametrize(
-    ("name", "folders"),
-    [
-        ("openai/gpt-4.1", "openai/gpt-4.1"),
-        ("router/meta/llama", "router--meta/llama"),
-        ("alone", "unknown/alone"),
-        ("../../etc/passwd", "x..--..--etc/passwd"),
-        ("con/data", "xcon/xdata"),
-        ("a/NUL.txt", "a/xNUL.txt"),
-    ],
-)
+@on_each_row
 def test_a_models_name_can_not_choose_where_records_are_written(
     scoring: Path, name: str, folders: str
 ) -> None:
@@ -307,7 +297,7 @@ def test_a_models_name_can_not_choose_where_records_are_written(
     assert record_path("probes", renamed).startswith(f"data/ktdeval-probes/{folders}/")
 
 
-def test_a_folder_that_holds_something_is_left_alone_and_an_export_that_fails_leaves_nothing(
+def test_a_used_folder_is_left_alone_and_a_failed_export_leaves_nothing(
     path: Path, tmp_path: Path
 ) -> None:
     def fail(folder: Path) -> ExportReport:

@@ -264,16 +264,7 @@ def test_a_parameter_makes_no_second_registration(
     assert draw(board) == []
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        {"temperature": 0.7000001},
-        {"seeds": 2},
-        {"model": VOLATILITY},
-        {"limit": 3},
-        {"agent": "vote"},
-    ],
-)
+@on_each_row
 def test_a_run_under_a_registration_has_what_was_registered(
     board: Path, market: Path, tmp_path: Path, option: dict[str, object]
 ) -> None:
@@ -440,7 +431,7 @@ def test_who_registers_submits(board: Path, run: Path, option: str, other: str, 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_submitter(
+def test_a_key_that_is_passed_over_takes_all_ranks_of_its_submitter(
     board: Path, run: Path, market: Path, tmp_path: Path
 ) -> None:
     abandoned = registered(board, VOLATILITY)

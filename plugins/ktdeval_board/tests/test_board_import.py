@@ -18,6 +18,7 @@ from ktdeval_board.exchange.every_eval_ever_import import import_results
 from ktdeval_board.read_documents import read_untrusted
 from support.board.board_runs import printed as run
 from support.paths import SUPPORT
+from support.tables import on_each_row
 
 LIMIT = 8_000_000
 EVIL = "<script>alert(1)</script>"
@@ -71,16 +72,7 @@ def test_a_record_of_an_older_version_without_library_and_date_is_read(tmp_path:
     assert (document["model"]["name"], document["date"]) == ("acme/other", None)
 
 
-@pytest.mark.parametrize(
-    ("given", "date"),
-    [
-        ("2026-01-21T03:44:18Z", "2026-01-21"),
-        ("1768964383", "2026-01-21"),
-        ("2026-13-45", None),
-        ("9" * 30, None),
-        ("lately", None),
-    ],
-)
+@on_each_row
 def test_only_a_date_is_taken_for_one(tmp_path: Path, given: str, date: str | None) -> None:
     assert imported(tmp_path, changed("evaluation_timestamp", value=given))["date"] == date
 
@@ -91,16 +83,7 @@ def test_only_a_date_is_taken_for_one(tmp_path: Path, given: str, date: str | No
 @pytest.mark.parametrize(
     "text", [EVIL, "a\nb", "a\u202eb", "\x1b[31m", "a\x00b", "\u200b", "\ud800", "x" * 301]
 )
-@pytest.mark.parametrize(
-    "where",
-    [
-        ("evaluation_results", 0, "evaluation_name"),
-        ("evaluation_results", 0, "metric_config", "metric_name"),
-        ("model_info", "id"),
-        ("eval_library", "name"),
-        ("eval_library", "version"),
-    ],
-)
+@on_each_row
 def test_a_text_that_is_no_plain_line_is_refused(
     tmp_path: Path, where: tuple[Any, ...], text: str
 ) -> None:

@@ -21,7 +21,7 @@ from ktdeval_board.command import leaderboard
 from ktdeval_board.errata import load_errata
 from ktdeval_board.init import DEFAULT_BASELINES
 from ktdeval_board.options import MovedOptions, as_seeds, moved_market
-from ktdeval_board.rules import load_rules
+from ktdeval_board.rules import Division, load_rules
 from ktdeval_board.site.build import build_site
 from support.board.board_runs import (
     DIVISION,
@@ -104,34 +104,24 @@ def test_each_task_becomes_a_division_with_its_windows_and_seeds(
     )
 
 
-def test_default_windows_are_the_tasks_and_the_rules_list_their_days(
-    tmp_path: Path,
-) -> None:
-    (default,) = begin(
-        tmp_path / "a", Path("synthetic"), baselines=("builtin/hold",), windows=()
-    ).rules.divisions
+def embedded(folder: Path, **changes: Any) -> Division:
+    """The one division of a new board of the embedded market."""
+    begun = begin(folder, Path("synthetic"), baselines=("builtin/hold",), **changes)
+    (division,) = begun.rules.divisions
+    return division
 
-    assert [(window.name, window.first, window.last) for window in default.windows] == [
-        ("long", "2024-01-01", "2026-04-10")
-    ]
 
-    (some,) = begin(
-        tmp_path / "b", Path("synthetic"), baselines=("builtin/hold",), windows=("W1*", "W1", "W3")
-    ).rules.divisions
+def test_default_windows_are_the_tasks_and_the_rules_list_their_days(tmp_path: Path) -> None:
+    (window,) = embedded(tmp_path / "a", windows=()).windows
+    assert (window.name, window.first, window.last) == ("long", "2024-01-01", "2026-04-10")
 
+    some = embedded(tmp_path / "b", windows=("W1*", "W1", "W3"))
     assert some.window_names() == ["W1", "W10", "W3"]
     assert (some.windows[0].first, some.windows[0].last) == ("2024-04-01", "2024-06-05")
 
 
 def test_a_single_window_named_all_is_the_scope_of_all_windows(tmp_path: Path) -> None:
-    (division,) = begin(
-        tmp_path / "board",
-        Path("synthetic"),
-        tasks=("market_blinded",),
-        windows=(),
-        baselines=("builtin/hold",),
-    ).rules.divisions
-
+    division = embedded(tmp_path / "board", tasks=("market_blinded",), windows=())
     assert (division.window_names(), division.scopes()) == (["all"], ["all"])
 
 
@@ -277,7 +267,7 @@ def test_invalid_input_is_reported_and_leaves_no_board(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_holds_something_is_left_alone_and_a_fresh_git_repository_is_empty(
+def test_a_used_folder_is_left_alone_and_a_fresh_repository_is_empty(
     market: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")

@@ -65,7 +65,7 @@ def checked(board: Path) -> CheckReport:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", ["repository", "elsewhere"])
-def test_the_first_card_that_misdescribes_the_market_is_refused_and_the_honest_one_is_not(
+def test_the_first_card_that_misdescribes_the_market_is_refused(
     board: Path, runs: Path, stored: str
 ) -> None:
     liar = lied(board, submit(board, runs / "chaos", stored), "name", "source", "repairs")

@@ -142,10 +142,7 @@ def test_the_most_specific_pattern_has_the_price(
     assert (None if found is None else found.input) == price
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("source", ""), ("as_of", "today"), ("match", "one"), ("input", -1.0)],
-)
+@on_each_row
 def test_rules_refuse_prices_that_say_too_little(
     tmp_path: Path, market: Path, run: Path, field: str, value: object
 ) -> None:

@@ -312,7 +312,7 @@ def recorded(cutoff: str | Plain) -> Plain:
 
 
 @on_each_row
-def test_a_cutoff_is_before_release_and_submission_and_the_one_that_the_card_records(
+def test_a_cutoff_precedes_release_and_submission_and_is_the_cards(
     of_submission: Find, model: Plain, card: str | Plain, expected: list[str]
 ) -> None:
     stated = {f"model.{name}": value for name, value in model.items()}

@@ -202,7 +202,7 @@ def test_a_browser_that_leaves_before_its_answer_is_passed_over(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(
+def test_a_change_of_the_board_shows_at_the_next_page_alone(
     own: Served,
 ) -> None:
     assert "A forged board" in own.page()

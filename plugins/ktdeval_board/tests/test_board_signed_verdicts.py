@@ -62,7 +62,7 @@ def verdicts(board: Path) -> list[Path]:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_absent_altered_and_foreign_signatures_are_found_where_the_rules_ask_for_them(
+def test_absent_altered_and_foreign_signatures_are_found(
     board: Path,
 ) -> None:
     first, second = verdicts(board)

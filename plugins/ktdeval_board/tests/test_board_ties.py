@@ -46,9 +46,7 @@ def test_equally_good_agents_are_one_group_as_often_as_the_level_states(
     assert split <= 14
 
 
-def test_agents_with_equal_returns_are_one_and_those_that_differ_on_one_day_alone_are_tied() -> (
-    None
-):
+def test_agents_that_are_equal_or_differ_on_one_day_alone_are_tied() -> None:
     returns = noise(1, 43, 2)
     assert tie_groups(returns[:, [0, 1, 0, 0]] - [0, 0.05, 0, 0], LEVEL).group == (1, 2, 1, 1)
     assert tie_groups(returns[:, [0, 0]], LEVEL).group == (1, 1)
@@ -260,7 +258,7 @@ def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> N
     )
 
 
-def test_a_rank_by_selection_has_its_groups_and_one_by_something_else_none_of_returns() -> None:
+def test_a_rank_by_something_else_has_no_tie_groups_of_returns() -> None:
     table = ranked_tables(*skilled(4, rank_by="selection_alpha", alphas=True))["all"]
     assert table["ties"]["return"] == table["ties"]["alpha"]
     assert [row["tie"] for row in table["rows"]] == [row["alpha_tie"] for row in table["rows"]]

@@ -71,7 +71,7 @@ def shared_budget(allowance: GridAllowance, limit_usd: float) -> Budget:
     return budget
 
 
-def test_a_limit_of_tokens_holds_beside_one_of_dollars_and_a_refused_draw_takes_nothing(
+def test_a_limit_of_tokens_holds_beside_one_of_dollars(
     tmp_path: Path,
 ) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=1.0, max_tokens=1000)

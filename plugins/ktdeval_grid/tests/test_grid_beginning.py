@@ -49,7 +49,7 @@ def checked(*models: Any, runner: str = "local", **options: Any) -> GridEstimate
 
 
 @pytest.mark.slow
-def test_a_model_takes_the_address_of_the_plan_and_workers_elsewhere_have_their_own_network(
+def test_workers_elsewhere_have_their_own_network(
     closed_port: int,
 ) -> None:
     estimate = checked(served(closed_port), runner="far")

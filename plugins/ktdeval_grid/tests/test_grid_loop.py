@@ -18,6 +18,7 @@ from ktdeval_grid.workers.worker_loop import Worker
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from support.grid.grid_workers import worker_of
+from support.tables import on_each_row
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"
@@ -57,10 +58,7 @@ def finish(grid: HandMade, system: int, units: Sequence[int]) -> None:
 # ---- how much at once
 
 
-@pytest.mark.parametrize(
-    ("protocol", "concurrency", "share"),
-    [(None, None, 1), ("native", None, 8), (None, 5, 5), ("native", 3, 3)],
-)
+@on_each_row
 def test_a_worker_runs_as_many_episodes_as_its_plan_or_its_models_allow(
     protocol: Any, concurrency: int | None, share: int, tmp_path: Path
 ) -> None:

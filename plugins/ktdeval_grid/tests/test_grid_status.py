@@ -146,10 +146,7 @@ def test_a_system_without_units_is_not_finished(tmp_path: Path) -> None:
     assert "not begun: the server refuses the key (builtin-momentum_react)" in status_lines(status)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (12_240, "3.4 h")],
-)
+@on_each_row
 def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 

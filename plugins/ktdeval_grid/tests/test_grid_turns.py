@@ -18,7 +18,7 @@ from ktdeval_grid.state.unit_order import (
 )
 
 
-def record_of(*sizes: int, key: str = "0" * 32) -> GridRecord:
+def record_of(*sizes: int) -> GridRecord:
     """A grid whose systems have so many units each, of two tasks."""
     systems = []
     for number, size in enumerate(sizes):
@@ -41,7 +41,7 @@ def record_of(*sizes: int, key: str = "0" * 32) -> GridRecord:
         version=GRID_VERSION,
         suite="0",
         plan=GridPlan(models=(PlannedModel(name="builtin/hold"),), tasks=("first", "second")),
-        mask_key=key,
+        mask_key="0" * 32,
         snapshot=None,
         begun_at="2026-01-01T00:00:00+00:00",
         systems=tuple(systems),
@@ -55,7 +55,7 @@ def ids(record: GridRecord, shard: Shard | None = None) -> list[str]:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 6))
-def test_shards_part_all_units_among_themselves_and_each_goes_on_with_those_of_others(
+def test_shards_part_all_units_and_each_goes_on_with_those_of_others(
     sizes: list[int], count: int
 ) -> None:
     record = record_of(*sizes)

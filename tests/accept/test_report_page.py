@@ -4,6 +4,7 @@ and that bad input is one line.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -19,75 +20,57 @@ from ktdeval.cli.main import main
 from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.values import install_command
 from support.pages.report_page import Page, check_page
-from support.runs.run_support import ktdeval, store_market
+from support.runs.forging import edit_json
+from support.runs.run_support import copy_run, ktdeval, store_market
+from support.terminal import Terminal
 
 pytest.importorskip("vl_convert")
 
-WINDOWS = "2024-03-01:2024-03-29,2024-03-04:2024-04-10"
+pytestmark = pytest.mark.exhaustive
+
+TASK = "blinded_open_research"
+FIRST = "2024-03-01:2024-03-29"
+SECOND = "2024-03-04:2024-04-10"
 PLOTS = ("attribution", "drawdown", "equity", "exposures", "weights")
+#: of one card, of many cards, and one that decides nothing
+RUNS = {
+    "one": f"--model builtin/momentum --tasks {TASK} --windows {FIRST}",
+    "masks": f"--model builtin/chaos --tasks {TASK},bright_open_research --seeds 2"
+    f" --windows {FIRST},{SECOND}",
+    "hold": f"--model builtin/hold --tasks blinded_memory_only --windows {FIRST} --limit 1",
+}
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small market and runs on it: one card, many cards, and one that decides
-    nothing.
-    """
+    """A folder with a small market and runs on it."""
     folder = tmp_path_factory.mktemp("desk")
     store_market(folder / "market")
-    runs = {
-        "one": (
-            "builtin/momentum",
-            "blinded_open_research",
-            "--windows",
-            WINDOWS.partition(",")[0],
-        ),
-        "masks": (
-            "builtin/chaos",
-            "blinded_open_research,bright_open_research",
-            "--windows",
-            WINDOWS,
-            "--seeds",
-            2,
-        ),
-        "hold": (
-            "builtin/hold",
-            "blinded_memory_only",
-            "--windows",
-            WINDOWS.partition(",")[0],
-            "--limit",
-            1,
-        ),
-    }
 
-    for name, (model, tasks, *words) in runs.items():
-        done = ktdeval(
-            "--model",
-            model,
-            "--tasks",
-            tasks,
-            *words,
-            "--data",
-            "market",
-            "--out",
-            name,
-            "--quiet",
-            cwd=folder,
-        )
+    for name, words in RUNS.items():
+        done = ktdeval(*words.split(), *f"--data market --out {name} --quiet".split(), cwd=folder)
         assert done.code == 0, done
 
     return folder
 
 
-def report(session: Path, *words: object, out: str = "page.html") -> Page:
+@pytest.fixture(autouse=True)
+def _in_the_session(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(session)
+
+
+def report(words: str, out: str = "page.html") -> Page:
     """Page of `ktdeval view report WORDS`, in this process; checked."""
-    given = [
-        str(session / word) if isinstance(word, str) and (session / word).exists() else str(word)
-        for word in words
-    ]
+    assert main(["view", "report", *words.split(), "--out", out, "--paths", "20"]) == 0
+    return check_page(Path(out).read_text())
 
-    assert main(["view", "report", *given, "--out", str(session / out), "--paths", "20"]) == 0
 
-    return check_page((session / out).read_text())
+def titles_of(page: Page) -> list[str]:
+    return [figure.all("figcaption")[0].text for figure in page.all("figure")]
+
+
+def shown_number(text: str) -> float:
+    return float(text.replace("\u2212", "-").replace(",", ""))
 
 
 def words_of(page: Page, about: str) -> list[str]:
@@ -96,38 +79,24 @@ def words_of(page: Page, about: str) -> list[str]:
     return [text for text in words if about in text]
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """One line that says why."""
-    assert main(["view", "report", *map(str, words)]) == 2
-
-    message = capsys.readouterr().err
-    assert message.count("\n") == 1, message
-    assert message.startswith("ktdeval: error: ")
-
-    return message.removeprefix("ktdeval: error: ").strip()
-
-
 # -- one card
 
 
 @pytest.fixture(scope="module")
 def one(session: Path) -> Page:
-    return report(session, "one", out="one.html")
+    with contextlib.chdir(session):
+        return report("one", out="one.html")
 
 
-def turnover_of(page: Page) -> str:
-    return next(row[1] for row in page.table("Metrics") if row[0] == "turnover")
-
-
-def card_of(session: Path, run: str = "one", task: str = "blinded_open_research") -> dict[str, Any]:
-    card: dict[str, Any] = json.loads((session / run / "cards" / f"{task}.json").read_text())
+def card_of(run: str = "one") -> dict[str, Any]:
+    card: dict[str, Any] = json.loads(Path(run, "cards", f"{TASK}.json").read_text())
     return card
 
 
-@pytest.mark.exhaustive
-def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Path) -> None:
+def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page) -> None:
     # A card is shown with all its plots.
-    titles = [figure.all("figcaption")[0].text for figure in one.all("figure")]
+    titles = titles_of(one)
+    shown = "\n".join(titles)
     for words in (
         "equity",
         "drawdown",
@@ -136,7 +105,7 @@ def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Pa
         "style exposures",
         "Reliability",
     ):
-        assert any(words in title for title in titles), words
+        assert words in shown
 
     assert len(one.all("svg")) == len(titles) == 6
 
@@ -148,26 +117,22 @@ def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Pa
     # Provenance failures and verification are there.
     rows = {row[0]: row for row in one.table("Who decided each step")}
 
-    assert rows["model"][2] == str(card_of(session)["decisions"]["model"])
-    assert any(
-        "ktdeval card verify" in code.text and "blinded_open_research.json" in code.text
-        for code in one.all("code")
-    )
-    assert card_of(session)["snapshot"]["id"] in one.text
+    assert rows["model"][2] == str(card_of()["decisions"]["model"])
+    codes = [code.text for code in one.all("code") if "ktdeval card verify" in code.text]
+    assert f"{TASK}.json" in " ".join(codes)
+    assert card_of()["snapshot"]["id"] in one.text
 
 
-@pytest.mark.exhaustive
-def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, one: Page) -> None:
+def test_the_figures_are_those_of_card_and_ledger_with_intervals(one: Page) -> None:
     # The panel shows the figures of the card with intervals.
     rows = {row[0]: row for row in one.table("Metrics")}
-    card = card_of(session)
-    for name, metric in card["metrics"].items():
-        shown = rows[metric_word(name)][1].replace("−", "-").replace(",", "").strip("+")
+    for name, metric in card_of()["metrics"].items():
+        shown = rows[metric_word(name)][1]
         scale = 100 if metric["unit"] == "fraction" else 1
-        expected = "–" if metric["value"] is None else scale * metric["value"]
-        assert (
-            shown == "–" if expected == "–" else float(shown) == pytest.approx(expected, abs=0.0051)
-        ), name
+        if metric["value"] is None:
+            assert shown == "–"
+        else:
+            assert shown_number(shown) == pytest.approx(scale * metric["value"], abs=0.0051), name
 
     for name in ("total_return", "sharpe", "max_drawdown", "information_ratio", "selection_alpha"):
         assert " … " in rows[metric_word(name)][-1], name
@@ -178,7 +143,7 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
     rows = one.table("Linked contributions")
     assert rows[0][:2] == ["line", "mean exposure"]
 
-    *lines, total = [float(row[2].replace("−", "-")) for row in rows[1:]]
+    *lines, total = [shown_number(row[2]) for row in rows[1:]]
     assert sum(lines) == pytest.approx(total, abs=0.005 * len(lines))
     assert rows[1][0] == "common (the market)"
     assert {"MOM_12_1", "CV_VOL", "selection", "trading: fees"} <= {row[0] for row in rows}
@@ -188,13 +153,12 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
 
     # Plots say their figures in words.
     (words,) = words_of(one, "random traders")
-    total = card_of(session)["metrics"]["total_return"]["value"]
+    total = card_of()["metrics"]["total_return"]["value"]
 
     assert f"The agent ends at {100 * total:+.2f}".replace("-", "−") in words
 
-    # Figures are those of the ledger.
-    """Drawdown that the plot speaks of, from the NAVs themselves."""
-    (path,) = (session / "one").glob("episodes/*/ledger.parquet")
+    # The drawdown that the plot speaks of is that of the NAVs themselves.
+    (path,) = Path("one").glob("episodes/*/ledger.parquet")
     nav = load_ledger(path).nav
     fall = float((1 - nav / np.maximum.accumulate(nav)).max())
     (words,) = words_of(one, "drawdown")
@@ -205,9 +169,8 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
 # -- many cards
 
 
-@pytest.mark.exhaustive
-def test_many_cards_begin_with_one_row_each(session: Path) -> None:
-    page = report(session, "masks", "one", "hold", "--windows", WINDOWS.partition(",")[0])
+def test_many_cards_begin_with_one_row_each() -> None:
+    page = report(f"masks one hold --windows {FIRST}")
     rows = page.table("All cards")
 
     assert len(rows) == 5
@@ -225,58 +188,52 @@ def test_many_cards_begin_with_one_row_each(session: Path) -> None:
     assert effects[1][3] == "2"
 
 
-@pytest.mark.exhaustive
-def test_of_two_seeds_each_column_and_plot_names_the_one_that_it_is_of(session: Path) -> None:
+def test_of_two_seeds_each_column_and_plot_names_the_one_that_it_is_of() -> None:
     """A window has the median over its seeds in one table and a single seed's return in another:
     that of the seed whose return is nearest to the median, of two the lower.
     """
-    card = card_of(session, "masks")
     returns: dict[tuple[str, int], float] = {}
 
-    for episode in card["episodes"]:
+    for episode in card_of("masks")["episodes"]:
         cell = (episode["window"], episode["seed"])
         returns[cell] = 100.0 * episode["metrics"]["total_return"]["value"]
 
-    page = report(session, "masks/cards/blinded_open_research.json")
+    page = report(f"masks/cards/{TASK}.json")
     by_window = page.table("By window, median over seeds")
     heads, *lines = page.table("Linked contributions to the total return")
     of_one_seed = dict(zip(heads, lines[-1], strict=True))
-    titles = [figure.all("figcaption")[0].text for figure in page.all("figure")]
+    titles = "\n" + "\n".join(titles_of(page))
 
     for row in by_window[1:]:
         window = row[0]
         first = returns[window, 0]
         second = returns[window, 1]
+        median = shown_number(row[by_window[0].index("return, %")])
+
         assert first != pytest.approx(second, abs=0.02)
-        assert float(row[by_window[0].index("return, %")].replace("\u2212", "-")) == pytest.approx(
-            (first + second) / 2, abs=0.005
-        )
+        assert median == pytest.approx((first + second) / 2, abs=0.005)
         assert f"{window}, %" not in heads
-        shown = of_one_seed[f"{window}, seed 0, %"].replace("\u2212", "-")
-        assert float(shown) == pytest.approx(first, abs=0.005)
-        assert any(title.startswith(f"{window}, seed 0: equity") for title in titles)
+        shown = shown_number(of_one_seed[f"{window}, seed 0, %"])
+        assert shown == pytest.approx(first, abs=0.005)
+        assert f"\n{window}, seed 0: equity" in titles
 
     assert "the seed whose return is nearest to the median over seeds" in page.text
     assert "(lower) median" not in page.text
 
 
-@pytest.mark.exhaustive
-def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> None:
+def test_windows_are_named_or_chosen_and_a_card_is_shown_once() -> None:
     # Windows are named or chosen and what is not drawn is said.
-    wanted = WINDOWS.split(",")[1]
-    page = report(session, "masks", "--windows", wanted)
-    drawn = [figure.all("figcaption")[0].text for figure in page.all("figure")]
+    page = report(f"masks --windows {SECOND}")
+    titles = "\n".join(titles_of(page))
 
-    assert any(title.startswith(f"{wanted}, seed 0: ") for title in drawn)
-    assert not any(title.startswith(WINDOWS.split(",")[0]) for title in drawn)
+    assert f"{SECOND}, seed 0: " in titles
+    assert FIRST not in titles
     assert "These cards are of different windows" not in page.text
-    assert (
-        "Not every window is drawn: 2 windows of the cards below are in tables only."
-        in " ".join(page.text.split())
-    )
+    left = "Not every window is drawn: 2 windows of the cards below are in tables only."
+    assert left in " ".join(page.text.split())
 
     # A card given twice is shown once, and a day of cash makes a page and not a crash.
-    page = report(session, "hold", "hold/cards/blinded_memory_only.json", "--rules", "strict")
+    page = report("hold hold/cards/blinded_memory_only.json --rules strict")
     assert (len(page.all("h2")), "for this page" in page.text) == (1, False)
     assert "LIMITED" in page.text
     assert "fewer than 20 days" in page.text
@@ -286,62 +243,53 @@ def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> 
 # -- edges
 
 
-@pytest.mark.exhaustive
-def test_a_card_on_its_own_gives_tables(
-    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lone = shutil.copy(
-        session / "one" / "cards" / "blinded_open_research.json", tmp_path / "lone.json"
-    )
-    page = report(session, lone)
+def test_a_card_on_its_own_gives_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lone = shutil.copy(f"one/cards/{TASK}.json", tmp_path / "lone.json")
+    page = report(str(lone))
 
-    assert [figure.all("figcaption")[0].text for figure in page.all("figure")] == [
-        "Reliability of stated confidence"
-    ]
+    assert titles_of(page) == ["Reliability of stated confidence"]
     assert "The card is not in a run folder" in page.text
     assert "warning" in capsys.readouterr().err
-    assert page.table("By window")[1][0] == WINDOWS.partition(",")[0]
+    assert page.table("By window")[1][0] == FIRST
 
 
-@pytest.mark.exhaustive
 def test_a_run_whose_market_is_gone_is_drawn_without_it(
-    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(session / "one", run)
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["data"] = {"data": str(tmp_path / "gone"), "data_args": {}}
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    page = report(session, run)
+    run = copy_run(Path("one"), tmp_path / "run")
+    gone = {"data": str(tmp_path / "gone"), "data_args": {}}
+    edit_json(run / "manifest.json", lambda manifest: manifest.update(data=gone))
+    page = report(str(run))
 
-    assert (
-        len(page.all("svg")) == 4
-    )  # equity, drawdown and weights need no market; the card has the bins of the reliability diagram
+    # equity, drawdown and weights need no market; the card has the bins of the reliability diagram
+    assert len(page.all("svg")) == 4
     assert "give its location with --data" in capsys.readouterr().err
-    assert len(report(session, run, "--data", session / "market").all("svg")) == 6
+    assert len(report(f"{run} --data market").all("svg")) == 6
 
 
-@pytest.mark.exhaustive
-def test_other_rules_are_computed_for_the_page_alone(session: Path, one: Page) -> None:
-    file = session / "one" / "cards" / "blinded_open_research.json"
+def test_other_rules_are_computed_for_the_page_alone(one: Page) -> None:
+    file = Path(f"one/cards/{TASK}.json")
     before = file.read_bytes()
-    paper = report(session, file, "--rules", "paper")
+    paper = report(f"{file} --rules paper")
+    turnover, other = (
+        next(row for row in page.table("Metrics") if row[0] == "turnover") for page in (one, paper)
+    )
 
-    assert turnover_of(one) != turnover_of(paper)
+    assert turnover[1] != other[1]
     assert "paper (for this page; the card is by strict rules)" in paper.text
     assert file.read_bytes() == before
 
 
-@pytest.mark.exhaustive
 @pytest.mark.usefixtures("one")
 def test_equal_runs_give_equal_bytes_and_each_plot_a_file(
-    one: Page, session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    report(session, "one", "--plots", tmp_path, "--format", "png,svg", "--json", out="again.html")
+    report(f"one --plots {tmp_path} --format png,svg --json", out="again.html")
     shown = json.loads(capsys.readouterr().out)
+    again = Path("again.html").read_bytes()
 
-    assert (session / "again.html").read_bytes() == (session / "one.html").read_bytes()
+    assert again == Path("one.html").read_bytes()
 
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     stems = {name.rpartition("-")[2].partition(".")[0] for name in made}
@@ -352,78 +300,54 @@ def test_equal_runs_give_equal_bytes_and_each_plot_a_file(
         assert data.startswith(b"\x89PNG" if name.endswith("png") else b"<svg")
 
     # As JSON, a report names its files, and the figures of each card.
-    assert shown["report"] == str(session / "again.html")
-    assert shown["bytes"] == (session / "again.html").stat().st_size
+    assert Path(shown["report"]).resolve() == Path("again.html").resolve()
+    assert shown["bytes"] == len(again)
     assert sorted(shown["plots"]) == sorted(map(str, tmp_path.iterdir()))
 
     (shown_card,) = shown["cards"]
-    stored = card_of(session)
-    window = WINDOWS.partition(",")[0]
-    held = stored["reference"]["benchmark_buy_and_hold"][window]["metrics"]["total_return"]["value"]
+    stored = card_of()
+    held = stored["reference"]["benchmark_buy_and_hold"][FIRST]["metrics"]["total_return"]["value"]
     excess = stored["metrics"]["total_return"]["value"] - held
 
     assert shown_card["excess_return"] == pytest.approx(excess)
-    assert (shown_card["task"], shown_card["problem"]) == ("blinded_open_research", "")
+    assert (shown_card["task"], shown_card["problem"]) == (TASK, "")
 
 
 # -- bad input
 
 
-@pytest.mark.exhaustive
-def test_bad_input_is_one_line(
-    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "can't read the card" in refused(capsys, tmp_path / "nope")
-    assert "no cards found" in refused(capsys, tmp_path / "empty")
-    assert "did you mean" in refused(capsys, session / "one", "--metric", "sharp")
-    assert "no card has a window" in refused(capsys, session / "one", "--windows", "W99")
-    assert "png or svg" in refused(capsys, session / "one", "--format", "pdf")
-    assert "is a folder" in refused(capsys, session / "one", "--out", tmp_path)
-    assert "neither a folder nor a data provider" in refused(
-        capsys, session / "one", "--data", tmp_path / "none"
-    )
-
-    (tmp_path / "file").write_text("")
-    assert "is a file, not a folder" in refused(
-        capsys, session / "hold", "--out", tmp_path / "file" / "page.html"
-    )
-
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "loop").symlink_to("loop")
-
-    assert "pipe: can't write: there is something that is not a plain file" in refused(
-        capsys, session / "hold", "--out", tmp_path / "pipe"
-    )
-    assert (tmp_path / "pipe").is_fifo(), "as /dev/null would be, under a user who may"
-    assert "loop: can't read the card: Too many levels of symbolic links" in refused(
-        capsys, tmp_path / "loop"
-    )
-
-    (tmp_path / "card.json").write_text("{}")
-    assert "card.json: line 1" in refused(capsys, tmp_path / "card.json")
+@pytest.fixture(scope="module")
+def faulty(session: Path) -> None:
+    """What can't be read or written, next to the runs."""
+    (session / "empty").mkdir()
+    (session / "file").touch()
+    (session / "loop").symlink_to("loop")
+    (session / "card.json").write_text("{}")
+    os.mkfifo(session / "pipe")
 
 
-@pytest.mark.exhaustive
-def test_a_ledger_that_the_card_was_not_made_from_is_refused(
-    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(session / "one", run)
-    (ledger,) = run.glob("episodes/*/ledger.parquet")
-    data = bytearray(ledger.read_bytes())
-    data[len(data) // 2] ^= 1
-    ledger.write_bytes(data)
+@pytest.mark.usefixtures("faulty")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("nope", "can't read the card"),
+        ("empty", "no cards found"),
+        ("one --format pdf", "png or svg"),
+        ("one --out empty", "is a folder"),
+        ("one --data none", "neither a folder nor a data provider"),
+        ("hold --out file/page.html", "is a file, not a folder"),
+        ("hold --out pipe", "pipe: can't write: there is something that is not a plain file"),
+        ("loop", "loop: can't read the card: Too many levels of symbolic links"),
+        ("card.json", "card.json: line 1"),
+    ],
+)
+def test_bad_input_is_one_line(words: str, message: str, terminal: Terminal) -> None:
+    assert message in terminal.refusal("view", "report", *words.split())
+    assert Path("pipe").is_fifo(), "as /dev/null would be, under a user who may"
 
-    assert "is not the ledger that the card was made from" in refused(capsys, run)
 
-    ledger.unlink()
-    assert "is missing from the run folder" in refused(capsys, run)
-
-
-@pytest.mark.exhaustive
 def test_without_vl_convert_one_line_names_the_extra(
-    session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    assert install_command("report") in refused(capsys, session / "one")
+    assert install_command("report") in terminal.refusal("view", "report", "one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,25 +15,33 @@ import pytest
 from click.testing import CliRunner
 
 import ktdeval
-from ktdeval.api import ConfigError, ModelRequest, QATask, Reply, UsageError, metric
+from ktdeval import errors
+from ktdeval.api import ModelRequest, QATask, Reply, UsageError, metric
 from ktdeval.cli.main import cli
 from ktdeval.cli.python_api import command_function_names
-from ktdeval.errors import PluginError, StoreError
 from support.docs.docstring_examples import example_of, run_example
 from support.loops import not_empty
 from support.pages import notebook
 from support.paths import REPOSITORY
+from support.runs.run_support import records
+from support.tables import on_each_row
 
 BOOK = REPOSITORY / "examples" / "evaluate.ipynb"
 TASK = "blinded_open_research"
 
 
+def evaluated(out: Path, model: Any, task: Any = TASK, **options: Any) -> ktdeval.Evaluation:
+    return ktdeval.evaluate(model, task, out=out, quiet=True, **options)
+
+
+def of_four_episodes(out: Path, model: str, task: str = TASK) -> ktdeval.Evaluation:
+    return evaluated(out, model, task, windows=["W1", "W4"], seeds=2, limit=4)
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> ktdeval.Evaluation:
     out = tmp_path_factory.mktemp("python") / "run"
-    return ktdeval.evaluate(
-        "builtin/momentum", TASK, windows="W1, W4", seeds=2, limit=4, out=str(out), quiet=True
-    )
+    return evaluated(out, "builtin/momentum", windows="W1, W4", seeds=2, limit=4)
 
 
 def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None:
@@ -83,9 +92,7 @@ def test_a_model_may_be_a_function_or_an_object_and_its_errors_are_counted(tmp_p
             return Reply(lazy(request))
 
     for model, name in ((lazy, "python/lazy"), (Model(), "python/Model")):
-        run = ktdeval.evaluate(
-            model, TASK, windows="W1", limit=1, out=str(tmp_path / name), quiet=True
-        )
+        run = evaluated(tmp_path / name, model, windows="W1", limit=1)
         assert run.typed_cards[0].model.name == name
         assert set(run.ledger().provenance) == {"fallback"}, (
             "what is no decision is none of the model's"
@@ -108,38 +115,23 @@ def test_python_without_assertions_gives_the_same_and_without_docstrings_is_refu
     schemas hold those of types.
     """
 
-    def called(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *words], capture_output=True, text=True, cwd=tmp_path, check=False
-        )
+    def called(words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *words.split()]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
 
-    task = (
-        "--model",
-        "builtin/momentum",
-        "--tasks",
-        "blinded_open_research",
-        "--windows",
-        "W1",
-        "--limit",
-        "1",
-        "--quiet",
-    )
-    fixed = ("--mask-key", "0" * 32)
+    task = f"--model builtin/momentum --tasks {TASK} --windows W1 --limit 1 --quiet"
+    fixed = f"--mask-key {'0' * 32}"
 
     for switch, out in (("-O", "lean"), ("-B", "plain")):
-        assert called(switch, "-m", "ktdeval", "run", *task, *fixed, "--out", out).returncode == 0
+        done = called(f"{switch} -m ktdeval run {task} {fixed} --out {out}")
+        assert done.returncode == 0, done.stderr
 
-    for name in ("ledger.parquet", "transcript.jsonl.zst"):
-        lean, plain = (next((tmp_path / out).rglob(name)).read_bytes() for out in ("lean", "plain"))
-        assert lean == plain
+    assert records(tmp_path / "lean") == records(tmp_path / "plain")
+    assert called("-O -m ktdeval card verify plain").returncode == 0
 
-    assert called("-O", "-m", "ktdeval", "card", "verify", "plain").returncode == 0
-
-    done = called("-OO", "-m", "ktdeval", "tasks")
+    done = called("-OO -m ktdeval tasks")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert (
-        "python -OO removes the docstrings that tools, schemas and help are made of" in done.stderr
-    )
+    assert "python -OO removes the docstrings" in done.stderr
 
 
 def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
@@ -154,51 +146,31 @@ def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
         """Count of steps."""
         return len(ledger.steps)
 
-    run = ktdeval.evaluate("builtin/chaos", questions, out=str(tmp_path / "sums"), quiet=True)
-
+    run = evaluated(tmp_path / "sums", "builtin/chaos", questions)
     assert run.metrics().index.tolist() == [("sums", "accuracy"), ("sums", "unanswered")]
 
-    run = ktdeval.evaluate(
-        "builtin/hold",
-        TASK,
-        windows="W1",
-        limit=2,
-        metrics=steps,
-        out=str(tmp_path / "steps"),
-        quiet=True,
-    )
-
+    run = evaluated(tmp_path / "steps", "builtin/hold", windows="W1", limit=2, metrics=steps)
     assert run.metrics().value[TASK, "steps"] == 2.0
 
 
 @pytest.mark.exhaustive
 def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: Path) -> None:
-    other = ktdeval.evaluate(
-        "builtin/random",
-        TASK,
-        windows=["W1", "W4"],
-        seeds=2,
-        limit=4,
-        out=str(tmp_path / "o"),
-        quiet=True,
-    )
+    other = of_four_episodes(tmp_path / "o", "builtin/random")
+    runs = [str(run.folder), str(other.folder)]
 
-    for name, options, words in (
+    for made, words in (
         (
-            "compare",
-            {"metrics": "turnover", "unit": "episode"},
-            ["agents", "--metric", "turnover", "--pairs", "episode"],
+            ktdeval.compare_tables(run, runs[1:], metrics="turnover", unit="episode"),
+            "agents --metric turnover --pairs episode",
         ),
-        ("luck", {}, ["luck"]),
+        (ktdeval.luck(run, runs[1:]), "luck"),
     ):
-        function = {"compare": "compare_tables"}.get(name, name)
-        made = getattr(ktdeval, function)(run, [str(other.folder)], **options)
-        result = CliRunner().invoke(cli, ["compare", *words, str(run.folder), str(other.folder)])
-        assert repr(made) == result.stdout.rstrip("\n"), result.output
-        result = CliRunner().invoke(
-            cli, ["compare", *words, str(run.folder), str(other.folder), "--json"]
-        )
-        assert made.report == json.loads(result.stdout)
+        command = ["compare", *words.split(), *runs]
+        printed = CliRunner().invoke(cli, command).stdout
+        report = CliRunner().invoke(cli, [*command, "--json"]).stdout
+
+        assert repr(made) == printed.rstrip("\n")
+        assert made.report == json.loads(report)
 
     frame = ktdeval.compare(run, other)
     assert frame["first"].tolist() == ["builtin/momentum"]
@@ -230,18 +202,13 @@ def test_the_text_of_a_card_is_short_and_names_what_a_reader_needs(run: ktdeval.
 def test_functions_of_commands_have_examples_that_run(
     run: ktdeval.Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def made(model: str, task: str) -> ktdeval.Evaluation:
-        out = str(tmp_path / f"{model.rpartition('/')[2]}-{task}")
-        options: dict[str, Any] = {"windows": "W1,W4", "seeds": 2, "limit": 4}
-        return ktdeval.evaluate(model, task, out=out, quiet=True, **options)
-
     monkeypatch.chdir(tmp_path)
     words = {
         "ktdeval": ktdeval,
         "run": run,
-        "other": made("builtin/random", TASK),
+        "other": of_four_episodes(tmp_path / "other", "builtin/random"),
         "blinded": run,
-        "bright": made("builtin/momentum", "bright_open_research"),
+        "bright": of_four_episodes(tmp_path / "bright", "builtin/momentum", "bright_open_research"),
     }
     for name in not_empty(command_function_names()):
         example = example_of(getattr(ktdeval, name).__doc__ or "")
@@ -252,87 +219,45 @@ def test_functions_of_commands_have_examples_that_run(
 @pytest.mark.exhaustive
 def test_a_process_is_left_as_it_was(tmp_path: Path) -> None:
     def state() -> list[object]:
-        return [
-            signal.getsignal(signal.SIGINT),
-            sys.excepthook,
-            Path.cwd(),
-        ]
+        return [signal.getsignal(signal.SIGINT), sys.excepthook, Path.cwd()]
 
     before = state()
-    ktdeval.evaluate("builtin/hold", TASK, windows="W1", limit=1, out=tmp_path / "run", quiet=True)
+    evaluated(tmp_path / "run", "builtin/hold", windows="W1", limit=1)
 
     assert state() == before
 
 
-def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -> None:
-    cases = [
-        (
-            lambda: ktdeval.evaluate("builtin/hold", TASK, window="W1"),
-            ConfigError,
-            "unknown field 'window'; did you mean 'windows'",
-        ),
-        (
-            lambda: ktdeval.evaluate(3, TASK),
-            UsageError,
-            "a model must be a name, an object with reply(request) or a function, was int",
-        ),
-        (lambda: ktdeval.evaluate("builtin/hold", ()), UsageError, "no task given"),
-        (
-            lambda: ktdeval.evaluate("builtin/hold", TASK, windows=""),
-            ConfigError,
-            "windows: expected one or more names, was ''",
-        ),
-        (
-            lambda: ktdeval.evaluate("builtin/hold", TASK, dry_run=True),
-            UsageError,
-            "--dry-run only estimates a run",
-        ),
-        (
-            lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=None, plugin=[Path("no.py")]),
-            PluginError,
-            "no.py: no such file",
-        ),
-        (
-            lambda: ktdeval.evaluate("builtin/hold", TASK, out=Path("a\0b")),
-            ConfigError,
-            "--out: expected text, was 'a\\x00b'",
-        ),
-        (
-            lambda: ktdeval.evaluate("builtin/hold", [TASK, 3]),
-            UsageError,
-            "tasks: each must be a name or a task with spec(), as a QATask",
-        ),
-        (
-            lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=len),
-            UsageError,
-            "metrics: each must be a name or a decorated metric",
-        ),
-        (lambda: run.ledger(window="W9"), UsageError, "no finished episode with window='W9'"),
-        (lambda: run.ledger(day="W9"), UsageError, "selected by task, window, seed, not by 'day'"),
-        (lambda: ktdeval.compare(run, metric="x"), ConfigError, "did you mean 'metrics'"),
-        (lambda: ktdeval.compare(), UsageError, "no run is given; name at least one"),
-        (lambda: ktdeval.compare(run, metrics=3), ConfigError, "metrics: expected a list, was 3"),
-        (lambda: ktdeval.effects(run, 3), UsageError, "expected a path, was 3"),
-        (lambda: ktdeval.load_run(3), UsageError, "expected a path, was 3"),
-        (
-            lambda: ktdeval.load_run("x" * 5000),
-            StoreError,
-            "File name too long; fix that, or name another path",
-        ),
-        (
-            lambda: ktdeval.evaluate("builtin/hold", TASK, out="a\ud800b"),
-            UsageError,
-            "was 'a\\ud800b', which can't be a file name",
-        ),
-        (lambda: ktdeval.report(None), UsageError, "expected a path, was null"),
-        (lambda: ktdeval.compar, AttributeError, "did you mean 'compare'"),
-    ]
+@on_each_row
+def test_an_impossible_run_is_refused_in_one_line(
+    task: Any, options: dict[str, Any], kind: str, words: str
+) -> None:
+    with pytest.raises(getattr(errors, kind), match=re.escape(words)):
+        ktdeval.evaluate("builtin/hold", task, **options)
 
-    for call, kind, words in cases:
-        with pytest.raises(kind) as caught:
-            call()
 
-        assert words in str(caught.value)
+@on_each_row
+def test_impossible_arguments_are_refused_in_one_line(
+    function: str, arguments: list[Any], options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(errors.KtdevalError, match=re.escape(words)):
+        getattr(ktdeval, function)(*arguments, **options)
+
+
+def test_names_that_are_none_are_refused(run: ktdeval.Evaluation) -> None:
+    with pytest.raises(UsageError, match="no finished episode with window='W9'"):
+        run.ledger(window="W9")
+
+    with pytest.raises(UsageError, match="selected by task, window, seed, not by 'day'"):
+        run.ledger(day="W9")
+
+    with pytest.raises(errors.StoreError, match="File name too long; fix that"):
+        ktdeval.load_run("x" * 5000)
+
+    with pytest.raises(UsageError, match="can't be a file name"):
+        ktdeval.evaluate("builtin/hold", TASK, out="a\ud800b")
+
+    with pytest.raises(AttributeError, match="did you mean 'compare'"):
+        _ = ktdeval.compar
 
 
 @pytest.mark.exhaustive

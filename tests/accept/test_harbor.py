@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import pytest
 pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is not here")
 
 from support.local_server import free_port
+from support.runs.forging import edit_json
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -139,14 +141,14 @@ class Trial:
                 os.killpg(process.pid, signal.SIGTERM)
             process.wait()
 
+    def log(self, name: str) -> Any:
+        return json.loads((self.folder / "logs" / name).read_text())
+
     def reward(self) -> Any:
         """What the verifier gives."""
         done = self.script("tests/test.sh")
         assert done.returncode == 0, done.stderr
-        return json.loads((self.folder / "logs" / "reward.json").read_text())
-
-    def figures(self) -> Any:
-        return json.loads((self.folder / "logs" / "figures.json").read_text())
+        return self.log("reward.json")
 
 
 @pytest.fixture
@@ -154,19 +156,30 @@ def trial(task: Path, tmp_path: Path) -> Trial:
     return Trial(task, tmp_path)
 
 
-def test_the_solution_plays_an_episode_whose_card_is_verified(trial: Trial) -> None:
+@pytest.fixture(scope="module")
+def played(task: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a trial in which the solution played the episode."""
+    trial = Trial(task, tmp_path_factory.mktemp("played"))
     with trial.market():
         solved = trial.script("solution/solve.sh")
         assert (solved.returncode, solved.stdout) == (0, "decided days: 3\n"), solved.stderr
         assert trial.script("environment/market/finish.sh").returncode == 0
 
-    assert trial.reward() == {"reward": 1.0}
-    assert trial.figures()["figures"]["abstention_rate"]["value"] == 1.0
+    return trial.folder
 
-    path = trial.folder / "logs" / "trajectory.json"
+
+@pytest.fixture
+def solved(task: Path, played: Path, tmp_path: Path) -> Trial:
+    return Trial(task, shutil.copytree(played, tmp_path / "trial"))
+
+
+def test_the_solution_plays_an_episode_whose_card_is_verified(solved: Trial) -> None:
+    assert solved.reward() == {"reward": 1.0}
+    assert solved.log("figures.json")["figures"]["abstention_rate"]["value"] == 1.0
+
+    calls = [step["tool_calls"][0] for step in solved.log("trajectory.json")["steps"]]
     tools = ["begin_episode", *["submit_action", "next_day"] * 3]
-    steps = json.loads(path.read_text())["steps"]
-    assert [step["tool_calls"][0]["function_name"] for step in steps] == tools
+    assert [call["function_name"] for call in calls] == tools
 
 
 @pytest.mark.exhaustive
@@ -203,56 +216,33 @@ def test_an_episode_that_is_left_is_no_reward(trial: Trial) -> None:
         pass
 
     assert trial.reward() == {"reward": 0.0}
-    assert trial.figures()["reason"] == "there is no card: the episode was not finished"
+    reason = trial.log("figures.json")["reason"]
+    assert reason == "there is no card: the episode was not finished"
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("figure", "wanted"), [("abstention_rate", {"reward": 1.0}), ("brier", None)]
-)
-def test_a_metric_is_the_reward_and_an_undefined_one_is_none(
-    trial: Trial, task: Path, tmp_path: Path, figure: str, wanted: Any
-) -> None:
-    with trial.market():
-        trial.script("solution/solve.sh")
-        trial.script("environment/market/finish.sh")
+def test_a_metric_is_the_reward(solved: Trial, tmp_path: Path) -> None:
+    solved.task = exported(tmp_path / "rewarded", "--reward", "abstention_rate")
+    assert solved.reward() == {"reward": 1.0}
 
-    trial.task = exported(tmp_path / "rewarded", "--reward", figure)
-    if wanted is not None:
-        assert trial.reward() == wanted
-        return
 
-    done = trial.script("tests/test.sh")
+@pytest.mark.exhaustive
+def test_an_undefined_metric_is_no_reward(solved: Trial, tmp_path: Path) -> None:
+    solved.task = exported(tmp_path / "rewarded", "--reward", "brier")
+    done = solved.script("tests/test.sh")
+
     assert done.returncode == 1
     assert "brier is not defined for this episode, so there is no reward" in done.stderr
-    assert not (trial.folder / "logs" / "reward.json").exists()
+    assert not (solved.folder / "logs" / "reward.json").exists()
 
 
 @pytest.mark.exhaustive
-def test_another_episode_than_the_tasks_own_is_no_reward(trial: Trial, tmp_path: Path) -> None:
-    with trial.market():
-        trial.script("solution/solve.sh")
-        trial.script("environment/market/finish.sh")
+def test_a_card_that_somebody_changed_is_no_reward(solved: Trial) -> None:
+    (card_file,) = (solved.folder / "run" / "cards").glob("*.json")
+    edit_json(card_file, lambda card: card["metrics"]["total_return"].update(value=9.0))
 
-    command = [TOOLS / "ktdeval", "train", "harbor", *TASK[:-1], "4", "--out", tmp_path / "longer"]
-    subprocess.run(command, check=True, capture_output=True)
-    (trial.task,) = (tmp_path / "longer").iterdir()
-    assert trial.reward() == {"reward": 0.0}
-    assert trial.figures()["reason"] == "the card's limit is 3, not 4"
-
-
-@pytest.mark.exhaustive
-def test_a_card_that_somebody_changed_is_no_reward(trial: Trial) -> None:
-    with trial.market():
-        trial.script("solution/solve.sh")
-        trial.script("environment/market/finish.sh")
-
-    (card_file,) = (trial.folder / "run" / "cards").glob("*.json")
-    card = json.loads(card_file.read_text())
-    card["metrics"]["total_return"]["value"] = 9.0
-    card_file.write_text(json.dumps(card))
-    assert trial.reward() == {"reward": 0.0}
-    assert "total_return" in trial.figures()["reason"]
+    assert solved.reward() == {"reward": 0.0}
+    assert "total_return" in solved.log("figures.json")["reason"]
 
 
 @pytest.mark.exhaustive
@@ -282,12 +272,9 @@ def test_harbor_loads_the_task_and_finds_nothing_to_correct(task: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_harbor_reads_the_reward(tmp_path: Path, trial: Trial) -> None:
-    with trial.market():
-        trial.script("solution/solve.sh")
-        trial.script("environment/market/finish.sh")
-
-    trial.reward()
-    read = harbor(TRAJECTORY, trial.folder / "logs" / "trajectory.json")
+def test_harbor_reads_the_reward(solved: Trial) -> None:
+    solved.reward()
+    logs = solved.folder / "logs"
+    read = harbor(TRAJECTORY, logs / "trajectory.json")
     assert (read[0], read[2]) == ("ATIF-v1.7", 7)
-    assert harbor(REWARDED, trial.folder / "logs" / "reward.json") == {"reward": 1.0}
+    assert harbor(REWARDED, logs / "reward.json") == {"reward": 1.0}

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scipy.stats import binomtest
@@ -17,6 +16,8 @@ from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
 from support.pages.report_page import check_page
 from support.paths import SUPPORT
+from support.runs.run_support import card_of
+from support.terminal import Terminal
 
 PLUGIN = str(SUPPORT / "qfinzero" / "qfinzero_suite_plugin.py")
 TASKS = "qfinzero_calling,qfinzero_planning"
@@ -29,26 +30,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     random.
     """
     folder = tmp_path_factory.mktemp("runs")
-    made = {
-        name: folder / name.replace("/", "-")
-        for name in ("agent/perfect", "agent/silent", "builtin/chaos")
-    }
+    made = {}
 
-    for model, out in made.items():
-        words = [
-            "--plugin",
-            PLUGIN,
-            "--model",
-            model,
-            "--tasks",
-            TASKS,
-            "--limit",
-            str(LIMIT),
-            "--out",
-            str(out),
-            "--quiet",
-        ]
-        assert main(words) in (0, 1)
+    for model in ("agent/perfect", "agent/silent", "builtin/chaos"):
+        made[model] = folder / model.replace("/", "-")
+        words = f"--model {model} --tasks {TASKS} --limit {LIMIT} --out {made[model]} --quiet"
+        assert main([*words.split(), "--plugin", PLUGIN]) in (0, 1)
 
     return made
 
@@ -65,15 +52,10 @@ def exact(run: Path, task: str) -> dict[str, bool]:
 
 
 @pytest.mark.exhaustive
-def test_scores_are_compared_sample_by_sample(
-    runs: Mapping[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    paths = [str(path) for path in runs.values()]
-
-    assert main(["compare", *paths, "--metric", "exact", "--common", "--json"]) == 0
-
-    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+def test_scores_are_compared_sample_by_sample(runs: Mapping[str, Path], terminal: Terminal) -> None:
+    paths = runs.values()
+    chosen = "--metric exact --common --json"
+    report = json.loads(terminal.out("compare", *paths, *chosen.split()))
     assert len(report["scores"]) == len(report["tests"]) == 6
 
     for row in report["tests"]:
@@ -89,78 +71,43 @@ def test_scores_are_compared_sample_by_sample(
         assert row["p"] == pytest.approx(expected, abs=1e-4)
         assert row["verdict"] == (f"{row['first']} better" if row["p_holm"] <= 0.05 else "tied")
 
-    assert main(["compare", *paths]) == 0
-
-    printed = capsys.readouterr().out
+    printed = terminal.out("compare", *paths)
     assert "do not have a figure of the same samples" in printed
     assert "model calls failed)" in printed
     assert "paired by sample" in printed
 
-    frame = ktdeval.compare(*runs.values(), metrics="exact", common=True)
+    frame = ktdeval.compare(*paths, metrics="exact", common=True)
     assert frame["p"].tolist() == [row["p"] for row in report["tests"]]
 
 
 @pytest.mark.exhaustive
 def test_several_models_are_listed_in_the_papers_table(
-    runs: Mapping[str, Path], capsys: pytest.CaptureFixture[str]
+    runs: Mapping[str, Path], terminal: Terminal
 ) -> None:
-    capsys.readouterr()
-    paths = [str(path) for path in runs.values()]
+    paths = list(runs.values())
+    shown = terminal.out("paper", "table", *reversed(paths), "--like", "qfinzero-2")
+    lines = shown.splitlines()
 
-    assert main(["paper", "table", *reversed(paths), "--like", "qfinzero-2"]) == 0
-
-    lines = capsys.readouterr().out.splitlines()
     assert "QFinZero, Table 2" in lines[0]
-    assert lines[1].split() == [
-        "Model",
-        "Calling",
-        "TM",
-        "PA",
-        "TA",
-        "Overall",
-        "Planning",
-        "TM",
-        "PA",
-        "TA",
-        "Overall",
-    ]
     assert [line.split()[0] for line in lines[2:4]] == ["agent/perfect", "agent/silent"]
     assert lines[2].split()[1:] == ["1.00", "1.00", "1.00", "100.00"] * 2
 
-    frame = ktdeval.table(*runs.values(), like="qfinzero-2")
-    card = json.loads((runs["agent/silent"] / "cards" / "qfinzero_planning.json").read_text())
-
-    assert frame.loc["agent/silent", "planning_overall"] == card["scores"]["overall"]["value"]
+    frame = ktdeval.table(*paths, like="qfinzero-2")
+    overall = card_of(runs["agent/silent"], "qfinzero_planning")["scores"]["overall"]["value"]
+    assert frame.loc["agent/silent", "planning_overall"] == overall
 
     figures = frame.loc["agent/silent", ["planning_tm", "planning_pa", "planning_ta"]]
-    assert figures.mean() * 100 == pytest.approx(card["scores"]["overall"]["value"])
-    assert (
-        main(
-            [
-                "paper",
-                "table",
-                paths[0],
-                paths[0] + "/cards/qfinzero_calling.json",
-                "--like",
-                "qfinzero-2",
-            ]
-        )
-        == 2
-    )
+    assert figures.mean() * 100 == pytest.approx(overall)
 
 
 @pytest.mark.exhaustive
 def test_a_report_draws_scores_by_model_category_and_failure(
-    runs: Mapping[str, Path], tmp_path: Path
+    runs: Mapping[str, Path], tmp_path: Path, terminal: Terminal
 ) -> None:
     page = tmp_path / "report.html"
-    assert (
-        main(["view", "report", *map(str, runs.values()), "--out", str(page), "--plugin", PLUGIN])
-        == 0
-    )
-
-    check_page(page.read_text())
+    terminal.out("view", "report", *runs.values(), "--out", page, "--plugin", PLUGIN)
     text = page.read_text()
+    check_page(text)
 
     for words in (
         "6 result cards",
@@ -175,57 +122,29 @@ def test_a_report_draws_scores_by_model_category_and_failure(
 
 @pytest.mark.exhaustive
 def test_a_board_ranks_scoring_runs_that_it_executed_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, terminal: Terminal
 ) -> None:
     board = tmp_path / "board"
     task = "qfinzero_planning"
-    new = ["--name", "qf", "--title", "Planning", "--tasks", task, "--plugin", PLUGIN]
-
-    assert main(["leaderboard", "init", str(board), *new]) == 0
-
-    who = [
-        "--contact",
-        "me@example.org",
-        "--submitter",
-        "Me",
-        "--cutoff",
-        "none",
-        "--cutoff-source",
-        "a script",
-        "--attempts",
-        "1",
-    ]
+    plugin = ("--plugin", PLUGIN)
+    new = f"init {board} --name qf --title Planning --tasks {task}"
+    terminal.out("leaderboard", *new.split(), *plugin)
+    who = (
+        "--contact me@example.org --submitter Me --cutoff none --cutoff-source script --attempts 1"
+    )
 
     for model in ("silent", "perfect"):
         out = tmp_path / model
-        words = [
-            "--plugin",
-            PLUGIN,
-            "--model",
-            f"agent/{model}",
-            "--tasks",
-            task,
-            "--out",
-            str(out),
-            "--quiet",
-        ]
-        assert main(words) == 0
-        assert (
-            main(
-                ["leaderboard", "submit", str(out), "--board", str(board), *who, "--plugin", PLUGIN]
-            )
-            == 0
-        ), capsys.readouterr()
+        words = f"--model agent/{model} --tasks {task} --out {out} --quiet"
+        terminal.out(*words.split(), *plugin)
+        terminal.out("leaderboard", "submit", out, "--board", board, *who.split(), *plugin)
 
-    assert main(["leaderboard", "check", str(board), "--plugin", PLUGIN]) == 0
-    assert capsys.readouterr().out.count("re-executed   cards/") == 2
-    assert main(["leaderboard", "build", str(board), "--out", str(tmp_path / "site")]) == 0
+    checked = terminal.out("leaderboard", "check", board, *plugin)
+    assert checked.count("re-executed   cards/") == 2
 
-    rows = json.loads(
-        (tmp_path / "site" / "data" / "division" / "qfinzero-planning" / "all.json").read_text()
-    )["rows"]
+    terminal.out("leaderboard", "build", board, "--out", tmp_path / "site")
+    table = tmp_path / "site" / "data" / "division" / "qfinzero-planning" / "all.json"
+    rows = json.loads(table.read_text())["rows"]
+    ranks = [(row["rank"], row["model"]) for row in rows if row["rank"]]
 
-    assert [(row["model"], row["rank"]) for row in rows if row["rank"]] == [
-        ("agent/perfect", 1),
-        ("agent/silent", 2),
-    ]
+    assert ranks == [(1, "agent/perfect"), (2, "agent/silent")]

@@ -1,8 +1,13 @@
-"""Small copies of reported files whose units or factors were read wrongly, by their right values."""
+"""Reported files whose units or factors were read wrongly, by their right values, and small
+copies.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from support.market.long_imports import Imports
 
@@ -21,9 +26,28 @@ FACTORS = """date,code,open,high,low,close,volume,amount,adj_factor
 """
 
 
-def test_units_by_code_are_refused_with_one_reading_that_works(imports: Imports) -> None:
+@pytest.fixture
+def bars(request: pytest.FixtureRequest) -> str | Path:
+    """Return the text of a small copy, or the path of a reported file for its name."""
+    given: str = request.param
+    if given.endswith(".csv"):
+        reported: Path = request.getfixturevalue("reported")
+        return reported / given
+
+    return given
+
+
+def both(copy: str, name: str) -> pytest.MarkDecorator:
+    """Run a test on a small copy and on the reported file of a name."""
+    original = pytest.param(name, marks=pytest.mark.shared_data, id="reported")
+    return pytest.mark.parametrize("bars", [pytest.param(copy, id="copy"), original], indirect=True)
+
+
+@both(UNITS + LOT_ROWS + SHARE_ROW, "01_units_by_code.csv")
+def test_units_by_code_are_refused_with_one_reading_that_works(
+    bars: str | Path, imports: Imports
+) -> None:
     """688981 is in shares, the others in lots."""
-    bars = UNITS + LOT_ROWS + SHARE_ROW
     amounts = ("--amount-unit", "ten_thousand_CNY")
     text = imports.refused(bars, *amounts, "--volume-unit", "lot")
 
@@ -43,8 +67,10 @@ def test_units_by_code_are_refused_with_one_reading_that_works(imports: Imports)
     assert repaired.volume[day].tolist() == market.volume[day].tolist()
 
 
-def test_a_turnover_rate_that_is_named_as_amount_is_refused(imports: Imports) -> None:
-    bars = TURNOVER
+@both(TURNOVER, "15_turnover_column.csv")
+def test_a_turnover_rate_that_is_named_as_amount_is_refused(
+    bars: str | Path, imports: Imports
+) -> None:
     named = ("--map", "amount=turnover")
     text = imports.refused(bars, *named)
 
@@ -52,13 +78,16 @@ def test_a_turnover_rate_that_is_named_as_amount_is_refused(imports: Imports) ->
     assert "--repair drop_amount" in text
 
     market = imports.made(bars, *named, "--repair", "drop_amount")
-    assert market.volume[market.day_index("2024-01-03"), 0] == 31_794_307
+    code = market.asset_index["000001.SZ"]
+    assert market.volume[market.day_index("2024-01-03"), code] == 31_794_307
     assert np.isnan(market.amount).all()
 
 
-def test_a_code_without_a_factor_is_repaired_by_the_named_option(imports: Imports) -> None:
+@both(FACTORS, "05_one_code_without_factor.csv")
+def test_a_code_without_a_factor_is_repaired_by_the_named_option(
+    bars: str | Path, imports: Imports
+) -> None:
     """600018 has none on any day: the message names a repair that works, and no other."""
-    bars = FACTORS
     text = imports.refused(bars, "--repair", "fill_factor")
 
     assert "codes_without_factor (first: 600018.SH)" in text

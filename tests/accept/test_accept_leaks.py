@@ -229,7 +229,7 @@ def test_the_transcript_holds_what_was_sent_and_nothing_else(heard: Heard) -> No
                 assert request.tools == tuple(recorded.values())
 
 
-def test_a_days_place_in_the_episode_is_all_that_shows_of_it_where_dates_are_hidden(
+def test_only_a_days_position_in_the_episode_shows_if_dates_are_hidden(
     heard: Heard,
 ) -> None:
     """Handles count sessions, so neither weekends nor holidays show; none lies after the

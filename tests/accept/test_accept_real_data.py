@@ -104,7 +104,7 @@ def test_accounts_from_the_raw_files_give_every_fill_fee_holding_and_nav(
 
 
 @pytest.mark.exhaustive
-def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspended(
+def test_holdings_keep_value_over_splits_and_dividends_even_if_suspended(
     raw: dict[str, pd.DataFrame], snapshot: Path, tmp_path: Path
 ) -> None:
     """Names bought because they split or pay soon, the largest changes first; one of them while it

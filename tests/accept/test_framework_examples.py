@@ -127,7 +127,7 @@ def react(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", IN_PROCESS)
-def test_a_framework_decides_as_react_does_and_its_card_is_verified_without_it(
+def test_framework_decides_as_react_and_its_card_verifies_without_it(
     agent: str, react: Path, tmp_path: Path
 ) -> None:
     python = python_of(IN_PROCESS[agent])

@@ -357,7 +357,7 @@ def test_a_key_is_ranked_among_others_and_a_chosen_one_is_named(session: Session
     assert abs(whole["rank"] - 0.5) < 0.2
 
 
-def test_a_model_that_looks_at_figures_buys_the_first_listed_by_chance_only(
+def test_figure_reading_model_buys_the_first_listed_only_by_chance(
     session: Session,
 ) -> None:
     whole = session.report(session.run("builtin/momentum"), "--keys", 20)["spread"][-1]

@@ -98,7 +98,7 @@ def nav_of(name: str) -> pd.Series[float]:
 GAP = "ama-3 one two --tasks ama_btc"
 
 
-def test_agents_are_means_over_models_and_a_vote_is_a_line_among_the_models(
+def test_agent_lines_are_means_over_models_and_a_vote_is_a_model_line(
     terminal: Terminal,
 ) -> None:
     rows = rows_of(terminal, "ama-2 one two three vote")
@@ -124,7 +124,7 @@ def test_agents_are_means_over_models_and_a_vote_is_a_line_among_the_models(
     assert panels == "agents: TSLA, agents: BTC, models: TSLA, models: BTC"
 
 
-def test_the_gap_is_the_first_run_less_the_second_and_events_follow_the_news(
+def test_gap_is_the_first_run_minus_the_second_and_events_follow_the_news(
     terminal: Terminal,
 ) -> None:
     rows = rows_of(terminal, GAP).set_index("day")
@@ -180,7 +180,7 @@ def test_decisions_are_those_submitted_and_a_vote_is_their_majority(
 # ---- DeepFund
 
 
-def test_lines_of_a_fund_are_means_over_seeds_beside_the_index_and_its_sharpe_ratio(
+def test_fund_lines_are_means_over_seeds_beside_the_index_and_its_sharpe(
     terminal: Terminal,
 ) -> None:
     rows = rows_of(terminal, "deepfund-3 random momentum --tasks deepfund_berkshire")

@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> ktdeval.Evaluation:
 
 
 @pytest.mark.exhaustive
-def test_returns_of_several_episodes_are_a_frame_that_compounds_to_the_equity(
+def test_returns_of_several_episodes_form_a_frame_compounding_to_equity(
     run: ktdeval.Evaluation,
 ) -> None:
     returns = run.returns()

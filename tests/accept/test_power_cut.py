@@ -111,7 +111,7 @@ def resumed(config: RunConfig, cuts: list[Cut], plugins: Plugins) -> Iterator[Pa
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_two_hundred_cuts_and_the_records_are_those_of_a_run_that_nothing_cut(
+def test_records_after_two_hundred_power_cuts_equal_an_undisturbed_run(
     config: RunConfig, tmp_path: Path
 ) -> None:
     plugins = load_plugins()

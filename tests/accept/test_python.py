@@ -108,7 +108,7 @@ def test_importing_ktdeval_is_enough_for_names_of_its_modules() -> None:
 
 
 @pytest.mark.exhaustive
-def test_python_without_assertions_gives_the_same_and_without_docstrings_is_refused(
+def test_python_without_assertions_gives_the_same_and_needs_docstrings(
     tmp_path: Path,
 ) -> None:
     """Assertions guard no input; but the model is told the docstrings of tools, and a board's

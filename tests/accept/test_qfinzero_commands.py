@@ -159,7 +159,7 @@ def test_a_market_is_generated_by_its_options(terminal: Terminal, tmp_path: Path
 
 
 @pytest.mark.exhaustive
-def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks(
+def test_items_are_printed_proved_and_published_as_a_runnable_dataset(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     path = tmp_path / "planning.jsonl"

@@ -123,7 +123,7 @@ def spoil(value: Any) -> None:
         value.append("spoilt")
 
 
-def test_changes_of_a_client_to_its_answers_and_arguments_are_invisible_to_others() -> None:
+def test_client_changes_to_answers_and_arguments_do_not_affect_others() -> None:
     """Tools in the process hand out and take objects, not texts."""
     calendars = WORLD.calendars
 

@@ -439,7 +439,7 @@ def test_where_the_data_end_shows_in_no_answer(setting: Any) -> None:
     )
 
 
-def test_the_identity_of_the_data_shows_in_the_hash_of_the_log_and_nowhere_else() -> None:
+def test_data_identity_shows_only_in_the_hash_of_the_log() -> None:
     as_of_ns = at("2025-01-08T20:00:00Z")
     dataset = small_world()
     other = replace(dataset, info=replace(dataset.info, content_id="1" * 64))

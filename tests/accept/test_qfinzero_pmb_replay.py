@@ -76,7 +76,7 @@ def log_entries() -> list[Any]:
     return [json.loads(line) for line in lines()]
 
 
-def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_same_bytes() -> None:
+def test_state_follows_from_events_and_rerun_commands_give_the_same_log() -> None:
     play = everything()
     assert play.broker.log.to_lines() == lines() == rerun(lines(), small_dataset())
     assert state_of_log(lines()) == play.state
@@ -96,7 +96,7 @@ def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_sa
     verify(play.broker.log.to_lines(), play.dataset)
 
 
-def test_the_log_has_every_command_and_every_refusal_each_line_chained_to_the_one_before() -> None:
+def test_log_has_every_command_and_refusal_in_a_hash_chain() -> None:
     assert [each["seq"] for each in log_entries()] == list(range(len(log_entries())))
 
     moments = [each["ts_ns"] for each in log_entries()]
@@ -116,7 +116,7 @@ def test_the_log_has_every_command_and_every_refusal_each_line_chained_to_the_on
     assert chained(log_entries()) == list(lines())
 
 
-def test_changed_missing_moved_and_repeated_lines_and_other_files_are_found() -> None:
+def test_changed_missing_moved_or_repeated_log_lines_are_found() -> None:
     for index in (0, 1, 7, len(lines()) - 1):
         changed = log_entries()
         changed[index]["ts_ns"] += 1
@@ -135,9 +135,7 @@ def test_changed_missing_moved_and_repeated_lines_and_other_files_are_found() ->
         state_of_log([])
 
 
-def test_a_log_whose_hashes_were_made_anew_or_without_its_last_events_is_found_by_its_commands() -> (
-    None
-):
+def test_rehashed_or_truncated_log_is_found_by_replaying_its_commands() -> None:
     forged = log_entries()
     next(each for each in forged if each["type"] == "TRADE")["data"]["price_e4"] -= 100
     state_of_log(chained(forged))

@@ -126,7 +126,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", but_for(SLOW))
-def test_it_trains_on_a_placebo_predicts_nothing_trades_and_its_card_verifies(
+def test_training_on_a_placebo_predicts_nothing_but_trades_and_verifies(
     name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = zip(("--train", "--valid", "--test"), SHORT if name in SLOW else (TRAIN, VALID, TEST))

@@ -185,7 +185,7 @@ def test_predictions_and_rank_ic_are_those_of_pyqlibs_own_workflow(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_holdings_are_those_of_the_same_trading_fed_with_pyqlibs_predictions(
+def test_holdings_equal_the_same_trading_fed_with_pyqlib_predictions(
     name: str, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs, frame = qlibs_own(name, load_snapshot(stored / "data"), monkeypatch)
@@ -295,7 +295,7 @@ def test_rank_ic_covers_zero_on_placebos_and_not_on_a_planted_market(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
-def test_a_placebo_of_the_planted_market_keeps_the_style_and_leaves_no_selection(
+def test_placebo_of_the_planted_market_keeps_style_but_no_selection(
     name: str, placebos_of_planted: list[MarketSnapshot], tmp_path: Path
 ) -> None:
     """docs/synthetic-market.md: styles pay what they paid, so that IC of returns stays. The hump, which only

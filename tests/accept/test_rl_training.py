@@ -134,7 +134,7 @@ def test_ppo_trains_on_each_environment_and_repeats_itself(name: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_processes_of_baselines_that_are_spawned_give_what_one_process_gives() -> None:
+def test_spawned_baseline_processes_equal_a_single_process() -> None:
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 

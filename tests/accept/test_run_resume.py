@@ -49,7 +49,7 @@ def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("model", ["builtin/momentum", "builtin/chaos"])
-def test_two_runs_of_the_same_seeds_are_equal_also_side_by_side_and_from_another_folder(
+def test_runs_of_the_same_seeds_are_equal_in_parallel_and_any_folder(
     market: Path, tmp_path: Path, model: str
 ) -> None:
     words = (
@@ -120,7 +120,7 @@ def test_locale_time_zone_hash_seed_and_threads_change_nothing(
 # ----------------------------------------------------------------------------------------------------------
 
 
-def test_twenty_kills_at_random_moments_and_the_records_are_those_of_an_uninterrupted_run(
+def test_records_after_twenty_random_kills_equal_an_uninterrupted_run(
     market: Path, tmp_path: Path
 ) -> None:
     words = (*MIXED, "--windows", LONG_WINDOW, "--data", market, "--quiet")
@@ -160,7 +160,7 @@ def test_twenty_kills_at_random_moments_and_the_records_are_those_of_an_uninterr
 
 
 @pytest.mark.parametrize("step", [0, 1, 9, DAYS_IN_WINDOW - 1])
-def test_killed_right_after_a_step_it_resumes_with_the_next_and_repeats_no_call(
+def test_run_killed_right_after_a_step_resumes_and_repeats_no_call(
     market: Path, whole: Path, tmp_path: Path, step: int
 ) -> None:
     words = (*REMEMBERING, "--data", market, "--out", tmp_path / "run")
@@ -244,7 +244,7 @@ def test_several_episodes_at_once_are_resumed_each_where_it_was(
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("number", "concurrency"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
-def test_an_interrupt_stops_between_steps_explains_how_to_resume_and_loses_nothing(
+def test_interrupt_stops_between_steps_and_explains_how_to_resume(
     market: Path, tmp_path: Path, number: int, concurrency: int
 ) -> None:
     words = (

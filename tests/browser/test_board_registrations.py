@@ -45,7 +45,7 @@ def forged_site(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "site"
 
 
-def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
+def test_registrations_page_counts_them_and_states_each_result(
     session: Reader,
 ) -> None:
     tab = session.open("registrations.html")

@@ -221,7 +221,7 @@ def test_funds_are_compared_with_the_index_and_agents_side_by_side(
     assert page_troubles(tab) == []
 
 
-def test_the_portfolio_of_a_card_is_browsed_by_keys_and_stored_in_the_address(
+def test_card_portfolio_is_browsed_by_keys_and_kept_in_the_address(
     session: Reader, forged_site: Path
 ) -> None:
     card = read_data(forged_site, "division/division-2/all")["rows"][3]

@@ -489,7 +489,7 @@ def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     walk_to("at.textContent === 'Head-to-head' && at.matches('.tray a')")
 
 
-def test_on_a_phone_the_model_stays_visible_words_stay_whole_and_filters_are_folded(
+def test_phone_layout_keeps_the_model_visible_and_folds_filters(
     session: Reader,
 ) -> None:
     tab = session.open("index.html", width=390)

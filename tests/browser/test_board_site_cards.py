@@ -230,7 +230,7 @@ def test_decisions_are_shown_side_by_side_where_they_differ(
         assert order["code"] in fold.inner_text()
 
 
-def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(
+def test_head_to_head_opens_with_the_two_best_and_offers_lists_of_others(
     session: Reader, forged_site: Path
 ) -> None:
     first, second, third = [

@@ -240,7 +240,7 @@ def test_exposures_calibration_and_random_traders_match_the_records(
     assert [numbers(cells[2])[0] for cells in beaten] == pytest.approx(wanted, abs=0.0051)
 
 
-def test_wilson_intervals_match_the_library_and_repeated_labels_are_distinguished(
+def test_browser_wilson_intervals_match_and_repeated_labels_are_numbered(
     session: Reader,
 ) -> None:
     tab = session.open("compare.html")

@@ -63,7 +63,7 @@ def rules_of(**texts: str) -> Rules:
     )  # type: ignore[arg-type]
 
 
-def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline() -> None:
+def test_every_page_forbids_foreign_code_and_has_no_inline_code() -> None:
     for name, page in render_pages(rules_of()).items():
         policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
         assert policy is not None, name
@@ -320,7 +320,7 @@ UNSIGNED = (
 
 
 @needs_browser
-def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_no_link(
+def test_figures_are_shown_by_unit_and_script_addresses_become_no_link(
     session: Reader,
 ) -> None:
     tab = session.open("about.html")

@@ -53,7 +53,7 @@ def test_a_day_without_a_value_is_a_dash_among_the_figures(
     assert found == figures
 
 
-def test_a_line_has_a_gap_where_a_value_is_null_and_its_ends_are_those_that_are_known(
+def test_line_has_gaps_at_null_values_and_ends_at_known_ones(
     tab: Any,
 ) -> None:
     path, ends = tab.evaluate(
@@ -85,7 +85,7 @@ def test_values_of_an_axis_are_round_and_zero_has_a_line_of_its_own(tab: Any) ->
     ]
 
 
-def test_an_interval_without_an_end_reaches_the_edge_and_one_without_a_mean_is_not_drawn(
+def test_interval_without_an_end_reaches_the_edge_and_needs_a_mean(
     tab: Any,
 ) -> None:
     reach, nothing = tab.evaluate(

@@ -99,7 +99,7 @@ def model_of(stub: ChatStub) -> str:
     return f"openai_compatible/stub(base_url={stub.base_url})"
 
 
-def test_a_chat_killed_in_the_middle_is_resumed_and_scores_as_the_command_line_does(
+def test_chat_killed_midway_is_resumed_and_scores_as_on_the_command_line(
     chromium: Chromium, tmp_path: Path, terminal: Terminal
 ) -> None:
     with chat_stub(hold_at=2) as stub:
@@ -252,7 +252,7 @@ def test_pages_are_readable_and_a_turn_becomes_a_sample(chromium: Chromium, tmp_
     assert "my_planning" in command(tmp_path, "run", *words)
 
 
-def test_pages_of_a_server_with_a_token_ask_for_it_and_keep_it_to_themselves(
+def test_pages_of_a_token_server_ask_for_the_token_and_do_not_expose_it(
     chromium: Chromium,
 ) -> None:
     with (

@@ -624,9 +624,7 @@ def test_on_a_phone_the_list_covers_the_page(session: Reader, talk: Path) -> Non
 
 
 @pytest.mark.exhaustive
-def test_548_days_load_quickly_and_all_messages_are_shown_without_the_market(
-    session: Reader, long: Path
-) -> None:
+def test_page_of_548_days_loads_quickly_and_shows_all_messages(session: Reader, long: Path) -> None:
     tab = open_day(session, long, "day=500")
     wait_for_day(tab, 500)
 

@@ -341,7 +341,7 @@ def test_vertex_without_credentials_or_project_says_what_to_do(
         PLUGINS.make_model("vertex/gemini-2.5-pro").reply(ask())
 
 
-def test_a_model_of_another_vendor_on_vertex_is_named_with_the_line_to_type() -> None:
+def test_other_vendors_model_on_vertex_is_refused_with_the_command_to_use() -> None:
     with pytest.raises(
         ConfigError, match=r"--model openai_compatible/VENDOR/NAME --base-url https"
     ):

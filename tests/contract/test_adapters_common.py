@@ -235,7 +235,7 @@ def test_errors_are_read_in_the_forms_that_providers_use(
     assert refusal.message in (message, str(body))
 
 
-def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are_read() -> None:
+def test_errors_without_json_or_with_vendor_specific_codes_are_understood() -> None:
     # An error that is no json is read as text.
     refusal = refusal_of(502, b"<html><h1>Bad\nGateway</h1></html>", {"retry-after": "3"})
     assert one_line(refusal.message) == "Bad Gateway"

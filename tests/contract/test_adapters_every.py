@@ -193,7 +193,7 @@ def test_a_reply_nested_without_end_or_of_no_text_is_a_bad_response(wire: Wire) 
 
 
 @every_wire
-def test_making_a_model_needs_no_key_or_package_and_connecting_names_missing_ones(
+def test_making_a_model_needs_no_key_but_connecting_names_missing_ones(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = wire.at("http://127.0.0.1:9", api_key_env="MY_KEY")

@@ -145,7 +145,7 @@ def test_the_timeout_holds_for_the_whole_call_however_the_server_drips(where: st
         failure(url, "timeout", f"no whole reply from {url} within --timeout-s", timeout_s=0.3)
 
 
-def test_one_connection_serves_many_calls_and_is_replaced_when_the_server_closes_it() -> None:
+def test_connection_serves_many_calls_and_is_replaced_when_closed() -> None:
     connections: list[int] = []
     closed = threading.Semaphore(0)
 

@@ -108,7 +108,7 @@ def decoded(body: dict[str, Any], request: ModelRequest | None = None) -> Reply:
 # -- what is sent
 
 
-def test_turns_of_nothing_are_not_sent_and_what_an_api_would_refuse_is_made_to_fit_the_same_way_everywhere(
+def test_empty_turns_are_not_sent_and_invalid_names_are_made_to_fit(
     stub: Stub,
 ) -> None:
     turns = (
@@ -208,9 +208,7 @@ def test_options_that_an_api_does_not_have_stop_the_run_before_a_call(
         model.encode(ask(**call))
 
 
-def test_the_temperature_is_sent_only_to_the_version_that_takes_one_and_never_with_thinking() -> (
-    None
-):
+def test_temperature_is_sent_only_where_supported_and_never_with_thinking() -> None:
     assert "temperature" not in claude().encode(ask())
     assert "temperature" not in claude(**OLD).encode(ask(reasoning_tokens=2000))
     assert (
@@ -314,7 +312,7 @@ def test_schemas_are_sent_in_the_part_of_the_language_that_each_api_reads() -> N
     )
 
 
-def test_a_schema_that_claude_cannot_enforce_is_not_sent_and_the_user_is_warned(
+def test_schema_claude_cannot_enforce_is_not_sent_and_the_user_is_warned(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     weights = {"type": "object", "additionalProperties": {"type": "number"}}
@@ -401,9 +399,7 @@ def test_parallel_calls_come_back_in_order_separate_from_text_and_thoughts() -> 
     )
 
 
-def test_a_call_in_which_a_reply_of_claude_broke_off_stays_cut_however_whole_its_part_looks() -> (
-    None
-):
+def test_truncated_call_of_claude_stays_cut_even_if_it_looks_whole() -> None:
     blocks = [
         {
             "type": "tool_use",
@@ -458,9 +454,7 @@ def test_a_body_of_another_shape_is_a_bad_response_and_never_guessed_at(
     assert caught.value.kind == "bad_response"
 
 
-def test_a_barred_account_stops_the_run_and_a_reply_that_would_go_on_is_not_paid_for_twice() -> (
-    None
-):
+def test_barred_account_stops_the_run_and_a_continuation_is_not_paid_twice() -> None:
     with pytest.raises(ProviderError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
         decoded(response(reason="PUP_LIMITED_DISABLED"))
 
@@ -549,7 +543,7 @@ LOST = (
         (gemini, error(400, "INVALID_ARGUMENT", LOST), ("bad_request", None)),
     ],
 )
-def test_what_would_fail_again_stops_the_run_and_other_failures_have_their_kind_and_wait(
+def test_repeatable_failure_stops_the_run_and_others_have_kind_and_wait(
     make: Any, answer: Prepared, expected: str | tuple[str, float | None]
 ) -> None:
     with prepared(answer) as server:
@@ -588,7 +582,7 @@ def test_what_can_be_no_model_is_refused_at_once(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_cache_knows_the_headers_and_the_account_that_the_environment_names(
+def test_cache_key_includes_headers_and_account_from_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

@@ -409,7 +409,7 @@ def test_a_response_is_read_item_by_item() -> None:
 
 
 @on_each_row
-def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(
+def test_answer_of_another_shape_or_unknown_end_is_a_bad_response(
     answer: dict[str, Any],
 ) -> None:
     with prepared(answer_of(answer)) as server, pytest.raises(ModelError) as caught:
@@ -419,7 +419,7 @@ def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(
 
 
 @on_each_row
-def test_a_server_that_gave_up_is_a_failure_and_a_policy_that_blocks_an_outcome(
+def test_server_that_gave_up_is_a_failure_but_a_policy_block_is_an_outcome(
     answer: dict[str, Any], kind: str
 ) -> None:
     with prepared(answer_of(answer)) as server, pytest.raises(ModelError) as caught:
@@ -526,7 +526,7 @@ def test_the_fields_that_force_a_tool_and_bound_a_reply_are_options(
     assert (body["max_completion_tokens"], "max_tokens" in body) == (4096, False)
 
 
-def test_tools_of_which_none_may_be_called_stay_on_offer_where_a_server_can_forbid_them(
+def test_uncallable_tools_stay_listed_if_the_server_can_forbid_them(
     chat_server: PreparedServer,
 ) -> None:
     request = replace(FORCED, tool_choice=NO_TOOL)
@@ -554,7 +554,7 @@ def test_a_budget_has_the_field_that_a_server_has_for_it(
     assert sent(model, ask(reasoning_tokens=0), chat_server) == off
 
 
-def test_schemas_have_bounds_where_the_server_needs_them_or_the_user_gives_them(
+def test_schemas_are_bounded_if_the_server_or_user_requires_it(
     chat_server: PreparedServer,
 ) -> None:
     text = {"type": "object", "properties": {"reason": {"type": "string"}}}
@@ -606,7 +606,7 @@ def test_a_server_without_schemas_gets_the_schema_in_the_first_message(
 
 
 @on_each_row
-def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_outcome(
+def test_each_server_answer_is_a_failed_attempt_a_stop_or_an_outcome(
     provider: str, answer: dict[str, Any], means: str
 ) -> None:
     with prepared(answer_of(answer)) as server:

@@ -97,7 +97,7 @@ def test_a_word_that_is_not_known_is_noted_with_a_whole_call() -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"id": ', ""])  # its tool requires an argument
-def test_a_word_that_is_not_known_is_named_in_the_error_without_a_whole_call(
+def test_unknown_finish_reason_is_named_in_the_error_without_a_whole_call(
     arguments: str,
 ) -> None:
     with pytest.raises(ModelError, match="'enough', a word that is not known"):
@@ -120,7 +120,7 @@ def test_a_word_that_is_not_known_is_named_in_the_error_without_a_whole_call(
     ],
     ids=["groq", "ollama"],
 )
-def test_a_call_that_the_server_could_not_read_is_the_models_and_not_asked_for_again(
+def test_call_the_server_could_not_parse_is_the_models_and_not_retried(
     status: int, body: Any, arguments: str
 ) -> None:
     with prepared(Prepared(body, status)) as server:
@@ -175,7 +175,7 @@ LLAMA_CPP_PYTHON = (
     ],
     ids=["llama-cpp-python", "json_object", "no format"],
 )
-def test_a_refused_schema_is_asked_for_in_the_next_form_once_and_that_is_remembered(
+def test_refused_schema_falls_back_to_the_next_form_once_and_is_remembered(
     forms: tuple[str, ...], words: str, status: int, taken: Any
 ) -> None:
     with prepared(refusing(*forms, words=words, status=status)) as server:
@@ -212,7 +212,7 @@ def needs_content(body: Any) -> Prepared:
     return Prepared({"error": {"message": message, "type": "internal_server_error"}}, 500)
 
 
-def test_a_turn_of_calls_alone_gets_an_empty_content_where_the_servers_template_needs_one() -> None:
+def test_call_only_turn_gets_empty_content_if_the_server_requires_it() -> None:
     call = ToolCall("a", "get_snapshot", "{}")
     turns = (
         *QUESTION,

@@ -263,7 +263,7 @@ def test_the_turns_of_a_step_go_back_as_their_vendor_asks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VENDORS)
-def test_a_submission_after_one_research_call_costs_two_requests_and_by_the_paper_three(
+def test_immediate_submission_saves_a_request_over_the_papers_protocol(
     name: str,
 ) -> None:
     vendor = VENDORS[name]

@@ -187,9 +187,7 @@ ERROR = {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded
         pytest.param(_events(*CHUNKS[:-1]) + DONE, None, id="no usage"),
     ],
 )  # fmt: skip
-def test_what_goes_wrong_in_a_stream_has_the_kind_of_the_same_in_a_whole_answer(
-    body: bytes, whole: Any
-) -> None:
+def test_stream_errors_have_the_kinds_of_whole_answers(body: bytes, whole: Any) -> None:
     with prepared(Prepared(body, headers=EVENTS), Prepared(whole or ANSWER)) as server:
         model = model_at(server.address)
         request, heard = heard_by(ask())
@@ -208,9 +206,7 @@ def test_what_goes_wrong_in_a_stream_has_the_kind_of_the_same_in_a_whole_answer(
         assert streamed[0] == unstreamed[0]  # type: ignore[index]
 
 
-def test_a_server_that_refuses_to_stream_is_asked_at_once_without_and_the_listener_is_told() -> (
-    None
-):
+def test_server_that_refuses_streaming_is_asked_again_without_it() -> None:
     refusal = {
         "error": {"message": "Unknown parameter: 'stream_options'.", "param": "stream_options"}
     }

@@ -129,7 +129,7 @@ def test_another_provider_is_not_sent_them() -> None:
     assert "reasoning_content" not in model.encode(request)["messages"][2]
 
 
-def test_the_leak_guard_withholds_what_thoughts_name_as_it_does_in_arguments() -> None:
+def test_leak_guard_withholds_identities_in_thoughts() -> None:
     thought = "This must be 600519, so I buy."
     look = completion("get_market_context", reasoning_content=thought)
     with prepared(look, completion("submit_action", HOLD)) as server:

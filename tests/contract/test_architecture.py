@@ -112,9 +112,7 @@ def test_only_boundaries_catch_everything() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_pickled_or_evaluated_and_the_library_has_no_clock_and_no_global_chance() -> (
-    None
-):
+def test_nothing_is_pickled_or_evaluated_or_uses_clocks_or_global_chance() -> None:
     impure = re.compile(
         r"\bdatetime\.now|\bdate\.today|\btime\.time\(|np\.random\.(seed|rand|normal)\b|^import"
         r" random",

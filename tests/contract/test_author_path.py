@@ -114,7 +114,7 @@ def test_a_task_of_questions_has_20_lines_and_names_no_market(
 
 
 @pytest.mark.slow
-def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
+def test_old_card_and_run_with_null_market_fields_are_still_read(
     plugins: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
@@ -145,7 +145,7 @@ def test_a_card_and_a_run_from_when_no_market_was_empty_texts_are_still_read(
     capsys.readouterr()
 
 
-def test_failures_in_a_row_stop_a_model_that_makes_its_own_calls_unless_it_is_free(
+def test_consecutive_failures_stop_a_self_calling_model_unless_it_is_free(
     plugins: list[str], tmp_path: Path
 ) -> None:
     class Down:

@@ -173,7 +173,7 @@ def test_the_first_result_of_the_readme_is_what_its_command_prints(
     assert f"{share} % of the" in " ".join(shown.split())
 
 
-def test_the_first_result_is_of_the_best_of_the_different_rows_of_the_paper() -> None:
+def test_first_documented_result_is_the_best_distinct_row_of_the_paper() -> None:
     """Days of returns: those at which the row's return, annualised, is its annual return."""
     table = pd.read_csv(AMA_TABLE, comment="#")
     runs = table[table.ensemble.isna()]

@@ -124,7 +124,7 @@ def test_so_does_it_on_every_other_task(task: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("agent", "is_refused"), [("react", True), ("finmem", False)])
-def test_a_model_that_learns_from_lessons_needs_an_agent_that_asks_about_them(
+def test_model_learning_from_lessons_needs_an_agent_that_requests_them(
     agent: str, is_refused: bool
 ) -> None:
     assert ("builtin/recall" in dict(Asked("investorbench_msft", agent).refusals())) == is_refused
@@ -199,7 +199,7 @@ def _first(tasks: list[str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tasks", boards(), ids=_first)
-def test_a_new_board_shows_the_default_baselines_that_can_act_in_each_division(
+def test_new_board_shows_default_baselines_able_to_act_in_each_division(
     tasks: list[str], tmp_path: Path
 ) -> None:
     rules = begun(tmp_path / "board", *tasks).rules

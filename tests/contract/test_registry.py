@@ -157,7 +157,7 @@ ECHO = """
 
 
 @pytest.mark.needs("ktdeval_models")
-def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(
+def test_models_are_made_by_name_or_provider_and_mismatches_are_named(
     write_plugin: Callable[[str, str], str],
 ) -> None:
     echo = load_plugins([write_plugin("echo_plugin", ECHO)])
@@ -527,7 +527,7 @@ def test_a_maker_with_a_wrong_signature_gets_an_error_with_the_right_one(
 
 @pytest.mark.parametrize("name", ["a/b", "..", "two words", "任务", "x" * 121])
 @pytest.mark.parametrize(("kind", "parts"), [("tasks", "TASK"), ("metrics", "METRIC")])
-def test_a_task_or_metric_whose_cards_could_not_be_files_is_refused_before_anything_runs(
+def test_task_or_metric_name_unfit_for_a_file_is_refused_early(
     write_plugin: Callable[[str, str], str], kind: str, parts: str, name: str
 ) -> None:
     with pytest.raises(

@@ -106,7 +106,7 @@ QUICK_FIRST = [
     [False, pytest.param(True, marks=pytest.mark.exhaustive)],
     ids=["trading", "services"],
 )
-def test_an_engine_takes_good_documents_and_refuses_bad_ones_but_for_stated_reasons(
+def test_engine_accepts_good_and_refuses_bad_documents_as_documented(
     engine: Engine, of_services: bool
 ) -> None:
     installed(engine)

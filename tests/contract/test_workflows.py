@@ -35,7 +35,7 @@ def uses() -> list[tuple[str, str]]:
     return found
 
 
-def test_each_action_is_pinned_by_the_hash_of_a_commit_and_says_its_version() -> None:
+def test_each_action_is_pinned_by_commit_hash_and_states_its_version() -> None:
     assert len(uses()) > 20
     assert [(path, action) for path, action in uses() if not PINNED.fullmatch(action)] == []
 

@@ -33,7 +33,7 @@ SEEDS = st.integers(0, 2**32)
 
 @pytest.mark.sampled(15)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[operation.name for operation in OPERATIONS])
-def test_any_arguments_get_an_answer_by_the_schema_or_a_refusal_that_changes_nothing(
+def test_any_arguments_give_a_schema_answer_or_a_refusal_without_effect(
     operation: Operation,
 ) -> None:
     @given(SEEDS, st.integers(0, SCENES - 1))

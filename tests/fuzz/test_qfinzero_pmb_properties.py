@@ -27,9 +27,7 @@ FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChec
 
 @FEW
 @given(st.integers(0, 2**32 - 1), st.sampled_from(("BUY", "SELL")))
-def test_a_margin_call_begins_at_the_first_tick_at_which_maintenance_is_missed(
-    seed: int, side: str
-) -> None:
+def test_margin_call_starts_at_the_first_tick_below_maintenance(seed: int, side: str) -> None:
     """A leveraged position on a random walk, looked at after each tick."""
     close = np.round(100 * np.exp(np.cumsum(np.random.default_rng(seed).normal(0, 0.02, 200))), 2)
     rows: list[Row] = [

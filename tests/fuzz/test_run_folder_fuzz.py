@@ -213,7 +213,7 @@ def replace_second(folder: Path, entry: Any) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_pipe_device_or_socket_instead_of_a_file_is_reported_without_waiting(
+def test_pipe_device_or_socket_in_place_of_a_file_is_reported_at_once(
     original: Path, market: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"

@@ -65,7 +65,7 @@ def bare(value: Any, schema: Mapping[str, Any]) -> Any:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
-def test_expected_calls_earn_everything_also_without_defaults_and_no_calls_nothing(
+def test_expected_calls_earn_everything_and_no_calls_nothing(
     suite: str,
 ) -> None:
     sample_set = sample_set_of(task_named(f"qfinzero_{suite}"))
@@ -122,7 +122,7 @@ def made(item: BenchmarkItem) -> tuple[list[RecordedCall], Any]:
 @pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
-def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(suite: str) -> None:
+def test_expected_calls_of_every_item_work_and_reach_its_end_state(suite: str) -> None:
     sample_set = sample_set_of(task_named(f"qfinzero_{suite}_live"))
     for number, item in enumerate(not_empty(embedded_items_of(suite))):
         environment = sample_set.sample(number).environment

@@ -237,7 +237,7 @@ def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_score_makes_the_same_card_from_records_alone_applies_another_rule_set_and_goes_back(
+def test_score_rebuilds_the_card_from_records_and_adds_other_rule_sets(
     chaos: Path, tmp_path: Path
 ) -> None:
     run = copy_run(chaos, tmp_path / "run")

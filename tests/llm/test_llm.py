@@ -191,7 +191,7 @@ def test_llama_cpp_reads_the_grammar_of_every_schema_that_is_sent(environment: P
     assert json.loads(judged.stdout) == []
 
 
-def test_a_prompt_that_does_not_fit_is_refused_with_the_context_and_the_prompts_tokens(
+def test_oversized_prompt_is_refused_with_context_and_token_count(
     served: ServedModel,
 ) -> None:
     model = make_compatible("llama_cpp_python", MODEL, CompatibleParams(base_url=served.base_url))
@@ -220,7 +220,7 @@ def test_every_forced_submission_is_valid_json(runs: Runs, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_of_twenty_steps_at_a_temperature_of_0_7_sixteen_submissions_are_valid_at_once(
+def test_at_least_sixteen_of_twenty_first_submissions_are_valid(
     runs: Runs,
 ) -> None:
     run = RunFolder.load(runs.of("twenty"))
@@ -255,7 +255,7 @@ def test_a_model_without_a_price_has_no_cost(runs: Runs, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_its_card_verifies_without_the_model_and_its_pages_show_the_replies(
+def test_card_verifies_without_the_model_and_its_pages_show_replies(
     runs: Runs, name: str, tmp_path: Path
 ) -> None:
     plugin = tuple(word for word in CASES[name].words if word.endswith("plugin.py"))

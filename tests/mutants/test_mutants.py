@@ -191,7 +191,7 @@ def test_killers_are_found_and_stored_and_survivors_named(shop: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stored_killer_that_no_longer_kills_fails_and_so_does_a_place_that_is_lost(
+def test_stored_killer_that_no_longer_kills_or_lost_place_fails(
     shop: Path,
 ) -> None:
     assert run(shop, PLANTED).returncode == 0

@@ -108,7 +108,7 @@ def decided(says: Callable[[str, int], str | None], **changes: Any) -> tuple[Dec
     return ByAssetAgent().decide(shown(**changes), session, None), session  # type: ignore[arg-type]
 
 
-def test_a_decision_means_what_the_task_says_and_an_order_what_the_agent_makes_of_it() -> None:
+def test_decision_prompts_state_task_limits_and_order_prompts_agent_limits() -> None:
     limits = {**LIMITS, "hold": "flat", "short_sales": True}
     requests: list[ModelRequest] = []
     for constraints in (limits, LIMITS):
@@ -190,7 +190,7 @@ def test_each_question_shows_the_sentiments_of_its_documents() -> None:
     assert [row["sentiment"] for row in shown] == ["positive", None]
 
 
-def test_where_decisions_are_asked_for_they_are_submitted_one_for_each_candidate() -> None:
+def test_decisions_are_submitted_one_per_candidate_where_the_task_asks() -> None:
     two = table("stock_id status close", ("A", "trading", 1.0), ("N", "not_listed", None))
     _, session = decided(
         lambda asset, _: answer(asset, "SELL"),
@@ -225,7 +225,7 @@ def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(
     )
 
 
-def test_a_failed_call_is_an_error_and_a_prompt_without_assets_names_the_alternatives() -> None:
+def test_failed_call_is_an_error_and_missing_assets_name_alternatives() -> None:
     with pytest.raises(ModelError):
         decided(lambda asset, _: None if asset == "B" else answer(asset, "BUY"))
 
@@ -243,7 +243,7 @@ def test_an_account_that_shows_no_cash_buys_nothing(account: Any) -> None:
     assert session.submitted["orders"] == []
 
 
-def test_a_submission_that_the_task_refuses_is_a_fallback_and_no_decision_of_the_model() -> None:
+def test_submission_refused_by_the_task_becomes_a_fallback() -> None:
     session = Session(lambda asset, _: answer(asset, "BUY"))
     session.parse_submission = lambda text: Submission(None, "", ())  # type: ignore[method-assign]
     made = ByAssetAgent().decide(shown(), session, {"kept": 1})  # type: ignore[arg-type]

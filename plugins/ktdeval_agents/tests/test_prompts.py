@@ -259,7 +259,7 @@ def test_research_and_submission_share_their_beginning(agent: str, least: float)
 # ---- reports
 
 
-def test_a_long_report_keeps_its_beginning_and_its_end_and_says_what_is_left_out() -> None:
+def test_long_report_keeps_both_ends_and_states_what_is_omitted() -> None:
     text = "Begin. " + "word " * 1000 + '{"OTHERS": "Bullish"}'
     cut = shorten_text(text, 900)
 

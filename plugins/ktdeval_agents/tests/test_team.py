@@ -182,7 +182,7 @@ TRADE = [
 TALK = beside(__file__)["talk"]
 
 
-def test_documents_are_dealt_out_by_source_to_the_roles_that_are_shown_the_day() -> None:
+def test_documents_are_assigned_by_source_to_roles_that_see_the_day() -> None:
     rows = [["one", "good é"], ["two", "bad"], ["wire", "for all"]]
     news = {"columns": ["source", "text"], "rows": rows, "withheld": 0}
     session = Session()
@@ -285,7 +285,7 @@ def test_risk_control_is_shown_its_grid_and_rounded_to_it() -> None:
     assert "(no position ratio could be read from this)" in silent.shown("portfolio_manager")
 
 
-def test_analysts_are_asked_for_signals_and_an_answer_without_one_is_counted() -> None:
+def test_analyst_reply_without_a_signal_is_counted_as_a_failure() -> None:
     session = Session(
         {
             "planner": choice("technical_analyst", "macro_analyst"),
@@ -354,7 +354,7 @@ def test_an_empty_reflection_is_counted_once_and_not_asked_for_again() -> None:
         (f"{'word ' * 58}2024 shares are held", "word [… "),
     ],
 )
-def test_words_that_name_a_day_only_once_they_are_joined_are_withheld_and_a_cut_makes_none(
+def test_dates_formed_by_joining_or_truncating_texts_are_withheld(
     reply_text: str, mark: str
 ) -> None:
     assert not DATES.has_any(reply_text)
@@ -554,7 +554,7 @@ def test_decisions_without_a_majority_are_hold() -> None:
 
 
 @pytest.mark.parametrize("bought", [(100, 900, 300), (100, 900, 300, 500)], ids=["odd", "even"])
-def test_of_numbers_of_shares_the_median_is_taken_and_of_an_even_number_the_lower_one(
+def test_elected_shares_are_the_lower_median_of_the_votes(
     bought: tuple[int, ...],
 ) -> None:
     ballots = []
@@ -571,7 +571,7 @@ def test_of_numbers_of_shares_the_median_is_taken_and_of_an_even_number_the_lowe
     ("limits", "expected"),
     [((9.0, 9.9, 9.5), 9.5), ((9.0, 9.9, 9.5, 9.7), 9.5), ((9.0, None), None)],
 )
-def test_of_limits_the_lower_median_is_taken_and_none_where_a_voter_gave_none(
+def test_elected_limit_is_the_lower_median_and_none_if_a_voter_gives_none(
     limits: tuple[float | None, ...], expected: float | None
 ) -> None:
     ballots = []
@@ -591,9 +591,7 @@ def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
     assert elect_submission([{"x": 1}, {"x": 2}], 2) == {"x": 1}
 
 
-def test_without_a_ballot_or_where_the_elected_orders_are_refused_the_step_is_a_fallback_with_each_voters_memory() -> (
-    None
-):
+def test_vote_without_valid_orders_is_a_fallback_that_keeps_memories() -> None:
     agent = VoteAgent(VoteParams(("investor", "investor")))
     silent = Session()
     silent.ask = lambda request: Reply("I wait.")  # type: ignore[method-assign]

@@ -50,7 +50,7 @@ def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
     assert position_ratios(state_of())[-1] == 1.0
 
 
-def test_no_ratio_and_no_volatility_limit_is_beyond_the_largest_weight_of_the_task() -> None:
+def test_ratios_and_volatility_limits_never_exceed_the_maximum_weight() -> None:
     rows = table({"stock_id": "a", "close": 10.0, "RV_60": 10.0})
     limits = {"max_weight": 0.12}
     state = state_of(candidates=rows, constraints=limits)

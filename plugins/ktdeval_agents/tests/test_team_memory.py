@@ -79,7 +79,7 @@ HISTORIES = st.lists(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @given(HISTORIES, st.sets(st.integers(0, 29), max_size=20))
-def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_another(
+def test_each_shown_asset_has_its_own_latest_decisions(
     history: list[dict[str, str]], held: set[int]
 ) -> None:
     assets = [f"asset_{number}" for number in range(30)]
@@ -110,9 +110,7 @@ def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_a
 
 
 @pytest.mark.slow
-def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_those_of_twelve() -> (
-    None
-):
+def test_memory_of_fifty_assets_keeps_five_decisions_each_and_shows_twelve() -> None:
     assets = [f"asset_{number}" for number in range(50)]
     memory = TeamMemory()
     for day in range(20):

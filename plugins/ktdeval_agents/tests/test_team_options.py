@@ -110,7 +110,7 @@ NEWS = {"columns": ["day", "source", "stock_ids", "title"], "rows": [["d", "x", 
 
 
 @pytest.mark.parametrize("news", [None, NEWS])
-def test_a_role_without_its_documents_is_skipped_and_all_later_roles_read_so(news: Any) -> None:
+def test_role_without_documents_is_skipped_and_later_roles_are_told(news: Any) -> None:
     values = {"day": "d", **({} if news is None else {"news": news})}
     session = Session()
     day = observation_of(0, "Rules.", f"```json\n{json.dumps(values)}\n```")
@@ -144,7 +144,7 @@ def test_a_planner_may_choose_only_among_the_analysts_of_the_arguments() -> None
     assert "## Planner\n\nAsked today: macro analyst. they matter" in manager
 
 
-def test_a_planner_is_asked_again_with_what_was_wrong_and_each_failure_counts() -> None:
+def test_planner_is_asked_again_with_the_error_and_failures_are_counted() -> None:
     twice = Reply("", chosen("macro_analyst").tool_calls + chosen("policy_analyst").tool_calls)
     session = played(
         made("deepfund", {}), chosen("weather_analyst"), twice, chosen("macro_analyst")
@@ -159,7 +159,7 @@ def test_a_planner_is_asked_again_with_what_was_wrong_and_each_failure_counts() 
     assert [message.tool_call_id for message in third.messages[-2:]] == ["p", "p"]
 
 
-def test_words_of_a_planner_name_nobody_and_after_the_last_attempt_all_are_asked() -> None:
+def test_all_roles_are_asked_after_the_last_failed_planner_attempt() -> None:
     session = Session(*[Reply("I ask the macro analyst.")] * 3)
     choice = choose([], session, ("macro_analyst", "policy_analyst"))  # type: ignore[arg-type]
     assert (choice.analysts, choice.is_made) == (("macro_analyst", "policy_analyst"), False)

@@ -209,7 +209,7 @@ def longest(text: str, others: list[str]) -> int:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_where_a_role_has_replies_without_counts_its_cost_and_that_of_all_are_not_known(
+def test_cost_of_a_role_and_total_are_unknown_if_token_counts_are_missing(
     folder: Path, terminal: Terminal
 ) -> None:
     run = run_of("test/quiet", folder)

@@ -151,7 +151,7 @@ def test_without_models_all_voters_ask_the_runs_own() -> None:
 # -- recorded ballots
 
 
-def test_a_voter_without_a_ballot_is_counted_and_counts_against_every_majority() -> None:
+def test_voter_without_a_ballot_is_counted_against_every_majority() -> None:
     session = Session([decisions(a="BUY", b="BUY"), decisions(a="BUY", b="SELL"), None])
     made = vote(session, 3)
 

@@ -24,7 +24,7 @@ def clean(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "clean.jsonl", [conversation("Decide.")])
 
 
-def test_a_leak_ends_with_1_and_the_finding_says_what_why_and_how_to_fix_it() -> None:
+def test_leak_exits_with_1_and_the_finding_explains_cause_and_fix() -> None:
     result = _run(SMELLS)
 
     assert result.exit_code == 1

@@ -105,7 +105,7 @@ def test_a_manifest_of_another_program_makes_no_run_folder(folder: Path) -> None
 # ---- days
 
 
-def test_the_nearest_folder_that_is_named_for_a_day_gives_it_to_what_names_none(
+def test_nearest_folder_named_by_a_date_dates_files_without_one(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "2024-01-02/ACME/2024-03-05 15:00:00/run 7/log.jsonl"

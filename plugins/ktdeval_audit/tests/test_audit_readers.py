@@ -27,9 +27,7 @@ REAL = {
 
 
 @pytest.mark.parametrize(("name", "kind"), REAL.items())
-def test_a_log_written_by_the_package_itself_has_its_decisions_texts_and_model(
-    name: str, kind: str
-) -> None:
+def test_log_written_by_the_package_yields_decisions_texts_and_model(name: str, kind: str) -> None:
     log = read_log(FILES / name)
 
     assert log.kind == kind

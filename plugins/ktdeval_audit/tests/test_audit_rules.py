@@ -113,7 +113,7 @@ def test_a_name_in_base64_is_found_under_a_mask(tmp_path: Path) -> None:
 # ---- documents
 
 
-def test_a_quoted_document_of_a_later_day_is_an_error_and_a_known_one_is_none(
+def test_quoting_a_document_from_a_later_day_is_an_error(
     tmp_path: Path,
 ) -> None:
     words = "The plant in Lunthra stops its second shift for three weeks because castings are late."
@@ -137,7 +137,7 @@ def test_a_quoted_document_of_a_later_day_is_an_error_and_a_known_one_is_none(
 # ---- fills and cutoff
 
 
-def test_a_fill_at_the_bar_of_the_decision_is_an_error_and_one_at_the_next_is_none(
+def test_fill_at_the_decision_bar_is_an_error_and_at_the_next_bar_is_valid(
     tmp_path: Path,
 ) -> None:
     code = market().codes[0]

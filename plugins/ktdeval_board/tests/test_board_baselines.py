@@ -154,7 +154,7 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_baselines_of_one_model_stand_beside_each_other_and_an_entrant_of_it(
+def test_baselines_and_an_entrant_of_the_same_model_are_listed_together(
     market: Path, tmp_path: Path
 ) -> None:
     few = "builtin/equal_weight(positions=5)"
@@ -290,7 +290,7 @@ def test_only_a_baseline_may_have_its_own_seeds(empty_board: Path, run: Path) ->
 @pytest.mark.parametrize(
     ("option", "value"), [("data", "placebo"), ("windows", ("W1",)), ("market", "real")]
 )
-def test_a_new_board_of_questions_about_no_market_takes_no_option_of_markets(
+def test_new_question_board_without_a_market_rejects_market_options(
     option: str, value: object, tmp_path: Path
 ) -> None:
     new = NewBoard("qa", "Sums", ("sums",), "2026-03-01", **{option: value})
@@ -323,7 +323,7 @@ def test_rules_give_both_snapshot_and_windows_or_neither(
 
 
 @pytest.mark.slow
-def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(
+def test_question_board_without_a_market_has_no_snapshot_window_or_mask(
     tmp_path: Path,
 ) -> None:
     board = sums_board(tmp_path)

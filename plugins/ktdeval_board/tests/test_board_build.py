@@ -196,9 +196,7 @@ def test_pages_of_cards_show_the_ranks_of_the_tables_and_the_same_label(site: Pa
             assert rank == {field: row[field] for field in rank}
 
 
-def test_a_withdrawn_card_is_removed_from_tables_and_lists_but_not_its_page(
-    board: Path, site: Path
-) -> None:
+def test_withdrawn_card_leaves_tables_and_lists_but_keeps_its_page(board: Path, site: Path) -> None:
     card_id = card_with(board, "withdrawn")
     page = read_data(site, f"card/{card_id}")
 
@@ -227,7 +225,7 @@ def test_cards_that_may_not_be_ranked_stay_with_their_reason(board: Path, site: 
 
 
 @pytest.mark.exhaustive
-def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alone(
+def test_model_text_stays_data_and_headers_allow_only_site_scripts(
     site: Path,
 ) -> None:
     texts = [
@@ -323,7 +321,7 @@ def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -
 
 
 @pytest.mark.parametrize("name", [".", "bord"])
-def test_without_a_board_the_error_names_the_init_command_and_makes_no_folder(
+def test_missing_board_error_names_the_init_command_and_creates_no_folder(
     tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(ConfigError, match=r"not a board.*ktdeval leaderboard init"):
@@ -348,7 +346,7 @@ def test_a_derived_file_that_is_no_json_is_named(
         build_site(small, tmp_path / "site", workers=workers)
 
 
-def test_series_of_another_card_and_a_board_without_its_baselines_are_refused(
+def test_series_of_another_card_or_missing_baselines_are_refused(
     small: Path, tmp_path: Path
 ) -> None:
     first, second = sorted((small / "series").iterdir())[:2]

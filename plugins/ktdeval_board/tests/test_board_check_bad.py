@@ -346,7 +346,7 @@ def test_another_reasoning_effort_is_another_system(full: BadBoard) -> None:
     assert (findings, len(sound)) == ([], 2)
 
 
-def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attempt(
+def test_withdrawn_card_frees_its_records_and_counts_as_an_attempt(
     full: BadBoard,
 ) -> None:
     withdraw_card(full, full.card_id)
@@ -378,7 +378,7 @@ def test_judged_cards_come_first_on_any_stated_days(
     assert [candidate.card_id for candidate in sound] == [old]
 
 
-def test_the_boards_own_baselines_may_be_in_two_divisions_and_no_one_elses_cards(
+def test_only_the_boards_own_baselines_may_be_in_two_divisions(
     full: BadBoard,
 ) -> None:
     def second_division(rules: Any) -> None:
@@ -402,7 +402,7 @@ def test_the_boards_own_baselines_may_be_in_two_divisions_and_no_one_elses_cards
     assert full.look()[0] == []
 
 
-def test_a_card_with_a_verdict_is_read_and_not_validated_again_unless_asked_for(
+def test_card_with_a_verdict_is_revalidated_only_on_request(
     full: BadBoard,
 ) -> None:
     full.add_verdict()

@@ -69,7 +69,7 @@ def submit_another(board: BadBoard) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_proposal_that_only_adds_a_submission_is_valid_after_any_change_of_main(
+def test_proposal_that_only_adds_a_submission_stays_valid_after_main_moves(
     board: BadBoard,
 ) -> None:
     assert findings_on(board) == []
@@ -167,7 +167,7 @@ def test_an_old_submission_is_neither_changed_nor_deleted(board: BadBoard, chang
     assert {rule for path, rule in findings_on(board) if board.card_id in path} >= {"foreign-file"}
 
 
-def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_out(
+def test_links_and_submodules_are_found_by_git_even_if_not_checked_out(
     board: BadBoard,
 ) -> None:
     (board.folder / "cards" / "x").symlink_to("/etc/passwd")

@@ -207,7 +207,7 @@ def test_labels_name_only_the_differences_of_systems() -> None:
     ]
 
 
-def test_a_model_with_other_parameters_is_not_the_same_system_in_another_division() -> None:
+def test_model_with_other_parameters_is_a_different_system() -> None:
     """Under one label a bright and a blinded card would read as an effect of the mask."""
     plain = entry("a/one", 0, 0)
     other = entry("a/one", 0, 0.1)
@@ -220,7 +220,7 @@ def test_a_model_with_other_parameters_is_not_the_same_system_in_another_divisio
     ]
 
 
-def test_labels_of_different_systems_are_never_equal_and_a_withdrawn_card_gives_way() -> None:
+def test_different_systems_never_share_a_label() -> None:
     entries = [
         entry("a", 0, 0, agent="b"),
         entry("a", 0, 0, agent="c"),

@@ -92,9 +92,7 @@ def test_a_verdict_counts_for_the_bytes_that_it_is_on_and_no_others(board: Path)
 
 
 @pytest.mark.parametrize("how", ["link", "bytes", "broken"])
-def test_a_verdict_that_is_a_link_or_of_other_bytes_or_none_at_all_gives_no_trust(
-    board: Path, how: str
-) -> None:
+def test_linked_altered_or_missing_verdict_gives_no_trust(board: Path, how: str) -> None:
     reopen(board)
     first, _ = BoardFolder(board).list_cards()
     verdict = BoardFolder(board).verdict(first.card_id)
@@ -131,7 +129,7 @@ def records_of(board: Path) -> Path:
 @pytest.mark.parametrize(
     ("surplus", "message"), [(0, []), (1, ["has 1,000,001 bytes; at most 1,000,000 are allowed"])]
 )
-def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
+def test_records_folder_may_reach_but_not_exceed_the_byte_limit(
     board: Path, surplus: int, message: list[str]
 ) -> None:
     folder = records_of(board)
@@ -147,7 +145,7 @@ def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
 @pytest.mark.parametrize(
     ("count", "message"), [(3, []), (4, ["has 4 episodes; at most 3 are allowed"])]
 )
-def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
+def test_records_folder_may_reach_but_not_exceed_the_episode_limit(
     board: Path, count: int, message: list[str]
 ) -> None:
     for index in range(count):
@@ -159,7 +157,7 @@ def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
 # -- pages of models
 
 
-def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones(
+def test_model_page_counts_ranked_cards_and_omits_unlisted_ones(
     board: Path,
 ) -> None:
     first, second = (files.card_id for files in BoardFolder(board).list_cards())

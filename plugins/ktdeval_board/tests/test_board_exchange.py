@@ -180,7 +180,7 @@ def value_of(data: BoardData, entry: BoardEntry) -> float | None:
     return data.rows[entry.card_id]["values"][place]
 
 
-def test_the_benchmark_dataset_has_a_task_of_every_division_and_a_row_of_every_card(
+def test_benchmark_dataset_has_a_task_per_division_and_a_row_per_card(
     export: Callable[[str], Path], data: BoardData
 ) -> None:
     folder = export("eval-results") / "datasets" / "acme" / "board"
@@ -230,7 +230,7 @@ def test_one_division_is_read_alone_and_an_unknown_one_is_refused(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["every-eval-ever", "eval-results"])
-def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_cards(
+def test_export_is_reproducible_and_excludes_withdrawn_cards(
     path: Path, board: LoadedBoard, export: Callable[[str], Path], tmp_path: Path, form: str
 ) -> None:
     one = tree(export(form))

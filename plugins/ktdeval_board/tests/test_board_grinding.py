@@ -126,9 +126,7 @@ def test_a_card_was_made_between_the_drawing_of_its_key_and_today(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(
-    board: Path, run: Path
-) -> None:
+def test_check_executes_a_registered_card_and_its_baseline_again(board: Path, run: Path) -> None:
     assert submit(board, run).missing == ()
 
     printed("--on", TODAY, "baselines", board)

@@ -85,7 +85,7 @@ def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_strangers_registration_of_a_system_keeps_nobody_else_from_theirs(
+def test_another_submitters_registration_does_not_block_the_same_system(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
     registered(board, REVERSAL, OTHER)

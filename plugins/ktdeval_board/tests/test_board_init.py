@@ -126,7 +126,7 @@ def test_a_single_window_named_all_is_the_scope_of_all_windows(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselines(
+def test_scoring_task_ranks_by_its_first_headline_score_without_baselines(
     market: Path, tmp_path: Path
 ) -> None:
     asked = {"certificate": "required", "attackers": ("openai/gpt-4.1",)}
@@ -153,7 +153,7 @@ def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselin
         ({"attackers": ("openai/gpt-4.1",)}, "add certificate: required"),
     ],
 )
-def test_a_board_that_requires_a_certificate_names_the_attackers_that_count(
+def test_board_that_requires_a_certificate_names_accepted_attackers(
     market: Path, tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -178,7 +178,7 @@ def test_a_board_that_names_no_baselines_gets_the_usual_ones(market: Path, tmp_p
     assert "is a folder on this machine" in note
 
 
-def test_a_market_too_short_for_training_has_no_supervised_baseline_with_a_note(
+def test_market_too_short_to_train_notes_the_missing_supervised_baseline(
     market: Path, tmp_path: Path
 ) -> None:
     begun = begin(tmp_path / "board", market, baselines=())
@@ -211,7 +211,7 @@ def test_a_baseline_stands_only_where_its_task_shows_enough_for_it(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_board_of_memory_alone_is_begun_run_checked_and_built_with_its_defaults(
+def test_memory_only_board_works_with_defaults_from_init_to_build(
     market: Path, tmp_path: Path
 ) -> None:
     board = tmp_path / "board"

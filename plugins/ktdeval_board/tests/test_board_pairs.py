@@ -596,7 +596,7 @@ def test_lines_of_an_attribution_have_the_ends_that_there_are() -> None:
     }
 
 
-def test_a_mask_effect_of_one_window_has_a_value_and_a_reason_for_no_interval() -> None:
+def test_mask_effect_of_one_window_explains_its_missing_interval() -> None:
     """By hand: 5 % under bright, 2 % under blinded."""
     bright = masked("bright", {("W1", 0): 0.05})
     blinded = masked("blinded", {("W1", 0): 0.02})
@@ -611,7 +611,7 @@ def test_a_mask_effect_of_one_window_has_a_value_and_a_reason_for_no_interval() 
 # ==== scoring tasks, labels and columns
 
 
-def test_a_warning_names_the_submitter_the_model_and_the_key_of_registrations() -> None:
+def test_registration_warning_names_submitter_model_and_key() -> None:
     drawn, waiting = filed("drawn"), filed("open")
     assert registrations_text([drawn, waiting]) == (
         "A team, acme/one, key aaaaaaaa…; A team, acme/one"

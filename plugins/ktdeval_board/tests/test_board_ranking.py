@@ -63,7 +63,7 @@ pytestmark = pytest.mark.slow
     )
 )
 @settings(max_examples=60, deadline=None)
-def test_medians_and_quartiles_are_those_of_the_statistics_module_to_the_last_bit(rows) -> None:
+def test_medians_and_quartiles_equal_the_statistics_module_exactly(rows) -> None:
     values = np.array(rows, dtype=float)[:, :, None]  # None becomes NaN
     middle, low, high, n = medians(values)
     for number, row in enumerate(not_empty(rows)):
@@ -289,7 +289,7 @@ def test_without_a_price_of_a_further_model_a_card_has_no_cost_but_tokens() -> N
     )
 
 
-def test_replies_whose_tokens_were_not_counted_leave_cost_and_tokens_undefined() -> None:
+def test_replies_without_token_counts_leave_cost_and_tokens_undefined() -> None:
     def uncount(card: dict[str, Any]) -> None:
         card["episodes"][0]["uncounted"] = 3
 
@@ -325,7 +325,7 @@ def test_steps_are_planned_up_to_the_limit_of_a_card(limit: int | None, planned:
     assert shown(tables["W2"], "house/one", "decided")[::4] == (pytest.approx(9 / planned), planned)
 
 
-def test_a_window_without_an_episode_has_no_figure_and_counts_its_planned_steps() -> None:
+def test_window_without_episodes_has_no_figure_but_counts_planned_steps() -> None:
     one = make_entry(EMPTY, "house/one", {("W1", 0): 0.02})
 
     tables = ranked_tables(make_board([one]))
@@ -548,7 +548,7 @@ def test_notes_rank_and_withdrawn_cards_are_gone() -> None:
     assert "house/gone" not in rows
 
 
-def test_a_figure_undefined_in_one_window_can_t_choose_the_windows_that_count() -> None:
+def test_figure_undefined_in_one_window_is_not_ranked_over_the_rest() -> None:
     # The median of what is defined would be 90 %.
     choosy = entry("house/choosy", 0.9, None)
     plain = entry("house/plain", 0.1, 0.1)
@@ -794,7 +794,7 @@ def test_without_submissions_no_baseline_is_missing() -> None:
 # -- series that are not as they should be
 
 
-def test_a_series_of_another_card_or_of_another_form_is_refused_on_one_line(tmp_path) -> None:
+def test_series_of_another_card_or_format_is_refused_on_one_line(tmp_path) -> None:
     one = entry("house/one", 0.0, 0.0)
     other = entry("house/other", 0.0, 0.0)
     whole = make_series(other, {("W1", 0): [0.0], ("W2", 0): [0.0]})

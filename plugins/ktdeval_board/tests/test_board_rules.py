@@ -94,7 +94,7 @@ def of_card(small: LoadedBoard, trading: BoardEntry) -> Find:
 
 @pytest.mark.sampled(25)
 @on_each_row
-def test_a_rule_on_trading_cards_refuses_what_breaks_it_and_its_neighbour_passes(
+def test_trading_card_rule_refuses_a_violation_and_accepts_its_neighbour(
     of_card: Find, change: Plain, of_rules: Plain, refused: list[str]
 ) -> None:
     assert sorted(rule for rule, _ in of_card(change, of_rules)) == refused
@@ -139,7 +139,7 @@ def test_a_remote_card_whose_settings_follow_from_its_parameters_passes(of_card:
 
 
 @on_each_row
-def test_a_rule_on_scoring_cards_refuses_what_breaks_it_and_its_neighbour_passes(
+def test_scoring_card_rule_refuses_a_violation_and_accepts_its_neighbour(
     small: LoadedBoard, scoring: BoardEntry, change: Plain, of_rules: Plain, refused: list[str]
 ) -> None:
     keyed = changed(scoring, lambda card: card.update(mask_key="0" * 32))
@@ -223,7 +223,7 @@ CERTIFIED = {"labels": ["synthetic"], "certificate": {"value": ATTACKED}}
 
 
 @on_each_row
-def test_a_required_certificate_is_there_bounds_every_score_and_is_verified(
+def test_required_certificate_must_exist_cover_all_scores_and_be_verified(
     of_card: Find,
     fields: Plain,
     labels: list[str],
@@ -287,7 +287,7 @@ def test_a_card_was_made_by_today_but_for_a_baseline(
 
 
 @on_each_row
-def test_an_unregistered_baseline_is_refused_only_where_the_board_draws_its_keys(
+def test_unregistered_baseline_is_refused_only_if_the_board_draws_keys(
     of_card: Find, card: Plain, rules: Plain, is_found: bool
 ) -> None:
     words = "alder/model-1 is a baseline; the board runs it itself, under its own drawn key"
@@ -407,7 +407,7 @@ def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(
     assert of_list(listed, card=CERTIFIED) == [("records", "files: certificate.json is missing")]
 
 
-def test_a_list_holds_the_answers_to_fixed_questions_where_the_card_has_a_drift(
+def test_records_list_needs_canary_answers_if_the_card_has_a_drift(
     of_list: Find, listed: Records
 ) -> None:
     drift = {"value": 0.25, "noise": 0.05, "excess": 0.2, "prompts": 4, "served_by_changed": False}

@@ -175,7 +175,7 @@ def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
     assert {*episode["selection"], *episode["turnover"], *episode["invested"]} == {0.0}
 
 
-def test_a_market_without_a_benchmark_level_has_no_benchmark_and_no_figures(
+def test_market_without_a_benchmark_has_no_benchmark_curve_or_figures(
     run: RunFolder, snapshot: MarketSnapshot
 ) -> None:
     levels = snapshot.benchmark.copy()
@@ -391,9 +391,7 @@ def has_sold(step: Any) -> bool:
     return any(order.side == "SELL" and order.filled for order in step.orders)
 
 
-def test_curves_are_medians_and_ranges_over_seeds_and_count_positions_and_orders(
-    frame: Frame, board: Path
-) -> None:
+def test_curves_are_medians_and_ranges_over_seeds(frame: Frame, board: Path) -> None:
     series = from_plain(frame[1], Series, "series")
     decisions = from_plain(frame[2], Decisions, "decisions")
     (division,) = load_rules(board).divisions

@@ -115,7 +115,7 @@ def test_pages_and_data_come_with_their_type_and_the_sites_policy(served: Served
     assert any('"GET /assets/pages.js HTTP/1.1" 200' in line for line in served.log_lines)
 
 
-def test_texts_are_compressed_for_clients_that_accept_it_and_head_has_no_body(
+def test_texts_are_compressed_on_request_and_head_has_no_body(
     served: Served,
 ) -> None:
     plain = served.get("/index.html")[2]

@@ -63,7 +63,7 @@ def test_a_submission_is_signed_and_shows_by_whom(board: Path, run: Path) -> Non
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_signature_next_to_the_card_is_taken_along_where_the_board_can_check_it(
+def test_signature_beside_a_card_is_kept_if_the_board_can_check_it(
     board: Path, empty_board: Path, run: Path, tmp_path: Path
 ) -> None:
     signed = tmp_path / "signed"
@@ -111,9 +111,7 @@ def test_a_submission_without_the_submitters_own_signature_is_refused(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_check_refuses_a_signature_that_was_taken_away_swapped_or_altered(
-    board: Path, run: Path
-) -> None:
+def test_check_refuses_a_removed_swapped_or_altered_signature(board: Path, run: Path) -> None:
     assert submit(board, run, key=OWN).missing == ()
 
     signature = signature_path(card_of(board))

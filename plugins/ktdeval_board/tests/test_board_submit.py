@@ -110,7 +110,7 @@ def test_a_whole_run_becomes_a_card_with_submission_list_and_records(
     }
 
 
-def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(
+def test_only_the_submission_is_added_and_the_board_reexecutes_it(
     submitted: Path, empty_board: Path
 ) -> None:
     before = tree(empty_board)
@@ -148,7 +148,7 @@ def test_a_market_that_has_moved_is_named(
 
 
 @pytest.mark.slow
-def test_a_dry_run_lists_its_files_and_a_second_submission_has_the_same_bytes(
+def test_dry_run_lists_files_and_submissions_are_reproducible(
     run: Path, board: Path, submitted: Path
 ) -> None:
     before = tree(board)
@@ -519,7 +519,7 @@ def test_a_secret_value_is_found_as_json_writes_it_and_longest_first() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
+def test_nothing_is_written_if_the_check_refuses_or_the_path_is_taken(
     run: Path, board: Path
 ) -> None:
     before = tree(board)
@@ -543,9 +543,7 @@ def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
     assert tree(board) == before
 
 
-def test_a_problem_of_the_board_is_named_by_its_path_and_nothing_is_written(
-    run: Path, board: Path
-) -> None:
+def test_board_problem_is_named_by_path_and_nothing_is_written(run: Path, board: Path) -> None:
     (board / "verdicts").symlink_to("/tmp")
     before = tree(board)
     with pytest.raises(StoreError, match=f"^{board}/verdicts: is a link"):

@@ -46,7 +46,7 @@ def test_a_window_too_short_for_the_test_says_so() -> None:
 
 
 @pytest.mark.slow
-def test_among_six_systems_without_skill_winners_are_as_rare_as_the_level_states() -> None:
+def test_six_systems_without_skill_rarely_produce_a_winner() -> None:
     found = 0
     for seed in range(60):
         *systems, index = noise(seed, 90, 7)

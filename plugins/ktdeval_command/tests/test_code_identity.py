@@ -37,7 +37,7 @@ def npm(folder: Path, version: str, code: str = "console.log(1)") -> str:
     return str(link)
 
 
-def test_a_program_of_npm_is_its_file_behind_the_link_with_its_packages_version(
+def test_npm_program_is_identified_by_its_linked_file_and_package_version(
     tmp_path: Path,
 ) -> None:
     one = identity(npm(tmp_path / "a", "2.1.197"))

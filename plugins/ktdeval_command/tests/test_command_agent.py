@@ -263,7 +263,7 @@ def test_a_program_that_lives_through_one_day_only_is_started_for_each(place: Pl
 
 
 @pytest.mark.exhaustive
-def test_a_program_of_an_episode_that_is_too_slow_holds_and_is_started_again(place: Place) -> None:
+def test_program_too_slow_for_an_episode_holds_and_is_restarted(place: Place) -> None:
     def is_cut(there: Place, done: Done) -> bool:
         return did_nothing(there, done) or any(day.failures for day in there.steps[::2])
 

@@ -157,7 +157,7 @@ def test_a_program_that_never_ends_is_stopped_without_a_decision(
 
 
 @pytest.mark.exhaustive
-def test_a_program_that_goes_on_after_its_submission_is_stopped_and_has_decided(
+def test_program_running_on_after_its_submission_is_stopped(
     place: Place,
 ) -> None:
     done = place.play("submit()\nwhile True: time.sleep(1)", grace_s=0.2)
@@ -224,7 +224,7 @@ def test_a_full_disk_is_not_kept_and_is_said(place: Place, sandbox: str) -> None
 @pytest.mark.parametrize(
     "path", ["/v1/completions", "/v1/embeddings", "/api/chat", "/v1/images/generations"]
 )
-def test_a_form_that_the_bridge_does_not_speak_is_answered_with_those_that_it_does(
+def test_unsupported_request_format_is_answered_with_supported_ones(
     place: Place, path: str
 ) -> None:
     done = place.play(
@@ -266,7 +266,7 @@ def test_a_stream_that_the_program_cuts_is_on_record_whole(place: Place) -> None
 
 
 @pytest.mark.exhaustive
-def test_a_request_that_the_program_does_not_wait_for_is_finished_and_on_record(
+def test_request_the_program_abandons_is_completed_and_recorded(
     place: Place,
 ) -> None:
     with provider() as asked:

@@ -153,7 +153,7 @@ def test_what_is_no_json_is_refused_as_memory() -> None:
 # --- failures
 
 
-def test_an_agent_that_raises_before_it_did_anything_ends_the_run_with_its_line() -> None:
+def test_agent_that_raises_at_start_ends_the_run_with_its_error_line() -> None:
     def act(desk: FrameworkDesk) -> None:
         import no_such_framework  # noqa: F401 - that is what fails
 

@@ -41,7 +41,7 @@ def files(**changes: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", ["environment/market/Dockerfile", "tests/Dockerfile"])
-def test_containers_install_the_wheel_that_the_task_holds_by_its_hash_and_have_a_given_snapshot(
+def test_containers_install_the_wheel_by_hash_with_the_given_snapshot(
     path: str,
 ) -> None:
     plain = task_files(EPISODE, CONTENT)[path].decode()
@@ -153,7 +153,7 @@ def test_what_can_be_no_task_of_harbor_is_refused(
 
 
 @pytest.mark.slow
-def test_an_agent_of_harbor_is_told_how_a_day_goes_there_and_nothing_of_another_driver() -> None:
+def test_harbor_agent_is_told_only_its_own_drivers_workflow() -> None:
     options = {"tasks": ("blinded_open_research",), "data": "synthetic", "windows": ("W1",)}
     (episode,) = episodes_of(run_config(options), load_plugins(), None)
     procedure = told(episode.rules)

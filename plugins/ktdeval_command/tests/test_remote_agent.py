@@ -320,7 +320,7 @@ def test_a_day_without_a_submission_in_time_is_held_and_counted(folder: Path) ->
 
 
 @pytest.mark.slow
-def test_after_a_kill_the_same_command_goes_on_at_the_first_day_that_is_not_recorded(
+def test_same_command_resumes_at_the_first_unrecorded_day_after_a_kill(
     folder: Path, momentum: Path
 ) -> None:
     port = free_port()

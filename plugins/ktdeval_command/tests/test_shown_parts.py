@@ -163,7 +163,7 @@ def test_packages_may_have_keys_for_their_tests_and_files_of_any_name(
     assert search_part(SourcePart(tool, "folder"), NOTHING).shown.files == 5
 
 
-def test_packages_of_ktdeval_are_hidden_since_they_make_the_embedded_market(tool: Path) -> None:
+def test_ktdeval_packages_are_hidden_from_the_program(tool: Path) -> None:
     packages = tool / "lib" / "python3.12" / "site-packages"
     for name in ("ktdeval", "ktdeval_data", "numpy"):
         (packages / name).mkdir(parents=True)

@@ -98,7 +98,7 @@ def test_a_stream_adds_up_to_the_answer_in_one_piece(reply: Reply) -> None:
 
 
 @pytest.mark.parametrize("arguments", ["{broken", "[1]", '"text"'])
-def test_arguments_that_are_no_object_are_wrapped_and_come_back_as_they_were(
+def test_non_object_arguments_are_wrapped_and_returned_unchanged(
     arguments: str,
 ) -> None:
     call = ToolCall("call_a", "look", arguments)

@@ -380,7 +380,7 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(
 
 
 @pytest.mark.slow
-def test_unmatched_cards_and_those_that_differ_in_more_than_the_mask_are_refused(
+def test_unmatched_cards_or_those_differing_beyond_the_mask_are_refused(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
     bright = memory_only("bright", "ttt")

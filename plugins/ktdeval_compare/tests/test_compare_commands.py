@@ -183,7 +183,7 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
+def test_undefined_figures_are_excluded_and_equal_ones_are_tied(
     terminal: CardTerminal,
 ) -> None:
     def row(one: Figures, other: Figures) -> Any:
@@ -218,7 +218,7 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
     )
 
 
-def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
+def test_figure_one_card_never_reaches_is_not_compared(
     terminal: CardTerminal,
 ) -> None:
     """Without the window in which it never reaches the figure, the worst card would win."""
@@ -259,7 +259,7 @@ def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
+def test_daily_tests_read_ledgers_beside_the_card_or_report_them_missing(
     terminal: CardTerminal,
 ) -> None:
     without = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))
@@ -566,7 +566,7 @@ def test_effects_refuse_changes_confounded_with_the_mask(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows"), [("ktdfin-3", "modes"), ("ktdfin-11", "masks")])
-def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(
+def test_mask_and_mode_tables_refuse_rebased_prices_as_the_plain_mask(
     terminal: CardTerminal, name: str, rows: str
 ) -> None:
     cards = design(terminal, ("bright", "blinded"), ("open_research",), config=REBASED)
@@ -602,7 +602,7 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(
+def test_effects_need_comparable_cards_and_intervals_several_windows(
     terminal: CardTerminal,
 ) -> None:
     assert "nothing to compare: " in terminal.refusal(
@@ -852,7 +852,7 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
+def test_power_takes_days_unit_and_overlap_from_cards_by_default(
     terminal: CardTerminal,
 ) -> None:
     """The cards' windows have five days and share none; a market that never closes has 365 days per
@@ -924,7 +924,7 @@ def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
 # -- the facts of a plan
 
 
-def test_the_smallest_p_of_few_windows_and_the_windows_that_any_result_needs() -> None:
+def test_smallest_p_and_required_window_count_match_the_exact_test() -> None:
     least = {windows: RankTest().smallest_p(windows) for windows in (1, 5, 6, 10, 11)}
     assert (least[1], least[5], least[6]) == (1.0, 0.0625, 0.03125)
 
@@ -959,7 +959,7 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and_rises() -> None:
+def test_power_matches_a_simulation_and_equals_the_level_without_effect() -> None:
     assert RankTest().power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
 
     chance = np.random.default_rng(1)

@@ -74,7 +74,7 @@ def test_an_effect_has_no_f_test_where_nothing_is_left_to_chance() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 2), (2, 1, 2), (3, 1)])
-def test_a_factor_of_one_level_and_one_factor_without_replicates_have_no_squares(
+def test_sums_of_squares_need_two_levels_of_every_factor(
     shape: tuple[int, ...],
 ) -> None:
     with pytest.raises(ValueError, match="every factor needs two levels"):
@@ -215,7 +215,7 @@ def test_neither_the_scale_of_an_asset_nor_one_that_never_moves_matters() -> Non
 
 
 @pytest.mark.slow
-def test_the_joint_p_is_uniform_without_an_effect_on_assets_that_move_alike() -> None:
+def test_joint_p_is_uniform_without_effect_on_correlated_assets() -> None:
     rng = np.random.default_rng(14)
     p_values = []
     for seed in range(400):
@@ -498,7 +498,7 @@ def test_identical_runs_are_listed_by_agent_and_model(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_report_of_replicates_has_their_number_and_the_mixed_models_shares(
+def test_report_of_replicates_states_their_number_and_variance_shares(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
     values = planted(np.random.default_rng(5), (5, 4, 3), (2, 1, 1, 1))

@@ -124,7 +124,7 @@ def test_a_rule_is_found_to_read_what_it_is_made_of_and_nothing_else(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.needs("ktdeval_markets")
-def test_a_rule_that_holds_all_that_it_is_shown_reads_no_figure_and_no_news(
+def test_equal_weight_rule_is_found_to_read_no_figures_or_news(
     tmp_path: Path, terminal: Terminal
 ) -> None:
     run = run_of(
@@ -396,7 +396,7 @@ def exact_row(moves: Sequence[float]) -> VariantFigures:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [5, 6, 8, 12])
-def test_an_interval_over_steps_of_which_half_do_not_move_covers_their_mean(steps: int) -> None:
+def test_interval_covers_the_mean_if_half_of_the_steps_do_not_move(steps: int) -> None:
     """95 % of 300 forks, minus three standard errors; percentiles of resamples covered 72 to 82
     %.
     """

@@ -48,7 +48,7 @@ ONE = {("A1", 0): 0.1}
 # -- plans
 
 
-def test_a_plan_has_the_papers_windows_and_the_usual_level_and_power_by_default() -> None:
+def test_power_plan_defaults_match_the_papers_windows_and_level() -> None:
     plan = PowerPlan()
     assert (plan.windows, plan.seeds, plan.window_days, plan.days_per_year) == (10, 1, 43, 252)
     assert (plan.alpha, plan.wanted, plan.comparisons, plan.seed, plan.unit) == (
@@ -63,7 +63,7 @@ def test_a_plan_has_the_papers_windows_and_the_usual_level_and_power_by_default(
     assert (power._REACH, power._SEEDS) == ((5, 6, 8, 10, 11, 15, 20, 40, 60), (1, 2, 3, 5, 10))
 
 
-def test_a_plan_knows_its_noise_by_windows_or_by_tracking_error_and_a_length() -> None:
+def test_power_plan_derives_noise_from_windows_or_tracking_error() -> None:
     assert PowerPlan().spread() is None
     assert PowerPlan(seed_sd=0.1).spread() is None
     assert PowerPlan(window_sd=0.02).spread() == DifferenceSpread(0.02, 0.0)
@@ -512,7 +512,7 @@ def test_a_vote_of_one_agent_over_several_models_is_a_row_of_that_agent(
         assert (name.agent, name.model == "Vote") == (own.agent, False)
 
 
-def test_votes_stand_below_the_models_of_their_agent_and_a_holder_above_all() -> None:
+def test_votes_follow_their_agents_models_and_buy_and_hold_comes_first() -> None:
     names = [
         RowName("react", "Vote"),
         RowName("react", "b"),

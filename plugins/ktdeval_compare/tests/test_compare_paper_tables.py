@@ -114,7 +114,7 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
 
 
 @pytest.mark.slow
-def test_what_a_model_misses_is_shared_out_among_tools_parameters_and_times(
+def test_lost_score_is_shared_among_tools_parameters_and_times(
     terminal: CardTerminal,
 ) -> None:
     """By hand: 0.1, 0.3 and 0.1 of the 0.5 in total are lost."""
@@ -349,7 +349,7 @@ def test_a_file_of_tables_with_a_mistake_names_the_table_and_the_field(
 # ---- how cells are shown
 
 
-def test_a_format_shows_fields_of_a_row_and_a_dash_where_its_own_is_undefined() -> None:
+def test_table_format_shows_row_fields_and_a_dash_if_undefined() -> None:
     table = PaperTable(
         name="a-1",
         caption="A",
@@ -391,7 +391,7 @@ def test_a_format_shows_fields_of_a_row_and_a_dash_where_its_own_is_undefined() 
     assert table_json(table, frame)["rows"] == rows
 
 
-def test_a_pivot_has_a_numbered_column_for_each_name_and_a_dash_where_it_has_no_row() -> None:
+def test_pivot_has_a_numbered_column_per_name_and_dashes_for_missing_rows() -> None:
     pivot = Pivot(head="to", by="week", names=("who", "window"), cell="{nav:.1f}")
     table = PaperTable(name="a-1", caption="A", source="B", rows="m:f", pivot=pivot)
     rows = [

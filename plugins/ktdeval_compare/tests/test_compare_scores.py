@@ -107,7 +107,7 @@ def answer(number: int, provenance: str = "model", **values: Any) -> Any:
     return record(number, provenance, scores=values)
 
 
-def test_a_sample_without_an_answer_is_the_worst_and_one_of_a_failed_call_none() -> None:
+def test_unanswered_sample_scores_worst_and_a_failed_call_scores_none() -> None:
     """Of `right_name` a lower score is better; `distance` has no worst value."""
     spec = score_spec(window=Window("W1", "2024-01-03", "2024-01-09"))
     answers = [

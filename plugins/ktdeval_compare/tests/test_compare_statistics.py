@@ -102,7 +102,7 @@ def test_beyond_the_exact_range_it_equals_the_normal_test_of_scipy(decimals: int
     assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9)
 
 
-def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied() -> None:
+def test_too_few_pairs_give_a_reason_and_identical_pairs_are_tied() -> None:
     assert signed_rank(np.array([])).reason == "no pair"
     assert signed_rank(np.zeros(4)).p == sign_flip(np.zeros(4)).p == 1.0
     assert sign_flip(np.array([])).p is None
@@ -207,7 +207,7 @@ def averages(sample: np.ndarray) -> np.ndarray:
     return np.asarray((sample[rows] + sample[columns]) / 2)
 
 
-def test_more_pairs_than_the_exact_null_has_give_nearly_its_interval_with_mirrored_ends() -> None:
+def test_normal_interval_nearly_equals_the_exact_one_for_many_pairs() -> None:
     n = EXACT_UP_TO + 20
     sample = np.random.default_rng(5).standard_normal(n) + 0.1
     normal = hodges_lehmann(sample)
@@ -251,7 +251,7 @@ def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
     assert (correlation == correlation.T).all()
 
 
-def test_the_correlated_null_has_probability_one_and_of_separate_windows_is_the_exact_one() -> None:
+def test_correlated_null_equals_the_exact_null_for_separate_windows() -> None:
     for draws in (1000, 25_001):
         assert correlated_null(
             overlap_correlation(W1_TO_W10), draws, 0
@@ -322,7 +322,7 @@ def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:
         st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 28), st.integers(0, 60)), min_size=1
     )
 )
-def test_windows_of_a_figure_are_of_one_length_and_each_has_days_of_its_own(
+def test_compared_windows_have_similar_length_and_days_of_their_own(
     drawn: dict[str, tuple[int, int]],
 ) -> None:
     days = {
@@ -340,7 +340,7 @@ def test_windows_of_a_figure_are_of_one_length_and_each_has_days_of_its_own(
         assert held[name] - set().union(*(held[other] for other in stand if other != name))
 
 
-def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_count() -> None:
+def test_mean_over_overlapping_windows_uses_the_effective_count() -> None:
     sample = np.array([0.01, 0.03, -0.02, 0.05])
     correlation = np.eye(4)
     plain = mean_with_interval(sample).detail
@@ -399,7 +399,7 @@ def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) ->
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_placebo_comparisons_over_the_paper_windows_are_too_although_they_share_days() -> None:
+def test_placebo_comparisons_over_overlapping_paper_windows_keep_the_level() -> None:
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2026-05-01"))
     days = days[np.is_busday(days)]
     inside = np.array(
@@ -568,7 +568,7 @@ MARGIN = 0.015
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says(
+def test_random_traders_differ_as_often_as_the_level_states(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Pairs of random traders over 20 days of W1…W10: same market and rules, other names. Selection

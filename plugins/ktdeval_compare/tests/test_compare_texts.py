@@ -225,7 +225,7 @@ def cohort_report(cohorts: int = 2, **changes: Any) -> CohortReport:
     return CohortReport(**fields | changes)
 
 
-def test_several_cohorts_name_the_pair_in_each_row_and_one_has_no_difference() -> None:
+def test_several_cohorts_name_the_pair_in_each_row() -> None:
     three = texts(cohort_parts(cohort_report(3)))
     one = texts(cohort_parts(cohort_report(1)))
 

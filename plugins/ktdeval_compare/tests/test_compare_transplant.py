@@ -180,7 +180,7 @@ def test_runs_are_compared_as_executed_at_a_capital(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_run_s_pages_have_a_line_on_its_capacity_unless_the_run_is_another(
+def test_run_pages_show_capacity_only_for_the_matching_run(
     made: dict[str, Any], runs: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
     words = ("view", runs / "momentum", "--out", tmp_path / "pages", "--json")

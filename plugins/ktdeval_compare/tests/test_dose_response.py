@@ -91,7 +91,7 @@ def test_a_limit_lies_between_doses_by_their_logarithm(
     assert limit == (None if expected is None else pytest.approx(expected))
 
 
-def test_an_effect_is_the_mean_over_the_spread_and_never_falls_with_the_dose() -> None:
+def test_effect_size_is_mean_over_spread_and_is_monotone_in_the_dose() -> None:
     """1, 3: mean 2, standard deviation √2. A larger dose that looks weaker counts as equal."""
     tables = {
         0.0: np.zeros((2, 1)),

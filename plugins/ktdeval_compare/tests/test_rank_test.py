@@ -52,7 +52,7 @@ def test_the_published_windows_are_those_of_the_task() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_test_of_windows_that_share_days_has_its_level_and_the_exact_one_does_not() -> None:
+def test_rank_test_for_overlapping_windows_keeps_its_level() -> None:
     """Of 40,000 studies without an effect, a standard error of 0.11 points."""
     sums = positive_rank_sums(summed_days(40_000))
     apart = rank_null(np.arange(1.0, 11.0))

@@ -85,7 +85,7 @@ def test_a_factor_holds_from_its_day_until_the_next_one(tmp_path: Path, text: st
 
 
 @pytest.mark.slow
-def test_a_first_factor_that_the_close_does_not_show_is_refused_with_advice_that_works(
+def test_first_factor_unsupported_by_the_close_is_refused_with_advice(
     tmp_path: Path,
 ) -> None:
     """A file of changes since some later day begins with the factor of all years before: 5.25 after

@@ -231,7 +231,7 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
 
 
 @pytest.mark.exhaustive
-def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_hub_alone(
+def test_dataset_configuration_is_selectable_and_only_the_hub_gets_a_token(
     tmp_path: Path,
     server: HubServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -314,7 +314,7 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them(tmp_path: Path, patt
         [{"config_name": "only", "data_dir": "x"}],
     ],
 )
-def test_the_only_configuration_and_split_of_a_card_need_no_name_in_any_form_of_files(
+def test_sole_configuration_and_split_of_a_card_need_no_name(
     configs: list[Any],
 ) -> None:
     paths = ["x/b.csv", "README.md", "y/c.csv", "x/a.csv", "x/load.py"]
@@ -366,7 +366,7 @@ def halves(server: HubServer) -> list[bytes]:
 
 
 @pytest.mark.exhaustive
-def test_a_licence_is_printed_before_a_file_is_asked_for_and_stays_with_the_snapshot(
+def test_licence_is_printed_before_download_and_kept_with_the_snapshot(
     tmp_path: Path, server: HubServer, terminal: Terminal
 ) -> None:
     daily = ("--config", "daily", *LONG)

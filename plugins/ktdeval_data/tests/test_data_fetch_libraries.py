@@ -350,7 +350,7 @@ def test_what_a_library_can_not_do_is_one_line(
         assert len(server.asked) == 1 + 9
 
 
-def test_a_request_to_an_exchange_is_for_a_hundred_bars_from_the_day_before() -> None:
+def test_exchange_request_covers_a_hundred_bars_from_the_day_before() -> None:
     ccxt = vendors()["ccxt"]
     days = (date(2023, 1, 1), date(2023, 4, 11))
     requests = plan(ccxt, ccxt.tables["bars"], ["BTCUSD"], *days, "kraken")

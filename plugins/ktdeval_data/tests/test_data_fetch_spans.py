@@ -108,7 +108,7 @@ def test_a_bar_that_begins_at_midnight_of_utc_is_of_that_day(
 
 
 @pytest.mark.slow
-def test_a_bar_that_begins_at_midnight_of_utc_plus_8_is_of_the_day_on_which_it_ends(
+def test_bar_starting_at_utc_plus_8_midnight_belongs_to_its_end_day(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
     server.edit = beginning_at(16)
@@ -288,7 +288,7 @@ def test_a_late_first_day_is_noted_if_the_vendor_names_no_day_of_listing(
     )
 
 
-def test_a_late_first_day_is_explained_by_a_later_listing_and_by_no_earlier_one() -> None:
+def test_late_first_day_is_explained_only_by_a_later_listing() -> None:
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2024-01-11"))
     missing = missing_of("BTCUSD", days[5:], days)
 
@@ -329,7 +329,7 @@ def test_an_empty_reply_for_the_bars_of_a_member_is_an_error(
 
 
 @pytest.mark.exhaustive
-def test_a_member_without_bars_on_the_last_sessions_is_taken_for_halted_and_named(
+def test_member_without_recent_bars_is_assumed_halted_and_named(
     tmp_path: Path, server: VendorServer, terminal: Terminal
 ) -> None:
     server.change_items(

@@ -129,7 +129,7 @@ def test_prices_of_another_asset_are_not_offered_as_a_volume(imports: Imports) -
 
 
 @pytest.mark.slow
-def test_rows_of_two_publishers_are_refused_with_the_column_that_tells_them_apart(
+def test_rows_of_two_publishers_are_refused_with_the_distinguishing_column(
     imports: Imports,
 ) -> None:
     frame = pd.DataFrame(bars()).assign(code="AAPL")

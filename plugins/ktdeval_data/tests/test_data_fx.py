@@ -300,7 +300,7 @@ def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
 
 
 @pytest.mark.slow
-def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
+def test_exchange_rates_are_masked_indices_but_never_the_benchmark(
     tmp_path: Path,
 ) -> None:
     market = read(tmp_path, random_table(1), LISTED, random_rates(1))

@@ -124,7 +124,7 @@ def test_mappings_that_lead_nowhere_are_refused(
 
 
 @pytest.mark.exhaustive
-def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bars(
+def test_membership_comes_from_intervals_index_lists_or_the_bars(
     tmp_path: Path,
 ) -> None:
     # Lists of several indices give the benchmarks members.
@@ -160,7 +160,7 @@ def test_membership_comes_from_intervals_lists_of_one_or_more_indices_or_the_bar
 
 
 @pytest.mark.exhaustive
-def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that_had_it(
+def test_dated_names_map_rows_of_a_former_code_to_its_asset(
     tmp_path: Path,
 ) -> None:
     names = tmp_path / "names.csv"

@@ -206,7 +206,7 @@ def test_adjusted_prices_are_in_ticks_and_still_marked_as_adjusted(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", KINDS)
-def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before(
+def test_flipping_a_days_signs_flips_its_residuals_and_nothing_earlier(
     kind: Kind, source: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So with fair signs the mean of every residual is zero, whatever is known of the source and of
@@ -256,7 +256,7 @@ def test_no_later_day_of_the_source_enters(
         np.testing.assert_array_equal(getattr(cut, name), getattr(placebos[kind], name)[:stop])
 
 
-def test_a_days_regression_with_too_few_assets_is_their_weighted_mean_or_zero() -> None:
+def test_regression_with_too_few_assets_falls_back_to_the_weighted_mean() -> None:
     design = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 9.0]])
     values = np.array([[1.0, 3.0, 5.0, 100.0], [2.0, 2.0, 2.0, 2.0]])
     weights = np.array([1.0, 2.0, 1.0, 0.0])
@@ -400,7 +400,7 @@ def long_fit(market: MarketSnapshot) -> Fit:
 
 
 @pytest.mark.exhaustive
-def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
+def test_following_residuals_selects_on_the_source_but_not_on_placebos(
     remembering: MarketSnapshot, forgetting: Mapping[Kind, MarketSnapshot]
 ) -> None:
     def t_of_followers(market: MarketSnapshot) -> float:
@@ -413,7 +413,7 @@ def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
 
 
 @pytest.mark.exhaustive
-def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(
+def test_selection_intervals_find_false_alpha_at_their_stated_level(
     embedded: MarketSnapshot,
 ) -> None:
     """A placebo of each kind, five books, twelve windows of 43 days; nominal: one interval in

@@ -78,7 +78,7 @@ def read(folder: Path, **changes: Any) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", ["raw", "divided"])
-def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_check(
+def test_volume_unit_is_inferred_from_whole_shares_and_reported(
     tmp_path: Path, stored: str
 ) -> None:
     fields = features()
@@ -97,7 +97,7 @@ def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_c
         assemble(read(tmp_path / "q", volume="raw" if stored == "divided" else "divided"))
 
 
-def test_uninformative_volumes_are_an_error_until_the_user_names_their_unit(tmp_path: Path) -> None:
+def test_uninformative_volumes_are_an_error_until_the_unit_is_named(tmp_path: Path) -> None:
     fields = features()
     fields["SH600519"] |= {
         "volume": (1, [3000.5, 7000.25, 500.125, 900.0]),
@@ -144,7 +144,7 @@ def test_members_without_features_are_found_by_the_check(tmp_path: Path) -> None
     )
 
 
-def test_values_are_assigned_to_their_days_and_unknown_calendar_fields_are_refused(
+def test_values_match_their_days_and_unknown_calendar_fields_are_refused(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "close.day.bin"
@@ -190,9 +190,7 @@ def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:
         read(folder)
 
 
-def test_a_column_that_a_file_lacks_is_to_be_renamed_since_no_option_maps_it(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_missing_column_that_no_option_maps_must_be_renamed(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "industry.csv"
     path.write_text("who,industry\n600519.SH,drinks\n")
     with pytest.raises(DataError, match=r"name it: rename 'who' to 'code'$"):

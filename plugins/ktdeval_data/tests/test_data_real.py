@@ -105,7 +105,7 @@ def test_adjusted_prices_are_unadjusted_or_refused(
 
 
 @pytest.mark.parametrize("stored", ["raw", "divided"])
-def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_stores_volumes(
+def test_partial_qlib_folder_yields_the_same_market_in_either_volume_form(
     shared_data: Path, snapshot: MarketSnapshot, tmp_path: Path, stored: str
 ) -> None:
     fields = {"open", "high", "low", "close", "volume", "amount", "factor"}

@@ -266,7 +266,7 @@ def test_a_split_is_no_misplaced_price(imports: Imports) -> None:
     ],
 )
 @pytest.mark.parametrize("codes", [("KO",), ("KO", "PEP", "MCD")])
-def test_a_unit_of_volume_that_changes_on_a_day_is_found_and_read_by_the_option(
+def test_change_of_volume_unit_is_found_and_corrected_by_the_option(
     codes: tuple[str, ...], first: int, scale: float, option: str, imports: Imports
 ) -> None:
     tables = [walk(code, 60.0, 20 + number) for number, code in enumerate(codes)]

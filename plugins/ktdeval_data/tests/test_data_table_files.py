@@ -155,7 +155,7 @@ def test_without_openpyxl_one_line_names_the_package_to_install(
     ],
 )
 @pytest.mark.parametrize("name", ["bars.csv", "bars.parquet", "bars.xlsx", "bars.dat", "bars.json"])
-def test_files_of_another_kind_are_recognised_by_their_bytes_under_any_name(
+def test_other_file_types_are_recognised_by_content_under_any_name(
     tmp_path: Path, name: str, content: bytes, advice: str
 ) -> None:
     if content.startswith(b"PK") and name == "bars.xlsx":
@@ -258,7 +258,7 @@ PRICES_WITHOUT_HIGH = (
 )
 
 
-def test_a_price_without_a_column_is_refused_where_a_column_is_left_that_may_be_it(
+def test_missing_price_column_is_refused_if_a_remaining_column_may_be_it(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "bars.csv"

@@ -259,7 +259,7 @@ def regress(table: pd.DataFrame, name: str) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-def test_who_reads_reports_earns_the_planted_drift_and_nothing_else_tells_it(twin: Twin) -> None:
+def test_reading_reports_earns_the_planted_drift_and_no_other_source_does(twin: Twin) -> None:
     signal = read_signal(twin)
     assert set(signal["class"]) == {"report", "rumour", "notice"}
 

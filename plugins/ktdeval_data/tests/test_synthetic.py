@@ -98,7 +98,7 @@ def window_levels(market: MarketSnapshot, first: str, last: str) -> FloatArray:
 
 
 @pytest.mark.exhaustive
-def test_the_embedded_market_is_that_of_all_records_and_another_seed_gives_another_one(
+def test_embedded_market_is_reproducible_and_depends_on_the_seed(
     market: MarketSnapshot, short: tuple[MarketSnapshot, Truth]
 ) -> None:
     assert snapshot_id(market) == EMBEDDED
@@ -108,7 +108,7 @@ def test_the_embedded_market_is_that_of_all_records_and_another_seed_gives_anoth
 
 
 @pytest.mark.exhaustive
-def test_days_and_meta_are_those_of_a_market_with_a_year_before_its_windows(
+def test_embedded_market_has_sessions_a_year_before_its_windows_and_meta(
     market: MarketSnapshot,
 ) -> None:
     # Days are the sessions of the shanghai exchange.
@@ -131,7 +131,7 @@ def test_days_and_meta_are_those_of_a_market_with_a_year_before_its_windows(
     assert market.meta.benchmark == BENCHMARK
 
 
-def test_the_index_has_300_members_of_all_boards_that_change_a_few_at_a_time_in_june_and_december(
+def test_index_has_300_members_and_changes_a_few_each_june_and_december(
     market: MarketSnapshot,
 ) -> None:
     # The index has 300 members every day.
@@ -357,7 +357,7 @@ def test_bars_are_possible_inside_their_limits_and_amounts_inside_the_bars(
     assert (suspended & market.member).sum(axis=1).max() <= 15
 
 
-def test_factor_events_keep_the_adjusted_price_continuous_even_in_a_suspension(
+def test_factor_events_keep_the_adjusted_price_continuous(
     market: MarketSnapshot, returns: FloatArray
 ) -> None:
     # Factor events keep the adjusted price continuous.

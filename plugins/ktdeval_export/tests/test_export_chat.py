@@ -319,9 +319,7 @@ def test_a_record_that_differs_from_its_replies_is_found(runs: Path, tmp_path: P
     assert line.endswith("; nothing was written")
 
 
-def test_a_transcript_of_another_length_is_found_before_anything_is_executed(
-    runs: Path, tmp_path: Path
-) -> None:
+def test_transcript_of_another_length_is_found_before_execution(runs: Path, tmp_path: Path) -> None:
     def shortened(entries: list[Any]) -> list[Any]:
         return entries[:1]
 

@@ -157,7 +157,7 @@ def test_an_episode_says_its_system_prompt_once_and_offers_all_tools() -> None:
     assert (talk.steps, talk.role, talk.value) == ((0, 1), "", 0.25)
 
 
-def test_steps_with_several_conversations_or_system_prompts_are_no_single_one() -> None:
+def test_steps_with_several_conversations_or_system_prompts_are_refused() -> None:
     several = traced(1, model_call(Reply("Yes.")), model_call(Reply("No."), role="critic"))
     renamed = traced(1, model_call(Reply("Yes."), Message("system", "You hold."), ASKED))
 

@@ -90,7 +90,7 @@ def test_a_killed_fork_is_started_again_a_few_times(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_workers_read_the_end_of_the_process_that_forked_them_though_others_live(
+def test_workers_see_their_parents_end_while_other_workers_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replaced_by(monkeypatch, wait_for_end_of_input)
@@ -130,7 +130,7 @@ def test_stopped_workers_get_an_interrupt_and_killed_ones_end_at_once(
 # ---- tables and pages
 
 
-def test_a_waiting_fork_makes_tables_when_it_is_called_and_ends_without_a_call(
+def test_waiting_fork_makes_tables_only_when_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = record_of(small_plan())

@@ -112,7 +112,7 @@ def test_nobody_waits_for_a_worker_that_is_dead_or_idle(tmp_path: Path) -> None:
     assert one.draw(BudgetAmount(0.4, 0)) == "drawn"
 
 
-def test_a_call_that_does_not_fit_waits_until_another_process_has_settled_its_own(
+def test_call_beyond_the_limit_waits_until_another_process_settles(
     tmp_path: Path,
 ) -> None:
     """Each call reserves 80 % of the limit, and uses 4 %: both are made."""
@@ -215,7 +215,7 @@ def drawn_tokens(folder: Path) -> int:
     return SharedSum(place.store, "sums/tokens", None, beats).state().used
 
 
-def test_a_hundredth_of_the_limit_is_drawn_at_once_or_more_where_a_call_needs_it(
+def test_draw_takes_a_hundredth_of_the_limit_or_what_the_call_needs(
     tmp_path: Path,
 ) -> None:
     allowance = allowance_of(tmp_path, "one", max_cost=10.0, max_tokens=1001)

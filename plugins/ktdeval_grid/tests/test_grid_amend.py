@@ -58,7 +58,7 @@ def test_a_long_value_is_cut_after_sixty_characters(value: Any, shown: str) -> N
     assert f"({field}: {before}; now {shown})" in str(refused.value)
 
 
-def test_a_rule_that_leaves_other_cells_out_is_a_change_and_another_reason_is_none() -> None:
+def test_changed_pruning_is_an_amendment_but_a_changed_reason_is_not() -> None:
     rule = {"name": "odd", "reason": "odd seeds are enough", "cells": [{"seeds": [0]}]}
     begun = small_plan(prune=[rule])
 
@@ -74,7 +74,7 @@ def test_windows_that_a_grid_did_not_name_may_not_be_named_later() -> None:
         amendment(small_plan(windows=[]), small_plan())
 
 
-def test_a_model_that_keeps_its_label_and_means_another_is_refused_with_both() -> None:
+def test_label_reused_for_another_model_is_refused_with_both_models() -> None:
     with pytest.raises(UsageError) as refused:
         amendment(
             small_plan(models=[{"name": "a/b", "label": "x"}]),

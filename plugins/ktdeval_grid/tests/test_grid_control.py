@@ -105,7 +105,7 @@ def test_a_malformed_file_keeps_the_last_good_state_with_a_warning(
     assert control_in_force(store, by_hand).warning == ""
 
 
-def test_a_command_does_not_write_over_what_a_hand_has_written_and_nobody_can_read(
+def test_command_does_not_overwrite_an_unreadable_hand_edited_file(
     tmp_path: Path,
 ) -> None:
     store = LocalStore(tmp_path)

@@ -212,7 +212,7 @@ def test_an_early_end_is_raised_with_the_count_and_the_first_problem(
 # ---- what workers printed
 
 
-def test_a_unit_that_a_budget_stopped_is_told_and_not_that_its_worker_has_left_it(
+def test_unit_stopped_by_a_budget_is_not_reported_as_abandoned(
     grid: HandMade, tmp_path: Path
 ) -> None:
     finish(grid, 5)
@@ -253,7 +253,7 @@ def test_errors_are_the_last_of_each_log_and_each_once(tmp_path: Path) -> None:
     assert list(worker_errors(tmp_path)) == ["last", "no � UTF-8"]
 
 
-def test_an_error_is_looked_for_in_the_last_hundred_thousand_bytes_of_a_log(
+def test_error_is_searched_in_the_last_hundred_thousand_bytes_of_a_log(
     tmp_path: Path,
 ) -> None:
     line = "ktdeval: error: down\n"

@@ -121,7 +121,7 @@ def test_units_of_a_dropped_or_given_up_system_are_not_claimed(grid: HandMade) -
     assert claimed(worker) == []
 
 
-def test_fixed_questions_are_asked_before_the_units_of_a_model_behind_a_network(
+def test_canary_questions_precede_the_units_of_a_networked_model(
     tmp_path: Path,
 ) -> None:
     grid = of_plan(tmp_path, "native", options={"canary": 2})

@@ -57,7 +57,7 @@ def test_the_index_shows_what_is_pruned_failed_and_not_made(page: BundlePage) ->
     assert "a &lt;i&gt;\nb" in text  # lines of a report stay lines
 
 
-def test_the_index_tells_failures_stops_and_systems_that_did_not_begin_apart(
+def test_index_distinguishes_failures_stops_and_systems_not_begun(
     tmp_path: Path,
 ) -> None:
     record = record_of(small_plan())

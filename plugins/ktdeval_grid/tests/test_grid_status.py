@@ -176,7 +176,7 @@ def test_an_unfinished_unit_without_a_price_has_no_known_cost(grid: HandMade) ->
     assert (first.cost_usd, first.uncosted) == (0.0, 1)
 
 
-def test_a_stop_of_before_is_over_once_a_later_launch_has_taken_the_grid_up(
+def test_earlier_stop_is_over_once_a_later_launch_resumes_the_grid(
     grid: HandMade,
 ) -> None:
     grid.fail(failure(unit_id(0, 0), "--max-cost 1: reached", needed={"max_cost": 2.0}))
@@ -196,7 +196,7 @@ def test_a_stop_of_before_is_over_once_a_later_launch_has_taken_the_grid_up(
     assert status_of(grid).total.stopped == 1
 
 
-def test_systems_that_could_not_begin_are_told_beside_the_count_of_episodes(
+def test_systems_not_begun_are_reported_beside_the_episode_count(
     tmp_path: Path,
 ) -> None:
     record = record_of(small_plan())
@@ -239,7 +239,7 @@ def test_what_calls_have_cost_is_as_the_furthest_worker_has_it(
     assert furthest_paid(workers) == {"s": {"u": furthest}}
 
 
-def test_nothing_left_takes_no_time_and_a_clock_that_runs_behind_none_below_zero() -> None:
+def test_remaining_time_is_zero_if_nothing_is_left_and_never_negative() -> None:
     assert seconds_left([], 0, TWELVE) == 0.0
     assert seconds_left([at(0), at(1)], 0, TWELVE) == 0.0
     assert seconds_left([at(5), at(6)], 3, TWELVE) == 0.0

@@ -65,7 +65,7 @@ def fail(folder: Path, unit: str, launch: str, requeued: int = 0) -> None:
     open_place(folder).store.replace(failed_key(unit), encode_canonical(failed).encode())
 
 
-def test_units_that_failed_before_are_tried_again_and_those_of_this_launch_are_not(
+def test_units_failed_in_an_earlier_launch_are_retried_but_not_in_this_one(
     tmp_path: Path,
 ) -> None:
     fail(tmp_path, "of-an-earlier-launch", "1")

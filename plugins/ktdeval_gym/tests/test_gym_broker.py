@@ -163,7 +163,7 @@ def test_an_observation_has_the_returns_of_each_stock_its_share_and_cash() -> No
 # ---- the session
 
 
-def test_a_sessions_task_file_states_the_session_and_the_calls_that_it_needs() -> None:
+def test_session_task_file_states_the_session_and_its_required_calls() -> None:
     """20 days with two orders and four other calls each, two additional orders, and 20 calls before
     them.
     """

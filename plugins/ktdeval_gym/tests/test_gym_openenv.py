@@ -63,7 +63,7 @@ def submitted(arguments: Any) -> Reply:
     return Reply("", (call,), "tool_calls")
 
 
-def test_an_episode_is_given_request_by_request_with_the_log_return_of_each_day() -> None:
+def test_episode_is_served_by_request_with_each_days_log_return_as_reward() -> None:
     episode = AskedEpisode(source(TASK), TASK, 0)
     first = episode.turn()
 

@@ -220,7 +220,7 @@ def test_an_episode_that_ends_with_its_days_is_written_without_a_length() -> Non
 # ---- several at once
 
 
-def test_a_vector_has_a_row_for_each_simulation_and_a_column_for_each_feature() -> None:
+def test_vector_env_has_a_row_per_simulation_and_a_column_per_feature() -> None:
     vector = TradingVectorEnv([simulation(3, 5), simulation(4, 7), simulation(4, 6)])
 
     observations, info = vector.reset()

@@ -58,7 +58,7 @@ def slot_of(observation: Any, figure: float) -> int:
 # ---- what is observed
 
 
-def test_an_environment_begins_with_cash_only_at_the_close_before_its_window() -> None:
+def test_environment_starts_with_cash_at_the_close_before_its_window() -> None:
     env = env_of(render_mode="ansi")
 
     observation, info = env.reset()
@@ -126,7 +126,7 @@ def jumping_market() -> MarketSnapshot:
     return replace(market, indices={"000300.SH": levels})
 
 
-def test_an_account_that_is_ruined_ends_the_episode_which_is_written_with_its_length() -> None:
+def test_ruined_account_ends_the_episode_and_its_length_is_recorded() -> None:
     written: list[Any] = []
     env = env_of(
         MSFT,

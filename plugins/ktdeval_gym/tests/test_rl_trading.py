@@ -85,7 +85,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
+def test_policy_run_matches_the_simulation_in_features_and_nav(
     market: tuple[Path, MarketSnapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The prompt is masked and rounds prices, while the simulation reads the market; decisions,
@@ -456,7 +456,7 @@ def test_networks_worked_by_hand(tmp_path: Path) -> None:
     )
 
 
-def test_features_are_the_last_scaled_log_returns_within_bounds_and_the_side() -> None:
+def test_features_are_clipped_scaled_log_returns_and_the_current_side() -> None:
     closes = 100 * np.exp(np.array([0.5, 0, 0.02, 0.01, 0.21]))
     np.testing.assert_allclose(features(closes, -1, 3, 0.01), [2, -1, 10, -1], rtol=1e-5)
     np.testing.assert_allclose(features(closes[1:], 0, 3, 0.02), [1, -0.5, 10, 0], rtol=1e-5)

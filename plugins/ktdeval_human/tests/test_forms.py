@@ -48,7 +48,7 @@ def one_field(**schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": schema}, "required": ["x"]}
 
 
-def test_a_limit_comes_beside_a_weight_or_shares_and_is_no_choice_of_its_own() -> None:
+def test_limit_accompanies_a_weight_or_shares_and_is_not_a_choice_itself() -> None:
     limit = {"type": "number", "exclusiveMinimum": 0}
     forms = [{"target_weight": WEIGHT}, {"shares": SHARES}]
     variants = [order(**form, **more) for more in ({}, {"limit": limit}) for form in forms]

@@ -108,7 +108,7 @@ def test_an_assumed_account_is_noted_where_returns_are_shares_of_it(
 
 
 @pytest.mark.slow
-def test_a_claimed_nav_of_fills_at_the_close_of_the_decision_is_a_look_ahead(
+def test_claimed_nav_with_fills_at_the_decision_close_is_a_look_ahead(
     weights: Path, tmp_path: Path, terminal: Terminal, market: MarketSnapshot
 ) -> None:
     closes = np.array(market.close)
@@ -219,7 +219,7 @@ def test_dotted_names_are_nested() -> None:
         ("backtrader_cheat_on_close", ("costs", "declared_fees", "fill_at_decision")),
     ],
 )
-def test_what_parts_a_programs_account_from_the_venues_is_named_to_the_last_digit(
+def test_causes_of_a_nav_difference_explain_it_to_the_last_digit(
     folder: str, found: tuple[str, ...], tmp_path: Path, terminal: Terminal
 ) -> None:
     report = terminal.report("judge", FILES / folder, *MARKET, "--out", tmp_path / "run")

@@ -41,7 +41,7 @@ def counterfactuals(
 # ---- worked by hand
 
 
-def test_the_example_of_the_module_is_found_to_be_a_fill_at_the_close_of_the_decision(
+def test_module_example_is_diagnosed_as_a_fill_at_the_decision_close(
     tmp_path: Path,
 ) -> None:
     market = make_market(

@@ -55,7 +55,7 @@ def test_a_weight_above_what_is_held_is_a_buy_to_it() -> None:
     assert orders == [DeclaredOrder("a", "BUY", weight=0.5)]
 
 
-def test_what_a_day_of_weights_does_not_name_is_sold_before_anything_is_bought() -> None:
+def test_holdings_missing_from_a_days_weights_are_sold_before_any_purchase() -> None:
     orders = plan_of("weight", ("a", 0.5)).orders(DAY, {"b": Held(10, 100.0)}, 1000.0)
     assert orders == [DeclaredOrder("b", "SELL", weight=0.0), DeclaredOrder("a", "BUY", weight=0.5)]
 
@@ -156,7 +156,7 @@ def test_decisions_dated_by_their_fill_were_taken_at_the_close_before(tmp_path: 
     assert planned(tmp_path, text, dated="fill").plan.days[0].day == "2024-01-02"
 
 
-def test_a_short_where_the_venue_is_long_only_is_refused_and_the_holding_closed(
+def test_short_is_refused_at_a_long_only_venue_and_the_holding_closed(
     tmp_path: Path,
 ) -> None:
     made = planned(tmp_path, "date,code,weight\n2024-01-02,600001.SH,-0.5\n")

@@ -109,7 +109,7 @@ def test_every_figure_agrees_with_scipy_by_hand() -> None:
         (12, 1e-6, 0.04274, 0.04274),  # one trial, twelve times
     ],
 )
-def test_against_zero_the_error_of_one_ratio_counts_and_against_the_best_the_spread(
+def test_luck_is_measured_against_zero_and_against_the_best_of_all_trials(
     trials: int, trial_sd: float | None, against_zero: float, against_luck: float
 ) -> None:
     report = judge_figure(replace(FIGURE, trials=trials, trial_sd=trial_sd))

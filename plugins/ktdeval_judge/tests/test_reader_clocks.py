@@ -123,7 +123,7 @@ def test_lean_s_midnight_sample_is_the_close_of_the_day_before(tmp_path: Path) -
     }  # fmt: skip
 
 
-def test_lean_s_nights_without_trading_are_dropped_where_sessions_are_known(tmp_path: Path) -> None:
+def test_lean_values_without_a_session_are_dropped_if_sessions_are_known(tmp_path: Path) -> None:
     points = [[unix(f"2025-03-0{number}T05:00"), 100.0 + number] for number in range(5, 10)]
     path = tmp_path / "result.json"
     path.write_text(json.dumps(lean_result(points)))
@@ -188,7 +188,7 @@ Trades,Data,Order,Stocks,HKD,700,"2025-03-13, 22:00:00","1,200",410.2,-60
 
 
 @pytest.mark.parametrize(("zone", "expected"), [("", 20250313), ("Asia/Hong_Kong", 20250314)])
-def test_a_statement_s_evening_in_new_york_is_the_next_morning_in_hong_kong(
+def test_statement_evening_in_new_york_is_next_morning_in_hong_kong(
     tmp_path: Path, zone: str, expected: int
 ) -> None:
     path = tmp_path / "statement.csv"

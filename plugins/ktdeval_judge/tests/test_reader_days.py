@@ -82,7 +82,7 @@ def test_without_trading_days_qlib_takes_the_weekday_before_and_says_so() -> Non
     assert any("weekday before" in note for note in found.notes)
 
 
-def test_what_qlib_sold_today_is_no_holding_though_parse_position_keeps_its_row() -> None:
+def test_qlib_position_sold_today_is_not_a_holding() -> None:
     assert declared("qlib_parsed").decisions is not None
     pd.testing.assert_frame_equal(
         declared("qlib_parsed").decisions, declared("qlib/positions.csv").decisions
@@ -178,7 +178,7 @@ def test_the_value_of_a_day_is_cash_and_holdings_at_its_close(
     np.testing.assert_allclose(found, expected, rtol=0, atol=0.01)
 
 
-def test_values_of_zipline_are_the_sum_of_positions_and_agree_with_the_run_s_table() -> None:
+def test_zipline_values_are_position_sums_and_match_the_runs_table() -> None:
     positions = declared("zipline/positions.csv").values
     run = declared("zipline_perf").values
     assert positions is not None

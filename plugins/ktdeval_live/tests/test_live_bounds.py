@@ -75,7 +75,7 @@ def test_account_lies_within_its_bounds_where_its_weights_have_grown() -> None:
     assert high[1] == account.whole[1]
 
 
-def test_portfolio_that_could_have_lost_everything_is_bounded_by_nothing_afterwards() -> None:
+def test_portfolio_that_may_have_lost_everything_is_unbounded_afterwards() -> None:
     closes = {"AA": [10.0, 10.0, 60.0, 66.0], "BB": [20.0, 20.0, 20.0, 20.0]}
     opens = {"AA": [10.0, 10.0, 10.0, 60.0], "BB": [20.0, 20.0, 20.0, 20.0]}
     still = AccountMoves(np.zeros(3), np.zeros(3), np.zeros(3), np.zeros((3, 2)))

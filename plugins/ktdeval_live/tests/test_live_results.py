@@ -385,7 +385,7 @@ def test_settled_row_of_an_entry_without_days_has_no_figures(card: LiveCard) -> 
         (LiveInterval(n=None, reason="no counted day"), "0", "-"),
     ],
 )
-def test_row_of_an_excess_has_its_days_and_its_interval_as_far_as_it_is_bounded(
+def test_excess_row_shows_days_and_the_interval_where_bounded(
     gapped: LiveFolder, card: LiveCard, interval: LiveInterval, days: str, text: str
 ) -> None:
     excess = interval_of(interval)

@@ -69,7 +69,7 @@ def test_coins_that_fill_at_closes_are_due_before_the_next_midnight() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_mixed_market_is_over_at_the_last_close_and_due_before_the_first_fill() -> None:
+def test_mixed_market_ends_at_the_last_close_and_is_due_before_first_fill() -> None:
     rules = {"XNYS": "next_open", "24/7": "next_close"}
     found = times(schedule("both", rules, "2026-01-03", "2026-01-05", MARGIN))  # type: ignore[arg-type]
 

@@ -156,7 +156,7 @@ def test_without_data_they_hold(name: str) -> None:
     assert stocks(make_builtin(name).reply(request(only_labels))) == {}
 
 
-def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficient() -> None:
+def test_linear_model_requests_each_factor_in_its_coefficients_direction() -> None:
     model = make_builtin(
         "linear_factor", LinearFactorParams(coefficients="MOM_12_1:0.02 RV_60:-0.1")
     )
@@ -199,7 +199,7 @@ def test_models_call_the_tools_that_are_offered(name: str, called: list[str]) ->
     assert [call.name for call in reply.tool_calls] == called
 
 
-def test_a_plan_is_checked_for_risk_and_orders_that_would_be_rejected_are_left_out() -> None:
+def test_plan_is_risk_checked_and_orders_in_violation_are_dropped() -> None:
     model = make_builtin("momentum")
     shown = state()
     lookups = model.reply(request(shown, submit=False))
@@ -263,7 +263,7 @@ def test_chaos_is_deterministic_and_reaches_every_misdeed(submit: bool, misdeeds
 
 
 @pytest.mark.slow
-def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behaves() -> None:
+def test_chaos_model_fails_with_known_kinds_and_sometimes_behaves() -> None:
     shown = state([("a", 0.1, True, "trading")], 0.9, candidates=FOUR)
     kinds = set()
     sound = 0

@@ -149,7 +149,7 @@ def test_another_list_may_still_hold_any_label() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("name", stated()["cells"])
-def test_what_llama_cpp_is_sent_follows_the_schema_that_the_reply_is_checked_against(
+def test_llama_cpp_schema_admits_only_documents_valid_for_the_original(
     name: str,
 ) -> None:
     schema = sent_schemas()[name]
@@ -165,7 +165,7 @@ def test_without_bounds_a_request_is_sent_as_it_is() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_every_schema_that_is_sent_fits_the_grammar_and_still_asks_for_the_same() -> None:
+def test_every_bounded_schema_fits_the_grammar() -> None:
     bounds = SchemaBounds(longest_text=1000)
     for name, schema in not_empty(sent_schemas().items()):
         held = bounds.schema(schema)
@@ -181,7 +181,7 @@ def test_every_schema_that_is_sent_fits_the_grammar_and_still_asks_for_the_same(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_an_order_that_the_bounds_admit_follows_the_schema_that_it_is_checked_against() -> None:
+def test_order_within_bounds_satisfies_both_schemas() -> None:
     schema = sent_schemas()["submit_action in whole shares"]
     order = {
         "stock_id": "asset_0042",

@@ -69,7 +69,7 @@ def test_steps_come_before_patterns_before_answers_before_the_rest(
     assert texts == ["of the list", "of the pattern", "of the step", "of all others"]
 
 
-def test_each_turn_of_a_conversation_has_its_reply_and_the_last_one_repeats(
+def test_each_conversation_turn_has_its_reply_and_the_last_repeats(
     plugins: Plugins, tmp_path: Path
 ) -> None:
     model = scripted(

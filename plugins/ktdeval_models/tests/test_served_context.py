@@ -200,7 +200,7 @@ def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize(("pages", "more"), [(SHORT, []), ({}, ["--context-tokens", "5000"])])
-def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(
+def test_run_whose_prompts_cannot_fit_is_refused_before_any_paid_call(
     pages: Any, more: list[str], terminal: Terminal, tmp_path: Path
 ) -> None:
     with stating(pages) as server:

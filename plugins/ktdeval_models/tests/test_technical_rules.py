@@ -60,7 +60,7 @@ def test_averages_and_rsi_by_hand() -> None:
     assert not np.isfinite(smooth_values(np.array([1.0, 2.0]), 3, 0.5)).any()
 
 
-def test_a_month_turns_from_its_fifth_last_session_to_the_third_of_the_next() -> None:
+def test_month_turn_lasts_from_fifth_last_to_third_session() -> None:
     numbers = rules()["turn_of_month"]["numbers"]
 
     def bought(first: str, last: str, calendar: str) -> list[str]:
@@ -172,7 +172,7 @@ def decided(model: RuleModel, asked: ModelRequest) -> dict[str, tuple[str, str]]
     }
 
 
-def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_noted() -> None:
+def test_each_asset_has_a_decision_with_figures_and_short_history_is_noted() -> None:
     rising = [100.0 + day for day in range(25)]
     falling = [100.0 - day for day in range(25)]
     asked = request({"a": rising, "b": falling, "c": rising[:19], "d": [], "e": [5.0] * 25})
@@ -197,7 +197,7 @@ def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_noted
 
 
 @on_each_row
-def test_a_task_that_a_rule_cannot_answer_is_refused_and_no_decision_made_up(
+def test_task_a_rule_cannot_answer_is_refused(
     name: str, more: dict[str, Any], error: str, words: str
 ) -> None:
     with pytest.raises(getattr(errors, error), match=words):

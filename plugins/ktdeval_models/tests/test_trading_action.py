@@ -132,7 +132,7 @@ def test_an_answer_for_another_asset_is_a_failed_call(symbol: Any) -> None:
         model(server.address).reply(request())
 
 
-def test_questions_that_are_no_decision_are_not_sent_and_other_tasks_are_refused() -> None:
+def test_non_decision_questions_are_not_sent_and_other_tasks_are_refused() -> None:
     agent = model("http://127.0.0.1:9")
     assert (
         agent.reply(ModelRequest((Message("user", "Why?"),))).content

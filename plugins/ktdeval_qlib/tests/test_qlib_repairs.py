@@ -60,7 +60,7 @@ def outputs():
 
 
 @pytest.mark.parametrize("name", recipes())
-def test_two_trainings_with_one_seed_predict_byte_for_byte_the_same_and_leave_nothing_behind(
+def test_training_with_one_seed_is_byte_reproducible_and_leaves_no_files(
     name, tmp_path, monkeypatch
 ):
     home = tmp_path / "home"
@@ -142,7 +142,7 @@ def test_validation_without_a_finite_score_is_an_error_of_the_data():
 # --- batches
 
 
-def test_fewer_validation_rows_than_a_batch_end_pyqlibs_training_without_weights():
+def test_pyqlib_training_fails_with_fewer_validation_rows_than_a_batch():
     with pytest.raises(UnboundLocalError, match="best_param"):
         LSTM(d_feat=9, n_epochs=1, n_jobs=0, GPU=-1).fit(small("window"), **outputs())
 

@@ -116,7 +116,7 @@ def test_the_description_names_the_training_data(trained: Path) -> None:
     assert log.accuracy["test"].low < log.accuracy["test"].rank_ic < log.accuracy["test"].high
 
 
-def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(
+def test_retraining_is_reproducible_and_a_second_command_trains_nothing(
     trained: Path, tmp_path: Path
 ) -> None:
     again = ktdeval(

@@ -143,7 +143,7 @@ def test_a_tested_plan_is_heeded_by_a_smaller_order() -> None:
         assert outcome.is_heeded is is_heeded
 
 
-def test_research_leaves_a_trace_where_it_was_the_first_to_show_a_name_or_figure() -> None:
+def test_research_is_traced_if_it_first_showed_a_cited_name_or_figure() -> None:
     prompts = ["You hold asset_0001."]
     results = ['{"rows":["asset_0042"]}', '{"stock_id":"asset_0042","rv":35.95}', '{"level":99.8}']
     reasons = ["asset_0042: volatility 35.95 %"]

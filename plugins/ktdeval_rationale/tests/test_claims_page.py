@@ -47,7 +47,7 @@ def test_the_page_has_the_false_alarms_at_the_first_look(part: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [NOW, FIRST_LOOK], ids=["now", "first look"])
-def test_planted_false_claims_are_called_wrong_with_a_precision_of_95_per_cent(
+def test_planted_false_claims_are_detected_with_95_per_cent_precision(
     rows: list[dict[str, str]],
 ) -> None:
     """Over planted claims; now also with all sentences that claim nothing false."""

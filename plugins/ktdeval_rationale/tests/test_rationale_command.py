@@ -163,7 +163,7 @@ def has_any(text: str, words: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.slow
-def test_what_the_ledger_withholds_is_counted_as_what_was_submitted_where_that_is_known(
+def test_text_withheld_in_the_ledger_is_counted_as_submitted_where_known(
     run: RunFolder, report: Any, copied: RunFolder
 ) -> None:
     """Blinded ledgers say `[withheld]` for the code that the model guessed; its submission says
@@ -189,7 +189,7 @@ def test_what_the_ledger_withholds_is_counted_as_what_was_submitted_where_that_i
     assert (rates["code"]["count"], rates["withheld"]["count"]) == (0, 3)
 
 
-def test_a_decision_that_trades_nothing_has_a_reason_too_and_none_of_them_is_withheld(
+def test_decision_without_a_trade_has_its_reason_counted(
     tmp_path: Path,
 ) -> None:
     def says_a_name(request: ModelRequest) -> Reply:
@@ -321,7 +321,7 @@ def test_research_and_reasoning_are_read_and_secrets_are_not_printed(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_second_stage_is_reported_with_its_encoder_or_why_it_was_not_run(
+def test_second_stage_is_reported_with_its_encoder_or_why_it_was_skipped(
     run: RunFolder, report: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     value = printed_report(run.path, "--embeddings", "--examples", 1)

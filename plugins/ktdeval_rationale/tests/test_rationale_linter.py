@@ -270,7 +270,7 @@ def scores(*which: str, linter: RationaleLinter = LINTER) -> dict[str, Score]:
     )
 
 
-def test_marks_are_read_from_a_line_and_the_score_counts_mentions_and_marks() -> None:
+def test_marks_are_parsed_and_the_score_counts_mentions_and_marks() -> None:
     marked = Planted("6\u200b00519 is up, A B.", (("code", 0, 7), ("company", 15, 18)))
     assert parse(r"{code|6\u200b00519} is up, {company|A B}.") == marked
 

@@ -115,7 +115,7 @@ def test_a_mask_pools_its_episodes_and_a_share_of_nothing_is_not_defined() -> No
     assert share(0, 0) == Share(0, 0, None, None, None)
 
 
-def test_without_common_windows_there_are_no_pairs_and_without_steps_no_difference() -> None:
+def test_no_common_windows_give_no_pairs_and_no_steps_no_difference() -> None:
     assert less([episode("bright", "W1", 10)], [episode("blinded", "W2", 0)]).pairs == 0
     assert (
         difference([episode("bright", "W1", 0, steps=0)], [episode("blinded", "W2", 0)], "company")

@@ -64,7 +64,7 @@ def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: P
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_several_cards_have_an_overview_and_a_title_of_their_own_and_one_has_neither(
+def test_only_reports_of_several_cards_have_an_overview_and_title(
     tmp_path: Path,
 ) -> None:
     one, other = (
@@ -163,7 +163,7 @@ def window(name: str, drawn: bool, **intervals: Interval) -> WindowStudy:
 NONE = Interval(None, None, 0.95, "bootstrap", 3, reason="too few days")
 
 
-def test_missing_intervals_are_named_by_window_and_those_of_lines_where_they_are_drawn(
+def test_missing_intervals_are_named_by_window_or_plotted_line(
     tmp_path: Path,
 ) -> None:
     (one,) = evaluations(saved(tmp_path, "one", {(name, 0): 0.1 for name in list(APART)[:2]}))
@@ -186,7 +186,7 @@ def test_missing_intervals_are_named_by_window_and_those_of_lines_where_they_are
     assert windows_notes(alone) == []
 
 
-def test_coverage_is_that_of_the_worst_window_and_given_only_if_all_were_measured() -> None:
+def test_coverage_is_of_the_worst_window_and_needs_all_to_be_measured() -> None:
     first, second = (
         Interval(0.1, 0.2, 0.9, "bootstrap", days, coverage=share)
         for days, share in ((40, 0.88), (60, 0.85))

@@ -434,7 +434,7 @@ def test_the_interval_of_a_figure_is_of_the_window_that_the_figure_is_of(tmp_pat
     ]
 
 
-def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartiles(
+def test_single_episode_interval_is_not_shown_as_quartiles(
     tmp_path: Path,
 ) -> None:
     made = make_card({("A1", 0): 0.1, ("A2", 0): None})
@@ -597,7 +597,7 @@ def test_mean_squares_match_statsmodels(table: list[list[float]]) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name_of_its_own(
+def test_excess_is_the_median_over_episodes_unlike_the_mean_over_windows(
     tmp_path: Path,
 ) -> None:
     """Returns of 0, 3 and 9 % and one of the benchmark: the median excess is that of 3 %, the mean
@@ -622,7 +622,7 @@ def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_cards_of_one_name_are_labelled_by_the_differences_of_their_systems(
+def test_cards_of_one_name_are_labelled_by_their_system_differences(
     tmp_path: Path,
 ) -> None:
     cells = {(name, 0): 0.01 * number for number, name in enumerate(("A1", "A2", "A3"))}

@@ -58,7 +58,7 @@ def test_figures_of_a_card_are_its_defined_ones(tmp_path: Path) -> None:
     assert [episode for episode, _ in episode_figures(card)] == [DONE.id]
 
 
-def test_figures_that_are_not_finite_are_left_out_and_odd_names_are_replaced() -> None:
+def test_non_finite_figures_are_omitted_and_odd_names_replaced() -> None:
     assert keep_finite({"a@b/c": 1.0, "nan": math.nan, "none": None}) == {"a_b/c": 1.0}
 
 

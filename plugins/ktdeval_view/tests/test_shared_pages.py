@@ -51,7 +51,7 @@ def bases_of(path: Path) -> list[str]:
     return [name for name in names if base_of(path.with_name(name)) is not None]
 
 
-def test_pages_of_a_window_are_differences_from_the_first_and_hold_all_of_their_days(
+def test_pages_of_a_window_are_stored_as_complete_differences_from_a_base(
     tmp_path: Path,
 ) -> None:
     shared = SharedPages()
@@ -78,7 +78,7 @@ def test_pages_of_a_window_are_differences_from_the_first_and_hold_all_of_their_
     assert paths[1].stat().st_size < (tmp_path / bases_of(paths[1])[0]).stat().st_size
 
 
-def test_a_page_that_shares_little_is_a_base_of_its_own_until_there_are_four(
+def test_dissimilar_page_becomes_its_own_base_up_to_four_bases(
     tmp_path: Path,
 ) -> None:
     shared = SharedPages()
@@ -91,7 +91,7 @@ def test_a_page_that_shares_little_is_a_base_of_its_own_until_there_are_four(
     assert all(json.loads(data_of(path)["head"])["label"] == "Episode" for path in paths)
 
 
-def test_pages_of_another_window_have_bases_of_their_own_and_equal_pages_equal_bytes() -> None:
+def test_each_window_has_its_own_bases_and_pages_are_byte_reproducible() -> None:
     first = SharedPages()
     second = SharedPages()
     for shared in (first, second):

@@ -152,7 +152,7 @@ def test_the_page_of_a_run_is_one_file_with_its_definitions(desk: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_its_figures_are_those_of_empyrical_on_the_equity_of_the_python_api(desk: Path) -> None:
+def test_tear_sheet_figures_equal_empyrical_on_the_api_equity(desk: Path) -> None:
     page = page_of(desk, "single")
     equity = load_run(desk / "single").equity(benchmark=True)
     returns = equity[TASK].pct_change().dropna()

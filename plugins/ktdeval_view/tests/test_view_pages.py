@@ -97,7 +97,7 @@ def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str)
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_pages_load_nothing_but_what_they_share_and_take_no_text_for_markup(
+def test_pages_load_only_shared_files_and_never_treat_text_as_markup(
     runs_folder: Path,
 ) -> None:
     files = sorted(runs_folder.glob("*/view/*.html"))
@@ -128,7 +128,7 @@ def test_pages_load_nothing_but_what_they_share_and_take_no_text_for_markup(
 
 
 @pytest.mark.exhaustive
-def test_true_names_are_shown_next_to_handles_if_the_lens_is_that_of_the_run(
+def test_true_names_accompany_handles_if_the_lens_matches_the_run(
     runs_folder: Path,
 ) -> None:
     (page,) = pages(runs_folder / "talk" / "view")
@@ -328,7 +328,7 @@ def test_an_unfinished_episode_is_shown_as_far_as_it_is(runs_folder: Path) -> No
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_step_that_is_being_written_is_left_out_and_a_corrupt_journal_shows_the_steps_before(
+def test_unfinished_step_is_omitted_and_a_corrupt_journal_shows_the_rest(
     runs_folder: Path, tmp_path: Path
 ) -> None:
     run = copy_of(runs_folder, "killed", tmp_path)
@@ -375,7 +375,7 @@ def test_a_changed_ledger_is_shown_and_marked(runs_folder: Path, tmp_path: Path)
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_marked(
+def test_changed_answers_and_damaged_transcripts_are_shown_and_marked(
     tmp_path: Path,
 ) -> None:
     words = (

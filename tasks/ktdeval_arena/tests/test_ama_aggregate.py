@@ -256,7 +256,7 @@ def three_days() -> list[Document]:
 
 
 @pytest.mark.slow
-def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empty_one(
+def test_summaries_are_requested_once_and_failed_ones_are_never_empty(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
@@ -497,7 +497,7 @@ def test_shares_as_the_papers_are_a_small_agreement_beyond_chance() -> None:
 
 @examples(40)
 @given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=4), min_size=2, max_size=12))
-def test_alpha_is_that_of_the_matrix_of_coincidences_and_1_only_for_equal_scores(
+def test_alpha_equals_the_coincidence_matrix_form_and_is_1_only_if_equal(
     shared: list[list[int]],
 ) -> None:
     figure = alpha(shared)

@@ -91,7 +91,7 @@ def outcomes_in(lines: list[str]) -> list[float]:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_team_decides_on_each_day_of_the_warm_up_and_remembers_what_came_of_it(
+def test_team_decides_on_each_warm_up_day_and_remembers_the_outcome(
     market: MarketSnapshot, data: Path, tmp_path: Path
 ) -> None:
     first, second = transcript(data, tmp_path / "run")
@@ -164,7 +164,7 @@ def test_no_practice_day_shows_what_comes_after_it(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_stock_in_a_market_of_coins_has_no_practice_and_no_outcome_on_days_without_a_session(
+def test_stock_in_a_crypto_market_practises_only_on_its_session_days(
     market: MarketSnapshot, data: Path, tmp_path: Path
 ) -> None:
     (first,) = transcript(data, tmp_path / "run", tasks=("ama_tsla",), limit=1)
@@ -255,7 +255,7 @@ def test_what_was_learned_outlasts_a_kill(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_what_was_learned_outlasts_a_failed_first_decision_and_a_failed_day_leaves_nothing(
+def test_warm_up_memory_survives_a_failed_first_decision(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Scripted(monkeypatch, {92: ModelError("timeout", "no reply"), 93: ModelError("timeout", "no")})

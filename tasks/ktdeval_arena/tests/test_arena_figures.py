@@ -150,7 +150,7 @@ def test_a_holding_then_a_short_then_nothing_worked_by_hand(
     assert strict["gap_to_buy_and_hold"].value == pytest.approx(sum(gaps) / 3, rel=1e-9)
 
 
-def test_an_asset_without_a_price_after_the_first_pays_for_opening_and_closing() -> None:
+def test_asset_without_later_prices_still_pays_opening_and_closing_costs() -> None:
     alone = market(100.0, None, instrument=STOCK)
     figures = values(ledger(alone, (1, 100_000, 50, 99_950)), alone, "strict")
 
@@ -397,7 +397,7 @@ def test_sharpe_beta_and_alpha_by_hand() -> None:
     assert figures == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_first_days_portfolio_is_held_through_splits_missing_days_and_trades() -> None:
+def test_buy_and_hold_keeps_the_first_portfolio_through_splits_and_gaps() -> None:
     # After day 1: 400,000 in cash, 500,000 in AAA, 100,000 in BBB. AAA halves by a 2:1 split and
     # then rises by 10 %; BBB has no price at the end and rose by 50 % before: 400,000 + 550,000 +
     # 150,000. What they cost on day 0, before it, does not count.
@@ -462,7 +462,7 @@ def test_a_win_is_a_day_in_the_paper_and_a_sale_by_strict_rules() -> None:
     )
 
 
-def test_sales_are_judged_as_they_fill_margin_calls_first_and_sells_before_buys() -> None:
+def test_win_rate_judges_sales_in_order_of_margin_calls_sells_and_buys() -> None:
     snapshot = fund_market([[1.0, 1.0]] * 6)
     call = {
         "kind": "margin_call",

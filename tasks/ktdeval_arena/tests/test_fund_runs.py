@@ -330,7 +330,7 @@ def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
         weeks_of([[100.0, 100], [100.0, 100]], [["2025-04-04"], ["2025-04-07"]])
 
 
-def test_the_drawdown_of_seeds_that_fall_on_different_days_is_not_that_of_their_mean() -> None:
+def test_drawdown_over_seeds_is_not_that_of_their_mean_nav() -> None:
     """One seed halves and recovers, then the other halves: each has a drawdown of 50 %, and their
     mean NAV one of 25 %.
     """
@@ -610,7 +610,7 @@ def rows_of(terminal: Terminal, name: str, *paths: object) -> list[dict[str, Any
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_database_is_printed_as_tables_of_models_of_analysts_and_of_decisions(
+def test_database_is_printed_as_tables_of_models_analysts_and_decisions(
     tmp_path: Path, terminal: Terminal
 ) -> None:
     sold = ("p", "2025-04-02T00:00:00", "AAA", "Sell", 1, "because")

@@ -225,7 +225,7 @@ def run_command(*words: str | Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_what(
+def test_database_finds_every_masked_stock_and_day_and_ablation_shows_how(
     bare: Card,
 ) -> None:
     exact, dates = (attacker(bare, name)["scores"] for name in (EXACT_MATCHER, "date matcher"))
@@ -258,7 +258,7 @@ def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_w
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_on_these_probes(
+def test_each_score_has_wilson_interval_exact_bound_and_chance_baseline(
     attacked: Card,
 ) -> None:
     scores = chain.from_iterable(entry["scores"].values() for entry in attacked["attackers"])
@@ -280,7 +280,7 @@ def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_o
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_there_is_none(
+def test_bound_is_exact_for_an_answering_model_and_absent_without_one(
     environment: Environment, bare: Card, attacked: Card, reader: Path
 ) -> None:
     assert bare["bound"] == {"value": None, "reason": NO_MODEL}
@@ -360,7 +360,7 @@ def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_run_without_the_control_certifies_nothing_and_names_the_missing_run(
+def test_run_without_the_control_certifies_nothing_and_names_it(
     environment: Environment, tmp_path: Path
 ) -> None:
     certificate = environment.certify(runs=(environment.attack(tasks=(PROBE_TASK,)),))
@@ -482,9 +482,7 @@ def test_shown_values_are_separate_from_true_values(environment: Environment) ->
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_seed_and_limit_decide_the_questions_and_otherwise_only_provenance_differs(
-    environment: Environment, bare: Card
-) -> None:
+def test_seed_and_limit_determine_the_questions(environment: Environment, bare: Card) -> None:
     assert environment.certify() | {"provenance": None} == bare | {"provenance": None}
 
     other = environment.certify(seed=1)
@@ -542,7 +540,7 @@ def test_a_run_counts_once_and_on_its_own_market(
 
 @pytest.mark.slow
 @on_each_row
-def test_records_that_were_tampered_with_are_refused_though_their_marks_agree(
+def test_tampered_records_are_refused_even_if_their_marks_agree(
     environment: Environment,
     reader: Path,
     tmp_path: Path,
@@ -657,7 +655,7 @@ def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare
 
 
 @on_each_row
-def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field(
+def test_contradictory_certificate_is_refused_by_file_line_and_field(
     attacked: Card, tmp_path: Path, path: str, value: Any, message: str
 ) -> None:
     file = saved(
@@ -725,7 +723,7 @@ def test_the_command_writes_shows_and_verifies(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
+def test_certificate_given_to_a_run_or_rescore_reaches_the_card(
     environment: Environment, attacked: Card, tmp_path: Path
 ) -> None:
     file = saved(tmp_path, attacked)
@@ -780,7 +778,7 @@ def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_attacks(
+def test_certificate_is_a_claim_until_a_board_verifies_its_attack_runs(
     environment: Environment, reader: Path, attacked: Card, tmp_path: Path
 ) -> None:
     board = tmp_path / "board"
@@ -841,7 +839,7 @@ def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_att
 
 
 @pytest.mark.slow
-def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certified(
+def test_certificate_verification_needs_the_same_probes_market_and_tasks(
     bare: Card, tmp_path: Path
 ) -> None:
     forged = copy.deepcopy(bare)
@@ -929,7 +927,7 @@ def test_the_printed_certificate_claims_no_more_than_was_measured(
     assert "\x1b" not in plain_text(card_lines(with_model(attacked, "evil/\x1b[2Jmodel", 4)))
 
 
-def test_a_trading_card_prints_its_bound_next_to_the_result_with_a_database(
+def test_trading_card_prints_its_bound_beside_the_database_result(
     environment: Environment, attacked: Card
 ) -> None:
     names, (which, bound, database) = zip(

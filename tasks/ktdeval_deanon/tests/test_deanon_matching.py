@@ -97,7 +97,7 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
 @pytest.mark.slow
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
-def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agrees_with_them(
+def test_perfect_memory_finds_stock_and_day_of_every_probe(
     mask: MaskConfig,
 ) -> None:
     fields = 0
@@ -115,7 +115,7 @@ def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agre
     assert len(shut_out) <= (0.02 * fields if mask.noise_pct else 0), shut_out
 
 
-def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased() -> None:
+def test_perfect_memory_identifies_probes_by_returns_despite_rebasing() -> None:
     mask = MaskConfig(rebase_prices=True)
     guesses = [attack(payload_of(mask, probe), HISTORY, ["returns"], mask) for probe in PROBES]
 
@@ -126,7 +126,7 @@ def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_last_close_alone_leaves_many_and_a_rebased_or_rounded_one_more() -> None:
+def test_last_close_leaves_many_candidates_and_rebasing_or_rounding_more() -> None:
     def mean_k(mask: MaskConfig) -> float:
         counts = [
             weigh(payload_of(mask, probe), HISTORY, ["price_level"], mask).anonymity(

@@ -97,7 +97,7 @@ def test_no_stock_comes_twice_before_each_of_its_board_came_once() -> None:
 
 
 @pytest.mark.slow
-def test_who_has_no_key_or_saw_another_mask_can_not_name_the_stock_and_day_of_a_probe() -> None:
+def test_probe_cannot_be_guessed_without_its_key_or_from_another_mask() -> None:
     """Of 40 probes on 48 stocks and 20 days about one falls on the same stock and day by chance,
     whatever the order.
     """
@@ -169,7 +169,7 @@ def test_samples_that_cannot_be_drawn_or_shown_are_errors_with_advice() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_package_offers_four_probes_of_one_group_that_describe_themselves() -> None:
+def test_package_offers_four_self_describing_probes_of_one_group() -> None:
     plugins = check_plugin("ktdeval_deanon")
     assert sorted(plugins.resolve_tasks(["deanon"])) == sorted(PROBES.values())
     assert task_of("blinded").windows == load_plugins().make_task("blinded_open_research").windows
@@ -264,7 +264,7 @@ def test_sent_prompts_contain_nothing_hidden(mask: str) -> None:
         assert (sample.facts["day"] in sent) is not sample.lens.hides_dates
 
 
-def test_every_probe_has_an_alias_map_of_its_own_and_equal_arguments_give_equal_bytes() -> None:
+def test_every_probe_has_its_own_alias_map_and_is_byte_reproducible() -> None:
     lenses = [samples().view(number).lens for number in range(12)]
     # 48 names: some may fall together by chance
     assert len({lens.asset_handle(samples().probes[0].asset) for lens in lenses}) > 8
@@ -317,7 +317,7 @@ def test_quarters_in_words(day: str, words: str) -> None:
     assert quarter_words(np.datetime64(day)) == f"the {words}"
 
 
-def test_a_subject_of_another_plugin_file_is_probed_with_what_its_mask_does_to_numbers(
+def test_probe_of_another_plugins_task_uses_that_tasks_mask(
     tmp_path: Path,
 ) -> None:
     """Task files that extend: a rebased trading task, and the probe of it."""

@@ -199,7 +199,7 @@ def test_chance_is_what_a_member_of_the_board_and_a_day_of_the_period_give(
     assert {name: chance_of(name, facts) for name in expected} == expected
 
 
-def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chances(
+def test_invalid_answers_are_counted_and_excluded_from_scores_and_chances(
     samples: Any,
 ) -> None:
     answered = range(0, 12, 3)
@@ -380,7 +380,7 @@ def exact_coverage(chances: tuple[float, ...]) -> float:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RATES)
-def test_intervals_and_bounds_of_a_random_attacker_have_their_stated_coverage(name: str) -> None:
+def test_intervals_and_bounds_of_a_random_attacker_cover_as_stated(name: str) -> None:
     """95 % ± 1.5 % wherever chance gives five hits or more in a set, and the probes have chances
     that are alike.
 

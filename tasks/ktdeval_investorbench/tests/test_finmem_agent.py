@@ -135,9 +135,7 @@ def test_words_that_name_a_day_only_once_they_are_joined_are_withheld(text: str)
     assert "[withheld]" in prompts[1]
 
 
-def test_a_document_shown_for_several_days_is_remembered_once_and_long_texts_are_cut_between_words() -> (
-    None
-):
+def test_document_is_remembered_once_and_long_texts_are_cut_between_words() -> None:
     long = ("news", "word " * 200)
     agent = FinmemAgent(MemoryParams(parameters="investorbench", characters=400))
     days = ((observation(0, long), ""), (observation(0, long, ("news", "new")), ""))
@@ -296,7 +294,7 @@ def learn(
         ("rejected", "position_limit", 0, "rejected: position_limit", 0),
     ],
 )
-def test_an_outcome_says_what_became_of_orders_and_a_rejected_one_credits_nothing(
+def test_outcome_states_what_became_of_orders_and_rejections_earn_nothing(
     status: str, rule: str | None, filled: float, words: str, credited: int
 ) -> None:
     class Buyer(Session):

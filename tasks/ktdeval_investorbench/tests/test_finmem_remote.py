@@ -100,7 +100,7 @@ def test_answers_that_are_none_are_typed_errors_without_the_key(
 @pytest.mark.parametrize(
     ("first", "asked"), [(Prepared(b"<html>Log in</html>"), 1), (Prepared({"error": "no"}, 500), 3)]
 )
-def test_a_server_that_never_worked_is_given_up_soon_and_each_wait_says_why(
+def test_server_that_never_worked_is_given_up_soon_and_waits_are_explained(
     first: Prepared, asked: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with prepared(first) as server, pytest.raises(ProviderError, match="check embedding_url"):
@@ -374,7 +374,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_vectors_have_unit_length_and_do_not_depend_on_what_else_is_embedded(home: Path) -> None:
+def test_embeddings_have_unit_length_and_do_not_depend_on_the_batch(home: Path) -> None:
     embed = made("sentence:org/small", weights_hash(home / "org" / "small"))
     vectors = embed(["aab", "", "b"])
 

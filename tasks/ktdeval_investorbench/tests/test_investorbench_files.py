@@ -57,7 +57,7 @@ def read(folder: Path, *symbols: str) -> MarketSnapshot:
     return make_market(FileParams(folder=str(folder), symbols=symbols))
 
 
-def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_without_a_price_has_none(
+def test_closes_news_and_filings_of_a_day_are_known_at_its_close(
     tmp_path: Path,
 ) -> None:
     coin = {"2020-10-03": {"prices": 7.5, "news": ["Bitcoin moved"]}}
@@ -172,7 +172,7 @@ def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_informative_news_precede_the_planted_returns_and_other_news_nothing(
+def test_news_precedes_planted_returns_only_if_informative(
     twin: MarketSnapshot,
 ) -> None:
     for market, planted in ((twin, 0.006), (make_twin(InvestorMarketParams(effect=0.0)), 0.0)):
@@ -185,7 +185,7 @@ def test_informative_news_precede_the_planted_returns_and_other_news_nothing(
             assert error < 0.0012
 
 
-def test_a_masked_prompt_names_neither_the_benchmark_nor_its_asset_nor_a_day(
+def test_masked_prompt_names_neither_benchmark_asset_nor_day(
     twin: MarketSnapshot,
 ) -> None:
     task = load_plugins().make_task("investorbench_msft")
@@ -306,7 +306,7 @@ def test_figures_without_a_value_have_a_reason() -> None:
     assert {one.reason for one in lost.values()} == {"the NAV is not positive on a step"}
 
 
-def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper() -> None:
+def test_portfolio_figures_use_its_nav_with_the_papers_conventions() -> None:
     snapshot = market(100.0, 110.0, 121.0, instrument=STOCK)
     navs = (1_100_000, 1_050_000)
     first = ledger(snapshot, (1, 1), navs).steps[0]
@@ -332,7 +332,7 @@ def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper
 @pytest.mark.slow
 @examples(40)
 @given(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=30))
-def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(
+def test_buy_and_hold_return_is_the_log_of_the_total_and_negated_if_short(
     moves: list[float],
 ) -> None:
     prices = np.cumprod([100.0, *moves]).tolist()

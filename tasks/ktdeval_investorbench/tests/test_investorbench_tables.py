@@ -183,7 +183,7 @@ def test_a_table_worked_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_epochs_of_one_model_may_come_from_several_runs_and_agents_are_distinguished(
+def test_epochs_of_one_model_may_be_split_over_runs_but_not_over_agents(
     tmp_path: Path,
 ) -> None:
     runs = [plant(tmp_path / f"{seed}.json", "openai/gpt-4o", {seed: FIVE[seed]}) for seed in FIVE]
@@ -431,7 +431,7 @@ def test_incomparable_cards_are_refused_in_one_line(
     )
 
 
-def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_refused(
+def test_cards_without_figures_or_with_foreign_ledgers_are_refused(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "plain.json").write_text(dumps_pretty(card_cases.card()))
@@ -460,7 +460,7 @@ def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_
 
 
 @pytest.mark.slow
-def test_formats_hold_the_same_figures_and_nothing_of_a_card_reaches_the_terminal(
+def test_all_formats_hold_the_same_figures_and_escape_card_text(
     tmp_path: Path, terminal: Terminal
 ) -> None:
     paths = [

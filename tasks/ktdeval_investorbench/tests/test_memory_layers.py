@@ -93,7 +93,7 @@ def test_one_score_scales_each_part_over_all_memories() -> None:
     assert scaled_scores(ages[:0], importances[:0], importances[:0], 1).shape == (0,)
 
 
-def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -> None:
+def test_single_stream_decays_without_credit_and_recall_renews_it() -> None:
     held = LayeredMemory(parameter_set("generative_agents"), seed=5)
     layered = LayeredMemory(parameter_set("paper"), seed=5)
     for number in range(20):
@@ -150,7 +150,7 @@ def test_named_memories_are_credited(name: str, signs: tuple[int, ...], expected
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_recall_gives_the_best_of_each_layer_and_near_equal_reflections_are_dropped(
+def test_recall_returns_the_best_per_layer_without_near_equal_reflections(
     name: str,
 ) -> None:
     held = LayeredMemory(parameter_set(name))
@@ -195,7 +195,7 @@ def test_the_state_resumes_from_json_and_equal_steps_give_equal_states() -> None
     assert played(None)["counts"].keys() == {"added", "credited", "purged", "promoted", "demoted"}
 
 
-def test_vectors_have_unit_length_and_do_not_depend_on_what_else_is_embedded() -> None:
+def test_embeddings_have_unit_length_and_do_not_depend_on_the_batch() -> None:
     vectors = HashingEmbedder()(["one two three", "", "one two three four"])
     assert vectors.shape == (3, 256)
     assert vectors.dtype == np.float32

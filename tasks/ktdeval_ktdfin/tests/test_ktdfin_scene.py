@@ -119,7 +119,7 @@ def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_system_prompt_is_the_same_under_every_mask_and_fills_in_the_limits(mode: str) -> None:
+def test_system_prompt_is_the_same_under_every_mask_and_states_the_limits(mode: str) -> None:
     """But for the line on the length of the episode."""
     of_masks = [observed(f"{mask}_{mode}")[0] for mask in MASKS]
     prompts = {re.sub("\n- (The last day|Episodes of this task).*", "", one) for one in of_masks}
@@ -159,7 +159,7 @@ AT_BOOK = Account(
 
 
 @pytest.mark.parametrize("mask", MASKS)
-def test_memory_only_shows_the_account_as_it_was_ordered_and_nothing_that_follows_from_a_price(
+def test_memory_only_account_shows_nothing_derived_from_a_price(
     mask: str,
 ) -> None:
     """No cash, value, price, fill, outcome, split, lock or return, and no board."""
@@ -210,7 +210,7 @@ def test_where_days_are_hidden_every_listed_code_is_a_label_and_no_other() -> No
     assert fresh.lens.parse_asset(MARKET.codes[0]) is None
 
 
-def test_the_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() -> None:
+def test_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() -> None:
     _, state = observed("blinded_open_research")
     filled, rejected = rows(state["last_step"]["orders"])
     handle = scene_of("blinded_open_research").lens.asset_handle
@@ -269,7 +269,7 @@ def play(task: str, model: str, steps: int = 8, seed: int = 0) -> Play:
 @pytest.mark.parametrize(
     "model", ["hold", "random", "momentum", "reversal", "low_volatility", "equal_weight"]
 )
-def test_well_behaved_models_use_tools_fail_at_nothing_and_hold_without_data(model: str) -> None:
+def test_well_behaved_models_use_tools_without_failure(model: str) -> None:
     records = not_empty(play("blinded_open_research", model).records)
     assert all(record.failures == {} and record.provenance == "model" for record in records)
     assert all(record.tool_calls_valid == record.tool_calls >= 2 for record in records)
@@ -438,7 +438,7 @@ def test_a_mask_of_prices_is_refused_where_no_price_is_shown(change: str) -> Non
         config.check("mine.yaml")
 
 
-def test_a_task_without_constraint_feedback_leaves_such_orders_to_the_executor() -> None:
+def test_task_without_constraint_feedback_leaves_checks_to_the_executor() -> None:
     task = PLUGINS.make_task("bright_memory_only")
     quiet = KtdfinTask(
         task.name, replace(task._config, trading=replace(task.trading, constraint_feedback=False))

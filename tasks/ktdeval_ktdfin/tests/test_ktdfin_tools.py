@@ -155,7 +155,7 @@ def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
     assert shown == (expected if mask != "blinded" else [(handle, None)] * 2)
 
 
-def test_market_context_hides_dates_index_levels_and_names_where_the_mask_does() -> None:
+def test_market_context_hides_dates_levels_and_names_as_the_mask_does() -> None:
     bright = ask("get_market_context", {})
     blinded = ask("get_market_context", {}, "blinded")
 
@@ -197,7 +197,7 @@ def test_bad_arguments_come_back_as_feedback(
 
 
 @on_each_row
-def test_a_handle_that_was_never_shown_is_as_unknown_as_one_that_does_not_exist(
+def test_handle_never_shown_is_as_unknown_as_a_nonexistent_one(
     name: str, arguments: dict[str, Any]
 ) -> None:
     scene = scene_of("blinded")
@@ -259,7 +259,7 @@ def handles(mask: str, market: Any = MARKET_WITH_NEWS) -> list[str]:
     ]
 
 
-def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_text() -> None:
+def test_search_shows_the_newest_or_best_matching_documents() -> None:
     view = MARKET_WITH_NEWS.as_of(BASE + 4).documents
     answer = search("bright", lookback=10, limit=50)
     shown = rows(answer["documents"])
@@ -306,7 +306,7 @@ def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_t
 
 
 @pytest.mark.slow
-def test_a_mask_shows_the_same_documents_under_handles_and_never_matches_what_it_hides() -> None:
+def test_mask_shows_documents_under_handles_and_never_matches_hidden_text() -> None:
     bright, blinded = (
         rows(search(mask, query="dividend", lookback=60, limit=50)["documents"])
         for mask in ("bright", "blinded")

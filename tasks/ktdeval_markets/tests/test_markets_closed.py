@@ -90,5 +90,5 @@ def orders_of(fill: str) -> list[int]:
     return [order.asset for order in reading.submission.action]
 
 
-def test_a_decision_that_this_close_would_fill_makes_no_order_where_there_is_none() -> None:
+def test_same_close_decision_makes_no_order_on_a_closed_day() -> None:
     assert orders_of("same_close") == [CODES.index("BBB")]

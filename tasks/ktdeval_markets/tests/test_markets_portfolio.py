@@ -53,7 +53,7 @@ def test_optima_of_two_assets_worked_by_hand(
     assert scale_weights(solution).tolist() == weighed
 
 
-def test_moments_are_shrunk_towards_the_mean_of_all_and_their_average_variance() -> None:
+def test_moments_are_shrunk_to_the_overall_mean_and_average_variance() -> None:
     # returns .1, .1 and -.1, .1
     means, covariance = moments(np.array([[100.0, 100.0], [110.0, 90.0], [121.0, 99.0]]))
     assert means == pytest.approx([0.095, 0.005], abs=1e-14)
@@ -163,7 +163,7 @@ def test_equal_weights_and_fewer_than_seven_closes() -> None:
         ([], 4, 0),
     ],
 )
-def test_closes_begin_with_the_seventh_shared_day_before_the_first_decision(
+def test_closes_begin_at_the_seventh_shared_day_before_the_first_decision(
     missing: list[int], first_decision: int, position: int
 ) -> None:
     shared = np.setdiff1d(np.arange(20), missing)
@@ -353,7 +353,7 @@ def test_inverted_labels_fall_on_the_days_before_the_opposite_move() -> None:
         assert text.partition('"outcomes"')[0] == other_text.partition('"outcomes"')[0]
 
 
-def test_nothing_after_the_first_step_is_shown_and_a_warm_up_begins_on_its_day() -> None:
+def test_warm_up_shows_nothing_after_the_first_step() -> None:
     poisoned = [*PRICES[:7], [9999, 9999], [8888, 8888]]
     assert lessons(market()) == lessons(market(poisoned))
 

@@ -159,7 +159,7 @@ def test_the_most_traded_are_those_of_the_last_20_days(
 # ---- standings
 
 
-def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() -> None:
+def test_standing_states_the_position_and_the_share_closed_last_step() -> None:
     snapshot = market()
     stage = scene_of(snapshot)._stage
 
@@ -260,7 +260,7 @@ def record_of(snapshot: MarketSnapshot, *charges: ChargeRecord) -> Any:
     return step_record(snapshot, ROW - 1, ROW, charges=charges)
 
 
-def test_a_task_that_asks_for_neither_weights_nor_stances_has_no_words_of_them() -> None:
+def test_task_without_weights_or_stances_does_not_mention_them() -> None:
     snapshot = market()
     limits = limits_of(scene_of(snapshot), snapshot)
 
@@ -361,7 +361,7 @@ def test_of_a_long_text_beginning_and_end_are_shown_and_how_much_is_cut() -> Non
         )
 
 
-def test_a_sentiment_is_a_column_of_the_documents_if_one_that_is_shown_has_one() -> None:
+def test_sentiment_is_a_document_column_if_any_shown_document_has_one() -> None:
     plain = [item(DAYS[0], "plain"), item(DAYS[1], "older")]
     labelled = item(DAYS[2], "labelled")._replace(sentiment="positive")
     rows, _ = news_of([*plain, labelled])

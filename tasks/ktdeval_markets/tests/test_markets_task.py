@@ -104,7 +104,7 @@ def state_of(user: str) -> dict[str, Any]:
     return shown
 
 
-def test_a_step_shows_the_account_and_every_asset_with_figures_of_the_days_so_far() -> None:
+def test_step_shows_the_account_and_every_asset_with_figures_to_date() -> None:
     snapshot = market()
     scene = scene_of(snapshot, "market_bright")
     row = 62
@@ -206,7 +206,7 @@ def with_minutes(
     return dataclasses.replace(snapshot, minutes=MinuteBars.of(table))
 
 
-def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() -> None:
+def test_session_is_summarised_in_few_bars_under_handles() -> None:
     row = 62  # stocks rest
     snapshot = with_minutes(market(), ends=50)
     scene = scene_of(snapshot, "market_minutes_blinded")
@@ -276,9 +276,7 @@ def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() 
     assert observation.system.replace(sentence, "").replace(order, "") == plain.system
 
 
-def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_market_with_some() -> (
-    None
-):
+def test_intraday_bars_are_optional_and_need_a_market_that_has_them() -> None:
     assert task().describe()["intraday"] is None
     assert sorted(task().describe()["prompts"]) == [
         "duties.yaml",
@@ -311,9 +309,7 @@ def filled_within_day(fill: Any, name: str = "market_blinded", **options: Any) -
         ("twap_day", "the average price of the whole next day, which may differ"),
     ],
 )
-def test_fills_within_the_day_are_in_the_rules_and_need_a_market_with_minutes(
-    fill: str, words: str
-) -> None:
+def test_intraday_fills_are_in_the_rules_and_need_minute_data(fill: str, words: str) -> None:
     made = filled_within_day(fill)
     window = Window("w", "2025-03-05", "2025-03-10")
     snapshot = with_minutes(market())
@@ -356,7 +352,7 @@ def test_fills_within_the_day_are_refused_under_masks_that_change_prices(
         SeenBooks(scene.lens, snapshot, tape, made.trading)
 
 
-def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() -> None:
+def test_venue_rule_overrides_are_part_of_the_task_and_need_a_venue() -> None:
     rules = trading_rules(
         {"initial_cash": 5, "venue": "frictionless", "fees": {"buy_bps": 5}, "fill": "next_close"},
         "card",
@@ -373,7 +369,7 @@ def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() 
     assert task().describe()["venue_rules"] is None
 
 
-def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() -> None:
+def test_news_known_at_the_close_is_masked_and_never_cut_within_a_name() -> None:
     zone = ZoneInfo("America/New_York")
 
     def item(day: str, title: str, text: str = "", codes: tuple[str, ...] = ("TSLA",)) -> Document:
@@ -411,7 +407,7 @@ def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() ->
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_document_that_is_too_long_is_cut_between_words_so_that_no_cut_reads_as_a_month() -> None:
+def test_long_document_is_cut_between_words_so_no_cut_reads_as_a_month() -> None:
     moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
     for shift in range(1, 45):
         long_text = f"{'x' * shift} {'Investment Decisions ' * 200}"
@@ -483,7 +479,7 @@ def splitting(days: int = 64) -> MarketSnapshot:
     [{}, {"rebase_prices": True}, {"noise_pct": 2.0}, {"noise_pct": 2.0, "rebase_prices": True}],
     ids=str,
 )
-def test_masks_hold_and_bars_agree_with_the_assets_table_and_from_step_to_step(
+def test_masks_hold_and_bars_agree_with_the_asset_table_across_steps(
     options: dict[str, Any],
 ) -> None:
     snapshot = splitting()
@@ -651,7 +647,7 @@ def observed_on(last: str, name: str, **trading: Any) -> Any:
     return scene.observe(4, shares.as_of(68), None, None)
 
 
-def test_with_days_in_sight_the_duties_of_today_are_shown_never_those_of_tomorrow() -> None:
+def test_only_todays_duties_are_shown_if_days_are_visible() -> None:
     # the last day is the Monday on which the stamp duty was halved; the Friday before is shown
     observed = observed_on("2023-08-28", "market_bright")
     assert "as due on the day of the fill (`duties` has those of today)" in observed.system
@@ -671,6 +667,6 @@ def test_under_the_rules_of_the_paper_the_flat_costs_are_stated() -> None:
     assert "duties" not in state_of(observed.user)
 
 
-def test_a_task_whose_fills_may_pay_dated_duties_has_their_table_in_its_hash() -> None:
+def test_task_whose_fills_may_pay_dated_duties_hashes_their_table() -> None:
     assert task().describe()["duties"] == task("market_bright").describe()["duties"] == duties_id()
     assert "duties" not in task("market_coins_bright").describe()

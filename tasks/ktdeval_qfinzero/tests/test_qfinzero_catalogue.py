@@ -201,7 +201,7 @@ def story() -> Played:
     return played(day(), in_process(Workspace(small_dataset())))
 
 
-def test_the_story_calls_every_operation_and_every_answer_follows_its_schema(
+def test_story_calls_every_operation_and_answers_follow_their_schemas(
     story: Played,
 ) -> None:
     assert {name for name, _, _ in story} == {operation.name for operation in OPERATIONS}
@@ -279,9 +279,7 @@ def test_tools_of_a_task_give_what_the_process_gives(story: Played) -> None:
     assert (unknown.failure, unknown.payload.value["error"]["code"]) == ("not_found", "not_found")
 
 
-def test_no_call_takes_what_json_does_not_have_and_a_whole_number_with_a_point_is_an_integer() -> (
-    None
-):
+def test_values_that_json_cannot_represent_are_refused_in_every_call() -> None:
     deep: Any = 1
     for _ in range(40):
         deep = [deep]

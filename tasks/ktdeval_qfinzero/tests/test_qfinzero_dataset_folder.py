@@ -137,7 +137,7 @@ def test_saving_again_changes_nothing_and_another_market_is_refused(tiny: Path) 
     assert (files_of(tiny), [path.name for path in tiny.parent.iterdir()]) == (before, [tiny.name])
 
 
-def test_a_folder_with_other_things_and_a_dataset_without_day_bars_are_refused(
+def test_nonempty_folder_or_dataset_without_day_bars_is_refused(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "mine").mkdir()
@@ -493,7 +493,7 @@ CONTRADICTIONS = (
 )
 
 
-def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_is_meant(
+def test_contradicting_rows_are_refused_and_named_or_replaced_on_request(
     tiny: Path,
 ) -> None:
     before = files_of(tiny)
@@ -554,7 +554,7 @@ def test_bars_need_their_symbol_and_contract_which_is_listed_before_them(tiny: P
         update_dataset(tiny, addition(MemoryPrices(contract_rows=[row])), replace=True)
 
 
-def test_an_update_can_move_the_start_of_the_clock_and_two_at_once_are_refused(tiny: Path) -> None:
+def test_update_can_move_the_clock_start_and_excludes_another_update(tiny: Path) -> None:
     report = update_dataset(tiny, addition(default_as_of_ns=at("2025-01-07T21:00:00Z")))
     assert (
         report.info.default_as_of_ns

@@ -135,7 +135,7 @@ def test_compact_leaves_out_payload_and_releases() -> None:
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(rows=EVENT_LISTS, articles=ARTICLE_LISTS, limit=st.integers(1, 4))
-def test_pages_of_a_query_and_rows_read_in_blocks_are_the_whole_sorted_by_time_and_id(
+def test_query_pages_and_block_reads_give_all_rows_sorted_by_time_and_id(
     rows: list[EventRow], articles: list[Any], limit: int
 ) -> None:
     where = workspace("2025-01-06T14:15:00Z", dataset(rows, articles))
@@ -324,7 +324,7 @@ def test_triggers_are_imminent_below_thirty_minutes(now: str, reasons: list[str]
     assert answer["triggers"][0]["reason_codes"] == reasons
 
 
-def test_triggers_for_a_watchlist_leave_out_other_companies_and_come_in_pages() -> None:
+def test_watchlist_triggers_omit_other_companies_and_are_paged() -> None:
     far = {"horizon_minutes": 60 * 1440, "tickers": ["AVLN"]}
     answers = pages(workspace(), "ESP.triggers.next", **far, limit=1)
     listed = [*chain.from_iterable(page["triggers"] for page in answers)]
@@ -572,7 +572,7 @@ def crowd() -> Any:
     )
 
 
-def test_the_limit_applies_after_all_filters_and_a_page_before_the_last_is_marked() -> None:
+def test_limit_applies_after_all_filters_and_earlier_pages_are_marked() -> None:
     where = workspace(dataset=crowd())
     day = {"start_date": "2025-01-15", "end_date": "2025-01-15"}
     for name, extra, first in (
@@ -636,7 +636,7 @@ def test_a_malformed_cursor_is_refused_in_every_call() -> None:
         assert cursor not in error.message or len(cursor) < 2
 
 
-def test_numbers_out_of_bounds_and_malformed_moments_are_refused_in_every_call() -> None:
+def test_numbers_and_times_out_of_range_are_refused_in_every_call() -> None:
     numbers = [
         (name, argument) for name, argument, schema in PROPERTIES if schema["type"] == "integer"
     ]

@@ -22,7 +22,7 @@ def days(*texts: str) -> np.ndarray:
     return np.array(texts, "datetime64[D]")
 
 
-def test_coverage_counts_instruments_by_session_and_symbols_by_what_they_lack() -> None:
+def test_coverage_counts_instruments_by_session_and_gaps_by_symbol() -> None:
     # New York: sessions from Thursday the 2nd to Friday the 10th without the 9th (a day of mourning)
     data = {
         "A": days("2025-01-02", "2025-01-03", "2025-01-08", "2025-01-10"),

@@ -35,7 +35,7 @@ def mine(served: Served) -> Iterator[str]:
 # ---- workspaces
 
 
-def test_a_workspace_starts_at_a_default_or_given_moment_with_its_own_clock(
+def test_workspace_starts_at_a_default_or_given_time_with_its_own_clock(
     served: Served,
 ) -> None:
     reply = served.post("/workspaces")
@@ -83,7 +83,7 @@ def test_no_workspace_starts_after_the_servers_limit() -> None:
         assert served.post("/workspaces", {"as_of_ts": "2025-01-03"}).status == 201
 
 
-def test_a_call_without_a_workspace_gets_an_error_that_explains_how_to_open_one(
+def test_call_without_a_workspace_gets_an_error_that_explains_opening_one(
     served: Served,
 ) -> None:
     reply = served.get("/toy/abc")
@@ -402,7 +402,7 @@ def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
     )
 
 
-def test_when_all_workspaces_are_taken_the_one_that_was_idle_longest_gives_way() -> None:
+def test_longest_idle_workspace_is_dropped_when_all_are_taken() -> None:
     with serving(TOYS, WorkspaceLimits(most=2, idle_s=3600, yield_s=300)) as served:
         first = served.open()
         second = served.open()

@@ -453,7 +453,7 @@ def test_a_bad_cell_is_named_by_file_line_and_field(
     assert len({each.split(":")[1] for each in problems}) == 1
 
 
-def test_all_problems_are_counted_the_first_are_listed_and_nothing_is_written(
+def test_all_import_problems_are_counted_and_nothing_is_written(
     tmp_path: Path,
 ) -> None:
     rows = (
@@ -710,7 +710,7 @@ def test_a_spec_that_can_not_be_read_is_refused(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize(
     ("pattern", "names"), [("?.csv", ["a.csv", "b.csv"]), ("bars[1].csv", ["bars[1].csv"])]
 )
-def test_a_file_is_named_by_a_pattern_or_by_its_own_name_with_any_characters(
+def test_files_are_named_by_a_pattern_or_by_their_literal_name(
     tmp_path: Path, pattern: str, names: list[str]
 ) -> None:
     for name in ("b.csv", "a.csv", "bars[1].csv"):

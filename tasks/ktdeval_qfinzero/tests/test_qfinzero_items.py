@@ -79,7 +79,7 @@ def text_of(made: Sequence[BenchmarkItem]) -> str:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @both
-def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_for_another_seed(
+def test_items_match_version_1_in_number_and_hash_and_depend_on_the_seed(
     suite: Suite,
 ) -> None:
     """A change of these hashes changes the benchmark: it takes another version of the task."""
@@ -113,7 +113,7 @@ def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
         prove(item, embedded_dataset(0))
 
 
-def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
+def test_monthly_expiries_are_third_fridays_or_the_thursday_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     days = (
@@ -217,9 +217,7 @@ def test_every_service_is_called_for() -> None:
     }
 
 
-def test_a_reference_is_the_place_that_it_names_and_an_answer_is_empty_where_its_lists_are() -> (
-    None
-):
+def test_references_resolve_to_values_and_empty_lists_are_empty_answers() -> None:
     answers = [{"orders": [{"order_id": "ord-000001"}]}, {"events": []}]
     assert resolve_references({"order_id": "<s1.orders[0].order_id>", "qty": [1]}, answers) == {
         "order_id": "ord-000001",
@@ -235,9 +233,7 @@ def test_a_reference_is_the_place_that_it_names_and_an_answer_is_empty_where_its
     assert not is_empty({"event_id": "earn", "tickers": []})
 
 
-def test_a_gold_that_is_refused_and_a_call_to_refuse_that_works_are_errors_that_name_their_item() -> (
-    None
-):
+def test_failing_gold_call_or_working_refusal_is_an_error_naming_the_item() -> None:
     by_name = {item.template: item for item in items("calling")}
     item = by_name["cancel"]
     works = by_name["daily"]
@@ -253,9 +249,7 @@ def test_a_gold_that_is_refused_and_a_call_to_refuse_that_works_are_errors_that_
         prove(replace(fails, attempt=works.gold[0], as_of_ns=works.as_of_ns), embedded_dataset(0))
 
 
-def test_local_times_follow_the_clocks_of_new_york_and_facts_never_reach_beyond_their_moment() -> (
-    None
-):
+def test_local_times_follow_new_york_clocks_and_facts_never_look_ahead() -> None:
     facts = market_facts()
     assert facts.last_day.isoformat() == "2025-03-14"
     assert moment_text(facts.local_moment(facts.last_day, 9, 30)) == "2025-03-14T13:30:00Z"
@@ -366,7 +360,7 @@ def test_the_benchmark_needs_a_market_of_new_york() -> None:
         make_items(replace(dataset, info=replace(dataset.info, calendar="XSHG")), "calling", 0)
 
 
-def test_a_template_file_with_an_unknown_field_is_an_error_that_names_the_place() -> None:
+def test_template_with_an_unknown_field_is_an_error_that_names_the_place() -> None:
     row = {"name": "t", "category": "c", "difficulty": "easy", "wieght": 2}
     with pytest.raises(DataError, match=r"x\.yaml: templates\[0\].*wieght"):
         from_plain({"templates": [row]}, TemplateFile, "x.yaml", DataError)
@@ -400,7 +394,7 @@ def test_public_files_load_and_write_back_the_same(shared_data: Path, name: str)
 
 @pytest.mark.shared_data
 @pytest.mark.parametrize("name", FILES)
-def test_the_perfect_answer_of_every_public_task_earns_100_and_an_empty_one_only_a_refusal(
+def test_perfect_answers_earn_100_and_empty_ones_only_a_refusal(
     shared_data: Path, name: str
 ) -> None:
     for one in not_empty(tasks_of(shared_data / "qfinzero" / name).values()):
@@ -416,7 +410,7 @@ def test_a_calling_row_becomes_a_task() -> None:
     assert task_to_row(read) == CALLING_ROW
 
 
-def test_tasks_survive_the_way_to_a_file_and_to_a_published_dataset_and_back(
+def test_tasks_survive_a_round_trip_to_a_file_and_a_published_dataset(
     tmp_path: Path,
 ) -> None:
     planning = replace(

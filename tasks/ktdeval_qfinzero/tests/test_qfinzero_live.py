@@ -46,7 +46,7 @@ def called(sample: Sample, name: str, **arguments: Any) -> Any:
 # ---- how it is put
 
 
-def test_a_turn_tells_of_the_turns_before_and_ends_with_what_the_user_writes() -> None:
+def test_chat_turn_retells_earlier_turns_and_ends_with_the_users_text() -> None:
     sample = chat(most_past_chars=100).sample(0)
     told = sample.user.split("\n\n")
 
@@ -96,7 +96,7 @@ def test_a_turns_calls_find_what_the_turns_before_have_left() -> None:
     ],
     ids=["chat", "session"],
 )
-def test_calls_are_recorded_with_text_and_state_and_made_again_to_count_them(
+def test_live_calls_are_recorded_with_text_and_state_and_replayed_to_score(
     samples: LiveSamples, field: str, counts: dict[str, Any]
 ) -> None:
     sample = samples.sample(0)

@@ -115,7 +115,7 @@ async def advanced(served: Served, headers: dict[str, str]) -> str:
 
 
 @pytest.mark.anyio
-async def test_a_client_that_opens_a_session_for_each_call_keeps_its_clock_by_the_header(
+async def test_client_with_a_session_per_call_keeps_its_clock_by_the_header(
     served: Served,
 ) -> None:
     """As LangChain's adapters do. Without the header each call begins with a clock of its own."""
@@ -161,7 +161,7 @@ def outcomes(day: Played) -> list[Any]:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_give_what_the_process_gives(
+def test_printed_configuration_starts_an_equivalent_server_from_any_folder(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = store_small(tmp_path / "home" / "small").parent
@@ -333,7 +333,7 @@ async def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(
 
 
 @pytest.mark.anyio
-async def test_a_version_without_sessions_acts_on_the_workspace_that_it_names_and_a_session_may_too(
+async def test_sessionless_protocol_version_acts_on_the_named_workspace(
     served: Served,
 ) -> None:
     async with connected(served, mode="2026-07-28") as client:
@@ -356,7 +356,7 @@ async def test_a_version_without_sessions_acts_on_the_workspace_that_it_names_an
 
 
 @pytest.mark.anyio
-async def test_a_session_whose_workspace_was_forgotten_does_not_begin_again_silently() -> None:
+async def test_session_whose_workspace_expired_gets_an_error_to_reconnect() -> None:
     with serving(TOYS, WorkspaceLimits(idle_s=100)) as served:
         async with Client(served.mcp) as client:
             assert await clock_of(client, 1) == "2025-01-06T21:01:00Z"

@@ -126,7 +126,7 @@ def test_every_service_is_called_and_leaves_nothing_behind(served: Served) -> No
     assert len(served.workspaces) == before
 
 
-def test_only_models_without_files_and_addresses_of_the_browser_can_be_chosen() -> None:
+def test_browser_cannot_choose_models_that_read_files() -> None:
     plugins = load_plugins()
     own = ("builtin/script(file=talk.yaml)",)
     names = offered_models(plugins, own).keys()

@@ -47,7 +47,7 @@ def test_corners_as_played(lines: Sequence[Line]) -> None:
         ("2025-01-08T09:30:00Z", 1_020_000, 500_000),
     ],
 )
-def test_a_last_price_from_outside_of_sessions_is_about_the_shares_that_are_held(
+def test_last_price_from_outside_sessions_is_adjusted_to_the_held_shares(
     moment: str, before: int, after: int
 ) -> None:
     day = date(2025, 1, 8)
@@ -68,7 +68,7 @@ def test_a_last_price_from_outside_of_sessions_is_about_the_shares_that_are_held
 # -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_debt_of_a_bankrupt_account_stays_and_all_its_figures_are_reported() -> None:
+def test_bankrupt_account_keeps_its_debt_and_reports_all_figures() -> None:
     """Short 1,000 at 100 with $60,000; the next day opens at 1,000."""
     trader = by_days({"AVLN": [100, 100, 1_000, 1_000, 1_000, 1_000]}, 60_000, days=5)
     trader.send("SELL", 1_000, STOCK)
@@ -118,9 +118,7 @@ def test_an_order_on_the_last_tick_of_a_day_fills_and_its_day_ends_there(
     assert (play.state.sessions[play.session_id].status, play.state.now_ns) == ("FINISHED", end)
 
 
-def test_an_underlying_without_any_price_before_its_options_expire_is_delivered_all_the_same() -> (
-    None
-):
+def test_option_is_delivered_even_if_its_underlying_has_no_earlier_price() -> None:
     """The stock's first bar is of the day of expiry, and the session of minutes has none of it."""
     call = OptionContract("AVLN", date(2025, 1, 6), 900_000, "C").symbol
     options: Any = market({call: minutes([(9, 9, 9, 9, 100_000)] * 10)}).prices

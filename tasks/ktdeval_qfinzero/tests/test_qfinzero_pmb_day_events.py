@@ -96,7 +96,7 @@ def test_a_split_changes_no_accounts_value(
     assert effect.cost_after_e4 + effect.cash_e4 - effect.realized_e4 == cost
 
 
-def test_last_prices_of_options_go_to_the_series_that_they_become_or_nowhere() -> None:
+def test_last_option_prices_move_to_the_adjusted_series_or_are_dropped() -> None:
     prices = {
         STOCK.id: e4(50),
         OTHER.id: e4(7),
@@ -109,15 +109,13 @@ def test_last_prices_of_options_go_to_the_series_that_they_become_or_nowhere() -
     assert days.marks_after_split(prices, split(3, 2)) == apart
 
 
-def test_an_adjusted_strike_is_rounded_to_the_cent_as_in_a_seven_for_one_split() -> None:
+def test_adjusted_strike_is_rounded_to_the_cent_after_a_split() -> None:
     """Seven for one (Apple, June 2014): series struck at 645 became 92.14."""
     assert days.adjusted_contract(contract("C", 645), split(7, 1)) == contract("C", 92.14)
     assert days.adjusted_contract(contract("P", 100), split(8, 2)) == contract("P", 25)
 
 
-def test_a_holder_earns_a_short_seller_owes_the_dividend_and_who_holds_no_share_gets_nothing() -> (
-    None
-):
+def test_holder_earns_and_short_seller_owes_the_dividend() -> None:
     dividend = DividendRow("AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, 0)
     due = [days.entitlement(account(0, held), dividend) for held in ({STOCK: 100}, {STOCK: -100})]
 
@@ -147,7 +145,7 @@ def expiry(
 
 
 @on_each_row
-def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike_and_others_expire(
+def test_in_the_money_options_deliver_shares_at_strike_and_others_expire(
     name: str, qty: int, spot: float, kind: str, shares: int, cash: float, cost: float
 ) -> None:
     """IRS Publication 550: the price of a call adds to what its shares cost, that of a put takes
@@ -167,7 +165,7 @@ def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike_
 
 
 @on_each_row
-def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise(
+def test_exercise_threshold_is_one_cent_and_only_a_holder_can_forbid_it(
     qty: int, spot: float, forbidden: bool, kind: str
 ) -> None:
     assert expiry(CALL, qty, spot, do_not_exercise=forbidden).type == f"OPTION_{kind}"
@@ -178,7 +176,7 @@ def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise(
 
 @pytest.mark.slow
 @given(st.sampled_from((CALL, PUT)), st.integers(1, 20), st.integers(50, 150))
-def test_what_the_holder_gets_is_what_the_writer_gives_and_worth_the_intrinsic_value(
+def test_holder_receives_what_the_writer_gives_at_the_intrinsic_value(
     instrument: Instrument, qty: int, spot: int
 ) -> None:
     holder = expiry(instrument, qty, spot, cost=7 * qty)
@@ -213,7 +211,7 @@ def test_a_part_of_a_position_can_be_exercised_and_only_an_option() -> None:
 
 
 @on_each_row
-def test_only_held_options_can_be_exercised_until_expiry_and_with_enough_cash(
+def test_only_held_unexpired_options_can_be_exercised_with_enough_cash(
     owner: list[Any], name: str, qty: int, today: str, problem: str | None
 ) -> None:
     cash, held, type_, unsettled = owner
@@ -223,7 +221,7 @@ def test_only_held_options_can_be_exercised_until_expiry_and_with_enough_cash(
 
 
 @on_each_row
-def test_a_short_call_is_assigned_before_a_dividend_that_is_more_than_its_time_value(
+def test_short_call_is_assigned_before_a_dividend_above_its_time_value(
     name: str, qty: int, mark: float | None, dividend: float, spot: float, assigned: bool
 ) -> None:
     instrument = NAMED[name]
@@ -256,7 +254,7 @@ def test_a_strike_after_a_large_split_is_a_whole_number_of_cents(
 
 
 @pytest.mark.parametrize(("mark_e4", "after_e4"), [(20_000, 2_000), (19, 1), (9, 1)])
-def test_the_mark_of_an_option_after_a_split_is_rounded_down_to_at_least_one_step(
+def test_option_mark_after_a_split_is_rounded_down_to_at_least_one_step(
     mark_e4: int, after_e4: int
 ) -> None:
     marks_after = days.marks_after_split({CALL.id: mark_e4}, split(10, 1))

@@ -110,7 +110,7 @@ def trade(held: Account, prices: dict[str, int], trades: Trades) -> None:
 # ---- equity and requirements
 
 
-def test_equity_is_cash_and_what_everything_would_bring_and_a_missing_price_is_an_error() -> None:
+def test_equity_is_cash_plus_liquidation_value_and_needs_every_price() -> None:
     assert equity_e4(account(1_000, {STOCK: 100, OTHER: -10, CALL: -2}), AT_100) == e4(
         1_000 + 10_000 - 500 - 400
     )
@@ -173,7 +173,7 @@ def test_closing_is_allowed_even_under_water_and_under_a_call() -> None:
     ],
     ids=["none to borrow", "the last to borrow", "one too many", "buying back"],
 )
-def test_shares_that_can_not_be_borrowed_can_not_be_sold_short_and_buying_back_needs_no_locate(
+def test_unborrowable_shares_cannot_be_sold_short_but_can_be_bought_back(
     trades: Trades, lent: dict[str, int], code: str
 ) -> None:
     held = account(100_000, {OTHER: -60})
@@ -191,7 +191,7 @@ def test_an_option_whose_underlying_has_no_price_can_not_be_written() -> None:
     assert code_of(account(10_000), wanted("BUY", 1, 2, CALL), {}) == ""
 
 
-def test_what_other_orders_reserve_can_not_be_used_again_and_closings_reserve_nothing() -> None:
+def test_reserved_funds_cannot_be_used_again_and_closings_reserve_nothing() -> None:
     held = account(100_000)
     reserved = reservation_e4(held, wanted("BUY", 1_500, 100), AT_100, RULES)
 
@@ -282,7 +282,7 @@ def test_liquidation_takes_the_position_that_needs_the_least_trading() -> None:
     assert liquidation_plan(held, AT_100, RULES) == ((OTHER, "SELL", 201),)
 
 
-def test_liquidation_closes_one_position_after_another_and_everything_when_equity_is_gone() -> None:
+def test_liquidation_closes_positions_in_turn_and_all_if_equity_is_gone() -> None:
     plan = liquidation_plan(account(-112_000, {STOCK: 1_000, OTHER: 600}), AT_100, RULES)
     assert [(instrument, side) for instrument, side, _ in plan] == [(STOCK, "SELL")]
 
@@ -297,7 +297,7 @@ def test_liquidation_closes_one_position_after_another_and_everything_when_equit
     assert {instrument: qty for instrument, _, qty in gone} == {STOCK: 1_000, OTHER: 100, CALL: 1}
 
 
-def test_liquidation_does_not_leave_a_short_option_bare_when_it_can_close_it() -> None:
+def test_liquidation_closes_the_short_option_before_its_hedge() -> None:
     held = account(-700, {PUT100: -1, PUT: 1})
     prices = {**marks(AVLN=95), PUT100.id: e4(7), PUT.id: e4(2)}
     assert liquidation_plan(held, prices, RULES)[0] == (PUT100, "BUY", 1)
@@ -335,7 +335,7 @@ HELD = st.builds(
     st.integers(1, 900),
     st.data(),
 )
-def test_a_trade_that_is_allowed_leaves_an_account_sound_or_sounder_and_a_closing_that_covers_nothing_is_allowed(
+def test_allowed_trade_never_worsens_margin_and_a_pure_closing_is_allowed(
     held: Account, instrument: Instrument, side: Side, qty: int, data: st.DataObject
 ) -> None:
     if size := held.positions[OTHER.id].qty:
@@ -355,7 +355,7 @@ def test_a_trade_that_is_allowed_leaves_an_account_sound_or_sounder_and_a_closin
 
 @pytest.mark.slow
 @given(HELD)
-def test_liquidation_closes_only_positions_and_ends_the_deficit_of_a_solvent_account(
+def test_liquidation_only_closes_and_ends_a_solvent_accounts_deficit(
     held: Account,
 ) -> None:
     plan = liquidation_plan(held, PRICES, RULES)
@@ -391,7 +391,7 @@ def test_interest_is_actual_over_360_and_rounded_up(
     assert debit_interest_e4(e4(debit), days, rate_bps) == e4(interest)
 
 
-def test_proceeds_of_short_sales_do_not_pay_for_purchases_and_a_weekend_costs_three_days() -> None:
+def test_short_proceeds_fund_no_purchases_and_weekends_cost_three_days() -> None:
     assert debit_e4(account(30_000, {STOCK: 1_200, OTHER: -1_000}), AT_100) == e4(20_000)
     assert debit_e4(account(150_000, {OTHER: -1_000}), AT_100) == 0
     assert debit_e4(account(-20_000, {STOCK: 1_200}), {}) == e4(20_000)

@@ -166,7 +166,7 @@ def minute_session(prices: dict[str, float], call: Instrument) -> Play:
 @pytest.mark.parametrize(
     "prices", [{"14:30": 100, "20:13": 112}, {"14:30": 100, "20:59": 112, "22:30": 90}]
 )
-def test_expiry_is_at_the_close_of_the_exchange_at_the_last_price_until_then(
+def test_expiry_is_at_the_exchanges_close_at_the_last_price_until_then(
     prices: dict[str, float],
 ) -> None:
     call = option("C", 100, date(2025, 1, 6))

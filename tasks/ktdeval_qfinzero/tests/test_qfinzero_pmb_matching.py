@@ -114,9 +114,7 @@ def test_a_limit_or_stop_order_fills_at_its_price_or_the_open(
     assert {stop: price(order(side, stop=stop), wide) for stop in stops} == stops
 
 
-def test_a_triggered_stop_fills_as_a_market_order_and_a_stop_limit_on_its_trigger_bar_within_its_limit() -> (
-    None
-):
+def test_triggered_stop_fills_as_market_and_stop_limit_within_its_limit() -> None:
     waiting = order("BUY", stop=103)
     waiting.triggered = True
 
@@ -200,7 +198,7 @@ RULES = st.builds(FillRules, st.integers(0, 200), st.integers(0, 2_000), st.inte
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @given(some_orders(), some_bars(), RULES, st.integers(0, 1_000))
-def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
+def test_no_fill_is_better_than_its_bar_or_stop_or_worse_than_its_limit(
     order_: Order, bar_: Bar, rules: FillRules, left: int
 ) -> None:
     matched = match_bar(order_, bar_, left, rules)
@@ -224,7 +222,7 @@ def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
 
 
 @given(st.integers(1, 10**8), RULES, st.sampled_from((STOCK, CALL)))
-def test_slippage_never_helps_and_never_costs_more_than_its_rate_and_a_step(
+def test_slippage_never_helps_and_costs_at_most_its_rate_and_one_step(
     price_e4: int, rules: FillRules, instrument: Instrument
 ) -> None:
     rate = (

@@ -129,7 +129,7 @@ def loss_of_legs(legs: Iterable[tuple[OptionContract, int]], spot: float) -> int
 
 @pytest.mark.slow
 @given(OPTIONS, st.integers(60, 140).map(float), st.sampled_from((0, 100, 300, -200)))
-def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_than_none(
+def test_each_short_contract_is_in_one_group_and_offsets_never_cost_more(
     options: Options, spot: float, shares: int
 ) -> None:
     """No long contract is used more often than it is held; a spread requires at least what its legs
@@ -171,7 +171,7 @@ def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_t
         max_size=3,
     )
 )
-def test_a_set_of_limited_risk_never_requires_less_than_it_can_lose_unless_that_is_the_uncovered_requirement(
+def test_limited_risk_set_requires_at_least_its_greatest_loss(
     pairs: list[tuple[str, int, int, int]],
 ) -> None:
     """Verticals of one expiry, all marks zero, so that the loss of equity is what exercise
@@ -194,9 +194,7 @@ def test_a_set_of_limited_risk_never_requires_less_than_it_can_lose_unless_that_
     assert greatest_loss_e4({option.contract: option.qty for option in options}) == max(0, worst)
 
 
-def test_in_a_cash_account_puts_set_their_strike_aside_calls_need_shares_and_long_options_offset_nothing() -> (
-    None
-):
+def test_cash_account_secures_short_puts_by_cash_and_calls_by_shares() -> None:
     groups = cash_account_groups(
         [held("P", 95, -2, 1.5), held("C", 110, -1, 1), held("P", 90, 1, 1)], 100, e4(100), RULES
     )

@@ -101,7 +101,7 @@ def test_a_tick_beyond_the_calendar_is_refused(frequency: Any, beyond: int) -> N
     assert "the trading calendar ends before; take fewer steps" in str(error)
 
 
-def test_a_moment_40_trading_days_before_the_end_of_the_calendar_is_out_of_reach() -> None:
+def test_time_in_the_last_40_trading_days_of_the_calendar_is_out_of_reach() -> None:
     hours = trading_hours()
     first_out = int(hours.open_ns[-40])
 
@@ -209,9 +209,7 @@ def test_calls_that_can_not_be_answered_are_refused_in_one_line(
     assert "\n" not in answer["error"]["message"]
 
 
-def test_a_caller_can_not_name_the_price_and_an_order_and_its_modification_are_checked_alike() -> (
-    None
-):
+def test_caller_cannot_set_the_price_and_modifications_are_validated() -> None:
     workspace, _, _, both = opened()
     named = catalogue().answer(
         workspace, "PMB.order.place", {**both, "order": {**wanted("BUY", "AVLN"), "price": 1.0}}
@@ -232,7 +230,7 @@ def test_a_caller_can_not_name_the_price_and_an_order_and_its_modification_are_c
     assert workspace.broker.state.orders[order_id].status == "ACCEPTED"
 
 
-def test_locked_and_borrowed_amounts_are_shown_and_events_are_in_dollars_and_moments() -> None:
+def test_locked_amounts_are_shown_and_events_are_in_dollars_and_timestamps() -> None:
     workspace, account, session, both = opened(cash=10_000)
     ask(workspace, "PMB.session.step", **session)
     ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 150))

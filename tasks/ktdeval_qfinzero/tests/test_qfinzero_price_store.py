@@ -152,7 +152,7 @@ def test_small_tables_match_those_in_memory(
 # ---- years
 
 
-def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_utc(
+def test_span_over_new_year_is_one_series_and_years_split_at_utc_midnight(
     folder: Path, store: StoredPrices
 ) -> None:
     new_year = at("2025-01-01T00:00:00Z")

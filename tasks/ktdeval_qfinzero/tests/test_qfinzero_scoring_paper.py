@@ -91,14 +91,14 @@ def test_rules_by_example(
     assert scores.failure_modes == tuple(modes), what
 
 
-def test_tm_is_1_for_the_tool_half_for_its_family_and_0_for_other_and_unknown_names() -> None:
+def test_tool_match_is_1_for_the_tool_half_for_its_family_and_0_otherwise() -> None:
     earned = {DAILY: 1, MINUTE: 0.5, "ESP.timeline": 0, "UPQ.stock.weekly": 0, "upq.stock.daily": 0}
     assert {
         tool: score(task(BARS), [predicted_call(tool, BARS.required)], RUN).tm for tool in earned
     } == earned
 
 
-def test_a_repeat_serves_no_step_of_another_tool_and_none_that_is_asked_for_once() -> None:
+def test_repeated_call_matches_no_other_tools_step_and_only_one_of_its_own() -> None:
     def tm(golds: list[GoldCall], *answer: Any) -> float:
         return score(task(*golds), list(answer), RUN).tm
 
@@ -112,7 +112,7 @@ def test_a_repeat_serves_no_step_of_another_tool_and_none_that_is_asked_for_once
     ] == [0, 1]
 
 
-def test_the_right_tool_with_wrong_parameters_goes_before_its_family_with_right_ones() -> None:
+def test_right_tool_with_wrong_parameters_precedes_its_family() -> None:
     scores = score(
         task(BARS),
         [predicted_call(MINUTE, BARS.required), predicted_call(DAILY, {"tickers": "KO"})],
@@ -140,7 +140,7 @@ def test_calls_are_aligned_for_the_best_total_not_one_step_after_the_other() -> 
 
 
 @on_each_row
-def test_required_parameters_are_compared_by_value_and_type_and_placeholders_not_at_all(
+def test_required_parameters_are_compared_by_value_and_type(
     required: Any, args: Any, expected: float
 ) -> None:
     assert pa(required, args) == pytest.approx(expected, abs=1e-12)
@@ -177,7 +177,7 @@ def test_the_tolerance_is_applied_to_minutes(minutes: Any, met: float) -> None:
     )
 
 
-def test_time_is_the_mean_over_fields_and_null_or_placeholder_fields_take_no_part() -> None:
+def test_time_accuracy_averages_fields_without_null_or_placeholders() -> None:
     times = {
         "a": "2024-03-04",
         "b": "2024-03-05",
@@ -271,7 +271,7 @@ def test_anything_else_misses_the_refusal(answer: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("gold", [REFUSAL, THREE])
-def test_an_unreadable_reply_earns_nothing_even_where_silence_would_be_right(gold: Any) -> None:
+def test_unreadable_reply_earns_nothing_even_if_silence_is_right(gold: Any) -> None:
     scores = score(gold, None, RUN)
     assert (scores.overall, scores.failure_modes) == (0, ("unreadable_reply",))
 
@@ -345,7 +345,7 @@ def test_failure_modes_name_what_the_aligned_call_got_wrong(
     assert set(modes) <= FAILURE_MODES
 
 
-def test_a_step_left_over_is_missing_unless_a_call_of_another_family_takes_its_place() -> None:
+def test_unmatched_step_is_missing_unless_another_familys_call_replaces_it() -> None:
     assert score(task(BARS, POSITIONS), [RIGHT], RUN).failure_modes == ("missing_call",)
     assert score(
         task(BARS, POSITIONS), [RIGHT, predicted_call("ESP.timeline")], RUN
@@ -417,7 +417,7 @@ answers = st.lists(predicted_calls | st.sampled_from([None, "x", {"tool": 5}]), 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @given(tasks, answers, st.randoms(use_true_random=False))
-def test_neither_order_nor_unrelated_calls_matter_and_a_further_call_never_lowers_the_tool_match(
+def test_score_ignores_order_and_unrelated_calls(
     gold: GoldTask, answer: list[Any], chance: Any
 ) -> None:
     before = score(gold, answer, RUN)

@@ -137,7 +137,7 @@ def test_all_raw_vectors_are_read_and_scored_alike(shared_data: Path) -> None:
 # ---- names and families
 
 
-def test_families_are_looked_up_for_calling_and_derived_from_prefixes_for_planning() -> None:
+def test_families_are_looked_up_for_calling_and_by_prefix_for_planning() -> None:
     assert len(REGISTRY) == 27
     assert set(REGISTRY) - set(PLANNING_ENDPOINTS) == {
         "REFUSE",

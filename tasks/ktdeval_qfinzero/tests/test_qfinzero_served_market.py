@@ -125,7 +125,7 @@ def replay(capsys: pytest.CaptureFixture[str], log: Path, *words: object) -> tup
     return code, out + errors
 
 
-def test_rules_and_size_of_accounts_are_the_servers_and_no_argument_of_a_client(
+def test_rules_and_account_size_are_set_by_the_server_not_the_client(
     served: Served,
 ) -> None:
     document = served.get("/openapi.json").body["paths"]
@@ -162,7 +162,7 @@ def test_rules_and_size_of_accounts_are_the_servers_and_no_argument_of_a_client(
     ) == (100, 20, 10)
 
 
-def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end(
+def test_log_is_on_disk_after_each_call_and_replays_to_the_same_end(
     served: Served, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mine = traded(served)
@@ -348,7 +348,7 @@ def bound_to(host: str) -> Iterator[socket.socket]:
 # ---- who needs a token
 
 
-def test_only_a_local_server_needs_no_token_and_that_of_the_environment_has_precedence() -> None:
+def test_only_a_local_server_needs_no_token_and_the_environments_one_wins() -> None:
     shown: list[str] = []
     for host in ("127.0.0.1", "localhost", *(("::1",) if socket.has_ipv6 else ()), "0.0.0.0"):
         with bound_to(host) as bound:

@@ -53,7 +53,7 @@ def earned(record: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_variant_fulfils_the_contract_and_rewards_silence_only_for_refusals(
+def test_variant_fulfils_the_contract_and_rewards_silence_only_when_due(
     variant: str,
 ) -> None:
     task = task_of(variant)
@@ -197,7 +197,7 @@ def test_leaving_out_a_default_equals_giving_it() -> None:
 
 
 @on_each_row
-def test_defaults_with_an_effect_are_filled_in_where_arguments_leave_them_out(
+def test_defaults_with_an_effect_are_filled_into_arguments(
     tool: str, given: Any, filled: Any
 ) -> None:
     assert with_defaults(tool, given) == filled
@@ -224,7 +224,7 @@ def test_defaults_of_every_operation_are_those_of_the_service(name: str) -> None
     }
 
 
-def test_ids_of_the_situation_are_counted_next_to_the_scores_and_by_the_public_rules() -> None:
+def test_situation_ids_are_counted_beside_the_scores_and_by_public_rules() -> None:
     records = [written(1, call) for call in (placed(), FOREIGN)]
     assert [earned(record)[0] for record in records] == [100.0, 100.0]
     assert [(record.scores["ids_expected"], record.scores["ids_right"]) for record in records] == [
@@ -346,7 +346,7 @@ def test_what_differs_in_the_end_is_named() -> None:
     assert detail["changing"] == {"n": 1, "value": 0.0}
 
 
-def test_an_order_with_a_bracket_and_a_session_with_rules_of_its_own_are_others() -> None:
+def test_order_with_a_bracket_or_session_with_own_rules_differs_in_state() -> None:
     order = json.dumps(placed(stop_loss_price=0.05)["arguments"])
     item = calling_items()[1]
     (record,) = sit(task_of("qfinzero_calling_live"), Scripted([("pmb_order_place", order)]), [1])
@@ -370,7 +370,7 @@ def test_an_order_with_a_bracket_and_a_session_with_rules_of_its_own_are_others(
     assert differing_parts(own, usual) == ("sessions",)
 
 
-def test_a_session_that_ends_on_another_day_and_an_instruction_not_to_exercise_are_others() -> None:
+def test_session_with_another_end_or_exercise_ban_differs_in_full_state() -> None:
     item = calling_items()[1]
     end = {"PMB.session.create": {"end_ts": "2025-01-17"}}
     other = replace(
@@ -411,7 +411,7 @@ def test_an_answer_too_long_to_be_shown_is_not_passed_on() -> None:
 # ---- what is asked
 
 
-def test_the_prompt_names_instruments_listed_by_the_clock_and_no_later_ones() -> None:
+def test_prompt_names_instruments_listed_by_the_clock_and_no_later_ones() -> None:
     prices = small_prices()
     coming = SymbolRow("LATE", "stock", "Late Listing", "energy", world().info.default_as_of_ns + 1)
     dataset = replace(world(), prices=replace(prices, symbol_rows=[*prices.symbol_rows, coming]))
@@ -479,7 +479,7 @@ def test_the_clock_is_shown_in_utc_and_new_york_time(moment: str, words: str) ->
     assert clock_words(at(moment)) == f"{moment}, which is {words} in New York"
 
 
-def test_the_question_tells_ids_and_terms_of_the_session_but_not_what_it_holds() -> None:
+def test_question_states_session_ids_and_terms_but_not_its_holdings() -> None:
     sample_set = sample_set_of(task_of("qfinzero_calling"))
     assert (
         sample_set.sample(0).user
@@ -520,9 +520,7 @@ def test_facts_hold_the_expected_calls_in_the_public_format() -> None:
     assert facts["as_of"] == "2025-01-06T21:00:00Z"
 
 
-def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_prompts_and_tools() -> (
-    None
-):
+def test_item_subset_is_evenly_spaced_and_the_description_pins_its_content() -> None:
     sample_set = sample_set_of(task_of("qfinzero_calling", items=2))
     assert [sample_set.sample(number).id for number in range(len(sample_set))] == [
         "calling-1",
@@ -589,7 +587,7 @@ def file_task(variant: str, path: Path) -> SuiteTask:
     return SuiteTask(variant, config_of(variant, tasks_file=str(path)))
 
 
-def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_both_rule_sets(
+def test_tasks_from_a_file_have_no_clock_and_are_scored_by_both_rule_sets(
     tmp_path: Path,
 ) -> None:
     task = file_task("qfinzero_calling_text", public_file(tmp_path))
@@ -643,7 +641,7 @@ class Mumbler:
         )
 
 
-def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() -> None:
+def test_invalid_submission_is_the_models_failure_but_a_failed_call_is_not() -> None:
     task = task_of("qfinzero_calling_live")
     right = sit(task, Perfect(calling_items(), live=True))
     mumbled = sit(task, Mumbler(), [0])[0]

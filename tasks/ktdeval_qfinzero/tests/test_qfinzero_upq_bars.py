@@ -27,9 +27,7 @@ PRICES = ("open", "high", "low", "close")
 NEW_YEAR = {"start": "2025-01-02", "end": "2025-01-17"}
 
 
-def test_rows_have_the_stores_prices_in_dollars_by_ticker_then_by_time_and_the_columns_asked_for() -> (
-    None
-):
+def test_bar_rows_have_store_prices_in_order_with_the_requested_columns() -> None:
     (row,) = ask("stock.daily", tickers="AVLN", start="2025-01-03", end="2025-01-03")["bars"]
     bars = market().prices.bar_table["stock", "AVLN", "day"]  # type: ignore[attr-defined]
     prices = {name: getattr(bars, f"{name}_e4")[1] / 10_000 for name in PRICES}
@@ -158,9 +156,7 @@ def test_minutes_after_the_close_have_longer_bars_of_their_own() -> None:
 
 
 @pytest.mark.slow
-def test_pages_together_are_the_whole_answer_and_one_that_ends_with_a_ticker_leads_to_the_next() -> (
-    None
-):
+def test_bar_pages_together_are_the_whole_answer_even_across_tickers() -> None:
     days = len(ask("stock.daily", tickers="AVLN", **NEW_YEAR)["bars"])
     three = "AVLN,BRKT,CSTL"
     for tickers, limit in (
@@ -215,7 +211,7 @@ def test_a_text_that_is_no_cursor_is_refused(cursor: Any) -> None:
     assert refused("stock.daily", tickers="AVLN", **JANUARY, cursor=cursor).field == "cursor"
 
 
-def test_coins_have_bars_on_every_day_of_the_week_and_through_the_night_and_are_no_stocks() -> None:
+def test_coins_have_bars_every_day_and_night_and_are_not_stocks() -> None:
     days = ask("crypto.daily", tickers="BTCX", start="2025-01-02", end="2025-01-15")["bars"]
     assert (len(days), days[0]["volume"]) == (14, 1234.5678)
     assert (
@@ -260,7 +256,7 @@ def test_a_split_divides_earlier_prices_and_multiplies_earlier_volumes() -> None
     assert list(event.values()) == ["CSTL", "split", "2025-01-21", 0.5, 2.0]
 
 
-def test_a_dividend_scales_earlier_prices_by_one_less_cash_over_the_previous_close() -> None:
+def test_dividend_scales_earlier_prices_by_one_less_its_yield() -> None:
     raw, total, split = (
         closes("2025-01-31T21:00:00Z", adjust, "AVLN") for adjust in ("none", "total", "split")
     )
@@ -431,7 +427,7 @@ def test_a_day_in_progress_has_no_daily_bar_with_its_close() -> None:
     )
 
 
-def test_minutes_of_the_session_before_are_not_ex_where_the_market_never_closes() -> None:
+def test_previous_sessions_minutes_are_not_ex_in_an_always_open_market() -> None:
     starts = at("2025-01-20T18:00:00Z") + 60 * MINUTE * np.arange(12)
     dataset = with_prices(
         small_dataset(), {("stock", "CSTL", "minute"): bars_of(starts, np.full(12, 2_000_000.0))}
@@ -532,7 +528,7 @@ def test_a_curve_is_there_from_its_publication() -> None:
     ]
 
 
-def test_a_tenor_that_a_curve_lacks_is_null_and_a_correction_replaces_a_curve() -> None:
+def test_missing_tenor_of_a_curve_is_null_and_a_correction_replaces_it() -> None:
     row = RateRow(date(2025, 1, 6), {"1M": 4.0}, at("2025-01-06T23:00:00Z"))
     corrected = replace(row, yields_pct={"1M": 4.1}, available_ns=at("2025-01-07T23:00:00Z"))
     dataset = with_prices(market(), rate_rows=[corrected, row])
@@ -545,7 +541,7 @@ def test_a_tenor_that_a_curve_lacks_is_null_and_a_correction_replaces_a_curve() 
     assert curve["yield_1_month"] == 4.1
 
 
-def test_dividends_and_splits_are_there_from_their_announcement_also_those_to_come() -> None:
+def test_dividends_and_splits_are_visible_from_their_announcement() -> None:
     dividend = {"tickers": "AVLN,NOPE", "start": "2025-01-01", "end": "2025-03-01"}
     assert ask("dividends.query", as_of="2025-01-03T21:29:59Z", **dividend)["dividends"] == []
 

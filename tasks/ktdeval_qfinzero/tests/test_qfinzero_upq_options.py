@@ -109,7 +109,7 @@ def test_a_strike_that_is_no_round_number_is_found_by_itself() -> None:
     )
 
 
-def test_contracts_of_other_stocks_and_of_later_listings_are_not_in_a_chain() -> None:
+def test_chain_excludes_contracts_of_other_stocks_and_later_listings() -> None:
     rows = [replace(row, listed_ns=at("2025-02-01")) for row in market().prices.contract_rows]  # type: ignore[attr-defined]
     answer = ask(
         "option.chain_query",
@@ -166,7 +166,7 @@ def test_pages_of_a_chain_or_a_contract_together_are_the_whole() -> None:
 # --- contracts ------------------------------------------------------------
 
 
-def test_the_history_of_a_contract_by_day_and_by_minute_with_the_names_of_the_public_rows() -> None:
+def test_contract_history_is_daily_or_by_minute_with_public_row_names() -> None:
     days = ask(
         "option.ticker_query", contract=PUT, start="2025-01-06T09:30:00", end="2025-01-08T16:00:00"
     )["bars"]

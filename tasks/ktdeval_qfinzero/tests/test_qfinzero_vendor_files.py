@@ -62,7 +62,7 @@ TIMES = {
 }  #: By ticker: two spellings of times, and what its source says of its zone; the spec says New York
 
 
-def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of_the_spec(
+def test_minute_times_use_their_own_zone_or_that_of_source_or_spec(
     tmp_path: Path,
 ) -> None:
     head = "Datetime,Ticker,Open,High,Low,Close,Volume\n"
@@ -91,7 +91,7 @@ def test_times_of_minutes_have_a_zone_of_their_own_or_that_of_their_source_or_of
 
 
 @pytest.mark.parametrize("time", ["2024-03-10 02:30", "2024-11-03 01:30"])
-def test_a_local_time_that_clocks_skip_in_spring_or_show_twice_in_autumn_is_refused(
+def test_local_time_skipped_or_repeated_by_clock_changes_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], time: str
 ) -> None:
     head = "time,open,high,low,close,volume"
@@ -109,7 +109,7 @@ def test_a_local_time_that_clocks_skip_in_spring_or_show_twice_in_autumn_is_refu
     assert f"which clocks in America/New_York show once, was '{time}'" in error
 
 
-def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(
+def test_minutes_may_be_stamped_with_their_end_across_a_lunch_break(
     tmp_path: Path, terminal: Terminal
 ) -> None:
     clock = product((9, 10, 11, 13, 14, 15), range(60))
@@ -152,7 +152,7 @@ def test_minutes_may_be_stamped_with_their_end_and_hours_begin_anew_after_lunch(
         assert shown == morning + afternoon
 
 
-def test_columns_are_named_once_decimals_rounded_with_a_note_and_symbols_read_from_bars(
+def test_columns_are_named_once_and_decimals_rounded_with_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec = (
@@ -358,9 +358,7 @@ def test_sessions_and_money_follow_the_datasets_market(dataset: Dataset) -> None
     assert ask(workspace, "PMB.account.positions", **account)["positions"][0]["qty"] == 10
 
 
-def test_a_market_that_never_closes_has_a_session_each_day_and_an_unknown_calendar_is_named(
-    files: Path, tmp_path: Path
-) -> None:
+def test_always_open_market_has_a_session_each_day(files: Path, tmp_path: Path) -> None:
     files = shutil.copytree(files, tmp_path / "files")
     (files / "stocks.csv").write_text(
         bars("600519.SH", "^GSPC", days=("2025-01-24", "2025-01-25", "2025-01-26"))

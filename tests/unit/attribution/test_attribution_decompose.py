@@ -260,9 +260,7 @@ def test_a_suspended_holding_has_return_zero_and_a_note() -> None:
     ] == [(1, 1)]
 
 
-def test_a_factor_without_a_value_has_no_mean_exposure_and_one_with_some_has_that_of_its_days() -> (
-    None
-):
+def test_factor_exposure_is_averaged_only_over_days_with_a_value() -> None:
     """No amounts: ILLIQ and CV_VOL never have a value. RV_60 has one after enough bars, and the
     days before are no zeros.
     """
@@ -471,7 +469,7 @@ def test_industries_that_nobody_knows_have_no_part_and_no_scheme(
     }
 
 
-def test_styles_without_history_have_no_part_but_the_others_still_add_to_the_return() -> None:
+def test_styles_without_history_have_no_part_and_others_add_to_the_return() -> None:
     young = random_snapshot(seed=2, n_assets=60)
     early = play(young, rotation(young, 3), range(3, 9))
     metrics = {name: attribution_metric(name).compute(early, young, "strict") for name in NAMES}

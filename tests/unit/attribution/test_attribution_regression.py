@@ -100,7 +100,7 @@ def test_robust_errors_equal_statsmodels(kind: str) -> None:
         )
 
 
-def test_a_column_that_others_explain_is_dropped_and_the_rest_is_the_fit_without_it() -> None:
+def test_collinear_column_is_dropped_and_the_fit_equals_one_without_it() -> None:
     design, returns, weights = cross_sections(6)
     design[3, 7] = 0.5 * design[3, 1] - 2.0 * design[3, 5]
     fitted = weighted_least_squares(design, returns, weights)
@@ -125,7 +125,7 @@ def test_a_column_that_others_explain_is_dropped_and_the_rest_is_the_fit_without
 
 
 @pytest.mark.parametrize(("share", "is_dropped"), [(0.9e-9, True), (1.1e-9, False)])
-def test_a_column_is_dropped_where_others_leave_less_than_a_thousand_millionth_of_it(
+def test_column_is_dropped_if_others_explain_all_but_a_billionth(
     share: float, is_dropped: bool
 ) -> None:
     one = np.array([1.0, 1.0, -1.0, -1.0])
@@ -216,7 +216,7 @@ def market() -> MarketSnapshot:
     )
 
 
-def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_zero(
+def test_strict_fit_equals_constrained_least_squares_of_statsmodels(
     market: MarketSnapshot,
 ) -> None:
     """statsmodels' GLM with a linear constraint on the coefficients, the collinear dummies of all
@@ -262,9 +262,7 @@ def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_
         )
 
 
-def test_small_industries_are_pooled_and_a_pool_that_is_small_takes_the_smallest_of_the_others() -> (
-    None
-):
+def test_small_industries_are_pooled_with_the_smallest_other_if_needed() -> None:
     names = ("a",) * 6 + ("b",) * 5 + ("c",) * 3 + ("unknown",)
     used = np.ones((5, 15), dtype=bool)
     # five of a and of b are left: the first by name joins the pool of c and unknown
@@ -323,7 +321,7 @@ def test_worked_by_hand() -> None:
         fit_factors(tiny_snapshot({"609001.SH": [1.0, 1.0, 1.0]}), 1, 2, known=fitted.exposures)
 
 
-def test_a_singleton_keeps_its_selection_unless_it_is_an_industry_of_its_own(
+def test_singleton_keeps_its_selection_unless_it_is_its_own_industry(
     market: MarketSnapshot,
 ) -> None:
     fish = market.industries.index("fish")
@@ -442,7 +440,7 @@ def with_extra_returns(snapshot: MarketSnapshot, extra: FloatArray) -> MarketSna
 
 
 @pytest.mark.exhaustive
-def test_alpha_planted_in_names_picked_anew_each_day_comes_out_as_selection(
+def test_alpha_planted_in_daily_new_picks_appears_as_selection(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:
     snapshot = planted[0]
@@ -475,7 +473,7 @@ def test_alpha_planted_in_names_picked_anew_each_day_comes_out_as_selection(
 
 
 @pytest.mark.exhaustive
-def test_alpha_of_names_held_throughout_comes_out_as_selection_until_it_becomes_momentum(
+def test_alpha_of_held_names_is_selection_until_it_becomes_momentum(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:
     snapshot = planted[0]
@@ -500,7 +498,7 @@ def test_alpha_of_names_held_throughout_comes_out_as_selection_until_it_becomes_
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_moves_of_an_industry_are_no_selection_and_alpha_inside_it_is_found_again(
+def test_industry_moves_are_not_selection_and_alpha_within_is_recovered(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:
     """An industry moves by 1 % a day on its own, two of its names, drawn anew each day, by 20 bp

@@ -159,7 +159,7 @@ def test_a_beta_is_of_returns_between_days_that_asset_and_market_share(
             assert fitted.explained[day, asset] == pytest.approx(expected * moved, abs=1e-12), where
 
 
-def test_what_the_market_does_while_an_exchange_is_closed_is_common_on_the_next_session() -> None:
+def test_market_moves_during_a_closure_are_common_on_the_next_session() -> None:
     """A coin doubles on a weekend; the stock follows on Monday with its beta of half of that."""
     rng = np.random.default_rng(3)
     market = mixed_market({"COIN": "crypto_spot", "STOCK": "us_equity"}, last="2024-12-31")

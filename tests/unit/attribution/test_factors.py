@@ -124,7 +124,7 @@ def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: P
 
 @pytest.mark.parametrize("lacking", [0, 1])
 @pytest.mark.parametrize("definition", FACTORS, ids=lambda definition: definition.name)
-def test_minimum_observations_of_the_table_are_those_that_the_kernels_apply(
+def test_minimum_observations_in_the_table_match_the_kernels(
     definition: FactorDefinition, lacking: int
 ) -> None:
     row = 329
@@ -371,7 +371,7 @@ def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None
     }
 
 
-def test_a_subset_of_factors_gives_its_columns_and_unknown_factors_are_refused() -> None:
+def test_factor_subset_gives_its_columns_and_unknown_factors_are_refused() -> None:
     snapshot = market(assets=12)
     rows = range(300, 305)
     places = [FACTOR_NAMES.index(name) for name in ("SKEW", "ILLIQ")]

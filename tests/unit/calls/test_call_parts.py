@@ -98,9 +98,7 @@ def test_a_compacted_record_is_the_same_and_its_groups_are_one_file(asked):
 
 
 @pytest.mark.parametrize("deleted", range(4))
-def test_a_compaction_that_is_killed_while_it_deletes_loses_nothing_and_counts_nothing_twice(
-    asked, deleted
-):
+def test_compaction_killed_while_deleting_loses_and_repeats_nothing(asked, deleted):
     before = {key: asked.store.read(f"calls/{key}") for key in asked.list_keys()}
     asked.machine().parts.compact()
     for key in sorted(before)[deleted:-1]:
@@ -152,7 +150,7 @@ def test_a_group_of_another_process_is_a_conflict_but_the_own_one_is_not(asked):
     second.parts.flush()
 
 
-def test_what_a_killed_process_wrote_here_and_could_not_put_is_put_at_the_next_start(asked):
+def test_unsent_records_of_a_killed_process_are_sent_at_the_next_start(asked):
     first = asked.machine()
     first.restored()
     replies, rows = rows_of("f", "g")
@@ -167,7 +165,7 @@ def test_what_a_killed_process_wrote_here_and_could_not_put_is_put_at_the_next_s
     assert not list(first.disk.glob("left-*"))
 
 
-def test_what_was_written_here_is_dropped_where_another_machine_has_gone_on(asked):
+def test_local_unsent_records_are_dropped_if_another_machine_continued(asked):
     first = asked.machine()
     second = asked.machine()
     first.restored()

@@ -33,7 +33,7 @@ def budget(max_cost: float | None = None, max_tokens: int | None = None) -> Budg
     return Budget((max_cost, max_tokens), ORDINARY, Spent(), StopSignal())
 
 
-def test_reads_of_a_cache_may_keep_their_price_and_unknown_ones_stay_unknown() -> None:
+def test_batch_cache_reads_may_keep_their_price_and_unknown_stay_unknown() -> None:
     kept = ORDINARY.in_batch(halves_cache_reads=False)
     assert (kept.input, kept.cache_read) == (1.0, 0.5)
     plain = Price(2.0, 10.0).in_batch()
@@ -94,7 +94,7 @@ class Batched(ScriptedModel):
     traits = ModelTraits(batches=object())
 
 
-def test_requests_of_an_episode_are_of_one_opening_and_each_check_of_its_own(
+def test_episode_requests_share_one_opening_and_each_check_has_its_own(
     tmp_path: Path,
 ) -> None:
     with CallLog(tmp_path) as log:

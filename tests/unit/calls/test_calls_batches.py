@@ -200,7 +200,7 @@ def test_killed_before_it_learnt_of_its_batch_it_finds_it_at_the_provider(run: B
 
 @pytest.mark.slow
 @over(*VENDORS)
-def test_a_batch_whose_answer_is_lost_is_looked_for_twice_before_it_is_submitted_again(
+def test_batch_with_a_lost_answer_is_looked_up_twice_before_resubmission(
     run: BatchRun,
 ) -> None:
     run.stub.batches.plan = BatchPlan(lost=1, lag=1)
@@ -378,7 +378,7 @@ def test_a_request_that_fails_is_no_decision_and_is_asked_again_on_resume(
 
 @pytest.mark.exhaustive
 @over(*VENDORS)
-def test_a_request_that_is_refused_alike_again_is_a_failed_call_of_its_sample(
+def test_twice_refused_request_is_a_failed_call_of_its_sample(
     run: BatchRun, terminal: Terminal
 ) -> None:
     run.stub.batches.plan = BatchPlan(fates={3: "bad_request"})
@@ -421,7 +421,7 @@ def test_a_result_that_comes_twice_counts_once_and_a_strangers_not_at_all(
 
 
 @over("responses", "google")
-def test_a_batch_that_is_refused_as_a_whole_costs_nothing_and_stops_the_run(run: BatchRun) -> None:
+def test_batch_refused_as_a_whole_costs_nothing_and_stops_the_run(run: BatchRun) -> None:
     run.stub.batches.plan = BatchPlan(problem="Enqueued token limit reached.")
     result = run.go()
 
@@ -445,7 +445,7 @@ def test_requests_that_every_call_would_be_refused_with_stop_the_run(run: BatchR
 
 @pytest.mark.slow
 @over(*VENDORS)
-def test_a_batch_that_the_provider_refuses_to_take_stops_the_run_until_it_is_fixed(
+def test_batch_the_provider_rejects_stops_the_run_until_fixed(
     run: BatchRun,
 ) -> None:
     run.stub.batches.plan = BatchPlan(forbidden=1)
@@ -481,7 +481,7 @@ def test_a_submission_that_is_refused_is_not_looked_for_on_resume(
     assert len(run.stub.batches.created) == 1
 
 
-def test_a_sample_that_can_not_be_made_ends_its_episode_and_later_ones_are_not_asked(
+def test_broken_sample_ends_its_episode_before_later_ones_are_asked(
     run: BatchRun,
 ) -> None:
     (failed,) = run.go(tasks=("repeat_broken",)).failed
@@ -502,7 +502,7 @@ def max_usd(run: BatchRun) -> float:
 
 
 @pytest.mark.slow
-def test_a_budget_below_what_the_batch_may_cost_stops_the_run_before_it_is_submitted(
+def test_budget_below_the_batch_bound_stops_the_run_before_submission(
     run: BatchRun,
 ) -> None:
     needed = max_usd(run)
@@ -574,7 +574,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("command", ["run", "plan"])
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_can_not_be_batched_is_refused_in_one_line_before_anything_is_asked(
+def test_unbatchable_run_is_refused_in_one_line_before_any_call(
     stub: Stub, terminal: Terminal, tmp_path: Path, name: str, command: str
 ) -> None:
     words, expected = REFUSED[name]

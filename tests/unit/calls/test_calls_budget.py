@@ -51,7 +51,7 @@ def waiting(one: Budget, asked: ModelRequest = ASKED) -> Waiter:
     return Waiter(lambda waits: one.reserve(asked, waits))
 
 
-def test_the_bound_of_a_call_counts_every_byte_that_is_sent_and_the_whole_reply():
+def test_call_bound_counts_every_sent_byte_and_the_whole_reply():
     asked = ModelRequest(
         (
             Message("system", "你好" * 100),
@@ -131,7 +131,7 @@ def plans(draw: st.DrawFn) -> Plan:
 @pytest.mark.exhaustive
 @examples(50)
 @given(st.lists(plans(), min_size=1, max_size=5), prices, parts, parts)
-def test_for_any_replies_spending_stays_within_limits_and_no_call_waits_for_ever(
+def test_spending_stays_within_limits_and_no_call_waits_forever(
     plans_, price, cost_part, tokens_part
 ):
     dearest = max(price.input, price.cache_read or 0.0, price.cache_write or 0.0)
@@ -166,7 +166,7 @@ def test_for_any_replies_spending_stays_within_limits_and_no_call_waits_for_ever
 
 
 @pytest.mark.parametrize("price", [0.1, 0.3, 0.7, 1.1, 2.3])
-def test_a_cost_never_exceeds_what_was_set_aside_for_it_not_even_by_rounding(price):
+def test_cost_never_exceeds_its_reservation_even_by_rounding(price):
     limits = budget(max_cost=1.0, price=Price(price, price, price, price))
     for inputs in range(200):
         reservation = limits.reserve(request("x" * (inputs + 1)))
@@ -214,7 +214,7 @@ def test_the_end_of_the_run_ends_all_waiting(reason):
         limits.reserve(ASKED)
 
 
-def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_end():
+def test_no_call_starts_after_the_hour_limit():
     now = [1000.0]
     stop = StopSignal(clock=lambda: now[0])
     stop.limit_hours(0.5)
@@ -268,7 +268,7 @@ def test_a_call_that_may_be_billed_uses_all_that_it_drew() -> None:
     assert shared.settled == [(DRAWN, DRAWN)]
 
 
-def test_a_call_that_the_shared_budget_never_covers_is_refused_with_what_it_needs() -> None:
+def test_call_the_shared_budget_cannot_cover_is_refused_with_its_need() -> None:
     one = budget(max_cost=1.0)
     one.share(Shared("never"))
 

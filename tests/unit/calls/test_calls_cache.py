@@ -98,7 +98,7 @@ def with_message(index: int, **changes: Any) -> ModelRequest:
     return replace(ASKED, messages=tuple(messages))
 
 
-def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_does():
+def test_cache_key_depends_on_exactly_what_can_change_a_reply():
     assert {field.name for field in fields(ModelRequest)} == {
         *OTHER_REQUESTS,
         "role",
@@ -225,7 +225,7 @@ def test_a_reply_comes_back_exactly(given_):
         assert [cached(cache, key_of(number)) for number in range(len(given_))] == given_
 
 
-def test_truncations_refusals_empty_replies_and_malformed_entries_are_not_cached():
+def test_truncated_refused_empty_or_malformed_replies_are_not_cached():
     accidents = [
         Reply("half", finish_reason="length"),
         Reply("no", finish_reason="refusal"),

@@ -105,7 +105,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("how", [*FORGED, "a bomb"])
-def test_a_row_that_no_cache_wrote_is_never_given_even_when_its_checksum_is_right(cache, path, how):
+def test_forged_cache_row_is_never_served_even_with_a_valid_checksum(cache, path, how):
     # more than a reply can have
     row = FORGED.get(how) or forged(zstandard.compress(bytes((1 << 28) + 1)))
     with cache._writing:
@@ -190,7 +190,7 @@ def test_the_file_of_another_application_is_refused_unchanged(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
+def test_unwritable_file_is_reported_in_one_line_before_any_paid_call():
     """In a process of an ordinary user, for the superuser may write everything; so in folders that
     are open to all.
     """

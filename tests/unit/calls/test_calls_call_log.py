@@ -56,7 +56,7 @@ def log(run: Run) -> Iterator[CallLog]:
 # ---- what goes in comes out
 
 
-def test_records_come_back_in_order_and_as_they_were_and_sums_are_over_all_sessions(run):
+def test_records_return_in_order_and_unchanged_with_sums_over_all_sessions(run):
     for records in (RECORDS[:2], RECORDS[2:]):
         with CallLog(run.folder) as log:
             for record in records:
@@ -72,7 +72,7 @@ def test_records_come_back_in_order_and_as_they_were_and_sums_are_over_all_sessi
         assert log.resume(Price(1e6, 0.0)).spent.cost_usd == 100.5
 
 
-def test_unwritable_text_in_names_is_replaced_and_bad_numbers_fail_only_their_caller(log, run):
+def test_unwritable_name_text_is_replaced_and_non_finite_numbers_raise(log, run):
     for wrong in (
         {"cost_usd": float("nan")},
         {"latency_s": float("inf")},
@@ -204,7 +204,7 @@ def play(run: Run, program: str) -> str:
 
 
 @pytest.mark.exhaustive
-def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(run):
+def test_full_disk_fails_waiting_threads_and_keeps_acknowledged_records(run):
     out = play(
         run,
         """
@@ -259,7 +259,7 @@ def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
 
 
 @pytest.mark.exhaustive
-def test_an_unwritten_background_record_is_written_with_the_next_one_or_at_the_end(
+def test_unwritten_background_record_is_written_with_the_next_or_at_close(
     run,
 ):
     out = play(
@@ -337,7 +337,7 @@ def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 200])
-def test_kill_9_at_any_moment_loses_no_acknowledged_record_and_records_every_reply_once(run, after):
+def test_kill_9_loses_no_acknowledged_record_and_repeats_no_reply(run, after):
     steady = """
     def work(thread):
         for number in range(100_000):
@@ -373,7 +373,7 @@ def test_kill_9_at_any_moment_loses_no_acknowledged_record_and_records_every_rep
 
 
 @pytest.mark.slow
-def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_and_shares_it_then(
+def test_reply_unshared_at_a_kill_is_kept_and_shared_on_resume(
     run,
 ):
     process = second_process(

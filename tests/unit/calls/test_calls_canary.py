@@ -178,7 +178,7 @@ def test_questions_are_short_plain_and_ask_for_nothing_real() -> None:
     assert {canary.kind for canary in CANARIES[:6]} == {"number", "choice", "ranking", "text"}
 
 
-def test_each_question_is_asked_twice_with_the_parameters_of_the_run_and_seeds_of_its_own() -> None:
+def test_each_canary_question_is_asked_twice_with_its_own_seeds() -> None:
     requests = [
         request
         for round_ in ("start", "end")
@@ -201,7 +201,7 @@ def test_each_question_is_asked_twice_with_the_parameters_of_the_run_and_seeds_o
 
 
 @pytest.mark.parametrize(("count", "known"), [(1, 1), (2, 2), (12, 12), (99, len(CANARIES))])
-def test_a_run_asks_as_many_questions_as_it_wants_and_there_are_the_very_same_at_its_end(
+def test_run_asks_the_same_chosen_number_of_canary_questions_at_both_ends(
     count: int, known: Any
 ) -> None:
     asked: list[str] = []
@@ -291,9 +291,7 @@ def test_a_reply_without_an_answer_is_recorded_by_its_kind() -> None:
     assert "secret-key" not in encode_canonical(round_)
 
 
-def test_a_question_without_a_reply_is_left_out_and_a_model_that_begins_to_refuse_has_changed() -> (
-    None
-):
+def test_unanswered_canary_is_omitted_and_a_new_refusal_counts_as_a_change() -> None:
     same = {"value": 0.0, "noise": 0.0, "excess": 0.0, "prompts": 5, "served_by_changed": False}
     assert run(reply_7, fail_at_pick) == same
     assert (

@@ -123,9 +123,7 @@ def test_a_wish_or_a_model_of_one_protocol_is_not_asked() -> None:
         Server({}, ()).choose()
 
 
-def test_the_models_first_protocol_is_taken_where_it_works_after_one_step_of_two_calls_the_same_for_every_model() -> (
-    None
-):
+def test_first_protocol_of_a_model_is_chosen_if_one_step_of_calls_works() -> None:
     one = Server(dict.fromkeys(LADDER, obey))
     two = Server(dict.fromkeys(LADDER, obey))
     two.name = "model-2"

@@ -34,7 +34,7 @@ from support.threads import in_threads
 # --- cache and book
 
 
-def test_what_was_answered_is_on_disk_before_anyone_sees_it_and_never_asked_again(run):
+def test_reply_is_on_disk_before_use_and_never_requested_again(run):
     model = ScriptedModel()
     first = run.client(model).for_episode("e1").reply(ask("a"))
 
@@ -93,9 +93,7 @@ ACCIDENTS = [
 
 
 @pytest.mark.parametrize("changes", ACCIDENTS, ids=["length", "refusal", "content_filter", "empty"])
-def test_an_accident_of_one_call_is_no_answer_to_others_but_a_resumed_run_does_not_pay_for_it_again(
-    run, changes
-):
+def test_unusable_reply_is_not_shared_but_a_resumed_run_does_not_pay_again(run, changes):
     reply = reply_to("a", **changes)
     model = ScriptedModel(lambda text, attempt: reply)
     episode = run.client(model).for_episode("e1")
@@ -114,7 +112,7 @@ def test_an_accident_of_one_call_is_no_answer_to_others_but_a_resumed_run_does_n
     assert model.asked == {"a": 3}
 
 
-def test_a_fresh_question_bypasses_the_cache_but_is_recorded_for_a_resumed_run(
+def test_fresh_question_bypasses_the_cache_but_is_recorded_for_resumption(
     run,
 ):
     model = ScriptedModel(lambda text, attempt: reply_to(f"{text}{attempt}"))
@@ -134,7 +132,7 @@ def test_a_fresh_question_bypasses_the_cache_but_is_recorded_for_a_resumed_run(
     ]
 
 
-def test_without_a_price_or_counted_tokens_a_call_is_booked_without_cost_or_as_possibly_billed(run):
+def test_call_without_price_or_token_count_has_no_cost_or_is_maybe_billed(run):
     run.client(ScriptedModel(), price=None).for_episode("e1").reply(ask("a"))
     run.client(ScriptedModel(lambda text, attempt: reply_to(text, usage=Usage()))).for_episode(
         "e1"
@@ -192,7 +190,7 @@ def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(run, a
 # --- addresses that nobody answers, and replies of older runs
 
 
-def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_waited_for(run):
+def test_address_that_never_answered_is_given_up_and_a_known_one_awaited(run):
     model = failing(ModelError("connection", "connection refused"))
     with pytest.raises(
         ProviderError,
@@ -219,7 +217,7 @@ def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_wai
     assert asker.reply(ask("b")) == reply_to("b")
 
 
-def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_server_is_fixed(
+def test_cached_verdict_of_no_tool_calls_is_rechecked_after_a_server_fix(
     tmp_path,
 ):
     is_fixed = False

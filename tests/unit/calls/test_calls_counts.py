@@ -47,7 +47,7 @@ def test_the_hash_is_of_all_rows_in_their_order_with_their_replies() -> None:
 
 
 @on_each_row
-def test_a_transcript_holds_each_reply_and_no_failure_that_was_not_attempted(
+def test_transcript_holds_each_reply_and_only_attempted_failures(
     replies: int, errors: dict[str, int], difference: Any
 ) -> None:
     assert transcript_difference(tally_episode(INTERRUPTED), replies, errors) == difference

@@ -25,9 +25,7 @@ from support.threads import in_threads
     "kind",
     ["timeout", "rate_limited", "overloaded", "server", "connection", "sent", "bad_response"],
 )
-def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_in_the_book(
-    run, kind
-):
+def test_transient_failure_leaves_no_trace_in_the_reply_but_is_recorded(run, kind):
     may_be_billed = kind in ("timeout", "bad_response", "sent")
     failure = ModelError(kind, "not now")
     if kind == "sent":
@@ -59,9 +57,7 @@ def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_
 
 
 @on_each_row
-def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_last_is_a_decision(
-    run, limit, words
-):
+def test_too_many_consecutive_final_failures_stop_the_run(run, limit, words):
     model = failing(ModelError("timeout", "no answer"), "good")
     client = run.client(model, max_retries=0, max_failures=limit)
     episode = client.for_episode("e1")
@@ -133,7 +129,7 @@ def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(run):
     assert episode.reply(ask("a")) == reply_to("a")  # what is known can still be had
 
 
-def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuses(run):
+def test_calls_run_concurrently_and_fewer_at_once_if_the_provider_refuses(run):
     """Some questions are asked by several; half of the first attempts fail; no more than three
     calls are taken at once.
     """
@@ -252,7 +248,7 @@ def test_a_status_is_a_failure_of_its_kind(status: int, kind: str) -> None:
     assert error.kind == kind
 
 
-def test_without_a_whole_response_it_is_a_timeout_a_connection_or_a_bad_response() -> None:
+def test_missing_response_is_a_timeout_a_connection_or_a_bad_response() -> None:
     assert network_error(CALLER, "", is_timeout=True).kind == "timeout"
 
     lost = network_error(CALLER, f"getaddrinfo failed for {KEY}")
@@ -299,7 +295,7 @@ FLAGGED = "the prompt was flagged"
         (400, {"code": "unsupported_value", "message": FLAGGED}, False),
     ],
 )
-def test_moderation_is_known_by_its_code_or_by_words_that_blame_no_parameter(
+def test_moderation_is_known_by_its_code_or_unambiguous_words(
     status: int, error: dict[str, str], is_filtered: bool
 ) -> None:
     body = json.dumps({"error": error}).encode()

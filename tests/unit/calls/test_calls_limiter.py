@@ -91,7 +91,7 @@ def test_the_limit_finds_what_a_provider_takes_at_once_and_stays_around_it(takes
         assert served.answered_at[-1] < 1500 / (0.65 * 10)
 
 
-def test_one_round_of_refusals_halves_the_limit_once_and_its_answers_do_not_raise_it():
+def test_one_round_of_refusals_halves_the_limit_only_once():
     window = AimdWindow(ceiling=16)
     for number in range(16):
         window.note_throttling(1.0 + number / 100, None, started_at=0.0)
@@ -125,7 +125,7 @@ def test_the_limit_never_falls_below_one_nor_rises_above_the_ceiling():
     assert window.limit == 3
 
 
-def test_from_one_at_once_the_limit_rises_by_one_after_as_many_answers_as_it_is_high():
+def test_concurrency_limit_rises_by_one_after_that_many_answers():
     window = AimdWindow(ceiling=4)
     for second in range(9):
         window.note_throttling(second + 0.5, None, started_at=float(second))
@@ -158,7 +158,7 @@ def test_slots_are_given_in_the_order_in_which_they_were_asked_for():
     assert order == list(range(7))
 
 
-def test_a_slot_is_given_back_when_its_call_raises_and_the_pause_that_is_left_can_be_named():
+def test_slot_is_released_when_its_call_raises_and_the_pause_is_reported():
     now = [100.0]
     limiter = ProviderLimiter(ceiling=1, gap_s=0.0, check=no_check, clock=lambda: now[0])
     for _ in range(3):

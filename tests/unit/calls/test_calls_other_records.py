@@ -94,7 +94,7 @@ def test_gathered_episodes_are_written_in_their_order(other: Path, tmp_path: Pat
 # ---- taking over
 
 
-def test_calls_that_are_taken_over_replace_those_of_the_episode_and_are_paid_once(
+def test_taken_over_calls_replace_those_of_the_episode_and_are_paid_once(
     other: Path, tmp_path: Path
 ) -> None:
     own = tmp_path / "own"

@@ -93,7 +93,7 @@ def test_a_mistake_in_a_table_is_named_with_its_place(table, old, new, problem):
 # --- which price counts
 
 
-def test_a_given_price_comes_before_a_given_table_and_that_before_the_plugins(table, tmp_path):
+def test_given_price_precedes_a_given_table_and_that_the_plugins_table(table, tmp_path):
     default = tmp_path / "default.yaml"
     default.write_text(TABLE.replace("input: 1,", "input: 77,").replace("acme/*", '"*/*"'))
     given_price = choose_price(

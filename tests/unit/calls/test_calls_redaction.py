@@ -124,7 +124,7 @@ def test_a_secret_of_eight_characters_is_hidden_and_a_shorter_one_is_not() -> No
     assert hide_keys("with ab34ef7 in it", ("ab34ef7",)) == "with ab34ef7 in it"
 
 
-def test_a_key_that_arrives_in_pieces_is_hidden_once_a_piece_of_it_is_there() -> None:
+def test_key_arriving_in_pieces_is_hidden_from_its_first_long_piece() -> None:
     key = KEYS[0]
     for arrived in not_empty(range(12, len(key) + 1)):
         assert hide_keys(f"the key {key[:arrived]}", (key,)) == "the key [key]"

@@ -128,7 +128,7 @@ def test_a_wrong_address_ends_the_check_of_tools_at_its_first_answer(
     assert len(listening.bodies) == 1
 
 
-def test_a_server_that_fails_in_every_tool_protocol_is_shown_once_with_its_words(
+def test_server_failing_in_every_tool_protocol_is_quoted_once(
     run: RunClients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = {"error": {"code": 500, "message": "tools param requires --jinja flag"}}
@@ -143,7 +143,7 @@ def test_a_server_that_fails_in_every_tool_protocol_is_shown_once_with_its_words
     assert len(server.bodies) == 9  # three of each protocol
 
 
-def test_a_host_that_drops_what_is_sent_to_it_is_given_up_as_one_that_is_not_there(
+def test_host_that_drops_connections_is_given_up_like_an_absent_one(
     run: RunClients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full queue of connections drops further ones, as a firewall does."""
@@ -161,7 +161,7 @@ def test_a_host_that_drops_what_is_sent_to_it_is_given_up_as_one_that_is_not_the
     assert [note[2:4] for note in run.notes] == [(1, 3), (2, 3)]
 
 
-def test_a_server_that_never_answers_is_given_up_after_as_many_calls_as_a_run_may_fail(
+def test_server_that_always_fails_is_given_up_after_the_failure_limit(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     """Among them those of the questions that a run asks first."""

@@ -7,7 +7,7 @@ from support.tables import on_each_row
 
 
 @on_each_row
-def test_a_dated_version_of_an_alias_is_the_same_model_and_all_else_another(
+def test_dated_version_of_an_alias_is_the_same_model_and_others_are_not(
     asked: str, served: str, is_other: bool
 ) -> None:
     assert is_other_model(asked, served) is is_other

@@ -64,7 +64,7 @@ def test_a_request_is_as_large_as_its_texts_and_counts_a_part_for_each() -> None
     assert prompt_bytes(request).total == text_bytes("".join([*texts, *tool_texts(request)])).total
 
 
-def test_tokens_are_bytes_of_each_kind_at_its_rate_and_those_around_each_part() -> None:
+def test_tokens_are_bytes_of_each_kind_at_its_rate_plus_those_per_part() -> None:
     size = PromptBytes(letters=655, spaces=133, digits=86, marks=126, scripts=155, parts=3)
     assert size.tokens(MAX_TOKENS) == pytest.approx(5 * 100 + 3 * 8)
 

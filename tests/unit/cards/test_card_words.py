@@ -47,7 +47,7 @@ def test_the_fit_of_a_paper_is_on_cards_of_its_tasks_alone(
     assert [row[0] for row in scheme_rows(typed(with_schemes(of_the_paper)))] == schemes
 
 
-def test_abbreviations_of_metrics_are_spelled_out_with_their_meaning_under_the_pointer() -> None:
+def test_metric_abbreviations_are_spelled_out_with_a_tooltip() -> None:
     assert metric_word("hhi") == "concentration (HHI)"
     assert metric_word("ece") == "calibration error (ECE)"
     assert metric_word("sharpe") == metric_name("sharpe") == "sharpe"

@@ -230,7 +230,7 @@ MADE = {
 
 
 @on_each_row
-def test_labels_state_the_main_caveats_and_a_ranking_needs_95_percent_of_decisions(
+def test_labels_state_main_caveats_and_ranking_needs_95_percent_decided(
     made: str, labels: list[str], reasons: list[str]
 ) -> None:
     of = MADE[made]()
@@ -254,9 +254,7 @@ def test_calls_are_in_the_provenance_so_a_cached_run_gives_the_same_card() -> No
 # ---- trading cards
 
 
-def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_covers_the_same_days() -> (
-    None
-):
+def test_reference_buys_at_the_close_before_the_window_for_the_same_days() -> None:
     reference = card()["reference"]["benchmark_buy_and_hold"]["long"]
     # 100 at the close of 2 January, 103 at the close of 9 January, 101 to 99 on the way.
     assert (reference["base_day"], reference["last_day"]) == ("2024-01-02", "2024-01-09")
@@ -290,7 +288,7 @@ def test_a_plugin_metric_is_listed_with_the_panel_and_fulfils_the_contract() -> 
 # ---- scoring cards
 
 
-def test_the_target_task_is_given_by_name_and_hash_and_its_config_in_the_tasks() -> None:
+def test_target_task_is_recorded_by_name_and_hash_with_its_config() -> None:
     made = scoring_card()
     assert made["subject"] == {"name": "blinded_open_research", "hash": content_hash(SUBJECT)}
     assert made["task"]["config"]["subject_config"] == SUBJECT
@@ -441,9 +439,7 @@ def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_schemas_are_those_of_the_types_and_close_every_object_but_those_that_others_fill() -> (
-    None
-):
+def test_schemas_match_their_types_and_close_all_objects_filled_by_ktdeval() -> None:
     """Objects whose fields belong to tasks, models, agents and machines are open; `python -m
     ktdeval.cards.schema` writes them.
     """

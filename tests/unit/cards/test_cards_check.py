@@ -88,7 +88,7 @@ def test_problems_that_span_several_lines_are_refused_too() -> None:
 @pytest.mark.parametrize(
     ("made", "kind", "other"), [(CARD, "trading", "scoring"), (SCORES, "scoring", "trading")]
 )
-def test_a_written_card_reads_back_equal_and_a_command_that_takes_one_kind_refuses_the_other(
+def test_written_card_reads_back_equal_and_another_kind_is_refused(
     tmp_path: Path, made: Any, kind: str, other: str
 ) -> None:
     path = tmp_path / f"{kind}.json"
@@ -203,7 +203,7 @@ def test_a_difference_is_found_exactly_when_the_written_forms_differ(left: Any, 
     assert (first_difference(left, right) is None) == (dumps_pretty(left) == dumps_pretty(right))
 
 
-def test_the_first_difference_in_the_order_of_the_file_is_named_with_both_values() -> None:
+def test_first_difference_in_file_order_is_named_with_both_values() -> None:
     made = with_value(
         with_value(CARD, ("usage", "tool_calls"), 1), ("metrics", "sharpe", "value"), 1.5
     )

@@ -19,7 +19,7 @@ def test_every_field_is_either_gathered_or_derived(field: Any) -> None:
 
 
 @pytest.mark.slow
-def test_no_module_of_cards_imports_itself_through_others_not_even_for_a_type() -> None:
+def test_card_modules_have_no_import_cycle_even_for_types() -> None:
     """`graphlib` raises CycleError, which names the circle."""
     modules = {}
     for path in (REPOSITORY / "ktdeval" / "cards").rglob("*.py"):

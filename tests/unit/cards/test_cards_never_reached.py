@@ -64,7 +64,7 @@ def test_quartiles_are_given_as_far_as_they_are_reached() -> None:
     assert lost.quartiles.reason == "never in 1 of 4 episodes"
 
 
-def test_quartiles_of_finite_values_are_those_of_the_standard_library_to_the_last_bit() -> None:
+def test_quartiles_of_finite_values_equal_the_standard_library_exactly() -> None:
     values = [math.sin(number) / 3 for number in range(2, 40)]
     for count in range(2, len(values)):
         line = aggregate(map(metric, values[:count]))

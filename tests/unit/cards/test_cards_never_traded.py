@@ -99,7 +99,7 @@ WHY = {"all invalid": "schema 8", "text only": "no submission 8", "every call fa
 
 
 @pytest.mark.parametrize("kind", SCRIPTS)
-def test_a_model_that_never_decided_has_no_behaviour_and_did_not_refuse_to_trade(
+def test_model_that_never_decided_has_no_behaviour_and_is_not_never_traded(
     market: Path, tmp_path: Path, kind: str
 ) -> None:
     """Its card says why, by class of failure, and where to look; its ratios are null."""

@@ -60,7 +60,7 @@ def test_a_window_is_on_a_side_where_all_its_days_are(
 
 
 @pytest.mark.parametrize("is_placebo", [True, False])
-def test_a_card_of_a_placebo_market_is_labelled_and_not_ranked_for_any_source(
+def test_card_of_a_placebo_market_is_labelled_and_not_ranked(
     is_placebo: bool,
 ) -> None:
     snapshot = market()
@@ -138,7 +138,7 @@ def test_the_tokens_of_an_episode_count_answered_calls(usage: Usage, problem: st
     assert [words for _, words in problems_of(made)] == ([] if problem is None else [problem])
 
 
-def test_a_masked_card_says_in_which_scripts_of_the_documents_stocks_have_no_name() -> None:
+def test_masked_card_names_document_scripts_without_stock_names() -> None:
     snapshot = market()
     known = datetime(2024, 1, 2, 9, tzinfo=UTC)
     named = replace(snapshot, names=tuple(f"Lunthra {code}" for code in snapshot.codes))
@@ -500,7 +500,7 @@ def test_the_hash_of_a_task_is_that_of_its_config(is_of_config: bool) -> None:
         ),
     ],
 )
-def test_a_card_names_its_task_what_a_compact_prompt_left_out_and_what_identifies_it(
+def test_card_shows_its_task_with_prompt_omissions_and_identifiers(
     task: dict[str, Any], rows: list[Any]
 ) -> None:
     part = TaskPart(**{"name": "sums", "version": "3", "hash": "a" * 64, "config": {}} | task)

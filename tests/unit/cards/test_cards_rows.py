@@ -832,7 +832,7 @@ def test_counts_of_an_episode_that_contradict_each_other_are_named(
     ("cached", "unused", "has_problem"),
     [(0, 0, True), (1, 0, False), (0, 1, False), (1, 1, False)],
 )
-def test_tokens_of_an_episode_may_differ_where_a_reply_was_cached_or_dropped(
+def test_episode_tokens_may_differ_only_if_a_reply_was_cached_or_dropped(
     cached: int, unused: int, has_problem: bool
 ) -> None:
     """Its answered call read 10 tokens and wrote 2; the episode reports 11 and 2."""

@@ -133,7 +133,7 @@ def test_a_card_states_its_claims_about_memory_and_return() -> None:
     assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
 
 
-def test_cards_of_one_model_and_task_are_numbered_side_by_side_with_omissions() -> None:
+def test_cards_of_one_model_and_task_are_numbered_and_list_omissions() -> None:
     first = card()
     second = card((0, 1))
     cut = card()
@@ -217,7 +217,7 @@ def test_a_note_explains_that_medians_of_parts_do_not_add_up(seeds: Any, is_note
     assert (note in " ".join(text_of(made).split())) == is_noted
 
 
-def test_scores_side_by_side_are_no_medians_and_have_the_units_of_their_own_card() -> None:
+def test_side_by_side_scores_are_not_called_medians_and_keep_their_units() -> None:
     first = scoring_card()
     second = scoring_card()
     second["model"]["name"] = "builtin/hold"
@@ -355,7 +355,7 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
         assert words in text
 
 
-def test_a_cost_at_the_rates_of_short_prompts_is_the_least_where_more_was_paid() -> None:
+def test_cost_at_short_prompt_rates_is_a_minimum_if_more_was_paid() -> None:
     """10 and 2 tokens cost 0.000036 USD at these rates; 1.5 USD were paid for them."""
     tier = {"above": 200_000, "input": 4.0, "output": 16.0, "cache_read": None, "cache_write": None}
     price = {**PRICE, "tiers": [tier]}

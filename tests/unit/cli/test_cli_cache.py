@@ -101,9 +101,7 @@ PRUNES = {
 
 
 @pytest.mark.parametrize("options", PRUNES)
-def test_prune_removes_entries_by_its_options_and_a_dry_run_reports_the_same(
-    terminal, shared, options
-):
+def test_prune_removes_entries_by_option_and_a_dry_run_reports_the_same(terminal, shared, options):
     count = PRUNES[options]
     planned = terminal.report("files", "prune", *options, "--dry-run")
 
@@ -213,7 +211,7 @@ def test_a_place_that_is_not_there_or_of_the_other_kind_is_one_line(terminal, tm
     assert "is a directory" in terminal.refusal("files", "prune", "--all", tmp_path)
 
 
-def test_the_word_cache_is_the_shared_cache_and_a_folder_of_that_name_is_not(
+def test_cache_keyword_means_the_shared_cache_and_not_a_folder(
     terminal, shared, tmp_path, monkeypatch
 ):
     (tmp_path / "cache").mkdir()

@@ -129,7 +129,7 @@ def test_a_group_without_a_command_prints_its_help_as_it_is(
 # ---- listings
 
 
-def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(
+def test_show_prints_a_whole_task_and_parameters_of_models_and_agents(
     terminal: Terminal,
 ) -> None:
     shown = terminal.report("tasks", "show", "blinded_open_research")

@@ -89,7 +89,7 @@ def test_a_process_with_a_second_thread_does_not_fork(monkeypatch: pytest.Monkey
     assert threading.main_thread().is_alive()
 
 
-def test_a_call_in_a_fork_returns_its_result_and_leaves_this_process_as_it_was() -> None:
+def test_forked_call_returns_its_result_and_leaves_this_process_unchanged() -> None:
     seen: list[int] = []
 
     def call() -> int:

@@ -203,9 +203,7 @@ def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positions_of_the_measure() -> (
-    None
-):
+def test_model_able_to_answer_an_episode_is_not_refused_for_its_measure() -> None:
     of = {
         "tasks": ("investorbench_msft_history",),
         "windows": (),
@@ -248,7 +246,7 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_of_it() -> None:
+def test_window_without_the_warm_up_of_others_is_named_and_adds_no_calls() -> None:
     custom = "2020-11-02:2020-11-13"
     of = {
         "model": "openai/gpt-4o-mini",
@@ -274,7 +272,7 @@ def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_last_attempt_is_valid(
+def test_upper_call_bound_assumes_the_last_attempt_of_each_asset_is_valid(
     plugins: Plugins,
 ) -> None:
     left = plan(
@@ -342,7 +340,7 @@ def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_model_that_makes_its_calls_by_itself_costs_what_is_given_or_is_unknown() -> None:
+def test_self_calling_model_costs_by_the_given_price_or_is_unknown() -> None:
     stranger = load_plugins(["run_plugin"])  # it may call anybody
     assert plan(stranger, model="test/mixed").left["high"].cost_usd is None
     assert plan(stranger, model="test/mixed", price={"input": 1.0, "output": 1.0}).price is not None
@@ -581,7 +579,7 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     )
 
 
-def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() -> None:
+def test_plan_of_a_call_scoring_task_uses_its_usual_number_of_tool_calls() -> None:
     class Calls:
         harness = HarnessConfig(max_tool_calls=24)
         traits = TaskTraits(usual_tool_calls=lambda: 2)
@@ -597,7 +595,7 @@ def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() ->
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
+def test_history_too_short_for_factors_is_named_by_plan_and_run(
     plugins: Plugins, session: Path, terminal: Terminal
 ) -> None:
     assert not [line for line in plan(plugins).warnings if "look back" in line]
@@ -628,7 +626,7 @@ def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
     assert (code, warning in " ".join(message.split())) == (0, True)
 
 
-def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_runs(
+def test_venue_in_another_currency_than_prices_is_refused_at_once(
     terminal: Terminal,
 ) -> None:
     task = (

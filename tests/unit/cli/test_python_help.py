@@ -13,7 +13,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_help_of_evaluate_has_every_option_of_a_run_with_type_default_and_text() -> None:
+def test_evaluate_help_lists_every_run_option_with_type_default_and_text() -> None:
     shown = words(ktdeval.evaluate.__doc__ or "")
     for field in dataclasses.fields(RunConfig):
         if field.name in ("model", "tasks"):

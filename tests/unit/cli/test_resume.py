@@ -56,7 +56,7 @@ def test_a_run_that_a_budget_stops_says_so_and_its_resume_line_finishes_it(
         (["--seed", "3"], {"max_cost": 2.0}, "--model m --tasks t --seed 3 --max-cost 4.0"),
     ],
 )
-def test_a_reached_limit_is_replaced_by_one_that_is_at_least_twice_as_large(
+def test_reached_limit_is_replaced_in_the_resume_line_by_twice_as_much(
     words: list[str], needed: dict[str, float], expected: str
 ) -> None:
     given = ["--model", "m", "--tasks", "t", *words]

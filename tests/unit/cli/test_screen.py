@@ -183,7 +183,7 @@ def test_work_is_a_bar_on_a_terminal_and_silent_elsewhere(terminal: bool) -> Non
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_long_wait_of_a_check_is_a_line_with_its_cause_and_the_words_of_the_server(
+def test_long_wait_of_a_check_is_one_line_with_cause_and_server_message(
     terminal: bool,
 ) -> None:
     stream = io.StringIO()

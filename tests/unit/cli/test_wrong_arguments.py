@@ -113,7 +113,7 @@ def test_control_characters_of_an_argument_do_not_reach_the_terminal(
     assert "\x1b" not in terminal.refusal("plan", *words)
 
 
-def test_a_name_that_is_not_utf_8_is_refused_where_it_must_be_written_as_json(
+def test_name_that_is_not_utf_8_is_refused_where_json_must_hold_it(
     terminal: Terminal,
 ) -> None:
     refused = terminal.refusal(

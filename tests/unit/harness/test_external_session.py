@@ -115,7 +115,7 @@ def one_of_each(acting):
 # --- on record
 
 
-def test_where_the_last_call_failed_and_nothing_was_submitted_the_step_is_an_error():
+def test_step_without_a_submission_after_a_failed_call_is_an_error():
     def act(acting):
         with pytest.raises(ModelError):
             acting.ask(ASK)

@@ -89,7 +89,7 @@ RULE_OF_THE_PAPER = {
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @given(ACTIONS)
-def test_two_whole_orders_admit_what_one_order_with_one_of_two_sizes_admits(value):
+def test_two_order_variants_admit_the_same_as_one_order_with_either_size(value):
     assert VALIDATOR.is_valid(value) == jsonschema.Draft202012Validator(RULE_OF_THE_PAPER).is_valid(
         value
     )
@@ -205,7 +205,7 @@ MOUTAI = MARKET.codes.index("600519.SH")
         ),
     ],
 )
-def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission(
+def test_unknown_stock_is_an_order_without_asset_not_a_failed_submission(
     form, named, assets, recorded, unmask_attempts
 ):
     reading = form.read(text_of(*(order(stock_id=stock) for stock in named)))
@@ -329,7 +329,7 @@ def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):
 
 
 @pytest.mark.parametrize("text", ["", " ", "null", '""'])
-def test_a_call_without_arguments_is_an_empty_object_where_the_schema_requires_no_field(text):
+def test_call_without_arguments_is_an_empty_object_if_no_field_is_required(text):
     free, strict = (
         jsonschema.Draft202012Validator({"type": "object", "required": r}) for r in ([], ["a"])
     )

@@ -247,7 +247,7 @@ def test_the_phases_of_a_step_share_all_but_their_end(protocol: ToolProtocol) ->
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_tools_of_which_none_may_be_called_are_left_out_and_the_reply_is_text(
+def test_uncallable_tools_are_omitted_and_the_reply_is_text(
     protocol: ToolProtocol,
 ) -> None:
     request = asked(protocol, tool_choice=NO_TOOL)

@@ -93,7 +93,7 @@ def test_an_agent_can_not_give_itself_more(name):
 # --- the model
 
 
-def test_a_request_that_names_a_further_model_asks_that_one_and_is_recorded_with_its_name():
+def test_request_naming_a_further_model_asks_it_and_records_its_name():
     session, own = session_of(Reply("own"), Reply("own again"))
     quick = Scripted(Reply("quick"))
     named = NamedModel(quick, CallParams(temperature=0.3, tool_protocol="text"))
@@ -163,7 +163,7 @@ ENDS = {
 }
 
 
-def test_the_models_own_words_are_sent_back_with_identities_withheld_also_in_ids_that_answers_repeat():
+def test_models_own_words_are_sent_back_without_identities_even_in_ids():
     session, model = session_of(Reply("b"))
     fields = [
         ("1", "look", '{"stock_id": "600519"}'),
@@ -225,7 +225,7 @@ def test_memory_given_to_keep_is_used_if_the_model_call_fails(memories, expected
         (Decision((), "fallback", memory="\ud800"), "surrogates not allowed"),
     ],
 )
-def test_an_invalid_decision_is_the_agents_error_before_anything_is_recorded(given, problem):
+def test_invalid_decision_is_the_agents_error_before_anything_is_recorded(given, problem):
     class Odd:
         def decide(self, *_):
             return given
@@ -236,7 +236,7 @@ def test_an_invalid_decision_is_the_agents_error_before_anything_is_recorded(giv
         session_of()[0].decide(Odd(), Observation(0, "", ""), None)
 
 
-def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors():
+def test_texts_to_embed_pass_the_leak_guard_and_are_recorded_with_vectors():
     session, _ = session_of()
     asked = []
 
@@ -309,7 +309,7 @@ def test_a_tool_is_called_with_true_arguments_and_answers_masked():
     )
 
 
-def test_bad_calls_cost_budget_and_are_counted_by_kind_and_past_it_none_is_run():
+def test_bad_calls_use_budget_by_kind_and_none_runs_beyond_it():
     session, _ = session_of(config=HarnessConfig(max_tool_calls=5))
     calls = [
         ("look", "{"),
@@ -354,7 +354,7 @@ def test_a_tool_that_leaks_fails_the_step_before_its_result_is_sent():
 # --- the submission
 
 
-def test_a_submission_is_traced_where_the_model_wrote_it_and_the_decision_took_it_as_it_was():
+def test_submission_is_traced_only_if_the_decision_took_it_unchanged():
     call = submit(order())
     session, _ = session_of(Reply(tool_calls=(call,)))
     reply = session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
@@ -374,7 +374,7 @@ def test_a_submission_is_traced_where_the_model_wrote_it_and_the_decision_took_i
     assert other.accepted_text(taken) is None  # the model did not write it
 
 
-def test_failed_submissions_are_counted_by_kind_and_reasons_recorded_without_identities():
+def test_failed_submissions_are_counted_and_reasons_recorded_anonymously():
     session, _ = session_of()
     assert session.parse_submission("{").failure == "bad_json"
     assert session.parse_submission("{}").failure == "schema"
@@ -395,7 +395,7 @@ def test_failed_submissions_are_counted_by_kind_and_reasons_recorded_without_ide
 # --- what only a provider can read
 
 
-def test_opaque_data_go_back_with_their_call_and_are_recorded_only_where_there_are_any():
+def test_opaque_data_return_with_their_call_and_are_recorded_if_present():
     signed = ToolCall("a", "look", "{}", Opaque("google", "600519"))
     plain = ToolCall("b", "look", "{}")
     session, model = session_of(Reply("", (signed, plain), "tool_calls"), Reply("done"))
@@ -451,7 +451,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
-def test_arguments_that_are_too_long_deep_or_large_are_a_counted_failure_and_are_not_carried_along(
+def test_oversized_arguments_are_a_counted_failure_and_not_resent(
     text,
 ):
     calls = [

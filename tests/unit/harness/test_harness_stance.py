@@ -124,7 +124,7 @@ def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> No
     hold=st.sampled_from(["keep", "flat"]),
     start=st.floats(0.01, 90_000),
 )
-def test_without_costs_every_decision_is_filled_whole_and_the_nav_is_that_of_the_side(
+def test_decisions_without_costs_fill_wholly_and_nav_follows_the_side(
     moves: list[float], decisions: list[str], hold: str, start: float
 ) -> None:
     prices = [round(start, 6)]

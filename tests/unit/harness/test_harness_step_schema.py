@@ -66,7 +66,7 @@ def test_an_enumeration_has_the_labels_in_their_order_and_no_length() -> None:
     assert with_labels(LABEL, ["b", "a"]) == {"type": "string", "enum": ["b", "a"]}
 
 
-def test_more_labels_than_providers_compile_are_a_pattern_and_without_one_any_text() -> None:
+def test_too_many_labels_for_an_enum_become_a_pattern_or_any_text() -> None:
     handles = [f"asset_{number:04}" for number in range(MAX_LABELS + 1)]
     assert len(with_labels(LABEL, handles[:-1])["enum"]) == MAX_LABELS
     assert with_labels(LABEL, handles) == {"type": "string", "pattern": "^asset_[0-9]{4}$"}
@@ -90,7 +90,7 @@ def test_a_pattern_admits_every_label_that_it_was_made_of(numbers: list[int], he
 @pytest.mark.slow
 @given(st.lists(st.text("a09-ä\ud800", max_size=4), max_size=4))
 @examples(100)
-def test_labels_have_a_pattern_where_they_are_equal_with_every_digit_as_zero(
+def test_labels_have_a_pattern_if_they_differ_only_in_digits(
     labels: list[str],
 ) -> None:
     forms = {re.sub("[0-9]", "0", label) for label in labels}

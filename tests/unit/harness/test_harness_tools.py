@@ -174,7 +174,7 @@ def test_a_number_beyond_floats_is_feedback(scale):
     )
 
 
-def test_an_integer_too_large_and_a_key_in_two_styles_are_feedback_and_known_names_suggested():
+def test_huge_integer_or_repeated_key_is_feedback_that_suggests_names():
     assert problem({"stock_ids": [ONE], "lookback": 10**400}) == (
         "bad_arguments",
         "lookback",
@@ -358,7 +358,7 @@ def test_a_function_that_makes_no_tool_is_refused_by_name(function, message):
         tool(function)
 
 
-def test_a_json_tool_gets_the_object_as_the_model_wrote_it_and_may_refuse_in_words_of_its_own():
+def test_json_tool_gets_the_models_object_and_may_refuse_in_its_own_words():
     order_tool = json_tool(
         "place_order", "Place an order.", JSON_TOOL, lambda context, arguments: [context, arguments]
     )

@@ -34,7 +34,7 @@ def submit(arguments: str = HOLD, number: int = 90) -> Reply:
     return tool("submit_action", arguments, number)
 
 
-def test_in_the_papers_protocol_a_submit_call_ends_the_research_and_submits_nothing() -> None:
+def test_submit_call_in_the_papers_protocol_only_ends_the_research() -> None:
     early = Reply(
         tool_calls=(
             ToolCall("a", "submit_action", HOLD.replace("nothing", "too early")),
@@ -81,7 +81,7 @@ def test_a_submission_during_research_is_the_decision_if_it_is_valid(
     assert "indices" in json.loads(answers["c"])
 
 
-def test_an_invalid_submission_during_research_is_one_of_the_steps_attempts() -> None:
+def test_invalid_submission_during_research_counts_as_an_attempt() -> None:
     record, model = play(submit("{}", 80), *[submit("{}", number) for number in range(4)])
     assert [request.tool_choice for request in model.requests] == [None, *["submit_action"] * 3]
     assert (record.provenance, record.submissions) == ("fallback", 4)
@@ -121,9 +121,7 @@ def test_a_submission_under_the_namespace_of_a_models_training_counts(name: str)
     assert (record.provenance, record.failures) == ("model", {})
 
 
-def test_submissions_in_one_reply_that_differ_are_counted_and_asked_again_and_every_call_is_answered() -> (
-    None
-):
+def test_differing_submissions_in_one_reply_are_counted_and_asked_again() -> None:
     calls = (
         ToolCall("a", "submit_action", HOLD),
         ToolCall("b", "submit_action", HOLD.replace("nothing", "something")),

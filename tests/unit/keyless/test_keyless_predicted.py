@@ -87,7 +87,7 @@ def test_it_buys_the_names_that_it_predicts_best(traded: Path, market: Path) -> 
     assert {record.rule for record in first.orders if not record.filled_shares} <= {"suspended"}
 
 
-def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(
+def test_predictions_are_recorded_by_handle_and_suffice_to_verify_the_card(
     traded: Path, market: Path, tmp_path: Path
 ) -> None:
     for entry in read_transcript(episodes(traded)[0]):

@@ -70,7 +70,7 @@ def test_ranks_follow_the_items_in_any_input_order() -> None:
 
 @examples(40, search=300)
 @given(st.data())
-def test_a_place_is_the_number_of_items_that_are_better_by_all_keys_in_turn(data: Any) -> None:
+def test_place_is_the_number_of_items_better_by_the_keys_in_turn(data: Any) -> None:
     count = data.draw(st.integers(0, 7))
     cells = st.sampled_from([-1.0, 0.0, -0.0, 2.5, np.nan])
     keys = data.draw(
@@ -143,9 +143,7 @@ def test_equal_names_share_the_positions_that_are_left() -> None:
     assert orders(rows[::-1], 2) == orders(rows, 2)
 
 
-def test_equal_names_are_left_out_where_the_task_has_no_room_for_all_or_cash_is_not_certain() -> (
-    None
-):
+def test_equally_ranked_names_are_omitted_if_room_or_cash_is_insufficient() -> None:
     rows = [("a", 3.0), ("b", 1.0), ("c", 1.0)]
     assert orders(rows, 2, most=2) == {"a": 0.45}
 
@@ -191,9 +189,7 @@ def test_a_ledger_is_the_same_under_all_aliases_and_masks(
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["blinded_open_research", "bright_fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_market_that_ends_with_the_window_and_lacks_later_names_gives_the_same_ledger(
-    name: str, task: str
-) -> None:
+def test_market_cut_to_the_window_and_its_names_gives_the_same_ledger(name: str, task: str) -> None:
     model = model_of(name)
     shorter = cut(TWINS)
 
@@ -286,7 +282,7 @@ def test_asking_asset_by_asset_has_one_ledger(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_where_labels_are_all_that_is_shown_only_random_trades_and_by_the_labels(
+def test_only_random_trades_by_labels_if_labels_are_all_that_is_shown(
     name: str,
 ) -> None:
     """The one exception: in memory_only there is no figure to draw by."""

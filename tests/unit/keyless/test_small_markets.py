@@ -164,7 +164,7 @@ def test_a_random_trader_keeps_the_weight_that_it_is_given() -> None:
     assert max(each["target_weight"] for each in bought) <= 0.08
 
 
-def test_of_a_small_market_the_best_half_is_bought_and_the_worst_sold_short() -> None:
+def test_small_market_buys_the_best_half_and_shorts_the_worst() -> None:
     """Four names, two shorts: half of 98 % is on each side, and no name on both."""
     model = make_builtin("momentum", RankParams(shorts=2))
     submitted = orders(model, shown(assets(4), short_sales=True))

@@ -114,7 +114,7 @@ def last_closes(view: MarketView) -> dict[str, Any]:
     return {"close": view.close[view.day].copy()}
 
 
-def test_rows_of_a_view_are_kept_by_day_and_a_changed_market_has_none_of_them(
+def test_view_rows_are_cached_by_day_and_not_shared_with_a_changed_market(
     tmp_path: Path,
 ) -> None:
     save_snapshot(random_snapshot(), tmp_path / "market")

@@ -313,7 +313,7 @@ def test_sessions_are_those_of_the_exchange() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("exchange", ["XNYS", "XSHG", "24/7"])
-def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own(
+def test_ranges_of_a_decade_share_its_calendar_with_correct_sessions(
     exchange: str,
 ) -> None:
     """Each range has the days that the library says, whatever was asked before."""

@@ -495,9 +495,7 @@ def moments_shown(rows: Any) -> list[str]:
     return [str(end)[5:] for end in rows["ends_at"]]
 
 
-def test_bars_belong_to_the_local_day_before_their_end_and_are_known_at_the_close_of_their_venue() -> (
-    None
-):
+def test_minute_bars_belong_to_their_local_day_and_are_known_at_the_close() -> None:
     snapshot = coin_and_stock()
     at_friday, at_saturday, at_monday = (snapshot.as_of(row).minutes for row in range(3))
 

@@ -90,7 +90,7 @@ def chained(raw: RawMarket, jumps: int) -> RawMarket:
 # ---- restarts
 
 
-def test_a_factor_that_restarts_after_a_halt_is_an_error_that_a_repair_fixes() -> None:
+def test_factor_restarting_after_a_halt_is_an_error_that_a_repair_fixes() -> None:
     right = history(ratios={20: 1.12})
     halted = restarted(right, 60).drop(index=range(50, 60))
     raw = as_market(halted)
@@ -129,7 +129,7 @@ def test_a_restart_on_any_day_is_found_and_fixed(row: int, ratio: float, seed: i
 
 
 @pytest.mark.parametrize("anchor", [0, -1])
-def test_factors_that_are_scaled_file_by_file_are_found_at_the_files_borders(anchor: int) -> None:
+def test_factors_scaled_file_by_file_are_found_at_file_borders(anchor: int) -> None:
     right = history(ratios={20: 1.5, 50: 1.3, 90: 2.0})
     chunks = [right.iloc[start : start + 40] for start in (0, 40, 80)]
     scaled = [
@@ -214,7 +214,7 @@ def test_a_factor_that_moves_with_the_price_is_to_be_divided_by() -> None:
     )
 
 
-def test_small_dividends_of_many_codes_tell_that_all_factors_are_to_be_divided_by() -> None:
+def test_small_dividends_of_many_codes_reveal_inverse_factors() -> None:
     codes = [f"600{number:03d}.SH" for number in range(12)]
     tables = [history(code, {30: 1.03, 70: 1.03}, seed) for seed, code in enumerate(codes)]
 

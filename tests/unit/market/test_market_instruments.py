@@ -232,7 +232,7 @@ def test_a_shares_are_what_they_were() -> None:
     assert not plain.close_only.any()
 
 
-def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_shares(
+def test_market_without_an_index_has_no_levels_and_suits_no_a_share_task(
     snapshot: MarketSnapshot,
 ) -> None:
     class About:

@@ -180,7 +180,7 @@ def test_a_fault_is_counted_with_its_first_examples(
 
 
 @pytest.mark.slow
-def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted() -> None:
+def test_universe_far_from_its_index_size_is_an_error_unless_accepted() -> None:
     codes = tuple(f"60{number:04d}.SH" for number in range(50))
     levels = LEVELS.assign(code="000016.SH")
     cases = {50: set(), 49: {"member_count"}, 45: {"member_count"}, 44: {"member_count_far"}}
@@ -210,7 +210,7 @@ def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted()
     } == {"warning"}
 
 
-def test_errors_come_first_and_tables_without_a_column_or_a_row_are_refused() -> None:
+def test_errors_come_first_and_tables_without_columns_or_rows_are_refused() -> None:
     raw = market(
         changed("600519.SH", "2024-01-04", high=1.0).assign(amount=np.nan), has_factor=False
     )

@@ -286,7 +286,7 @@ def test_rows_out_of_order_are_refused(snapshot: MarketSnapshot, tmp_path: Path)
             load_snapshot(folder)
 
 
-def test_saving_keeps_an_equal_snapshot_fills_an_empty_folder_and_overwrites_nothing_else(
+def test_saving_keeps_an_equal_snapshot_and_overwrites_nothing_else(
     snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
     folder = tmp_path / "m"
@@ -397,7 +397,7 @@ def test_a_lens_shows_no_later_name_or_code_and_guards_all_of_them(
             assert LeakGuard(lens, named).redact(text) != text, text
 
 
-def test_dated_names_are_stored_and_part_of_the_identity_and_a_market_without_them_keeps_its_own(
+def test_dated_names_are_stored_as_part_of_the_identity_if_present(
     named: MarketSnapshot, tmp_path: Path
 ) -> None:
     plain = with_id(dataclasses.replace(named, spells=()))

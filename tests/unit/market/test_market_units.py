@@ -138,7 +138,7 @@ MIXED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("has_factor", [True, False])
 @pytest.mark.parametrize(("lots", "options", "example"), MIXED)
-def test_units_of_single_codes_boards_and_days_are_named_with_a_reading_that_works(
+def test_wrong_units_of_codes_boards_or_days_come_with_a_working_option(
     lots: pd.Series, options: str, example: str, has_factor: bool, tmp_path: Path
 ) -> None:
     table = bars().assign(volume=bars()["volume"].where(~lots, LOTS))
@@ -260,7 +260,7 @@ def test_following_the_advice_ends_in_the_right_units_after_one_step(
 
 
 @pytest.mark.exhaustive
-def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_long() -> None:
+def test_wrong_units_of_many_codes_are_repaired_by_name() -> None:
     codes = tuple(f"6005{number:02d}.SH" for number in range(60))
     table = priced(1, codes)
     odd = table["code"].str[5].astype(int) % 2 == 1
@@ -282,7 +282,7 @@ def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_lon
 # ---- single odd rows, adjusted prices, rounding
 
 
-def test_lots_show_on_the_days_on_which_prices_scaled_to_the_last_day_are_raw() -> None:
+def test_lots_are_detected_on_days_where_forward_adjusted_prices_are_raw() -> None:
     table = priced(3, count=60)
     early = table["date"] < table["date"].unique()[20]
     for name in ("open", "high", "low", "close"):
@@ -320,7 +320,7 @@ def test_volumes_divided_by_the_factor_are_recognised() -> None:
     assert advised(fault_of(lots)) == "--volume-unit lot --volume divided"
 
 
-def test_volumes_divided_by_the_factor_of_some_codes_only_are_repaired_by_name() -> None:
+def test_volumes_divided_by_some_codes_factor_are_repaired_by_name() -> None:
     table = bars().assign(factor=3.7)
     raw = market(
         table.assign(volume=table["volume"].where(~IS_STAR, table["volume"] / 3.7)),
@@ -342,7 +342,7 @@ def test_a_factor_near_a_power_of_ten_is_read_as_those_of_the_other_codes() -> N
     assert advised(fault) == "--volume divided"
 
 
-def test_a_unit_that_changes_on_a_day_that_adjusted_prices_hide_has_no_option() -> None:
+def test_unit_change_hidden_by_adjusted_prices_has_no_option() -> None:
     table = priced(10, count=60)
     days = table["date"].unique()
     early = table["date"] < days[45]

@@ -222,7 +222,7 @@ def test_an_account_in_money_names_the_day_of_the_csi300(csi300: KnownHistory) -
 
 
 @pytest.mark.slow
-def test_who_holds_the_history_of_the_embedded_market_earns_what_chance_does() -> None:
+def test_knowing_the_embedded_market_history_earns_no_more_than_chance() -> None:
     check_chance(KnownHistory(synthetic()), "blinded_memory_only")
 
 

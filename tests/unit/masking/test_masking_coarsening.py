@@ -212,7 +212,7 @@ def test_shown_prices_are_rounded_and_undefined_values_stay_null() -> None:
 
 @coarse_masks
 @pytest.mark.parametrize("day", [BASE, BASE + 9], ids=["first day", "tenth day"])
-def test_the_account_counts_with_prices_as_shown_and_its_shares_are_exact_unless_rebased(
+def test_account_agrees_with_shown_prices_and_exact_shares_unless_rebased(
     mask: MaskConfig, day: int
 ) -> None:
     """What a holding is worth follows from its shares and its shown close: a value in true money

@@ -60,7 +60,7 @@ def test_a_plan_of_weights_needs_few_patterns() -> None:
 
 @examples(60, search=500)
 @given(text=st.text(st.sampled_from("12a-. \n年"), max_size=40), reach=st.integers(1, 6))
-def test_spans_around_digits_cover_all_that_is_near_a_digit_and_nothing_else(
+def test_spans_around_digits_cover_exactly_the_neighbourhood_of_digits(
     text: str, reach: int
 ) -> None:
     spans = around_digits(text, reach)

@@ -260,7 +260,7 @@ def test_redacted_json_is_json_and_passes_the_check(kind, value, ascii_only):
 
 
 @pytest.mark.parametrize("kind", ["blinded", "stock_blind"])
-def test_arguments_that_differ_by_one_sign_from_scanned_ones_are_scanned_too(kind):
+def test_arguments_one_character_from_scanned_ones_are_scanned_too(kind):
     guard = guard_of(kind)
     harmless = json.dumps({"stock_ids": ["asset_0001"], "note": "60900"})
     code = DIGITS[0]
@@ -402,7 +402,7 @@ def test_the_name_of_an_argument_stays_whatever_the_market_holds(reason):
     assert "[withheld]" in guard.redact_json('{"target_price":1}', frozenset({"target_weight"}))
 
 
-def test_a_prompt_with_a_common_word_of_the_market_is_refused_with_the_word_and_a_remedy():
+def test_prompt_with_a_common_word_of_the_market_is_refused_with_a_remedy():
     market = replace(MARKET, industries=("coins", *MARKET.industries[1:]))
     guard = LeakGuard(lens_of("blinded"), market)
     with pytest.raises(

@@ -44,9 +44,7 @@ def agreeing(run: list[str], guessed: list[str]) -> int:
     return sum(mine == theirs for mine, theirs in zip(run, guessed, strict=True))
 
 
-def test_who_knows_seed_window_code_and_all_earlier_runs_names_handles_no_better_than_chance() -> (
-    None
-):
+def test_handles_cannot_be_guessed_from_the_seed_or_earlier_runs() -> None:
     runs = [handles(replace(SPEC, mask_key=f"{number:032x}").mask_seed) for number in range(40)]
     guesses = [handles(SPEC.mask_seed)]  # the derivation that needs no key
     guesses += [handles(derive_seed(0, "2024-01-02", "2024-02-01", "mask", bits=128))]
@@ -102,7 +100,7 @@ def test_a_column_that_is_not_there_has_no_handle(asset):
         alias.asset_handle(asset)
 
 
-def test_names_and_orders_of_a_seed_are_the_same_on_every_machine_and_in_every_version() -> None:
+def test_names_and_orders_of_a_seed_are_stable_over_machines_and_versions() -> None:
     """Records of old runs name assets by these draws."""
     alias = AliasMap(7, 4, INDUSTRIES)
     documents = DocumentAlias(7)

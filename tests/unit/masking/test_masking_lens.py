@@ -121,7 +121,7 @@ def test_nothing_is_understood_before_it_was_shown(kind):
 
 
 @pytest.mark.parametrize("kind", ["bright", "date_blind"])
-def test_a_visible_code_that_was_not_shown_is_understood_once_it_is_in_the_universe_and_no_day_before(
+def test_visible_code_is_understood_from_its_first_day_in_the_universe(
     kind,
 ):
     member = MARKET.member.copy()
@@ -141,7 +141,7 @@ def test_a_visible_code_that_was_not_shown_is_understood_once_it_is_in_the_unive
 
 
 @pytest.mark.parametrize("kind", ["bright", "date_blind"])
-def test_a_visible_code_that_was_shown_before_an_episode_was_resumed_is_understood(kind):
+def test_visible_code_shown_before_a_resumption_is_understood(kind):
     member = MARKET.member.copy()
     member[:, 3] = member[:, 4] = False
     market = replace(MARKET, member=member)
@@ -514,7 +514,7 @@ def test_json_is_compact_and_keeps_the_order_of_keys_and_chinese():
     assert render_json([]) == "[]"
 
 
-def test_subclasses_and_other_mappings_are_written_as_the_plain_values_that_they_are():
+def test_subclasses_and_other_mappings_are_rendered_as_plain_values():
     held = MappingProxyType({"b": Board.STAR, "a": MappingProxyType({"n": np.float64(0.5)})})
     assert render_json(held) == '{"b":"star","a":{"n":0.5}}'  # type: ignore[arg-type]
     assert lens_of("blinded").render(held) == {"b": "star", "a": {"n": 0.5}}

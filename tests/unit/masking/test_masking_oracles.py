@@ -120,7 +120,7 @@ def test_a_weight_counts_with_the_digits_of_the_mask_cut_towards_zero() -> None:
     )
 
 
-def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settles_again() -> None:
+def test_order_is_recorded_with_the_shares_of_its_weight_and_settles_again() -> None:
     """So that a ledger can be settled again without the mask; two buys of one stock don't come to
     twice the largest weight.
     """

@@ -74,7 +74,7 @@ def test_the_text_is_that_of_the_rendered_value(mask: MaskConfig) -> None:
 
 
 @pytest.mark.parametrize("mask", EXACT)
-def test_a_prepared_text_is_shown_as_its_payload_and_shows_the_same_handles(
+def test_prepared_text_renders_as_its_payload_with_the_same_handles(
     mask: MaskConfig,
 ) -> None:
     plain = lens_of(mask)

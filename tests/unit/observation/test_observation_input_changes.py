@@ -98,7 +98,7 @@ def test_a_change_has_the_values_that_it_names(
     assert column(state, section, name) == pytest.approx(expected)
 
 
-def test_a_changed_figure_keeps_what_it_is_of_so_that_the_mask_applies_to_it() -> None:
+def test_changed_figure_keeps_its_type_so_the_mask_applies() -> None:
     state, change = changed("close=reversed")
     rows = state["candidates"]["rows"]
 

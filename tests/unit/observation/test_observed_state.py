@@ -84,7 +84,7 @@ def test_the_same_numbers_are_in_the_prompt_and_in_the_state() -> None:
     assert dict(state.prices) == {lens.asset_handle(1): 12.3457}
 
 
-def test_entries_read_both_spellings_of_money_and_are_empty_without_a_section() -> None:
+def test_entries_read_both_money_spellings_and_are_empty_without_a_section() -> None:
     state = state_of_values(
         {
             "account": {"nav_cny": 100.0, "cash_cny": 40.0, "cash_weight": 0.4},

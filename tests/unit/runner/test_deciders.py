@@ -78,7 +78,7 @@ def kinds(of: EpisodeSpec, plugins: Plugins, said: Said = NOTHING_SAID) -> list[
         ("mylab/llm", "plugin"),
     ],
 )
-def test_a_model_is_what_its_plugin_says_and_one_of_others_is_code_in_the_process(
+def test_model_kind_is_declared_by_its_plugin_or_else_in_process_code(
     model: str, kind: str, plugins: Plugins
 ) -> None:
     assert kinds(spec(model), plugins) == [(model, kind)]
@@ -116,7 +116,7 @@ def test_an_agent_outside_is_what_its_walls_are(
     assert found == [(agent, kind)]
 
 
-def test_an_agent_of_another_package_is_code_in_the_process_whatever_its_walls(
+def test_agent_of_another_package_is_in_process_code_despite_isolation(
     plugins: Plugins,
 ) -> None:
     said = Said(replies=0, uncounted=0, errors={}, isolation={"bwrap": 3})

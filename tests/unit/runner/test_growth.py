@@ -79,7 +79,7 @@ OTHER_SEED = replace(SPEC, seed=1)
         ("any", [SPEC, OTHER_SEED], ""),
     ],
 )
-def test_a_run_that_may_get_tasks_keeps_the_whole_plan_of_those_that_it_has(
+def test_run_that_may_gain_tasks_keeps_the_whole_plan_of_existing_ones(
     growth: Growth, planned: list[EpisodeSpec], problem: str, tmp_path: Path
 ) -> None:
     def plan(specs: list[EpisodeSpec]) -> RunManifest:

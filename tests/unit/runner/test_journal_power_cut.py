@@ -68,7 +68,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("max_unsynced", [1, GROUP])
 @pytest.mark.parametrize("seed", range(20))
-def test_after_a_cut_anywhere_the_journal_resumes_and_has_all_that_was_on_disk(
+def test_journal_resumes_after_any_cut_with_all_data_on_disk(
     folder: Path, tmp_path: Path, seed: int, max_unsynced: int
 ) -> None:
     chance = random.Random(seed)
@@ -135,7 +135,7 @@ def test_a_step_that_reached_outside_of_the_process_is_on_disk_at_once(
     assert len(synced) == 1
 
 
-def test_lines_that_a_killed_process_left_are_synced_when_the_journal_is_opened(
+def test_lines_left_by_a_killed_process_are_synced_on_opening_the_journal(
     folder: Path, tmp_path: Path
 ) -> None:
     disk = Disk(folder, random.Random(1))

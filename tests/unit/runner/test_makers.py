@@ -114,7 +114,7 @@ def findings(run: Path) -> list[str]:
 
 
 @pytest.mark.exhaustive
-def test_a_card_lists_the_version_the_code_and_the_python_that_made_its_episodes(
+def test_card_lists_version_code_and_python_that_made_its_episodes(
     one_code: Path,
 ) -> None:
     card = loaded(one_code)

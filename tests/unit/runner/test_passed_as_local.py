@@ -68,7 +68,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("which", "change", "words"), CHANGES.values(), ids=CHANGES)
-def test_a_manifest_that_contradicts_its_models_is_not_scored_and_does_not_verify(
+def test_manifest_contradicting_its_models_neither_scores_nor_verifies(
     request: pytest.FixtureRequest, which: str, change: Change, words: str
 ) -> None:
     run: Subject = request.getfixturevalue(which)
@@ -144,9 +144,7 @@ def test_a_model_of_no_plugin_is_not_taken_for_one_of_this_machine(
 
 
 @pytest.mark.slow
-def test_an_object_from_python_verifies_and_verification_says_what_is_not_known(
-    market: Path, tmp_path: Path
-) -> None:
+def test_python_object_run_verifies_and_notes_what_is_unknown(market: Path, tmp_path: Path) -> None:
     plugins = load_plugins()
     options = {
         "tasks": (TASK,),

@@ -82,9 +82,7 @@ def test_it_fulfils_the_contract_of_a_scoring_task() -> None:
     ("samples", "reason"),
     [("a", "a single sample has no spread"), ("abc", "all samples have the same")],
 )
-def test_equal_figures_have_no_interval_as_t_has_nothing_to_measure_chance_by(
-    samples: str, reason: str
-) -> None:
+def test_equal_sample_scores_have_no_interval(samples: str, reason: str) -> None:
     score = accuracy(*((sample, 0.25) for sample in samples))
     assert score.interval is not None
     assert (score.value, score.interval.low) == (0.25, None)
@@ -338,13 +336,13 @@ def episode_of(task: Buttons) -> ScoringEpisodeRun:
     return ScoringEpisodeRun(spec, ScoringParts(task, None, MARKET, Presser(), ReactAgent()))
 
 
-def test_a_task_fulfils_the_contract_only_with_a_new_environment_for_each_sample() -> None:
+def test_conforming_task_needs_a_new_environment_for_each_sample() -> None:
     check_scoring_task(Buttons(), snapshot=MARKET)
     with pytest.raises(ConformanceError, match="environment"):
         check_scoring_task(Buttons(Counter()), snapshot=MARKET)
 
 
-def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(
+def test_lone_surrogate_in_an_answer_is_replaced_for_recording(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reply = Reply(tool_calls=(ToolCall("s", "submit_answer", r'{"answer": "5 \ud83d"}'),))

@@ -49,7 +49,7 @@ def rehearsed(
     return factory, tuple(rehearse(specs, lambda: factory))
 
 
-def test_each_window_of_a_task_is_opened_once_and_measured_as_if_opened_each_time() -> None:
+def test_each_window_of_a_task_is_opened_once_with_the_same_measurements() -> None:
     plan = planned(TASK)
     first = replace(plan.specs[0], limit=None)
     late = replace(first, window=replace(first.span, first="2024-05-13", last="2024-05-31"))

@@ -136,7 +136,7 @@ def test_a_run_at_a_url_leaves_what_a_run_in_a_folder_leaves(ran: Site, whole: P
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("write", range(2, 15, 3))
-def test_a_run_whose_store_fails_at_any_write_goes_on_from_an_empty_disk_to_the_same_end(
+def test_run_whose_store_fails_at_any_write_resumes_from_an_empty_disk(
     site: Site, whole: Path, write: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -223,7 +223,7 @@ def test_files_that_have_not_changed_are_not_read_again(
     assert not [key for key in reads if key.startswith(("episodes/", "cards/"))]
 
 
-def test_a_card_that_has_changed_is_read_again_and_one_that_is_gone_is_gone_here(
+def test_changed_remote_card_is_read_again_and_a_deleted_one_vanishes(
     ran: Site,
 ) -> None:
     folder = local_copy(ran.url)
@@ -328,7 +328,7 @@ def test_a_whole_run_checks_and_nothing_is_fetched_from_a_local_copy(ran: Site) 
     assert (done.code, done.out) == (0, f"{ran.url}: every file agrees with the records\n")
 
 
-def test_each_kind_of_damage_is_found_and_told_from_what_is_only_in_the_way(ran: Site) -> None:
+def test_each_kind_of_damage_is_found_and_told_from_stray_files(ran: Site) -> None:
     ledger = episode_key(ran, LEDGER)
     transcript = episode_key(ran, TRANSCRIPT, 1)
     ran.store.replace(ledger, ran.store.read(ledger) + b"x")
@@ -352,7 +352,7 @@ def test_each_kind_of_damage_is_found_and_told_from_what_is_only_in_the_way(ran:
     }
 
 
-def test_compacting_deletes_what_is_held_twice_and_a_folder_is_checked_and_compacted_alike(
+def test_compaction_deletes_duplicates_remotely_and_locally_alike(
     ran: Site, whole: Path, tmp_path: Path
 ) -> None:
     left = episode_key(ran, MARK).replace(MARK, "journal/000001.jsonl")

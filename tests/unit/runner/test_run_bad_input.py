@@ -196,7 +196,7 @@ def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
 
 
 @pytest.mark.exhaustive
-def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
+def test_printed_commands_can_be_pasted_if_the_folder_has_spaces(
     market: Path, tmp_path: Path
 ) -> None:
     done = ktdeval(
@@ -615,7 +615,7 @@ def test_a_plugin_that_is_broken_is_named(
 
 
 @pytest.mark.slow
-def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_resumes_when_fixed(
+def test_model_defect_fails_its_episode_in_one_line_and_resumes_once_fixed(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
     words = (*MIXED, "--data", market, "--out", tmp_path / "run")
@@ -689,7 +689,7 @@ def test_a_backend_that_fails_or_gives_other_outcomes_is_named(
 
 
 @pytest.mark.slow
-def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(
+def test_failing_observer_plugin_is_dropped_with_a_warning(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "watch.py").write_text(

@@ -158,7 +158,7 @@ def test_a_changed_value_of_the_card_is_named_with_its_line(
 
 
 @pytest.mark.slow
-def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(
+def test_provenance_is_not_verified_and_a_card_without_its_run_cannot_be(
     run: Path, tmp_path: Path
 ) -> None:
     card = with_value(card_of(run), ("provenance", "environment", "numpy"), "0.0.1")
@@ -330,7 +330,7 @@ def test_a_ledger_that_is_executed_again_without_a_change_verifies(run: Path, ma
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
-def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(
+def test_forged_ledger_with_a_matching_card_is_exposed_by_the_transcript(
     run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]
 ) -> None:
     forge(run, market, change)
@@ -344,7 +344,7 @@ def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript
 
 
 @pytest.mark.slow
-def test_a_quick_check_recomputes_figures_and_says_what_it_takes_as_recorded(
+def test_quick_check_recomputes_figures_and_lists_what_it_does_not_check(
     run: Path, market: Path
 ) -> None:
     """A changed ledger is found by its figures and its hash; one whose card agrees is found only by
@@ -552,7 +552,7 @@ def test_a_changed_manifest_of_the_snapshot_is_named(run: Path, own_market: Path
     ],
     ids=["name", "source", "repairs"],
 )
-def test_another_import_of_the_same_content_verifies_a_card_under_its_own_labels(
+def test_reimport_of_the_same_content_verifies_under_its_own_labels(
     run: Path, own_market: Path, label: str, text: Any
 ) -> None:
     manifest = json.loads((own_market / "manifest.json").read_text())
@@ -582,7 +582,7 @@ def test_arguments_of_a_provider_without_the_provider_are_refused(run: Path, com
     assert "--data-args needs --data, which names the data provider" in done.err
 
 
-def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(
+def test_snapshot_with_another_manifest_is_not_the_one_the_run_used(
     run: Path, tmp_path: Path
 ) -> None:
     from ktdeval.market.snapshots.storage import save_snapshot

@@ -54,7 +54,7 @@ def test_who_follows_the_plain_schema_does_not(task: str, plain: Schema) -> None
 
 
 @pytest.mark.parametrize("task", [*DECISION_TASKS, "bright_memory_only"])
-def test_a_schema_names_no_label_that_the_prompt_does_not_show_in_the_same_order(task: str) -> None:
+def test_schema_names_only_labels_of_the_prompt_in_the_same_order(task: str) -> None:
     model = SchemaFollower()
     first_step(task, model)
     request = model.requests[0]

@@ -171,7 +171,7 @@ def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
         assert [(each.communicate()[1], each.returncode) for each in begun] == [(b"", 0)] * 6
 
 
-def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_path):
+def test_completing_an_episode_moves_its_journal_to_ledger_and_transcript(tmp_path):
     folder = run_folder(tmp_path / "run", [step(0), step(1)])
     assert not folder.is_complete(SPEC)
 
@@ -226,7 +226,7 @@ def test_a_task_name_can_never_leave_the_cards_folder(tmp_path, name):
 # -- the journal
 
 
-def test_appended_records_are_recovered_in_order_and_nan_never_reaches_the_disk(tmp_path):
+def test_appended_records_are_recovered_in_order_and_nan_is_never_written(tmp_path):
     path = tmp_path / "journal.jsonl"
     with Journal(path, dict) as journal:
         assert journal.recovered == []
@@ -389,7 +389,7 @@ def test_all_steps_become_one_file(folder: RunFolder) -> None:
     ]
 
 
-def test_steps_in_a_row_that_end_in_a_failed_call_stop_the_run_before_the_last_is_recorded(
+def test_consecutive_steps_with_failed_calls_stop_the_run(
     folder: RunFolder,
 ) -> None:
     error, stop = play(
@@ -421,7 +421,7 @@ def test_what_stops_one_episode_stops_the_others_with_the_same_reason(folder: Ru
     assert script.run == []
 
 
-def test_a_defect_names_its_place_and_no_secret_and_like_a_models_error_fails_its_episode_only(
+def test_defect_is_located_without_secrets_and_fails_only_its_episode(
     folder: RunFolder,
 ) -> None:
     error, stop = play(folder, Script([ValueError("the secret is out")]))

@@ -187,7 +187,7 @@ def test_a_false_reply_contradicts_what_was_made_of_it(
 
 
 @pytest.mark.slow
-def test_who_answered_can_not_be_another_on_the_card_than_in_the_transcripts(
+def test_card_cannot_name_another_responder_than_the_transcripts(
     one: Subject,
 ) -> None:
     """All replies say `gpt-9-ultra`, with hashes and counts that agree; the card says another."""

@@ -165,7 +165,7 @@ SCRIPT = (
 
 
 @pytest.mark.slow
-def test_decisions_that_see_no_fills_give_the_ledger_of_a_run_with_these_costs(
+def test_transplant_to_other_costs_equals_a_run_if_fills_are_unseen(
     tmp_path: Path, plugins: Plugins
 ) -> None:
     free = run_of(tmp_path / "free", plugins, *SCRIPT)
@@ -183,7 +183,7 @@ def test_decisions_that_see_no_fills_give_the_ledger_of_a_run_with_these_costs(
 
 
 @pytest.mark.slow
-def test_decisions_that_see_no_fills_give_the_ledger_of_a_run_at_this_capital(
+def test_transplant_to_other_capital_equals_a_run_if_fills_are_unseen(
     tmp_path: Path, plugins: Plugins
 ) -> None:
     task = tmp_path / "rich.yaml"
@@ -202,7 +202,7 @@ def test_decisions_that_see_no_fills_give_the_ledger_of_a_run_at_this_capital(
 
 
 @pytest.mark.slow
-def test_orders_that_a_mask_sized_are_sized_anew_as_a_run_at_this_capital_sizes_them(
+def test_orders_sized_by_a_mask_are_resized_for_the_new_capital(
     tmp_path: Path, plugins: Plugins
 ) -> None:
     """Under prices that are rescaled: the first step's orders, before the model sees a fill."""

@@ -79,7 +79,7 @@ def test_rows_survive_the_way_to_a_dataset_and_back(
     ]
 
 
-def test_a_published_folder_has_a_card_with_its_features_and_loads_with_datasets(
+def test_published_folder_has_a_feature_card_and_loads_with_datasets(
     tmp_path: Path,
 ) -> None:
     folder = published(tmp_path / "made")
@@ -193,7 +193,7 @@ def test_sources_beyond_the_limits_are_refused(
         read_samples(str(path))
 
 
-def test_a_source_is_named_without_its_folder_and_refused_by_a_task_that_brings_its_own() -> None:
+def test_source_is_named_without_its_folder_and_refused_by_other_tasks() -> None:
     names = [source_name(source) for source in ("hf:org/name@v1", "/a/b/rows.jsonl", "here/made")]
     assert names == ["hf:org/name@v1", "rows.jsonl", "made"]
 

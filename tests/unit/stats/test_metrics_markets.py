@@ -483,9 +483,7 @@ def test_real_coins_and_a_stock_against_least_squares(shared_data: Path, tmp_pat
     assert weekend.explained[:, 2].tolist() == weekend.residuals[:, 2].tolist() == [0.0, 0.0]
 
 
-def test_documents_that_the_mask_cannot_show_are_counted_by_the_close_at_which_they_became_known() -> (
-    None
-):
+def test_documents_the_mask_cannot_show_are_counted_at_their_known_close() -> None:
     days, (first, second) = market().days, market().codes
 
     def item(day: np.datetime64, hour: int, title: str, *codes: str) -> Document:

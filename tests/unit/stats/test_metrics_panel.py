@@ -175,7 +175,7 @@ def test_a_spread_below_one_minor_unit_of_the_nav_is_no_variance(name: str) -> N
     assert episode_intervals(steady, snapshot)["sharpe"].reason == "the series has no variance"
 
 
-def test_a_nav_equal_to_its_benchmark_up_to_rounding_has_no_information_ratio() -> None:
+def test_nav_equal_to_its_benchmark_has_no_information_ratio() -> None:
     returns = np.random.default_rng(1).normal(0, 0.01, 43)
     levels = np.concatenate([[100.0], 100.0 * np.cumprod(1 + returns)])
     tracker, snapshot = ledger_of_navs(
@@ -449,7 +449,7 @@ def test_the_table_of_metrics_is_whole() -> None:
         performance_metrics.panel_metric("sharp")
 
 
-def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() -> None:
+def test_dividend_growth_is_the_yearly_factor_rise_without_splits() -> None:
     """Two members and a name outside; one pays 2 % on a day of four, the other splits two for one,
     has no bar, pays nothing.
     """
@@ -514,7 +514,7 @@ DEFINITION: dict[str, Any] = {
 }
 
 
-def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_value() -> None:
+def test_metric_function_gets_named_inputs_and_returns_number_or_reason() -> None:
     of = nav_ledger([1100, 1200])
     on = market()
     value = MetricValue(0.5, 7, detail={"a": 1})
@@ -601,7 +601,7 @@ def test_listing_metrics_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.slow
-def test_every_metric_is_documented_with_its_formula_and_every_field_of_a_card(
+def test_every_metric_and_card_field_is_documented(
     repository: Path,
 ) -> None:
     metrics, cards = (

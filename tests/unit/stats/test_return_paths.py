@@ -111,7 +111,7 @@ def test_drawdowns_are_those_of_pyfolio_with_the_base_day_as_first_peak(name: st
 
 
 @pytest.mark.parametrize("name", ["sixty", "long"])
-def test_quantstats_begins_a_drawdown_a_day_later_and_ends_it_a_day_earlier(name: str) -> None:
+def test_quantstats_drawdowns_start_a_day_later_and_end_a_day_earlier(name: str) -> None:
     case = CASES[name]
     days = [case["base_day"], *case["days"]]
     rows = []

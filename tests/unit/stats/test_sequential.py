@@ -174,7 +174,7 @@ def test_few_windows_can_never_stop(looks, expected):
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_whichever_pattern_of_a_subgroup_is_observed_at_most_alpha_of_it_stops():
+def test_at_most_alpha_of_the_patterns_of_a_subgroup_stops():
     windows = ENUMERATE_UP_TO + 6
     looks = (8, 14, windows)
     sizes = np.random.default_rng(2).exponential(1.0, windows)

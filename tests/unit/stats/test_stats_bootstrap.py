@@ -47,7 +47,7 @@ def steps_on(indices: np.ndarray, n: int) -> float:
     return float(((indices[:, 1:] - indices[:, :-1]) % n == 1).mean())
 
 
-def test_a_series_longer_than_what_is_drawn_at_once_is_drawn_one_resample_at_a_time() -> None:
+def test_very_long_series_is_resampled_one_draw_at_a_time() -> None:
     n = 40_000
     indices = stationary_indices(n, 50.0, draws=3, seed=0)
 
@@ -204,9 +204,7 @@ def test_twenty_days_are_enough_for_an_interval() -> None:
 
 
 @pytest.mark.parametrize(("scale", "is_given"), [(30, True), (31, False)])
-def test_total_return_is_given_while_its_upper_end_and_the_draws_error_are_below_a_million(
-    scale: int, is_given: bool
-) -> None:
+def test_total_return_interval_is_given_only_below_a_million(scale: int, is_given: bool) -> None:
     series = np.expm1(scale * returns(60))
     of = Bootstrap(series, Resampling(draws=200, seed=3))
     growth = of.of_columns({"log growth": np.log1p(series)})["log growth"].mean()
@@ -266,9 +264,7 @@ def test_an_episode_without_days_or_risk_has_reasons() -> None:
 # -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_measured_coverage_is_whole_near_its_level_and_stored_at_the_next_shorter_window() -> (
-    None
-):
+def test_measured_coverage_is_complete_and_taken_from_the_shorter_window() -> None:
     assert set(bootstrap.MEASURED) == {"mean", "ratio", "drawdown"}
 
     for kind, rows in bootstrap.MEASURED.items():

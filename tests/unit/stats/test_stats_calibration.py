@@ -94,7 +94,7 @@ def test_a_confidence_on_an_edge_belongs_to_the_bin_that_it_opens(
     assert [entry.low for entry in calibration_bins([Forecast(confidence, True)])] == [low]
 
 
-def test_an_episode_without_filled_orders_has_no_calibration_but_counts_omissions() -> None:
+def test_episode_without_filled_orders_has_no_calibration() -> None:
     result = ece.compute(one_step(order(filled=0)), MARKET, "strict")
     assert (result.value, result.n, result.reason) == (None, 0, "no filled order with a next open")
     assert result.detail == {"bins": [], "n": 0, "no_fill": 1, "no_next_open": 0}
@@ -222,7 +222,7 @@ def test_debiasing_brings_ece_nearer_to_its_true_value() -> None:
 
 
 @pytest.mark.parametrize("shift", [0.05, 0.15, 0.3])
-def test_debiasing_takes_little_too_much_from_the_ece_of_a_miscalibrated_model(
+def test_debiased_calibration_error_is_nearly_unbiased_if_miscalibrated(
     shift: float,
 ) -> None:
     rng = np.random.default_rng(0)

@@ -100,9 +100,7 @@ def test_more_trials_raise_the_bar(trials: int) -> None:
     assert expected_best_sharpe(trials + 1, 1.0) > expected_best_sharpe(trials, 1.0) > 0
 
 
-def test_one_trial_is_not_deflated_and_unfinished_ones_count_with_the_variance_of_the_known() -> (
-    None
-):
+def test_single_trial_is_not_deflated_and_unknown_ones_use_known_variance() -> None:
     returns = np.random.default_rng(0).normal(0.001, 0.01, 250)
     shape = shape_of(returns)
     sharpes = [0.02, 0.05, 0.11]

@@ -290,7 +290,7 @@ def test_error_by_hand() -> None:
 
 @pytest.mark.slow
 @given(series, st.floats(0.01, 100))
-def test_it_scales_with_the_series_and_without_lags_is_the_classic_error_of_a_mean(
+def test_newey_west_error_scales_and_is_classic_without_lags(
     values: list[float], factor: float
 ) -> None:
     expected = np.std(values, ddof=1) / math.sqrt(len(values))

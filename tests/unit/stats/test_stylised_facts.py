@@ -101,7 +101,7 @@ def test_planted_clusters_of_volatility_are_found() -> None:
     assert facts["excess_kurtosis"].value > facts_of_noise()["excess_kurtosis"].value + 1
 
 
-def test_independent_noise_has_none_and_lies_outside_the_range_of_real_markets() -> None:
+def test_independent_noise_lacks_stylised_facts_of_real_markets() -> None:
     facts = facts_of_noise()
     for lag in (1, 5):
         assert facts[f"volatility_lag_{lag}"].value == pytest.approx(0, abs=0.02)

@@ -121,14 +121,14 @@ def test_a_unit_that_is_done_is_never_claimed(of: Workers) -> None:
     assert list(two.done_units()) == ["u"]
 
 
-def test_a_claim_of_a_unit_that_was_done_and_compacted_meanwhile_is_given_back(of: Workers) -> None:
+def test_claim_of_an_already_completed_unit_is_given_back(of: Workers) -> None:
     one = of.board("one")
     one.record_done("u", b"result")
     assert one.claim("u") is None
     assert one.holder("u") is None
 
 
-def test_a_worker_takes_over_its_own_claims_at_once_if_its_previous_process_ended(
+def test_worker_retakes_its_claims_at_once_if_its_previous_process_ended(
     of: Workers,
 ) -> None:
     of.board("one").claim("u")

@@ -223,7 +223,7 @@ def store_of(driver: type[StoreDriver]) -> FsspecStore:
     return FsspecStore(url, driver(url, {}), RequestRetries(attempts=2, first_s=0, max_s=0))
 
 
-def test_a_driver_without_conditional_writes_is_refused_for_coordination_alone() -> None:
+def test_driver_without_conditional_writes_is_refused_for_coordination() -> None:
     store = store_of(Plain)
     with pytest.raises(NoConditionalWrites, match="its driver has no conditional writes"):
         store.create("a", b"1")

@@ -165,7 +165,7 @@ def test_orders_of_both_sides_share_the_volume_of_a_day() -> None:
     ("volume", "status", "rule", "shares"),
     [(1_500, "filled", None, 150), (1_490, "partially_filled", "volume", 100)],
 )
-def test_odd_lot_is_sold_whole_at_the_cap_and_in_lots_of_a_hundred_below_it(
+def test_odd_lot_is_sold_whole_at_the_volume_cap_and_in_lots_below_it(
     volume: int, status: str, rule: str | None, shares: int
 ) -> None:
     scale = flat_tape(None).rules.scales[0].steps_per_unit

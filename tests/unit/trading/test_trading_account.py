@@ -219,7 +219,7 @@ def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
 
 
 @pytest.mark.shared_data
-def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(
+def test_every_real_split_and_dividend_of_three_years_preserves_value(
     shared_data: Path,
 ) -> None:
     bars = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet")

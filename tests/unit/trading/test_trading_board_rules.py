@@ -243,7 +243,7 @@ def test_a_listing_has_no_limit_on_its_first_days(code: str, free_days: int) -> 
     assert stopped == [None] * free_days + ["price_limit"] * (8 - free_days)
 
 
-def test_what_has_a_bar_on_the_first_day_is_no_listing_unless_its_day_is_given() -> None:
+def test_bar_on_the_first_day_is_no_listing_unless_its_date_is_given() -> None:
     snapshot = market([10.0, 15.0], code="603999.SH", first_day="2024-03-01")
     assert buys(snapshot) == ["price_limit"]
     day_before = replace(snapshot, price_limits=PriceLimits(listed=("2024-02-29",)))
@@ -470,7 +470,7 @@ def test_flags_of_special_treatment_are_read_as_vendors_write_them(
 # -- storage and checks
 
 
-def test_price_limits_are_stored_and_part_of_the_identity_only_where_there_are_some(
+def test_price_limits_are_stored_as_part_of_the_identity_if_present(
     tmp_path: Path,
 ) -> None:
     plain = market([10.0, 10.5])

@@ -193,7 +193,7 @@ def a_shares(shared_data: Path) -> MarketSnapshot:
         ("2024-09-02:2024-12-31", "2024-11-01"),  # none: a day in the middle
     ],
 )
-def test_the_nav_of_an_a_share_episode_follows_from_raw_prices_and_dated_fees(
+def test_nav_of_an_a_share_episode_follows_from_raw_prices_and_fees(
     window: str, change: str, a_shares: MarketSnapshot, tmp_path: Path
 ) -> None:
     ledger = run_of(a_shares, window, tmp_path, sell_probability=0.3)

@@ -148,7 +148,7 @@ def test_a_small_order_costs_five_yuan_and_fees_round_half_a_fen_up(
     assert outcome.fee_minor == fee_minor
 
 
-def test_every_rejection_and_cut_has_a_reason_without_identities_or_numbers() -> None:
+def test_every_rejection_and_cut_has_an_anonymous_reason_without_numbers() -> None:
     day = day_at(10.0, None, 55.0, outside=STAR)
     account = Account(100_000_000, {A: Position(300, 100), B: Position(300)})
     orders = (
@@ -333,7 +333,7 @@ def ends(settlement: Settlement) -> list[tuple[str, str | None, int]]:
     return [(outcome.status, outcome.rule, outcome.shares) for outcome in settlement.outcomes]
 
 
-def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() -> None:
+def test_short_sale_brings_cash_costs_borrowing_and_gains_as_prices_fall() -> None:
     market = market_of(
         "us_equity",
         opens=[[50], [50], [48], [40]],
@@ -444,7 +444,7 @@ def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:
     ], "5,000 are free, less a day's interest of 1.00"
 
 
-def test_a_margin_call_buys_back_at_the_open_and_a_ruined_account_continues() -> None:
+def test_margin_call_buys_back_at_the_open_and_a_ruined_account_continues() -> None:
     market = market_of("us_equity", opens=[[50], [50], [70], [70]], closes=[[50], [50], [70], [70]])
     sold, called, after = play(
         market, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),), (order(0, "BUY", 10_000),)
@@ -543,7 +543,7 @@ def test_holdings_are_sold_for_a_debt() -> None:
     ]
 
 
-def test_a_dividend_on_a_short_is_owed_and_a_split_of_a_fraction_keeps_its_value() -> None:
+def test_dividend_on_a_short_is_owed_and_a_fractional_split_keeps_value() -> None:
     # A factor of 1.01 is a dividend of about 1 %: as many shares more are owed. Then 3 for 1 on 0.5
     # of a share.
     market = market_of(

@@ -36,7 +36,7 @@ def test_navs_returns_and_days_by_hand() -> None:
     assert made.column("nav_minor").tolist() == [110_000, 99_000]
 
 
-def test_the_smallest_return_that_money_shows_is_of_the_lowest_positive_nav() -> None:
+def test_return_resolution_uses_the_lowest_positive_nav() -> None:
     assert ledger(110_000, 50_000).return_resolution == pytest.approx(0.01 / 500)
     assert ledger(50_000, 0).return_resolution == pytest.approx(0.01 / 500)
     assert dataclasses.replace(ledger(0, -5), initial_cash_minor=0).return_resolution == 0.0
@@ -62,9 +62,7 @@ def test_units_of_a_code_are_its_own_or_default_to_a_shares() -> None:
     assert (made.fill("600001.SH"), short_ledger().fill("TSLA")) == (None, "next_open")
 
 
-def test_a_ledger_of_a_shares_stays_and_one_of_another_market_has_its_units_and_those_of_the_codes_it_ordered() -> (
-    None
-):
+def test_ledger_of_another_market_is_converted_to_its_units() -> None:
     made = ledger(100_000)
     assert made.in_units_of(MARKET, MarketRules.of(MARKET, TradingConfig())) is made
 

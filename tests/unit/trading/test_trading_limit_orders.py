@@ -78,7 +78,7 @@ def outcome(day: TradingDay, order: Order, account: Account | None = None) -> Ou
         ("SELL", 11.0, None),
     ],
 )
-def test_an_order_fills_at_the_open_or_at_its_limit_if_the_bar_trades_through_it(
+def test_limit_order_fills_at_the_open_or_at_its_limit_if_traded_through(
     side: str, limit: float, filled_at: float | None
 ) -> None:
     ended = outcome(days(BAR, BAR), limited(side, limit))
@@ -168,7 +168,7 @@ def test_what_a_sell_brings_in_after_the_open_pays_for_no_buy_of_the_day() -> No
     assert [each.rule for each in at_open.outcomes] == [None, None]
 
 
-def test_a_name_that_is_sold_after_the_open_is_held_while_the_day_s_buys_fill() -> None:
+def test_name_sold_after_the_open_is_still_held_while_buys_fill() -> None:
     day = days(BAR, BAR, config=dataclasses.replace(FREE, max_positions=1))
     account = Account(10_000_000, {0: Position(1_000)})
     buy = Order(1, "BUY", 0.5, "", shares=100)
@@ -224,7 +224,7 @@ def test_an_order_is_cut_to_what_spread_and_impact_leave_within_the_limit(
     assert filled(10.0 + sign * 0.005, 100).rule == "limit"
 
 
-def test_after_the_open_the_market_must_trade_beyond_the_limit_by_spread_and_impact() -> None:
+def test_limit_must_be_exceeded_by_spread_and_impact_after_the_open() -> None:
     day = priced_days(Execution(half_spread_bps=10.0))
     # The lowest price is 9.60, and half the spread of it 0.0096.
     assert settle(CASH, day, (limited("BUY", 9.6095),), 30).outcomes[0].rule == "limit"
@@ -257,7 +257,7 @@ def test_a_limit_is_of_no_use_to_a_task_without_limit_orders() -> None:
 @pytest.mark.parametrize(
     ("limit", "price"), [(9.9, 9.8), (9.9, 10.0), (9.6, 9.6), (10.2, 10.1), (9.0, 9.0)]
 )
-def test_a_fill_at_a_price_that_the_limit_or_the_day_does_not_have_stops_the_engine(
+def test_fill_at_a_price_outside_the_limit_or_day_stops_the_engine(
     limit: float, price: float
 ) -> None:
     day = days(BAR)
@@ -280,7 +280,7 @@ def test_a_fill_at_a_price_that_the_limit_or_the_day_does_not_have_stops_the_eng
         check_step(forged, day, 0)
 
 
-def test_orders_with_a_limit_are_not_counted_as_filled_where_rules_are_judged_before() -> None:
+def test_limit_orders_are_not_assumed_filled_in_pre_trade_rule_checks() -> None:
     one = dataclasses.replace(FREE, max_positions=2)
     full = Account(100_000, {0: Position(1_000), 1: Position(1_000)})
     values = {0: 1_000_000, 1: 1_000_000}
@@ -309,7 +309,7 @@ def test_orders_with_a_limit_are_not_counted_as_filled_where_rules_are_judged_be
     ),
     execution=st.sampled_from([None, IMPACT, Execution(half_spread_bps=5.0, inside_bar=True)]),
 )
-def test_no_fill_is_beyond_its_limit_nor_at_a_price_that_the_bar_does_not_have(
+def test_no_fill_is_beyond_its_limit_or_outside_the_bars_prices(
     bar: tuple[int, ...], orders: list[tuple[Any, int, int, int]], execution: Execution | None
 ) -> None:
     opened, closed, *others = (ticks / TICKS for ticks in bar)

@@ -145,7 +145,7 @@ def test_rare_order_outcomes_match_the_slow_broker(seed: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "a_shares"), [(805, True), (96, False), (240, False), (894, False)]
 )
-def test_what_is_sold_after_the_open_pays_and_makes_room_as_in_the_slow_broker(
+def test_sale_after_the_open_frees_cash_and_room_as_in_the_slow_broker(
     seed: int, a_shares: bool
 ) -> None:
     """Buys of a day that would use the cash, the name or the margin of a sale after its open."""
@@ -184,7 +184,7 @@ def rejected(side: str, rules: str) -> set[tuple[str, str, str | None]]:
     ],
     ids=["a_share", *(f"any venue from {first}" for first in range(0, 10_000, 2_500))],
 )
-def test_ten_thousand_random_plays_agree_with_the_slow_broker_and_reach_every_rule(
+def test_ten_thousand_random_plays_agree_with_the_slow_broker(
     a_shares: bool, plays: range, sells: str, buys: str
 ) -> None:
     seen: Counter[tuple[str, str, str | None]] = Counter()

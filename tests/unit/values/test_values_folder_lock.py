@@ -30,7 +30,7 @@ def test_lock_that_another_holds_is_refused(tmp_path: Path, other: int) -> None:
     os.close(other)
 
 
-def test_lock_that_the_child_of_a_dead_holder_keeps_for_a_moment_is_waited_for(
+def test_lock_briefly_kept_by_a_dead_holders_child_is_waited_for(
     tmp_path: Path, other: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SLEEP, lambda _: os.close(other))

@@ -154,7 +154,7 @@ def test_tables_and_pages_are_made_and_hang_together(grown: Launched) -> None:
         assert any(link.startswith(kind) for link in links), kind
 
 
-def test_a_budget_that_ends_a_launch_is_no_failure_and_its_resume_line_works(
+def test_a_launch_ended_by_its_budget_has_a_resume_line_that_works(
     market: Path, tmp_path: Path
 ) -> None:
     plan = plan_of(

@@ -67,7 +67,7 @@ def test_of_two_processes_that_claim_one_unit_on_s3_one_gets_it(endpoint: str) -
 
 
 @pytest.mark.parametrize("kind", ["folder", "s3"])
-def test_a_killed_worker_is_taken_over_a_lease_later_by_the_observers_clock(
+def test_a_killed_workers_lease_ends_by_the_observers_clock(
     tmp_path: Path, endpoint: str, kind: str
 ) -> None:
     place = str(tmp_path) if kind == "folder" else f"s3://{BUCKET}/killed"

@@ -45,6 +45,7 @@ def test_units_of_a_quick_provider_are_done_while_a_slow_one_waits(
                 stub_model(quick.base_url, label="quick"),
             ],
             concurrency=AT_ONCE,
+            options={"limit": STEPS, "cache": "run", "canary": 1, "tool_protocol": "native"},
         )
         worker = start_worker(plan, out, environment=environment_of(WIRES["chat"]))
         wait_for(lambda: done_by(out, "quick") >= EPISODES, worker.is_alive)

@@ -4,6 +4,7 @@ two steps, a clock that is set back.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins, load_plugins
+from ktdeval.values import dumps_canonical
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.day_sources import StoredDays
@@ -31,7 +33,6 @@ from support.live.live_plans import plan_of
 from support.live.live_week import BEFORE, ENTRANTS, drop_increment
 from support.live.time_authority import authority
 from support.paths import TESTS
-from support.runs.forging import edit_json
 
 FIRST = "2024-05-31"
 CLOSED = "2024-05-31T20:15:00Z"
@@ -150,10 +151,10 @@ def test_answer_after_the_cutoff_is_a_gap(tmp_path: Path, answered: str, end: st
 def test_record_that_is_edited_between_two_steps_stops_the_entrant(test: Attacked) -> None:
     test.begin(entrants=ENTRANTS)
     test.step(CLOSED)
-    edit_json(
-        test.path / "private/investor/us" / f"{FIRST}.json",
-        lambda record: record["memory"]["entries"][0].update(reason="foresight"),
-    )
+    record = test.path / "private/investor/us" / f"{FIRST}.json"
+    content = json.loads(record.read_text("utf-8"))
+    content["memory"]["entries"][0]["reason"] = "foresight"
+    record.write_text(dumps_canonical(content), "utf-8")
     (problem,) = test.step(NEXT_CLOSED)
 
     assert "investor/us 2024-06-03: failed: " in problem

@@ -8,13 +8,11 @@ from collections.abc import Callable
 
 from ktdeval.market import load_snapshot, save_snapshot, with_id
 from support.live.forgery_kinds import (
-    ALL,
     DAY,
     FIRST,
     ISSUED,
     LATE,
     NEXT,
-    Forgery,
     Found,
     afterwards,
     forgery,
@@ -29,11 +27,8 @@ def _(forger: Forger) -> None:
 
 
 def _plan(name: str, change: Callable[[Plain], None], found: Found | None) -> None:
-    def make(forger: Forger) -> None:
-        forger.edit_plan(change)
-        forger.rebuild()
-
-    ALL.append(Forgery(name, make, found, (ISSUED, FIRST) if found is None else None))
+    stamped = (ISSUED, FIRST) if found is None else None
+    forgery(name, found, stamped)(lambda forger: forger.edit_plan(change))
 
 
 def _entrant(name: str, value: object) -> Callable[[Plain], None]:
@@ -106,11 +101,7 @@ def _(forger: Forger) -> None:
 
 
 def _schedule(name: str, change: Callable[[Plain], None], found: Found) -> None:
-    def make(forger: Forger) -> None:
-        forger.edit_schedule("us", change)
-        forger.rebuild()
-
-    ALL.append(Forgery(name, make, found))
+    forgery(name, found)(lambda forger: forger.edit_schedule("us", change))
 
 
 def _session(number: int, name: str, value: object) -> Callable[[Plain], None]:

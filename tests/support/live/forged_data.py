@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from support.live.forgery_kinds import (
-    ALL,
     DAY,
     END,
     FIRST,
@@ -15,7 +14,6 @@ from support.live.forgery_kinds import (
     LAST,
     LATE,
     NEXT,
-    Forgery,
     Found,
     afterwards,
     forgery,
@@ -33,12 +31,7 @@ def _bar(name: str, value: float) -> Callable[[Plain], None]:
 def _data(name: str, change: Callable[[Plain], None], found: Found | None, **where: Any) -> None:
     day = where.pop("day", NEXT)
     stamped = where.pop("stamped", None)
-
-    def make(forger: Forger) -> None:
-        forger.edit_increment(day, change, **where)
-        forger.rebuild()
-
-    ALL.append(Forgery(name, make, found, stamped))
+    forgery(name, found, stamped)(lambda forger: forger.edit_increment(day, change, **where))
 
 
 def _other_index(increment: Plain) -> None:

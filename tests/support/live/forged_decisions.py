@@ -6,13 +6,11 @@ import json
 from collections.abc import Callable
 
 from support.live.forgery_kinds import (
-    ALL,
     DAY,
     FIRST,
     ISSUED,
     LAST,
     NEXT,
-    Forgery,
     Found,
     afterwards,
     first_reply,
@@ -25,12 +23,7 @@ from support.live.live_forger import Forger, Plain
 
 def _record(name: str, change: Callable[[Plain], None], found: Found, entrant: str) -> None:
     """Add a forgery of a record of the second day."""
-
-    def make(forger: Forger) -> None:
-        forger.edit_record(DAY, change, entrant)
-        forger.rebuild()
-
-    ALL.append(Forgery(name, make, found))
+    forgery(name, found)(lambda forger: forger.edit_record(DAY, change, entrant))
 
 
 REPLIES = ("replies", DAY)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.live.forgery_kinds import (
-    ALL,
     DAY,
     FIRST,
     ISSUED,
@@ -26,7 +25,7 @@ from support.live.live_forger import Forger, Plain, commit_all
 
 
 def _evidence(name: str, change: Callable[[list[Plain]], list[Plain]], found: Found) -> None:
-    ALL.append(Forgery(name, lambda forger: forger.edit_published(change), found))
+    afterwards(name, found)(lambda forger: forger.edit_published(change))
 
 
 def _line(number: int, **fields: object) -> Callable[[list[Plain]], list[Plain]]:
@@ -81,10 +80,7 @@ def _(forger: Forger) -> None:
 
 
 def _card(name: str, change: Callable[[Plain], None]) -> None:
-    def make(forger: Forger) -> None:
-        forger.edit_json("cards/chance-us.json", change)
-
-    ALL.append(Forgery(name, make, ("card", "")))
+    afterwards(name, ("card", ""))(lambda forger: forger.edit_json("cards/chance-us.json", change))
 
 
 def _figure(card: Plain) -> None:

@@ -35,32 +35,27 @@ ISSUED = "published"
 ALL: list[Forgery] = []
 
 
+Maker = Callable[[Forger], None]
+
+
 def forgery(
     name: str, found: Found | None, stamped: Found | None = None
-) -> Callable[[Callable[[Forger], None]], Callable[[Forger], None]]:
+) -> Callable[[Maker], None]:
     """Add a forgery whose maker changes the test; everything that depends on it is made anew."""
 
-    def add(change: Callable[[Forger], None]) -> Callable[[Forger], None]:
+    def add(change: Maker) -> None:
         def make(forger: Forger) -> None:
             change(forger)
             forger.rebuild()
 
         ALL.append(Forgery(name, make, found, stamped))
-        return change
 
     return add
 
 
-def afterwards(
-    name: str, found: Found | None
-) -> Callable[[Callable[[Forger], None]], Callable[[Forger], None]]:
+def afterwards(name: str, found: Found | None) -> Callable[[Maker], None]:
     """Add a forgery that changes files and makes nothing anew."""
-
-    def add(change: Callable[[Forger], None]) -> Callable[[Forger], None]:
-        ALL.append(Forgery(name, change, found, None))
-        return change
-
-    return add
+    return lambda change: ALL.append(Forgery(name, change, found))
 
 
 def first_reply(record: Plain) -> Plain:

@@ -67,19 +67,8 @@ class Forger:
 
     def link(self, kind: str, **fields: object) -> Plain:
         """Return the first link of a kind whose body has some fields."""
-        return self.all_links(kind, **fields)[0]
-
-    def all_links(self, kind: str, **fields: object) -> list[Plain]:
-        """Return the links of a kind whose bodies have some fields."""
-        found = []
-        for link in self.links:
-            body = link["body"]
-            if body["kind"] == kind and all(body.get(name) == fields[name] for name in fields):
-                found.append(link)
-
-        assert found
-
-        return found
+        wanted = {"kind": kind, **fields}
+        return next(link for link in self.links if wanted.items() <= link["body"].items())
 
     def decided(self, day: str, entrant: str = "chance", market: str = "us") -> Plain:
         """Return the link of a decision."""
@@ -94,42 +83,33 @@ class Forger:
         change(value)
         path.write_text(dumps_canonical(value), "utf-8")
 
-    def edit_record(
-        self, day: str, change: Change, entrant: str = "chance", market: str = "us"
-    ) -> None:
+    def edit_record(self, day: str, change: Change, entrant: str = "chance") -> None:
         """Change a record; the commitment to it is made anew with the chain."""
-        self.edit_json(f"records/{entrant}/{market}/{day}.json", change)
+        self.edit_json(f"records/{entrant}/us/{day}.json", change)
 
     def edit_increment(self, day: str, change: Change, market: str = "us", number: int = 0) -> None:
         """Change an increment, and its hash in the chain; a later one revises what it is now."""
         name = f"data/{market}/{day}-{number}.json"
         self.edit_json(name, change)
         link = self.link("frozen", market=market, day=day, number=number)
-        link["body"]["increment"] = self._increment(name).hash
+        revises = decode_json((self.path / name).read_bytes(), Increment, name).hash
+        link["body"]["increment"] = revises
 
-        later = f"data/{market}/{day}-{number + 1}.json"
-
-        if (self.path / later).is_file():
-            revises = link["body"]["increment"]
+        if (self.path / f"data/{market}/{day}-{number + 1}.json").is_file():
             self.edit_increment(day, lambda one: one.update(revises=revises), market, number + 1)
-
-    def _increment(self, name: str) -> Increment:
-        return decode_json((self.path / name).read_bytes(), Increment, name)
 
     def edit_plan(self, change: Change) -> None:
         """Change the plan, with its hash and the identities of its systems."""
-        path = self.path / "plan.json"
-        value = json.loads(path.read_text("utf-8"))
-        change(value)
-        write_plan(path, from_plain(value, LivePlan, "plan"))
-        self.renew_beginning()
+        self._edit_beginning("plan.json", change, LivePlan)
 
     def edit_schedule(self, market: str, change: Change) -> None:
         """Change the sessions of a market, with their hash."""
-        path = self.path / "schedules" / f"{market}.json"
-        value = json.loads(path.read_text("utf-8"))
+        self._edit_beginning(f"schedules/{market}.json", change, Schedule)
+
+    def _edit_beginning(self, name: str, change: Change, form: Any) -> None:
+        value = json.loads((self.path / name).read_text("utf-8"))
         change(value)
-        write_plan(path, from_plain(value, Schedule, "schedule"))
+        write_plan(self.path / name, from_plain(value, form, name))
         self.renew_beginning()
 
     def renew_beginning(self) -> None:
@@ -159,29 +139,29 @@ class Forger:
     def drop(self, *links: Plain) -> None:
         """Leave out links, with the records of decisions."""
         for link in links:
-            body = link["body"]
-            self.links = [one for one in self.links if one is not link]
-            if body["kind"] == "decided":
-                name = f"records/{body['entrant']}/{body['market']}/{body['day']}.json"
-                (self.path / name).unlink(missing_ok=True)
-
-    def insert(self, before: Plain, at: str, body: Plain) -> Plain:
-        """Put a link before another one."""
-        link = {"seq": 0, "previous": NOTHING_BEFORE, "at": at, "body": body}
-        place = next(number for number, one in enumerate(self.links) if one is before)
-        self.links.insert(place, link)
-
-        return link
+            self.drop_link_only(link)
+            if link["body"]["kind"] == "decided":
+                self._record_of(link).unlink(missing_ok=True)
 
     def drop_link_only(self, link: Plain) -> None:
         """Take out a link, and leave its files."""
         self.links = [one for one in self.links if one is not link]
 
+    def insert(self, before: Plain, at: str, body: Plain) -> Plain:
+        """Put a new link before another one."""
+        link = {"seq": 0, "previous": NOTHING_BEFORE, "body": body}
+        self.put(link, before, at)
+        return link
+
     def put(self, link: Plain, before: Plain, at: str) -> None:
-        """Put a link that was taken out before another one."""
+        """Put a link before another one."""
         link["at"] = at
         place = next(number for number, one in enumerate(self.links) if one is before)
         self.links.insert(place, link)
+
+    def _record_of(self, link: Plain) -> Path:
+        entrant, market, day = _key(link["body"])
+        return self.path / f"records/{entrant}/{market}/{day}.json"
 
     def copy_record(self, entrant: str, day: str, to: str, step: int) -> None:
         """Copy a record to another day."""
@@ -191,15 +171,16 @@ class Forger:
 
     def move_to_joined(self, name: str, first: str, before: Plain) -> None:
         """Take an entrant out of the plan, and let it join before a link."""
-        path = self.path / "plan.json"
-        plan = json.loads(path.read_text("utf-8"))
-        entrant = next(one for one in plan["entrants"] if one["name"] == name)
         systems = self.links[0]["body"]["systems"]
         own = {entry: systems[entry] for entry in systems if entry.startswith(f"{name}/")}
-        plan["entrants"].remove(entrant)
-        write_plan(path, from_plain(plan, LivePlan, "plan"))
-        self.renew_beginning()
-        body = {"kind": "joined", "entrant": {**entrant, "first": first}, "systems": own}
+        moved: list[Plain] = []
+
+        def leave(plan: Plain) -> None:
+            moved.extend(one for one in plan["entrants"] if one["name"] == name)
+            plan["entrants"].remove(moved[0])
+
+        self.edit_plan(leave)
+        body = {"kind": "joined", "entrant": {**moved[0], "first": first}, "systems": own}
         self.insert(before, before["at"], body)
 
     # --- everything that depends on them
@@ -230,8 +211,7 @@ class Forger:
     def _commit(self, link: Plain, data: str) -> None:
         """Commit to a record that names its data by their present hash."""
         body = link["body"]
-        name = f"records/{body['entrant']}/{body['market']}/{body['day']}.json"
-        path = self.path / name
+        path = self._record_of(link)
 
         if not path.is_file():
             body["data"] = data
@@ -239,12 +219,11 @@ class Forger:
 
         plain = json.loads(path.read_text("utf-8"))
         plain["question"]["data"] = data
-        record = from_plain(plain, DecisionRecord, name)
+        record = from_plain(plain, DecisionRecord, "record")
         path.write_text(encode_canonical(record), "utf-8")
-        asked = plain["question"]
         commitment = to_object(record.commitment())
 
-        if (asked["entrant"], asked["market"], asked["day"]) != _key(body):
+        if _key(plain["question"]) != _key(body):
             commitment.update(entrant=body["entrant"], market=body["market"], day=body["day"])
 
         link["body"] = commitment

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray
-from ktdeval.values import to_plain
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.page.build_data import EntryDays, page_entries, page_pairs
 from ktdeval_live.page.data import (
@@ -192,11 +193,10 @@ def _states(result: EntryResult, generator: Any) -> tuple[DayState, ...]:
 
 
 def _card(entry: EntrantMarket, result: EntryResult, states: Sequence[DayState]) -> LiveCard:
-    gaps: dict[str, int] = {}
+    gaps: Counter[str] = Counter()
     for counted, decided, state in zip(result.counted, result.decided, states, strict=True):
         if counted and not decided:
-            cause = state if state in CAUSES else "missed"
-            gaps[cause] = gaps.get(cause, 0) + 1
+            gaps[state if state in CAUSES else "missed"] += 1
 
     card = LiveCard(
         kind="live",
@@ -225,12 +225,8 @@ def _card(entry: EntrantMarket, result: EntryResult, states: Sequence[DayState])
         labels=[],
         provenance=LiveProvenance(created_at="2027-12-20T08:00:00Z", suite_version="0"),
     )  # fmt: skip
-    fields = to_plain(card)
 
-    assert isinstance(fields, dict)
-
-    return LiveCard(**{name: getattr(card, name) for name in fields if name != "labels"},
-                    labels=labels_of(card))  # fmt: skip
+    return structs.replace(card, labels=labels_of(card))
 
 
 def _days(

@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from support.market.trading_market import part_of_market
 INCOMING = "private/incoming"
 """Drop folder of a market, below the folder of the test."""
 
-_COLUMNS = ("code", "open", "high", "low", "close", "volume", "amount", "factor")
+COLUMNS = ("code", "open", "high", "low", "close", "volume", "amount", "factor")
 
 Row = dict[str, Any]
 Edit = Callable[[list[Row]], list[Row]]
@@ -57,10 +57,8 @@ def few_assets(provider: str, count: int = 6, last: str = "2024-12-31") -> Marke
 
 def rows_of(market: MarketSnapshot, day: str) -> list[Row]:
     """Return the bars of a day as rows of a file, none on a day that the market lacks."""
-    found = np.flatnonzero(market.days == np.datetime64(day, "D"))
     rows = []
-
-    for row in found:
+    for row in np.flatnonzero(market.days == np.datetime64(day, "D")):
         for column, code in enumerate(market.codes):
             if np.isfinite(market.close[row, column]):
                 values = {name: float(getattr(market, name)[row, column]) for name in BAR_FIELDS}
@@ -72,7 +70,7 @@ def rows_of(market: MarketSnapshot, day: str) -> list[Row]:
 def as_csv(rows: list[Row]) -> str:
     """Return rows as the text of a file."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
 
@@ -119,20 +117,16 @@ class Drops:
 
     def after_close(self, day: str, minutes: float = 20, market: str = "us") -> None:
         """Set the clock to some minutes after the close of a session."""
-        self._set(self.session(day, market), minutes)
+        self._set(self.session(day, market).complete_at, minutes)
 
-    def _set(self, session: Session, minutes: float) -> None:
-        time = session.complete_at + timedelta(minutes=minutes)
-        self.at(time.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    def _set(self, time: datetime, minutes: float) -> None:
+        self.at((time + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
     def before_cutoff(self, day: str, minutes: float, market: str = "us") -> None:
         """Set the clock to some minutes before the cutoff of a session, after it if negative."""
         cutoff = self.session(day, market).cutoff
-
         assert cutoff is not None
-
-        time = cutoff - timedelta(minutes=minutes)
-        self.at(time.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self._set(cutoff, -minutes)
 
     def bars_path(self, day: str, market: str = "us") -> Path:
         """Return the file of a day's bars."""
@@ -187,6 +181,10 @@ def store_markets(folder: Path, names: tuple[str, ...] = ("us",)) -> dict[str, M
     return markets
 
 
+def _market(folder: Path, name: str) -> dict[str, str]:
+    return {"data": str(folder / "markets" / name), "task": TASKS[name]}
+
+
 def begin_drops(
     folder: Path, names: tuple[str, ...] = ("us",), incoming: str = INCOMING, **fields: Any
 ) -> Drops:
@@ -195,12 +193,8 @@ def begin_drops(
     planned = {}
 
     for name in names:
-        planned[name] = {
-            "data": str(folder / "markets" / name),
-            "task": TASKS[name],
-            "source": "drop",
-            "source_args": {"folder": f"{incoming}/{name}"},
-        }
+        args = {"folder": f"{incoming}/{name}"}
+        planned[name] = {**_market(folder, name), "source": "drop", "source_args": args}
 
     plan = folder / "plan.yaml"
     plan.write_text(yaml.safe_dump(plan_text(planned, **fields)), "utf-8")
@@ -216,14 +210,7 @@ def begin_drops(
 
 def replayed(folder: Path, names: tuple[str, ...] = ("us",), **fields: Any) -> LiveFolder:
     """Replay the plan of `begin_drops` on the markets that it stored."""
-    planned = {}
-    for name in names:
-        planned[name] = {
-            "data": str(folder / "markets" / name),
-            "task": TASKS[name],
-            "source": "stored",
-        }
-
+    planned = {name: {**_market(folder, name), "source": "stored"} for name in names}
     plan = folder / "replay.yaml"
     plan.write_text(yaml.safe_dump(plan_text(planned, **fields)), "utf-8")
     lines: list[str] = []

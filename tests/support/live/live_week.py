@@ -4,8 +4,6 @@ memory, data that come through a drop folder, one revision and one gap, under a 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from typing import Any
 
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
-from ktdeval.values import encode_canonical, to_object
+from ktdeval.values import encode_canonical
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.day_sources import StoredDays
 from ktdeval_live.days.market_increments import Increment
@@ -24,6 +22,7 @@ from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
 from ktdeval_live.deciding.step import LiveStep
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import settle_test, write_cards
+from support.live.live_drops import COLUMNS, as_csv
 from support.live.live_plans import plan_of
 from support.live.time_authority import Authority, authority
 
@@ -144,20 +143,16 @@ def _is_held_back(market: str, day: str, time: str) -> bool:
 
 def drop_increment(folder: Path, increment: Increment, scale: float) -> None:
     """Write a day as files of a drop folder, with its prices times a scale."""
-    text = io.StringIO()
-    columns = ("code", "open", "high", "low", "close", "volume", "amount", "factor")
-    writer = csv.DictWriter(text, columns, extrasaction="ignore")
-    writer.writeheader()
-
+    rows = []
     for bar in increment.bars:
-        row = to_object(bar)
+        row = {name: getattr(bar, name) for name in COLUMNS}
         for name in ("open", "high", "low", "close"):
-            row[name] = getattr(bar, name) * scale
+            row[name] *= scale
 
-        writer.writerow(row)
+        rows.append(row)
 
     levels = "".join(f"{code},{level}\n" for code, level in increment.indices.items())
     items = "".join(f"{encode_canonical(item)}\n" for item in increment.documents)
     (folder / f"indices-{increment.day}.csv").write_text(f"code,close\n{levels}", "utf-8")
     (folder / f"documents-{increment.day}.jsonl").write_text(items, "utf-8")
-    (folder / f"bars-{increment.day}.csv").write_text(text.getvalue(), "utf-8")
+    (folder / f"bars-{increment.day}.csv").write_text(as_csv(rows), "utf-8")

@@ -50,7 +50,7 @@ def run_of(model: str, folder: Path) -> Path:
     plugin.write_text(PLUGIN)
     words = [
         "--plugin",
-        "run_plugin",
+        "support.runs.run_plugin",
         "--plugin",
         str(plugin),
         "--model",

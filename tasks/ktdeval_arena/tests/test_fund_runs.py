@@ -346,7 +346,7 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
     run = tmp_path / "run"
     rows = [
         "--plugin",
-        "run_plugin",
+        "support.runs.run_plugin",
         "--model",
         "test/member",
         "--agent",

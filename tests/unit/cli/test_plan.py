@@ -335,13 +335,13 @@ def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any
         ConfigError,
         match=r"--max-.*: test/mixed makes its own calls, so no limit can be enforced",
     ):
-        plan(load_plugins(["run_plugin"]), model="test/mixed", **limit)
+        plan(load_plugins(["support.runs.run_plugin"]), model="test/mixed", **limit)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_self_calling_model_costs_by_the_given_price_or_is_unknown() -> None:
-    stranger = load_plugins(["run_plugin"])  # it may call anybody
+    stranger = load_plugins(["support.runs.run_plugin"])  # it may call anybody
     assert plan(stranger, model="test/mixed").left["high"].cost_usd is None
     assert plan(stranger, model="test/mixed", price={"input": 1.0, "output": 1.0}).price is not None
 

@@ -17,7 +17,7 @@ BOUNDARY = ("tests/boundary",)
 #: names of test files about a room that stand elsewhere than its name says
 FURTHER = {
     "trading": ("test_random_trader_arrays.py",),
-    "stats": ("test_compare_statistics.py", "test_rank_test.py"),
+    "stats": ("test_compare_sharpe.py", "test_compare_statistics.py", "test_rank_test.py"),
     "registry": ("test_registry.py", "test_wrong_plugins.py", "test_own_wheel.py"),
     "secrets": ("test_calls_redaction.py",),
     "task_api": (

@@ -21,7 +21,9 @@ from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import load_rules
+from ktdeval_board.site import card_documents
 from ktdeval_board.site.build import build_site, run_jobs
+from ktdeval_board.site.card_documents import CardDocument, chosen_base
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file
 from support.board.board_forge import HOSTILE, SCORING, entry_ids, forge_board
 from support.board.board_runs import tree
@@ -506,6 +508,24 @@ def test_a_data_file_is_one_call_with_one_value_and_nothing_else() -> None:
 
     with pytest.raises(ValueError, match="no data file"):
         read_data_file(b'alert("a",\n1\n);\n')
+
+
+@pytest.mark.parametrize(("packed", "is_chosen"), [(8, True), (9, False)])
+def test_a_base_is_chosen_if_differences_take_four_fifths_of_a_text_or_less(
+    packed: int, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = iter([10, packed])
+    monkeypatch.setattr(card_documents, "_packed_size", lambda _: next(sizes))
+    documents = [CardDocument(7, "a", lambda: "a,b,c,d"), CardDocument(5, "b", lambda: "a,b,c")]
+
+    assert (chosen_base(documents) is not None) is is_chosen
+
+
+def test_scripts_and_styles_of_pages_are_written(small: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    SiteWriter(site).add_static(load_rules(small))
+
+    assert {"pages.css", "pages.js"} <= {path.name for path in (site / "assets").iterdir()}
 
 
 def test_a_site_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:

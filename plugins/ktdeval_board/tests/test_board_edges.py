@@ -4,6 +4,7 @@ ranks, records for others.
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import os
 import shutil
@@ -17,18 +18,20 @@ from msgspec import structs
 from ktdeval.registry import load_plugins
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.content import check_content
-from ktdeval_board.checking.files import BoardTree
+from ktdeval_board.checking.files import BoardTree, _items
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.errata import load_errata
 from ktdeval_board.exchange.board_data import read_board
-from ktdeval_board.exchange.eval_results_export import write_every_eval_ever
+from ktdeval_board.exchange.eval_results_export import _generation, write_every_eval_ever
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.model_pages import model_pages
 from ktdeval_board.rules import load_rules
+from ktdeval_board.selftest.sample_board import renewed_card
 from support.board.board_cards import changed
 from support.board.board_forge import forge_board
 from support.board.board_ranks import tables_of
 from support.board.forged_models import PLUGIN
+from support.figures.card_cases import card, typed
 
 TODAY = "2026-12-01"
 
@@ -210,3 +213,36 @@ def without_values(card: dict[str, Any]) -> None:
     for entry in card["metrics"].values():
         entry.update(value=None, n=0, reason="nothing was there to measure")
         entry.pop("interval", None)
+
+
+def test_names_that_differ_in_case_alone_are_counted_in_folders_of_the_board(
+    tmp_path: Path,
+) -> None:
+    for name in ("card.json", "Card.json", "other.json"):
+        (tmp_path / name).touch()
+
+    assert {item.name: item.twins for item in _items(tmp_path, "cards")} == {
+        "Card.json": 2,
+        "card.json": 2,
+        "other.json": 1,
+    }
+
+
+@pytest.mark.parametrize(("most", "expected"), [(1, {"max_tokens": 1}), (0, {})])
+def test_a_limit_of_tokens_is_exported_from_one_token_on(
+    most: int, expected: dict[str, int]
+) -> None:
+    made = structs.replace(typed(card()), call={"max_output_tokens": most})
+    arguments: Any = _generation(made)["generation_args"]
+
+    assert {name: arguments[name] for name in arguments if name == "max_tokens"} == expected
+
+
+def test_a_forged_card_has_the_labels_and_ids_that_follow_from_it() -> None:
+    made = card()
+    renewed = renewed_card(copy.deepcopy(made))
+
+    assert renewed["labels"] == made["labels"]
+    assert [episode["id"] for episode in renewed["episodes"]] == [
+        episode["id"] for episode in made["episodes"]
+    ]

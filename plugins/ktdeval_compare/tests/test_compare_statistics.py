@@ -251,6 +251,12 @@ def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
     assert (correlation == correlation.T).all()
 
 
+def test_a_window_of_one_day_shares_that_day() -> None:
+    """1 / sqrt(4 * 1), of Monday to Thursday and its Monday."""
+    correlation = overlap_correlation([("2024-01-01", "2024-01-04"), ("2024-01-01", "2024-01-01")])
+    assert correlation.tolist() == [[1.0, 0.5], [0.5, 1.0]]
+
+
 def test_correlated_null_equals_the_exact_null_for_separate_windows() -> None:
     for draws in (1000, 25_001):
         assert correlated_null(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from ktdeval_grid.launch.driver import read_request
 from ktdeval_grid.launch.launch_command import _detach, _drive_here, _LaunchIntent, forecast
 from ktdeval_grid.planning.estimate_types import Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.state.amend import Amendment
+from ktdeval_grid.state.subprocess_command import _read_output
 from support.grid.grid_launches import intent_of, request_of
 from support.grid.grid_store import HandMade, done, record_of, small_plan
 from support.waiting import wait_for
@@ -188,8 +190,10 @@ def detached(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> P
     """Detach a launch whose driver only keeps its request; return where that is."""
     seen = folder / "seen"
     part = folder / "part"
+    leads = folder / "leads its session"
     script = (
         f"import sys, os; open({str(part)!r}, 'w').write(sys.stdin.read());"
+        f" open({str(leads)!r}, 'w').write(str(os.getsid(0) == os.getpid()));"
         f" print('driven'); os.rename({str(part)!r}, {str(seen)!r})"
     )
     run_instead(monkeypatch, script)
@@ -216,6 +220,7 @@ def test_a_driver_in_the_background_has_the_request_and_a_log(
     assert steer.startswith("steer   ktdeval grid ctl ")
     assert steer.endswith(" pause")
     assert (tmp_path / "logs" / "driver.log").exists()
+    assert (tmp_path / "leads its session").read_text() == "True"
 
 
 def test_a_driver_in_the_background_is_named_for_programs(
@@ -228,3 +233,25 @@ def test_a_driver_in_the_background_is_named_for_programs(
     assert (line["event"], line["launch"]) == ("launch", "")
     assert line["log"] == str(tmp_path / "logs" / "driver.log")
     assert line["pid"] > 1
+
+
+def test_a_driver_in_the_background_prints_no_lines_for_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = encode_canonical(request_of(tmp_path)).encode()
+    driven: list[_LaunchIntent] = []
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(request)))
+    monkeypatch.setattr(launch_command, "_preload", lambda *_: False)
+    monkeypatch.setattr(launch_command, "_drive_here", driven.append)
+
+    assert launch_command.drive.callback is not None
+    launch_command.drive.callback()
+
+    assert [intent.as_json for intent in driven] == [False]
+
+
+def test_what_a_command_printed_is_read_from_its_beginning() -> None:
+    printed = io.BytesIO()
+    printed.write(b"3 episodes")
+
+    assert _read_output(printed) == b"3 episodes"

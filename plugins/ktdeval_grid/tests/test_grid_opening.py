@@ -112,6 +112,10 @@ def test_a_plan_is_amended_whatever_its_launch(plan: GridPlan, tmp_path: Path) -
     assert amendments(tmp_path) == ["0001.json"]
     assert [unit.seed for _, unit in found.units()] == [0, 1]
 
+    open_grid(structs.replace(plan, seeds=3), opening_of(tmp_path))
+
+    assert amendments(tmp_path) == ["0001.json", "0002.json"]
+
 
 def test_who_found_out_how_a_model_takes_tools_stays(plan: GridPlan, tmp_path: Path) -> None:
     begun(tmp_path, plan)

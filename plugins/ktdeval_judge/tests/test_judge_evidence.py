@@ -16,6 +16,7 @@ from scipy import stats
 from ktdeval.cards import CutoffEntry
 from ktdeval.errors import UsageError
 from ktdeval.runner import StudyTry, record_try, study_ledger
+from ktdeval_judge.document import Figure
 from ktdeval_judge.evidence import (
     JudgedSource,
     LuckSettings,
@@ -30,6 +31,7 @@ from ktdeval_judge.evidence import (
 )
 from ktdeval_judge.nav_only import NavTrack
 from ktdeval_judge.printed_figure import JudgedFigure
+from ktdeval_judge.texts import _of_skill
 
 EULER = 0.5772156649015329
 
@@ -248,3 +250,14 @@ def test_an_unknown_model_needs_its_cutoff() -> None:
         find_training_end("nobody/x", None)
     with pytest.raises(UsageError, match="--cutoff: 'soon' is neither"):
         find_training_end("nobody/x", "soon")
+
+
+@pytest.mark.parametrize(
+    ("figure", "words"),
+    [
+        (Figure(value=None, reason="too few days"), "Nothing on selection: too few days."),
+        (Figure(value=0.2, low=0.1, high=0.3), "The interval of selection lies above zero."),
+    ],
+)
+def test_a_figure_of_skill_has_words_or_the_reason_for_none(figure: Figure, words: str) -> None:
+    assert _of_skill("selection", figure) == words

@@ -226,6 +226,7 @@ NOISE = np.array([0.001, 0.001, -0.001, -0.001] * 5)
         (DAYS_APART[:2], DAYS_APART[:2] / 4, False),  # 2 days, log(16) = 2.8: 5.5
         (np.array([0.05, *NOISE]), np.array([0.0, *NOISE]), False),  # one day, within the noise
         (np.array([0.05, 0.0]), np.array([0.0, 0.0]), True),  # one day, to the last digit
+        (np.full(20, 1e-6), np.zeros(20), False),  # 1e-12 is less than three times 2e-6 squared
     ],
 )
 def test_models_are_told_apart_by_the_days_on_which_they_differ(

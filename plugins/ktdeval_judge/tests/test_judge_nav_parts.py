@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import Instrument, MarketSnapshot, find_venue
 from ktdeval.trading import AccountConfig, TradingConfig
-from ktdeval_judge.counterfactual import Counterfactuals
+from ktdeval_judge.counterfactual import Counterfactuals, _is_on_credit
 from ktdeval_judge.market_plan import market_plan
-from ktdeval_judge.nav_parts import CAUSES, PRICES, Cause, Simulated, compare_navs
+from ktdeval_judge.nav_parts import CAUSES, PRICES, Cause, Simulated, _larger, compare_navs
 from ktdeval_judge.readers import ReadOptions, read_declared
 from support.market.trading_market import make_market
 
@@ -36,6 +38,54 @@ def counterfactuals(
     path.write_text(text)
     declared = read_declared(path, ReadOptions())
     return Counterfactuals(market_plan(declared, market, trading), market, trading)
+
+
+# ---- models
+
+
+@pytest.mark.parametrize(
+    ("causes", "form", "expected"),
+    [
+        ({"sizing"}, "weight", True),
+        ({"limits"}, "weight", False),
+        ({"limits"}, "orders", True),
+        ({"costs"}, "orders", False),
+    ],
+)
+def test_orders_are_on_credit_where_their_size_or_cash_is_no_limit(
+    causes: set[Cause], form: str, expected: bool
+) -> None:
+    assert _is_on_credit(frozenset(causes), form) is expected
+
+
+def test_a_larger_model_has_one_cause_more_and_one_price() -> None:
+    possible = ("costs", "lots", "fill_at_open", "fill_at_close", "fill_at_declared")
+    models: Any = SimpleNamespace(possible=possible, fit_causes=lambda causes: causes)
+    fit: Any = SimpleNamespace(causes=frozenset({"costs", "fill_at_open"}))
+
+    found = list(_larger(models, fit, ("fill_at_open", "fill_at_close")))
+
+    assert found == [{"costs", "fill_at_open", "lots"}, {"costs", "fill_at_close"}]
+
+
+def test_each_asset_of_two_venues_keeps_its_venue_at_another_fill_price() -> None:
+    venues = [find_venue("frictionless"), find_venue("us_equity")]
+    market = make_market(
+        ["A", "B"],
+        [[10.0, 10.0]] * 3,
+        first="2024-01-02",
+        instruments=tuple(Instrument("stock", "USD", venue.name) for venue in venues),
+        rules={venue.name: venue for venue in venues},
+    )
+    made: Any = None  # no plan is needed
+    runs = Counterfactuals(made, market, TradingConfig())
+
+    tape = runs._read_tape(frozenset({"fill_at_close"}))
+
+    assert [(venue.name, venue.fill) for venue in tape.rules.venues] == [
+        ("frictionless", "next_close"),
+        ("us_equity", "next_close"),
+    ]
 
 
 # ---- worked by hand

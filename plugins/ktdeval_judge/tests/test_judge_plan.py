@@ -6,12 +6,18 @@ import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.errors import ConfigError
+from ktdeval.errors import ConfigError, DataError
 from ktdeval.trading import AccountConfig, TradingConfig
-from ktdeval_judge.market_plan import MarketPlan, market_plan
+from ktdeval_judge.market_plan import (
+    MarketPlan,
+    _at_close_before,
+    _check_weights,
+    market_plan,
+)
 from ktdeval_judge.plan import (
     PLAN_VERSION,
     DeclaredOrder,
@@ -204,3 +210,14 @@ def test_a_plan_that_is_none_is_refused(
 
 def test_the_schema_of_the_document_is_the_one_on_file() -> None:
     assert SCHEMA.read_text() == schema_text()
+
+
+def test_a_fill_on_the_first_day_of_the_market_has_no_day_of_its_decision() -> None:
+    with pytest.raises(DataError, match=r"no day before 2024-01-01.*import earlier days"):
+        _at_close_before("plan.csv", pd.DataFrame({"row": [0, 3]}), MARKET)
+
+
+def test_the_earliest_day_whose_weights_are_too_large_is_named() -> None:
+    table = pd.DataFrame({"day": [20240103, 20240102], "weight": [1.5, 1.6]})
+    with pytest.raises(DataError, match=r"weights of 2024-01-02 sum to 1\.6,"):
+        _check_weights("plan.csv", table)

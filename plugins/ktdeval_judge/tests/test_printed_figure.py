@@ -20,7 +20,12 @@ from ktdeval_judge.printed_figure import (
     judge_figure,
 )
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
-from ktdeval_judge.printed_figure_texts import print_printed_figure, printed_figure_lines, verdict
+from ktdeval_judge.printed_figure_texts import (
+    _days,
+    print_printed_figure,
+    printed_figure_lines,
+    verdict,
+)
 
 FIGURE = PrintedFigure(sharpe=2.1, days=170, trials=12)
 # Bailey and López de Prado (2014), "A Numerical Example": 1,250 daily returns of 250 a year, annual
@@ -187,6 +192,10 @@ def test_more_trials_never_make_a_figure_better(sharpe: float, days: int, trials
     assert many.luck.probability <= one.zero.probability + 1e-12
     assert many.luck.reached_by_luck >= one.zero.reached_by_luck - 1e-12
     assert one.luck == structs.replace(one.zero, against="luck"), "one trial: no luck to deflate"
+
+
+def test_a_number_of_days_is_whole_and_in_years_of_252_days() -> None:
+    assert _days(300.2, judge_figure(FIGURE)) == "301 days (1.2 years)"
 
 
 def test_a_ratio_that_is_not_positive_needs_no_number_of_days() -> None:

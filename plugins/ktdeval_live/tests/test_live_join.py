@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ktdeval.errors import ConfigError
 from ktdeval.registry import Plugins
+from ktdeval_live.checks.check_beginning import _joined_findings
+from ktdeval_live.checks.check_decisions import _late_or_early
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.deciding.beginning import begin, join
@@ -75,3 +79,51 @@ def test_name_that_is_taken_is_refused(tmp_path: Path, plugins: Plugins) -> None
 
     with pytest.raises(ConfigError, match="momentum is taken"):
         join(folder, taken, plugins, clock)
+
+
+# ---- times of the chain, to the second
+
+SESSION: Any = SimpleNamespace(
+    day="2024-06-03",
+    complete_at=of_text("2024-06-03T20:15:00Z"),
+    cutoff=of_text("2024-06-04T13:20:00Z"),
+)
+FILL: Any = SimpleNamespace(day="2024-06-04", cutoff=None)
+
+
+@pytest.mark.parametrize(
+    ("first", "at", "rules"),
+    [
+        ("2024-06-04", "2024-06-04T13:20:00Z", ["joined"]),
+        ("2024-06-04", "2024-06-04T13:19:59Z", []),
+        ("2024-06-05", "2024-06-04T13:20:00Z", []),
+    ],
+)
+def test_who_joins_at_the_cutoff_of_its_first_fill_is_late(
+    first: str, at: str, rules: list[str]
+) -> None:
+    schedule = SimpleNamespace(sessions=(SESSION, FILL))
+    checked: Any = SimpleNamespace(folder=SimpleNamespace(schedule=lambda market: schedule))
+    link: Any = SimpleNamespace(at=at)
+    entrant = Entrant(name="chance", model="builtin/random", markets=("us",), first=first)
+    body: Any = SimpleNamespace(entrant=entrant)
+
+    assert [finding.rule for finding in _joined_findings(checked, link, body)] == rules
+
+
+@pytest.mark.parametrize(
+    ("at", "rules"),
+    [
+        ("2024-06-03T20:14:59Z", ["early"]),
+        ("2024-06-03T20:15:00Z", []),
+        ("2024-06-04T13:19:59Z", []),
+        ("2024-06-04T13:20:00Z", ["late"]),
+    ],
+)
+def test_a_decision_is_in_time_from_the_end_of_its_day_to_before_its_cutoff(
+    at: str, rules: list[str]
+) -> None:
+    entry: Any = SimpleNamespace(name="chance/us")
+    link: Any = SimpleNamespace(at=at)
+
+    assert [finding.rule for finding in _late_or_early(entry, SESSION, link)] == rules

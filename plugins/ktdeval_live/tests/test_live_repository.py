@@ -7,12 +7,14 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ktdeval.errors import StoreError
+from ktdeval_live.publication import repository as module
 from ktdeval_live.publication.git_history import commit_order, read_committed
-from ktdeval_live.publication.repository import Repository
+from ktdeval_live.publication.repository import Repository, _remove_stale
 
 AT = "2026-01-05T21:30:00Z"
 
@@ -47,6 +49,21 @@ def test_young_lock_is_left_to_its_owner_for_a_while(
     repository.commit("Add one", AT, ())
 
     assert time.monotonic() - begun > 3
+    assert not lock.exists()
+
+
+def test_lock_of_this_moment_is_young(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "index.lock"
+    lock.touch()
+    made = lock.stat().st_mtime
+    times = iter([made, made + 60])
+    waits: list[float] = []
+    clock = SimpleNamespace(time=lambda: next(times), sleep=waits.append)
+    monkeypatch.setattr(module, "time", clock)
+
+    _remove_stale(lock)
+
+    assert waits == [0.1]
     assert not lock.exists()
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from msgspec import UNSET
 
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.testing.markets import Rows, SnapshotDetails, tiny_snapshot
+from ktdeval_live import commands
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.deciding.beginning import begin
@@ -481,3 +485,23 @@ def test_a_sharpe_ratio_of_few_days_has_a_wide_interval(gapped: LiveFolder) -> N
     reach = 1.959964 * math.sqrt(result.days_a_year / 19)
     assert sharpe_ends(result, 0.0) == (round(-reach, 4), round(reach, 4))
     assert sharpe_ends(result, None) is None
+
+
+@pytest.mark.parametrize("has_clock", [True, False])
+def test_who_is_asked_by_a_step_has_the_clock_of_the_step(
+    has_clock: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("2024-06-03T20:15:00Z")
+    words = ["--clock", str(clock)] if has_clock else []
+    asked: list[list[str]] = []
+    test = SimpleNamespace(plan=SimpleNamespace(kind="rehearsal"), lock=nullcontext)
+    report = SimpleNamespace(frozen=(), decided=(), gaps=(), problems=())
+    monkeypatch.setattr(commands, "LiveFolder", lambda _: test)
+    monkeypatch.setattr(commands, "ProcessAsker", lambda _, options: asked.append(options))
+    monkeypatch.setattr(commands, "LiveStep", lambda *_: SimpleNamespace(run=lambda: report))
+
+    done = CliRunner().invoke(commands.live, ["step", str(tmp_path), *words])
+
+    assert done.exit_code == 0, done.output
+    assert asked == [words]

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,12 @@ from ktdeval.errors import ConfigError
 from ktdeval.market import Instrument, find_venue
 from ktdeval.trading import TradingConfig
 from ktdeval_live.days.market_sessions import Schedule, fill_rules, schedule
+from ktdeval_live.deciding.consistency_runs import _repeat
+from ktdeval_live.page.build_data import _next_due
+from ktdeval_live.page.data import NextDue
+from ktdeval_live.page.write import write_page
+from ktdeval_live.publication.publication_evidence import Level, weakest
+from support.live.live_pages import Shape, generated_page
 from support.market.trading_market import make_market
 
 MARGIN = timedelta(minutes=10)
@@ -104,3 +112,54 @@ def test_rules_that_a_forward_test_can_not_fill_by_are_refused(fill: Any, reason
     snapshot = make_market(["A"], [[10.0]] * 2, instruments=instruments, rules={"us_equity": rules})
     with pytest.raises(ConfigError, match=f"^A fills {reason}"):
         fill_rules(snapshot, TradingConfig())
+
+
+# ---- what follows from sessions
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ("2024-06-03T20:14", NextDue(market="us", at="2024-06-03T20:30:00Z")),
+        ("2024-06-03T20:15", None),
+    ],
+)
+def test_data_are_next_due_after_the_delay_of_their_market(
+    now: str, expected: NextDue | None
+) -> None:
+    sessions = [SimpleNamespace(complete_at=utc("2024-06-03T20:15"))]
+    folder: Any = SimpleNamespace(
+        plan=SimpleNamespace(markets={"us": SimpleNamespace(delay_minutes=15)}),
+        schedule=lambda market: SimpleNamespace(market=market, sessions=sessions),
+    )
+
+    assert _next_due(folder, utc(now)) == expected
+
+
+def test_a_repeat_without_a_decision_is_given_and_not_stored(tmp_path: Path) -> None:
+    again = SimpleNamespace(provenance="failed")
+    asker: Any = SimpleNamespace(
+        folder=SimpleNamespace(private=tmp_path), ask_question=lambda *_: again
+    )
+    entry: Any = SimpleNamespace(entrant=SimpleNamespace(name="chance"), market="us")
+    record: Any = SimpleNamespace(question=SimpleNamespace(day="2024-06-03"))
+
+    assert _repeat(asker, entry, record, 0) is again
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        (["stamped", "claimed (own authority)", "pushed"], "claimed (own authority)"),
+        (["stamped", "pushed"], "pushed"),
+        ([], "claimed"),
+    ],
+)
+def test_the_weakest_evidence_counts(levels: list[Level], expected: Level) -> None:
+    assert weakest(levels) == expected
+
+
+def test_a_page_is_where_its_writer_says(tmp_path: Path) -> None:
+    page = generated_page(Shape(entrants=1, days=30, kind="live"))
+    assert write_page(page, tmp_path) == tmp_path / "index.html"

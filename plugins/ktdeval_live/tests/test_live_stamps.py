@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from ktdeval.registry import load_plugins
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.plan import Stamping
 from ktdeval_live.publication.publish_chain import publications
+from ktdeval_live.publication.time_authorities import authority_of
 from ktdeval_live.publication.time_stamps import stamp_head, stamp_time
 from ktdeval_live.record.folder import LiveFolder
 from support.live.live_plans import rehearsed
@@ -43,6 +46,11 @@ def test_stamp_holds_for_its_head_alone(tmp_path: Path, rule: Stamping) -> None:
 
     with pytest.raises(VerificationError, match="is not one of this head"):
         stamp_time(tmp_path, name, "b" * 64, rule)
+
+
+def test_authority_is_named_by_the_sha_256_of_its_certificate(rule: Stamping) -> None:
+    certificate = ssl.PEM_cert_to_DER_cert(rule.certificate)
+    assert authority_of(rule).sha256 == hashlib.sha256(certificate).hexdigest()
 
 
 def test_stamp_of_another_authority_does_not_hold(tmp_path: Path, rule: Stamping) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -134,6 +135,14 @@ def test_column_is_dropped_if_others_explain_all_but_a_billionth(
     fitted = weighted_least_squares(design, np.array([[0.1, -0.2, 0.3, 0.0]]), np.ones((1, 4)))
 
     assert fitted.dropped.tolist() == [[False, False, is_dropped]]
+
+
+def test_a_style_is_constant_if_next_to_none_of_its_squares_varies() -> None:
+    """Of 0 and 0.001, half of the squares varies."""
+    design = np.array([[[1.0, 1.0], [3.0, 3.0], [0.0, 0.001]]])
+    fit: Any = SimpleNamespace(exposures=SimpleNamespace(design=design), weights=np.ones((1, 2)))
+
+    assert Fit._constant_styles(fit).tolist() == [[True, False]]
 
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, -0.3, 1e6])

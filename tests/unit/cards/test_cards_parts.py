@@ -16,13 +16,17 @@ from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.prices import Price, PriceEntry
 from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards import System, parse_card
+from ktdeval.cards.card_reading import attached_block
 from ktdeval.cards.fields.calls import call_problems
+from ktdeval.cards.fields.certificate import NOTHING_HIDDEN
+from ktdeval.cards.fields.cost import CardPrices
 from ktdeval.cards.fields.coverage import Coverage
-from ktdeval.cards.fields.episode_parts import RoleUsage
+from ktdeval.cards.fields.episode_parts import RoleUsage, Served
 from ktdeval.cards.fields.fact_types import FurtherModelPart, SideDays, TaskPart, WindowPart
 from ktdeval.cards.fields.metrics import metrics_of
 from ktdeval.cards.fields.recorded_facts import DerivationBasis
 from ktdeval.cards.fields.roles import derive_roles, role_problems, role_rows, sum_known
+from ktdeval.cards.fields.served import served_problems
 from ktdeval.cards.fields.task import (
     identity_problems,
     never_ranked,
@@ -31,6 +35,7 @@ from ktdeval.cards.fields.task import (
 )
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.market import Document, Documents
+from ktdeval.registry import load_plugins
 from ktdeval.stats.metric import RecordedTranscript, metric
 from ktdeval.values import dumps_pretty
 from support.figures.card_cases import PROVENANCE, card, typed
@@ -222,6 +227,29 @@ def test_tokens_of_a_role_cost_what_the_model_costs_that_it_asked(
 
     assert cost.usd == (None if usd is None else pytest.approx(usd))
     assert cost.tokens == usage.tokens
+
+
+def test_tokens_of_a_further_model_are_not_paid_at_the_price_of_the_own_one() -> None:
+    """Two million are read and 200,000 written, half of each by model quick."""
+    usage = Usage(input_tokens=2_000_000, output_tokens=200_000)
+    prices = CardPrices(OWN, {"quick": QUICK})
+
+    assert prices.cost(usage, [role_usage("critic", "quick")]) == pytest.approx(2.8 + 1.4)
+
+
+@pytest.mark.parametrize(("looked_up", "problems"), [(3, 0), (4, 1)])
+def test_no_more_replies_looked_something_up_than_there_are(looked_up: int, problems: int) -> None:
+    (episode,) = typed(card()).episodes
+    served = Served(name="momentum", replies=3, looked_up=looked_up)
+
+    found = list(served_problems(0, structs.replace(episode, served=[served]), set()))
+
+    assert len(found) == problems
+
+
+def test_a_card_of_a_task_that_hides_nothing_has_nothing_to_certify() -> None:
+    attached = attached_block("bright", {}, "", None, load_plugins())
+    assert (attached.value, attached.reason) == (None, NOTHING_HIDDEN)
 
 
 def test_tokens_and_cost_of_each_model_of_a_team_are_rows() -> None:

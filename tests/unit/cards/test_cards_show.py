@@ -14,7 +14,7 @@ from rich.console import Console
 from ktdeval.cards.fields.plan import costs_row
 from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.metric_tables import nearest_to_median, number
-from ktdeval.cards.reports import figures_differ_in
+from ktdeval.cards.reports import figures_differ_in, pace_notes
 from ktdeval.cards.show import (
     card_lines,
     plain_text,
@@ -131,6 +131,25 @@ def test_a_card_states_its_claims_about_memory_and_return() -> None:
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and dates were shown" in text_of(made)
     assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
+
+    undefined = {"value": None, "n": 1, "reason": "no prices"}
+    made["episodes"][0]["metrics"]["total_return"] = undefined
+    assert "Return: not defined in any episode." in text_of(made).replace("\n", " ")
+
+
+def test_a_figure_of_a_year_says_of_how_few_days_it_is() -> None:
+    made = card()
+    made["metrics"]["turnover"]["unit"] = "fraction per year"
+
+    assert list(pace_notes([typed(made)])) == ["turnover: annualised from 5 days"]
+
+
+def test_a_card_in_a_shell_has_quartiles_of_several_episodes_alone() -> None:
+    """Episodes of 2.8, 10.8 and 18.8 %."""
+    several = repr(typed(card((0, 1, 2))))
+
+    assert "  total_return     2.80 %\n" in repr(typed(card()))
+    assert "  total_return     10.80 % (quartiles over episodes 6.80 … 14.80)\n" in several
 
 
 def test_cards_of_one_model_and_task_are_numbered_and_list_omissions() -> None:
@@ -395,6 +414,7 @@ def test_several_cards_end_in_one_table_for_each_kind() -> None:
     assert text.count("\nNotes\n  every card: [synthetic]\n") == 2, (
         "a table says of its cards what each says of itself"
     )
+    assert "is not defined" not in text, "and nothing of their figures"
 
     first, scoring = (
         part.split("\nNotes\n")[0].splitlines()

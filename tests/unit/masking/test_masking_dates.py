@@ -9,6 +9,7 @@ import re
 import pytest
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
+from ktdeval.masking.foreign_date_names import _words_of_kind
 from support.masking.masking_market import BASE_ROW, MARKET
 from support.tables import beside, on_each_row
 
@@ -57,3 +58,9 @@ def test_a_full_date_up_to_the_day_becomes_its_day_in_any_language() -> None:
     }
 
     assert days == {str(LENS.day_handle(3))}
+
+
+def test_words_that_abbreviate_a_day_or_month_elsewhere_are_listed() -> None:
+    words = _words_of_kind("abbreviation elsewhere")
+    assert {"mar", "ott"} <= words
+    assert "january" not in words

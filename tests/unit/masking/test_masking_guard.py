@@ -98,6 +98,7 @@ def test_a_name_is_found_in_any_case_and_width(spelling):
         "科技",
         "平安",
         "Veskol 12",
+        "700123 shy of sh",
     ],
 )
 def test_neither_a_part_of_a_name_nor_a_longer_word_is_found(word):

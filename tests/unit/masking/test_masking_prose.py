@@ -69,6 +69,11 @@ def test_ambiguous_names_are_dropped_unless_the_document_resolves_them() -> None
     assert names == {(0, 7, "asset"), (9, 13, "date")}
 
 
+@pytest.mark.parametrize("kind", ["blinded", "stock_blind"])
+def test_a_text_with_a_code_that_only_the_guard_finds_is_withheld(kind: MaskKind) -> None:
+    assert masked(r"\600519 rose", kind) is None
+
+
 WORDS = st.sampled_from(
     [
         *(name for name in SNAPSHOT.names),

@@ -16,6 +16,7 @@ from ktdeval.stats.random_traders import (
     TradingActivity,
     _RandomTrader,
     random_envelope,
+    rank_among,
 )
 from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -141,6 +142,19 @@ def test_a_name_that_opens_limit_up_or_has_left_the_index_is_not_added_to() -> N
     assert bought == {2, 3}
 
 
+def test_a_random_buy_is_cut_to_the_maximum_weight_in_whole_shares() -> None:
+    """A tenth of a million is 10,000 shares at 10, of which 1,000 are held."""
+    market = tiny_snapshot({"600000.SH": [10.0] * 5}, SnapshotDetails())
+    day = MarketTape.from_snapshot(market, CONFIG).day(4)
+    moves = StepMoves(entries=(), adds=(0.2,), trims=(), names_after=1)
+    traders = _RandomTrader(day, CONFIG, moves, np.random.default_rng(0), 1)
+
+    (order,) = traders.orders(0, {0: Position(1_000)}, 100_000_000)
+
+    assert order.shares == 9_000
+    assert isinstance(order.shares, int)
+
+
 def test_dividends_and_splits_make_random_traders_no_money() -> None:
     factors = {"609000.SH": [1.0, 1.0, 2.0, 2.0], "609001.SH": [1.0, 1.0, 1.0, 1.0]}
     closes = {"609000.SH": [10.0, 10.0, 5.0, 5.0], "609001.SH": [10.0] * 4}
@@ -153,6 +167,11 @@ def test_dividends_and_splits_make_random_traders_no_money() -> None:
 
 # -- rank
 # ---------------------------------------------------------------------------------------------------------------
+
+
+def test_ties_count_half_in_a_rank_and_the_agent_itself_in_a_p_value() -> None:
+    """Of four, one is worse, one equal: 1.5 of 4; three are as good: 4 of 5 with the agent."""
+    assert rank_among(2.0, np.array([1.0, 2.0, 3.0, 4.0])) == (0.375, 0.8)
 
 
 @pytest.mark.exhaustive

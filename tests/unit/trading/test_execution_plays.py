@@ -138,6 +138,25 @@ def test_two_orders_of_a_day_pay_no_less_than_one(inside_bar: bool) -> None:
     assert bps_paid(two, 40_000) >= bps_paid(one, 40_000) - 0.01
 
 
+@pytest.mark.parametrize(
+    ("held", "side", "prices"),
+    [(0, "SELL", [99.8, 99.53333]), (-40_000, "BUY", [100.2, 100.46667])],
+)
+def test_a_second_order_on_a_short_pays_for_the_impact_of_the_first(
+    held: int, side: str, prices: list[float]
+) -> None:
+    """Alone, 30,000 would cost 34.6 bps; after 10,000: (40,000 * 40 - 10,000 * 20) / 30,000."""
+    tape = flat_tape(Execution(impact=1.0), venue=WITH_SHORTS)
+    scale = tape.rules.scales[0]
+    positions = {0: Position(held * scale.steps_per_unit)} if held else {}
+    orders = (order(side, 10_000, tape), order(side, 30_000, tape))
+
+    booked = settle(Account(CASH * 100, positions), tape.day(1), orders, 0)
+
+    paid = [outcome.price_ticks / scale.ticks_per_unit for outcome in booked.outcomes]
+    assert paid == pytest.approx(prices, abs=1e-5)
+
+
 def with_arrays(tape: LiquidityTape | None, **arrays: np.ndarray) -> LiquidityTape:
     assert tape is not None
     known = {name: getattr(tape, name) for name in tape.__struct_fields__}
@@ -227,6 +246,25 @@ def test_unknown_volume_rejects_only_what_needs_it(execution: Execution, fills: 
         assert (outcome.status, outcome.price_ticks) == ("filled", 100.05 * ticks)
     else:
         assert (outcome.status, outcome.rule) == ("rejected", "volume")
+
+
+def test_a_venue_without_execution_fills_at_the_open_beside_one_with_it() -> None:
+    with_spread = dataclasses.replace(
+        FRICTIONLESS, name="with_spread", execution=Execution(half_spread_bps=5)
+    )
+    venues = (FRICTIONLESS, with_spread)
+    market = make_market(
+        ["A", "B"],
+        [[100.0, 100.0]] * 2,
+        instruments=tuple(Instrument("stock", "USD", venue.name) for venue in venues),
+        rules={venue.name: venue for venue in venues},
+    )
+    tape = MarketTape.from_snapshot(market, TradingConfig(initial_cash=CASH, **WIDE))
+
+    booked = trade(tape, [(order("BUY", 100, tape), order("BUY", 100, tape, asset=1))])
+
+    ticks = tape.rules.scales[0].ticks_per_unit
+    assert [outcome.price_ticks / ticks for outcome in booked[0].outcomes] == [100.0, 100.05]
 
 
 def test_newly_listed_asset_fills_once_five_days_are_known() -> None:

@@ -18,7 +18,7 @@ from ktdeval.errors import DataError, InvariantError
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venues.venue import Fees, Shorting, Venue, find_venue
-from ktdeval.trading.daily_settlement import Settlement, check_step, open_account
+from ktdeval.trading.daily_settlement import Settlement, check_step, margin_minor, open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay
 from ktdeval.trading.order_outcomes import REJECTIONS
@@ -369,6 +369,7 @@ SINGLE_SHARES = dataclasses.replace(
     ("held", "cash", "is_member", "side", "shares", "end", "after"),
     [
         (2, 0, True, "SELL", 1, ("filled", None, 1), 1),
+        (2, 0, False, "SELL", 1, ("filled", None, 1), 1),
         (0, 10_000, True, "SELL", 1, ("filled", None, 1), -1),
         (2, 10_000, True, "SELL", 3, ("filled", None, 3), -1),
         (-2, 15_000, True, "BUY", 1, ("filled", None, 1), -1),
@@ -442,6 +443,16 @@ def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:
         ("partially_filled", "cash", 4_999_000),
         ("rejected", "cash", 0),
     ], "5,000 are free, less a day's interest of 1.00"
+
+
+def test_the_margin_of_a_short_of_any_size_rounds_half_a_cent_up() -> None:
+    """Half more than 10^15 and one cent."""
+    market = market_of("us_equity", opens=[[50], [50]])
+    config = dataclasses.replace(ROOMY, venue=PLAIN)
+    day = MarketTape.from_snapshot(market, config).day(1)
+    short = {0: Position(-2 * (10**15 + 1))}
+
+    assert margin_minor(short, day, initial=True) == 1_500_000_000_000_002
 
 
 def test_margin_call_buys_back_at_the_open_and_a_ruined_account_continues() -> None:

@@ -255,7 +255,8 @@ def test_a_limit_is_of_no_use_to_a_task_without_limit_orders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "price"), [(9.9, 9.8), (9.9, 10.0), (9.6, 9.6), (10.2, 10.1), (9.0, 9.0)]
+    ("limit", "price"),
+    [(9.9, 9.8), (9.9, 9.8999), (9.9, 10.0), (9.6, 9.6), (10.2, 10.1), (9.0, 9.0)],
 )
 def test_fill_at_a_price_outside_the_limit_or_day_stops_the_engine(
     limit: float, price: float

@@ -229,3 +229,20 @@ def test_mutants_are_the_same_each_time_one_at_a_place(shop: Path) -> None:
     assert len(drawn) == len({(each.function, each.before, each.occurrence) for each in drawn}) == 6
     with pytest.raises(SystemExit, match="no room 'shop'"):
         find_room("shop", shop)
+
+
+def test_each_stored_killer_is_a_test() -> None:
+    names = set()
+    for room in ("tests", "tasks", "plugins"):
+        for path in (RUN.parents[2] / room).rglob("test_*.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            names |= {
+                f"{path.name}::{each.name}"
+                for each in ast.walk(tree)
+                if isinstance(each, ast.FunctionDef)
+            }
+
+    for path in sorted(RUN.with_name("stored").glob("*.csv")):
+        for mutant in read_mutants(path):
+            killers = {mutant.killed_by_boundary, mutant.killed_by} - {""}
+            assert {killer.partition("[")[0] for killer in killers} <= names, path.name

@@ -414,10 +414,12 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
     written. Raises KtdevalError if an estimate is not possible.
     """
     run = _Estimator(config, plugins)
-    left = run.sum_rest(list(chain.from_iterable(part.episodes for part in run.parts)))
+    episodes = list(chain.from_iterable(part.episodes for part in run.parts))
+    left = run.sum_rest(episodes)
     concurrency = run.config.concurrency
-    if run.config.batch:  # a round of batches waits for all episodes
-        concurrency = max(concurrency, sum(part.estimate.episodes for part in run.parts))
+    if run.config.batch:  # a round of batches waits for all unfinished episodes
+        unfinished = [episode for episode in episodes if episode.steps]
+        concurrency = max(concurrency, len(unfinished))
 
     return RunEstimate(
         model=run.config.model,

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.board.board_repository import git
 from support.paths import REPOSITORY
 
 OWNER = runpy.run_path(str(REPOSITORY / ".ci/owner"))
@@ -41,10 +42,6 @@ def copy(tmp_path: Path) -> Path:
         git(tmp_path, *command.split())
 
     return tmp_path
-
-
-def git(folder: Path, *words: str) -> str:
-    return subprocess.check_output(["git", *words], cwd=folder, text=True)
 
 
 def owner(folder: Path, *words: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 from pathlib import Path
 
 import msgspec
@@ -29,6 +28,7 @@ from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.chain import DecisionKey
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import differences, settle_test
+from support.board.board_repository import git
 from support.live.live_pages import Shape, generated_page
 from support.live.live_plans import entrants, plan_of, rehearsed
 from support.loops import not_empty
@@ -304,11 +304,6 @@ def test_page_has_no_number_that_json_lacks() -> None:
 
 def publish(folder: LiveFolder, *words: str) -> Result:
     return CliRunner().invoke(live, ["publish", str(folder.path), *words])
-
-
-def git(path: Path, *words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=path, check=True, capture_output=True, text=True)
-    return done.stdout
 
 
 @pytest.mark.exhaustive

@@ -21,7 +21,7 @@ from ktdeval.cli.terminal_tables import grid_lines, line_width, print_json
 from ktdeval.errors import UsageError
 
 if TYPE_CHECKING:
-    from ktdeval.runner.estimate import Amount, Finished, RunEstimate, TaskEstimate
+    from ktdeval.runner.estimate_values import Amount, Finished, RunEstimate, TaskEstimate
     from ktdeval.runner.plans.config import RunConfig
 
 _INDENT = "  "  #: indent of a table below its title

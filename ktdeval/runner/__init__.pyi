@@ -47,12 +47,11 @@ from ktdeval.runner.episodes.episode import (
     TradingEpisodeRun as TradingEpisodeRun,
 )
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory as EpisodeFactory
-from ktdeval.runner.estimate import (
-    SCENARIOS as SCENARIOS,
+from ktdeval.runner.estimate import SCENARIOS as SCENARIOS, estimate_run as estimate_run
+from ktdeval.runner.estimate_values import (
     Amount as Amount,
     RunEstimate as RunEstimate,
     TaskEstimate as TaskEstimate,
-    estimate_run as estimate_run,
 )
 from ktdeval.runner.execution.model_per_episode import (
     PlannedEpisodes as PlannedEpisodes,

@@ -10,7 +10,7 @@ from msgspec import structs
 from ktdeval.calls.record import Spent
 from ktdeval.registry import load_plugins
 from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
-from ktdeval.runner.estimate import Finished
+from ktdeval.runner.estimate_values import Finished
 from ktdeval_grid.planning.estimate import _add_amounts, _total, estimate_grid
 from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.planning.plan import GridPlan, plan_of

@@ -20,7 +20,8 @@ from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.market.snapshots.snapshot import BAR_FIELDS
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
-from ktdeval.runner.estimate import RunEstimate, estimate_run
+from ktdeval.runner.estimate import estimate_run
+from ktdeval.runner.estimate_values import RunEstimate
 from ktdeval.values import to_mapping
 from ktdeval_agents.team import REFLECTION
 from ktdeval_agents.warmup import WARM_UP

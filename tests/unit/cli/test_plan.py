@@ -24,7 +24,8 @@ from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
-from ktdeval.runner.estimate import RunEstimate, estimate_run
+from ktdeval.runner.estimate import estimate_run
+from ktdeval.runner.estimate_values import RunEstimate
 from ktdeval.runner.plans.plan import choose_tasks, make_plan
 from ktdeval.runner.rehearsals import conversation_size
 from ktdeval.runner.rehearsals.conversation_size import (

@@ -19,7 +19,8 @@ from ktdeval.market.snapshots.documents import NO_DOCUMENTS
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
-from ktdeval.runner.estimate import SCENARIOS, RunEstimate, estimate_run
+from ktdeval.runner.estimate import SCENARIOS, estimate_run
+from ktdeval.runner.estimate_values import RunEstimate
 from ktdeval.runner.execution.run import evaluate
 from ktdeval.runner.rehearsals.conversation_size import CallLimits
 from ktdeval.runner.rehearsals.estimate_sampling import SampledDays, spread_over

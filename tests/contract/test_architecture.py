@@ -66,7 +66,6 @@ def name_of(path: Path) -> str:
 # ---- sizes
 
 
-@pytest.mark.slow
 def test_modules_and_functions_are_small() -> None:
     too_large = []
     for path in SOURCES:

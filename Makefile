@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
 	@echo "make test     install with the development tools and run the fast tests of the core and of what every user meets; ROOM=judge: of one package or part"
-	@echo "make test-all make test, the tests of the other packages, then the slow tests: whole systems, pages in a browser, fuzzing; not test-qlib, test-ray, test-rl and test-llm"
+	@echo "make test-all make test, the tests of the other packages, then the slow tests: whole systems, pages in a browser, what is run each night; not test-qlib, test-ray, test-rl and test-llm"
 	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"
 	@echo "make test-rl   training of policies, with the extra rl (torch)"
 	@echo "make test-ray  grids on two nodes of a Ray cluster, with the extra ray"
@@ -49,11 +49,11 @@ MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal -rs
 # Beside the core: what every user meets, the models, agents, data and tasks of the first commands.
-FAST := tests/boundary tests/unit tests/contract tests/golden tests/mutants \
+FAST := tests/boundary tests/unit tests/contract tests/oracle tests/mutants \
 	$(addsuffix /tests,tasks/ktdeval_ktdfin plugins/ktdeval_agents plugins/ktdeval_data plugins/ktdeval_models)
 ROOMS := $(filter-out $(FAST),$(wildcard tasks/ktdeval_*/tests plugins/ktdeval_*/tests plugins/kits/*/tests))
 # A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.
-REST = $(shell grep -rlE 'mark\.(slow|sampled|exhaustive)' --include='*.py' $(FAST) $(ROOMS)) tests/accept tests/browser tests/fuzz
+REST = $(shell grep -rlE 'mark\.(slow|sampled|exhaustive)' --include='*.py' $(FAST) $(ROOMS)) tests/accept tests/browser tests/nightly
 
 # ROOM=judge: the tests beside the code of ktdeval_judge alone, or of a part of the core in tests/unit.
 ROOM :=
@@ -62,7 +62,7 @@ CHOSEN = $(if $(ROOM),$(wildcard tasks/ktdeval_$(ROOM)/tests plugins/ktdeval_$(R
 test: $(VENV)/.installed-dev
 	$(if $(CHOSEN),,$(error no tests of a room $(ROOM): there are $(sort $(notdir $(wildcard tests/unit/*)) $(patsubst ktdeval_%,%,$(notdir $(patsubst %/tests,%,$(ROOMS) $(filter-out tests/%,$(FAST))))))))
 	$(PYTEST) -m "not slow and not exhaustive" $(CHOSEN)
-	@$(if $(ROOM),,echo "make test-all adds the other packages, the slow tests, whole systems (tests/accept), pages in a browser (tests/browser) and fuzzing (tests/fuzz)")
+	@$(if $(ROOM),,echo "make test-all adds the other packages, the slow tests, whole systems (tests/accept), pages in a browser (tests/browser) and what is run each night (tests/nightly)")
 
 # The packages that `make test` leaves out.
 test-rooms: $(VENV)/.installed-dev
@@ -76,7 +76,7 @@ test-rest: $(VENV)/.installed-dev
 
 # Not part of test-all: its extra takes gigabytes. CI installs it into an environment of its own.
 # Torch comes with it, so that the language models with a known memory are trained there too.
-QLIB := plugins/ktdeval_qlib/tests tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py tests/accept/test_planted_training.py
+QLIB := plugins/ktdeval_qlib/tests tests/nightly/test_qlib_training.py tests/nightly/test_qlib_workflow.py tests/nightly/test_planted_training.py
 test-qlib: $(VENV)/.installed-qlib
 	$(PYTEST) --durations=10 $(QLIB)
 	$(PYTEST) tests/contract/test_schema_engines.py -k xgrammar
@@ -84,12 +84,12 @@ test-qlib: $(VENV)/.installed-qlib
 # Not part of test-all either: its extra brings torch.
 test-rl: $(VENV)/.installed-dev
 	$(PIP) install -e '.[gym,rl]'
-	$(PYTEST) tests/accept/test_rl_training.py plugins/ktdeval_gym/tests
+	$(PYTEST) tests/nightly/test_rl_training.py plugins/ktdeval_gym/tests
 
 # Two nodes of a cluster on this machine.
 test-ray: $(VENV)/.installed-dev
 	$(PIP) install -e '.[ray]'
-	$(PYTEST) tests/accept/test_accept_ray.py
+	$(PYTEST) tests/nightly/test_accept_ray.py
 
 # An environment of its own: inspect-ai brings dozens of packages. CI does not run it.
 INSPECT_VENV ?= .venv-inspect

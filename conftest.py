@@ -60,13 +60,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Whole systems, pages in a browser and fuzzing are slow as a whole."""
-    if item.path.is_relative_to(REPOSITORY) and item.path.relative_to(REPOSITORY).parts[1] in (
-        "accept",
-        "browser",
-        "fuzz",
-    ):
+    """Mark the tests of whole systems, of pages in a browser and of the nightly by their folder."""
+    if not item.path.is_relative_to(REPOSITORY):
+        return
+
+    folder = item.path.relative_to(REPOSITORY).parts[1]
+    if folder in ("accept", "browser"):
         item.add_marker("slow")
+    if folder == "nightly":
+        item.add_marker("exhaustive")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by marker

@@ -60,7 +60,7 @@ def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
 
 
 def test_the_default_window_is_the_long_one(tmp_path: Path) -> None:
-    """Whole runs of it: tests/accept/test_accept_numbers.py."""
+    """Whole runs of it: tests/oracle/test_accept_numbers.py."""
     folder = evaluate(
         tmp_path / "run", "builtin/momentum", ["blinded_open_research"], "--limit", "2"
     )

@@ -21,7 +21,7 @@ TABLES = (
 )
 #: Data cards of tasks, which enter cards: they change with the next version of their task
 DATA_CARDS = re.compile(r"tasks/ktdeval_\w+/\w+\.yaml\Z")
-RECORDED = ("tests/golden/", "leaderboards/practice/")
+RECORDED = ("tests/oracle/", "leaderboards/practice/")
 OF_THIS_TEST = "tests/contract/test_moved_words.py"
 SUFFIXES = {".cfg", ".css", ".csv", ".html", ".j2", ".js", ".json", ".md", ".py", ".sh", ".toml"}
 SUFFIXES |= {".txt", ".yaml", ".yml"}

@@ -16,8 +16,19 @@ ROOTS = {".": "ktdeval/{}", "tasks": "{}", "plugins": "{}", "plugins/kits": "{}"
 BOUNDARY = ("tests/boundary",)
 #: names of test files about a room that stand elsewhere than its name says
 FURTHER = {
-    "trading": ("test_random_trader_arrays.py",),
-    "stats": ("test_compare_sharpe.py", "test_compare_statistics.py", "test_rank_test.py"),
+    "trading": (
+        "test_random_trader_arrays.py",
+        "test_trading_reference.py",
+        "test_execution_reference.py",
+        "test_wide_ratios.py",
+    ),
+    "masking": ("test_masking_oracles.py",),
+    "stats": (
+        "test_stats_oracles.py",
+        "test_compare_sharpe.py",
+        "test_compare_statistics.py",
+        "test_rank_test.py",
+    ),
     "registry": ("test_registry.py", "test_wrong_plugins.py", "test_own_wheel.py"),
     "secrets": ("test_calls_redaction.py",),
     "task_api": (

@@ -68,7 +68,7 @@ def twin(request: pytest.FixtureRequest) -> Twin:
 @pytest.mark.slow
 def test_another_seed_or_effect_gives_another_market() -> None:
     """That equal ones give equal bytes, in any process, is shown by the records of
-    tests/golden/test_every_task.py.
+    tests/oracle/test_every_task.py.
     """
     others = [
         snapshot_id(make_twin("us", TwinParams(**SHORT, **changed)))

@@ -207,7 +207,7 @@ def tests_table() -> str:
         ("`make test-qlib`", qlib, "the extra `qlib` (gigabytes)"),
         (
             "`make test-rl`",
-            "`tests/accept/test_rl_training.py`, `plugins/ktdeval_gym/tests`",
+            "`tests/nightly/test_rl_training.py`, `plugins/ktdeval_gym/tests`",
             "the extras `gym` and `rl`",
         ),
         (

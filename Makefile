@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs facts site fuzz public-api container lock release-check test-schemas test-llm test-all lint format floors mutants build nightly worked-example screenshots clean
+.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs facts site fuzz public-api container lock release-check test-schemas test-llm snapshots test-all lint format floors mutants build nightly worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
 	@echo "make test-llm    quick runs of a real, very small language model on this machine: a minute and a half, once llama.cpp is compiled; LLM= adds the long ones: up to an hour on two busy cores"
 	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, a container, fuzzing"
+	@echo "make snapshots  write the printed texts that stand in tests again, after a change of wording that is meant"
 	@echo "make lint     ruff, mypy, import-linter, the size of each room, names, and wording"
 	@echo "make mutants ROOM=trading  the stored mutants of a room, each against its killer; CHOOSE=1 draws them anew, SEARCH=1 tries survivors again; without ROOM the figures of all"
 	@echo "make floors   delete each package of tasks/ and plugins/ in turn from a copy, and try the rest: some four minutes"
@@ -109,6 +110,11 @@ LLM ?= -m "not slow"
 test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 	env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 KTDEVAL_LLM_VENV=$(abspath $(LLM_VENV)) \
 		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 $(LLM) tests/llm
+
+# Texts that a command prints stand in its tests as snapshots. SNAPSHOTS=FILE: of one file or folder alone.
+SNAPSHOTS = $(shell grep -rl 'inline_snapshot' --include='test_*.py' tests tasks plugins)
+snapshots: $(VENV)/.installed-dev
+	env $(MEMORY) $(BIN)/python -m pytest -p no:schemathesis -p no:xdist --inline-snapshot=fix $(SNAPSHOTS)
 
 test-all: test test-rooms test-rest
 	@echo "not run: make test-frameworks, make test-inspect, make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"

@@ -1,4 +1,4 @@
-"""Tables of cases in YAML next to the tests: inputs and expected results."""
+"""Tables of cases: rows of a test, and YAML beside it for what is long."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ def beside(module: str) -> dict[str, Any]:
     return dict(load_yaml(Path(module).with_suffix(".yaml")))
 
 
-def on_each_row(test: Callable[..., None]) -> Callable[..., None]:
-    """Run a test on each row of the table that has its name; the first row names its arguments."""
-    names, *cases = beside(test.__code__.co_filename)[test.__name__.removeprefix("test_")]
-    return pytest.mark.parametrize(names, cases, ids=list(map(_id, cases)))(test)
+def on_each_row(names: Any, *rows: Sequence[Any]) -> Callable[..., Any]:
+    """Run a test on each row; `names` are those of its arguments, joined by commas.
+
+    Without rows they come from the table of the test's name in the YAML file beside it.
+    """
+    if callable(names):
+        arguments, *rows = beside(names.__code__.co_filename)[names.__name__.removeprefix("test_")]
+        return pytest.mark.parametrize(arguments, rows, ids=list(map(_id, rows)))(names)
+
+    return pytest.mark.parametrize(names.split(", "), rows, ids=[_id(row) for row in rows])
 
 
 def _id(row: Sequence[Any]) -> str:

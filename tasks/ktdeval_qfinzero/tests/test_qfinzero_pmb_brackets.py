@@ -83,7 +83,17 @@ def pair(play: Play, qty: int = 100) -> None:
     play.order("SELL", "STOP", qty, stop_price=90.0, oco_with=profit.id)
 
 
-@on_each_row
+# Bars as open, high and low; of 100 shares bought at 100 a limit at 110 and a stop at 90 are sold.
+@on_each_row(
+    "row, price, statuses",
+    ([100, 112, 99], 110, ["FILLED", "FILLED", "CANCELLED"]),
+    ([100, 101, 88], 90, ["FILLED", "CANCELLED", "FILLED"]),
+    # both are reached: the worse one
+    ([100, 112, 88], 90, ["FILLED", "CANCELLED", "FILLED"]),
+    # the open is known to come first
+    ([115, 115, 88], 115, ["FILLED", "FILLED", "CANCELLED"]),
+    ([85, 112, 85], 85, ["FILLED", "CANCELLED", "FILLED"]),
+)
 def test_one_cancels_the_other_and_the_worse_one_is_first(
     row: list[float], price: float, statuses: list[str]
 ) -> None:
@@ -95,7 +105,13 @@ def test_one_cancels_the_other_and_the_worse_one_is_first(
     assert play.held() == 0
 
 
-@on_each_row
+@on_each_row(
+    "asked, words",
+    ({"oco_with": "ord-000009"}, "no such single working order"),
+    ({"oco_with": "ord-000001"}, "no such single working order"),
+    ({"oco_with": "ord-000002", "qty": 99}, "100 open; give the same"),
+    ({"oco_with": "ord-000002", "side": "BUY"}, "side SELL"),
+)
 def test_what_can_not_be_a_group_is_refused_in_one_line(asked: dict[str, Any], words: str) -> None:
     play = holding(CALM)
     play.order("SELL", "LIMIT", limit_price=110.0)
@@ -106,7 +122,56 @@ def test_what_can_not_be_a_group_is_refused_in_one_line(asked: dict[str, Any], w
 # ---- brackets
 
 
-@on_each_row
+# An order to buy, then bars as open, high and low; the bracket takes profit at 110 and loss at 95.
+@on_each_row(
+    "kind, prices, rows, fills, statuses",
+    ("MARKET", {}, [[100, 101, 99], [100, 111, 99]], [100, 110], ["FILLED", "FILLED", "CANCELLED"]),
+    ("MARKET", {}, [[100, 101, 99], [100, 101, 94]], [100, 95], ["FILLED", "CANCELLED", "FILLED"]),
+    # the stop is passed at an open
+    ("MARKET", {}, [[100, 101, 99], [93, 111, 92]], [100, 93], ["FILLED", "CANCELLED", "FILLED"]),
+    # On the bar of the fill: the worse one; after its open the profit is sure.
+    ("MARKET", {}, [[100, 111, 94], [100, 101, 99]], [100, 95], ["FILLED", "CANCELLED", "FILLED"]),
+    ("MARKET", {}, [[100, 111, 96], [100, 101, 99]], [100, 110], ["FILLED", "FILLED", "CANCELLED"]),
+    # no bar has a price of 110
+    (
+        "MARKET",
+        {},
+        [[112, 113, 111.5], [100, 101, 99]],
+        [112, 112],
+        ["FILLED", "FILLED", "CANCELLED"],
+    ),
+    # 111 may have been before 98, 94 can't.
+    (
+        "LIMIT",
+        {"limit_price": 98},
+        [[100, 111, 97], [100, 101, 99]],
+        [98],
+        ["FILLED", "ACCEPTED", "ACCEPTED"],
+    ),
+    (
+        "LIMIT",
+        {"limit_price": 98},
+        [[100, 111, 94], [100, 101, 99]],
+        [98, 95],
+        ["FILLED", "CANCELLED", "FILLED"],
+    ),
+    # 94 may have been before 103.
+    (
+        "STOP",
+        {"stop_price": 103},
+        [[100, 111, 94], [100, 101, 99]],
+        [103, 95],
+        ["FILLED", "CANCELLED", "FILLED"],
+    ),
+    # bought below its stop
+    (
+        "LIMIT",
+        {"limit_price": 98},
+        [[94, 96, 93], [100, 101, 99]],
+        [94, 94],
+        ["FILLED", "CANCELLED", "FILLED"],
+    ),
+)
 def test_the_bracket_of_a_fill_works_from_that_fill_on(
     kind: str,
     prices: dict[str, float],
@@ -125,7 +190,26 @@ def test_the_bracket_of_a_fill_works_from_that_fill_on(
     ]
 
 
-@on_each_row
+@on_each_row(
+    "prices, field",
+    ({"take_profit_price": 95.0, "stop_loss_price": 96.0}, "order.stop_loss_price"),
+    ({"take_profit_price": 99.0, "limit_price": 99.0}, "order.take_profit_price"),
+    ({"stop_loss_price": 99.0, "limit_price": 98.0}, "order.stop_loss_price"),
+    ({"stop_loss_price": 98.001, "limit_price": 99.0}, "order.stop_loss_price"),
+    (
+        {"kind": "STOP_LIMIT", "stop_loss_price": 105.0, "stop_price": 100.0, "limit_price": 110.0},
+        "order.stop_loss_price",
+    ),
+    (
+        {
+            "kind": "STOP_LIMIT",
+            "take_profit_price": 105.0,
+            "stop_price": 100.0,
+            "limit_price": 110.0,
+        },
+        "order.take_profit_price",
+    ),
+)
 def test_a_bracket_on_the_wrong_side_is_refused(prices: dict[str, float], field: str) -> None:
     play = Play(market({"AVLN": minutes([FLAT, CALM])}))
     assert (

@@ -96,7 +96,13 @@ def test_bankrupt_account_keeps_its_debt_and_reports_all_figures() -> None:
 # ---------------------------------------------------------------------------------------------------------
 
 
-@on_each_row
+@on_each_row(
+    "day, start, close",
+    ("2024-11-29", "14:30", "18:00"),
+    ("2024-12-24", "14:30", "18:00"),
+    ("2025-03-07", "14:30", "21:00"),
+    ("2025-03-10", "13:30", "20:00"),
+)
 def test_an_order_on_the_last_tick_of_a_day_fills_and_its_day_ends_there(
     day: str, start: str, close: str
 ) -> None:

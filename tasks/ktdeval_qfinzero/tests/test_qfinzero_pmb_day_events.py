@@ -37,7 +37,21 @@ def split(new: int, old: int) -> SplitRow:
     return SplitRow("AVLN", date(2025, 1, 21), new, old, 0)
 
 
-@on_each_row
+# Ratio as new and old; amounts are the cost after the split, cash and realized profit, in dollars.
+@on_each_row(
+    "name, qty, cost, ratio, opening, becomes, after, amounts",
+    ("STOCK", 75, 7500, [2, 1], 50, "STOCK", 150, [7500, 0, 0]),
+    # 3 for 2 on 5 shares: 7 shares, and half a share at $66 is $33. Its cost is a fifteenth of $600, so $40.
+    ("STOCK", 5, 600, [3, 2], 66, "STOCK", 7, [560, 33, -7]),
+    # a short seller pays for his fraction
+    ("STOCK", -5, -600, [3, 2], 66, "STOCK", -7, [-560, -33, 7]),
+    # a reverse split can leave nothing but cash
+    ("STOCK", 3, 30, [1, 10], 100, "STOCK", 0, [0, 30, 0]),
+    ("C105", -3, -900, [2, 1], 5, "C52.50", -6, [-900, 0, 0]),
+    # Options that a split leaves no series for are closed in cash.
+    ("CALL", 2, 500, [3, 2], 4, "", 0, [0, 800, 300]),
+    ("CALL", -2, -500, [1, 10], 4, "", 0, [0, -800, -300]),
+)
 def test_a_split_makes_of_a_position(
     name: str,
     qty: int,
@@ -144,7 +158,19 @@ def expiry(
     )
 
 
-@on_each_row
+# Struck at 100; shares that come, cash, and what the shares cost, with the premium of $150 a contract.
+@on_each_row(
+    "name, qty, spot, kind, shares, cash, cost",
+    ("CALL", 2, 105, "EXERCISED", 200, -20000, 20300),
+    ("CALL", -2, 105, "ASSIGNED", -200, 20000, -20300),
+    ("PUT", 2, 95, "EXERCISED", -200, 20000, -19700),
+    ("PUT", -2, 95, "ASSIGNED", 200, -20000, 19700),
+    # At or out of the money: without delivery or fee, and what was paid is lost.
+    ("CALL", 2, 100, "EXPIRED", 0, 0, 0),
+    ("CALL", -2, 100, "EXPIRED", 0, 0, 0),
+    ("PUT", 2, 100, "EXPIRED", 0, 0, 0),
+    ("PUT", -2, 100, "EXPIRED", 0, 0, 0),
+)
 def test_in_the_money_options_deliver_shares_at_strike_and_others_expire(
     name: str, qty: int, spot: float, kind: str, shares: int, cash: float, cost: float
 ) -> None:
@@ -164,7 +190,15 @@ def test_in_the_money_options_deliver_shares_at_strike_and_others_expire(
     assert (event.fee_e4, event.realized_e4) == ((e4(10), 0) if shares else (0, -paid))
 
 
-@on_each_row
+@on_each_row(
+    "qty, spot, forbidden, kind",
+    (1, 100.01, False, "EXERCISED"),
+    (-1, 100.01, False, "ASSIGNED"),
+    (1, 100.0099, False, "EXPIRED"),
+    (-1, 100.0099, False, "EXPIRED"),
+    (1, 105, True, "EXPIRED"),
+    (-1, 105, True, "ASSIGNED"),
+)
 def test_exercise_threshold_is_one_cent_and_only_a_holder_can_forbid_it(
     qty: int, spot: float, forbidden: bool, kind: str
 ) -> None:
@@ -210,7 +244,58 @@ def test_a_part_of_a_position_can_be_exercised_and_only_an_option() -> None:
     )
 
 
-@on_each_row
+# Accounts as cash, positions, type and what settles on the 24th; the options expire on February 21.
+@on_each_row(
+    "owner, name, qty, today, problem",
+    ([0, {"CALL": 2, "PUT": -1}, "MARGIN", 0], "CALL", 2, "2025-02-21", None),
+    (
+        [0, {"CALL": 2, "PUT": -1}, "MARGIN", 0],
+        "CALL",
+        3,
+        "2025-02-21",
+        "2 contracts are held, and from 1 to as many can be exercised",
+    ),
+    (
+        [0, {"CALL": 2, "PUT": -1}, "MARGIN", 0],
+        "CALL",
+        0,
+        "2025-02-21",
+        "2 contracts are held, and from 1 to as many can be exercised",
+    ),
+    (
+        [0, {"CALL": 2, "PUT": -1}, "MARGIN", 0],
+        "PUT",
+        1,
+        "2025-02-21",
+        "0 contracts are held, and from 1 to as many can be exercised",
+    ),
+    ([0, {"CALL": 2, "PUT": -1}, "MARGIN", 0], "CALL", 1, "2025-02-24", "the option has expired"),
+    (
+        [0, {"CALL": 2, "PUT": -1}, "MARGIN", 0],
+        "STOCK",
+        1,
+        "2025-02-21",
+        "only options can be exercised",
+    ),
+    # of a margin account the shares come, and the margin call after them
+    ([0, {"PUT": 1}, "MARGIN", 0], "PUT", 1, "2025-02-21", None),
+    ([10000, {"CALL": 1}, "CASH", 0], "CALL", 1, "2025-02-21", None),
+    (
+        [10000, {"CALL": 1}, "CASH", 1],
+        "CALL",
+        1,
+        "2025-02-21",
+        "a CASH account must have the $10,000.00 of the strike in settled cash",
+    ),
+    ([0, {"PUT": 1, "STOCK": 100}, "CASH", 0], "PUT", 1, "2025-02-21", None),
+    (
+        [0, {"PUT": 1, "STOCK": 99}, "CASH", 0],
+        "PUT",
+        1,
+        "2025-02-21",
+        "a CASH account must hold the 100 shares of AVLN that are to be delivered",
+    ),
+)
 def test_only_held_unexpired_options_can_be_exercised_with_enough_cash(
     owner: list[Any], name: str, qty: int, today: str, problem: str | None
 ) -> None:
@@ -220,7 +305,20 @@ def test_only_held_unexpired_options_can_be_exercised_with_enough_cash(
     assert days.exercise_problem(who, NAMED[name], qty, date.fromisoformat(today)) == problem
 
 
-@on_each_row
+@on_each_row(
+    "name, qty, mark, dividend, spot, assigned",
+    # the dividend is more than the time value
+    ("CALL", -1, 5.2, 0.25, 105, True),
+    ("CALL", -1, 5.25, 0.25, 105, False),
+    ("CALL", -1, 5.2, 0, 105, False),
+    ("CALL", 1, 5.2, 0.25, 105, False),
+    ("PUT", -1, 0.1, 0.25, 105, False),
+    # out of the money
+    ("CALL", -1, 0.1, 0.25, 100, False),
+    # without a price, or one below its exercise, there is no time value
+    ("CALL", -1, None, 0.25, 105, True),
+    ("CALL", -1, 4.8, 0.25, 105, True),
+)
 def test_short_call_is_assigned_before_a_dividend_above_its_time_value(
     name: str, qty: int, mark: float | None, dividend: float, spot: float, assigned: bool
 ) -> None:

@@ -63,7 +63,19 @@ def test_deals_as_played(lines: Sequence[Line]) -> None:
     run_play(lines)
 
 
-@on_each_row
+# A position bought (negative: sold) at 100; BRKT is at 40.
+@on_each_row(
+    "terms, qty, cash, into, realized, by",
+    ({"cash": 124}, 101, 12524, 0, 2424, "DEAL"),
+    ({"cash": 124}, -101, -12524, 0, -2424, "DEAL"),
+    ({"into": "BRKT", "new": 3}, 101, 0, 303, 0, "DEAL"),
+    # 151.5 shares: half of one is 20
+    ({"into": "BRKT", "new": 3, "old": 2}, 101, 20, 151, 0, "DEAL"),
+    ({"into": "BRKT", "new": 3, "old": 2}, -101, -20, -151, 0, "DEAL"),
+    # the cash lowers what the new shares cost
+    ({"cash": 50, "into": "BRKT"}, 101, 5050, 101, 0, "DEAL"),
+    ({}, 101, 10100, 0, 0, "LAST_PRICE"),
+)
 def test_a_stock_that_ends_is_closed_at_the_terms_of_its_deal(
     terms: dict[str, Any], qty: int, cash: float, into: int, realized: float, by: str
 ) -> None:
@@ -80,7 +92,15 @@ def test_a_stock_that_ends_is_closed_at_the_terms_of_its_deal(
     assert "AVLN trades no more since 2025-01-07" in str(refused(play.order, "BUY", "MARKET"))
 
 
-@on_each_row
+# A call struck at 90 and a put at 120.
+@on_each_row(
+    "terms, right, qty, cash",
+    ({"cash": 124}, "CALL", 2, 6800),
+    ({"cash": 124}, "PUT", 2, 0),
+    # 10 and twice 40 are 90
+    ({"cash": 10, "into": "BRKT", "new": 2}, "PUT", -2, -6000),
+    ({}, "CALL", 1, 1000),
+)
 def test_its_options_are_closed_at_what_they_are_worth_at_these_terms(
     terms: dict[str, Any], right: str, qty: int, cash: float
 ) -> None:

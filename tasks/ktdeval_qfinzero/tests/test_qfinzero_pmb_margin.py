@@ -120,7 +120,19 @@ def test_equity_is_cash_plus_liquidation_value_and_needs_every_price() -> None:
     )
 
 
-@on_each_row
+@on_each_row(
+    "held, price, initial, maintenance",
+    # half to open and a quarter to keep
+    ({"STOCK": 100}, 100, 5000, 2500),
+    # on top of the proceeds
+    ({"STOCK": -100}, 100, 5000, 3000),
+    # a cheap share: five dollars to open and to keep
+    ({"STOCK": -100}, 4, 500, 500),
+    # long options are paid in full
+    ({"CALL": 2}, 100, 400, 400),
+    # beyond its premium
+    ({"CALL": -1}, 100, 1000, 1000),
+)
 def test_a_position_requires_of_equity(
     held: dict[str, int], price: float, initial: float, maintenance: float
 ) -> None:
@@ -143,7 +155,57 @@ CALLED = "MARGIN_RESTRICTED"
 NO_LOCATE = "NO_LOCATE"
 
 
-@on_each_row
+# Accounts as cash, positions and type; trades as side, quantity, price, instrument and fees.
+@on_each_row(
+    "held, trades, code",
+    # A fresh account buys for twice its cash and not a share more.
+    ([100_000], [["BUY", 2000, 100]], ""),
+    ([100_000], [["BUY", 2001, 100]], "INSUFFICIENT_BUYING_POWER"),
+    ([100_000], [["BUY", 2000, 100, "STOCK", 1]], "INSUFFICIENT_BUYING_POWER"),
+    # Opening sales are checked too, and a limit far from the market makes nobody rich.
+    ([10000], [["SELL", 200, 100]], ""),
+    ([10000], [["SELL", 201, 100]], "INSUFFICIENT_BUYING_POWER"),
+    ([10000], [["SELL", 10000, 0.01]], "INSUFFICIENT_BUYING_POWER"),
+    ([10000], [["BUY", 10_000_000, 0.01]], "INSUFFICIENT_BUYING_POWER"),
+    ([10000], [["BUY", 210, 90]], ""),
+    # Options: a purchase needs all of its price, an uncovered sale its requirement less the premium.
+    ([1000], [["BUY", 5, 2, "CALL"]], ""),
+    ([1000], [["BUY", 6, 2, "CALL"]], "INSUFFICIENT_BUYING_POWER"),
+    ([1000], [["SELL", 1, 2, "CALL"]], ""),
+    ([999], [["SELL", 1, 2, "CALL"]], "INSUFFICIENT_BUYING_POWER"),
+    # The legs of a spread are judged together.
+    ([300], [["SELL", 1, 4, "PUT100"], ["BUY", 1, 2, "PUT95"]], ""),
+    ([299], [["SELL", 1, 4, "PUT100"], ["BUY", 1, 2, "PUT95"]], "INSUFFICIENT_BUYING_POWER"),
+    ([300], [["SELL", 1, 4, "PUT100"]], "INSUFFICIENT_BUYING_POWER"),
+    # An account below maintenance is restricted before it is called.
+    ([-80000, {"STOCK": 1000}], [["BUY", 1, 100]], "MARGIN_RESTRICTED"),
+    # Through zero is a closing and an opening.
+    ([0, {"STOCK": 100}], [["SELL", 300, 100]], ""),
+    ([0, {"STOCK": 100}], [["SELL", 301, 100]], "INSUFFICIENT_BUYING_POWER"),
+    ([20000, {"STOCK": -100}], [["BUY", 300, 100]], ""),
+    ([20000, {"STOCK": -100}], [["BUY", 301, 100]], "INSUFFICIENT_BUYING_POWER"),
+    # Selling what covers a short option is no closing.
+    ([-6500, {"STOCK": 100, "CALL": -1}], [["SELL", 100, 100]], ""),
+    ([300, {"PUT": -1, "PUT89": 1}], [["SELL", 1, 1.8, "PUT89"]], "INSUFFICIENT_BUYING_POWER"),
+    ([300, {"PUT": -1, "PUT89": 1}], [["BUY", 1, 2, "PUT"]], ""),
+    # A hedge that lowers the requirement is allowed below maintenance, unless it costs more.
+    ([100, {"CALL": -1}], [["BUY", 1, 1, "CALL115"]], ""),
+    ([100, {"CALL": -1}], [["BUY", 1, 9, "CALL115"]], "MARGIN_RESTRICTED"),
+    # A CASH account buys for its settled cash, sells what it holds, and covers what it writes.
+    ([10000, {}, "CASH"], [["BUY", 100, 100]], ""),
+    ([10000, {}, "CASH"], [["BUY", 100, 100, "STOCK", 0.01]], "INSUFFICIENT_BUYING_POWER"),
+    ([10000, {"STOCK": 100}, "CASH"], [["SELL", 100, 100, "STOCK", 1]], ""),
+    ([10000, {"STOCK": 100}, "CASH"], [["SELL", 101, 100]], "SHORT_NOT_ALLOWED"),
+    ([0, {"STOCK": 100}, "CASH"], [["SELL", 1, 2, "CALL"]], ""),
+    ([0, {"STOCK": 100}, "CASH"], [["SELL", 2, 2, "CALL"]], "UNCOVERED_OPTION"),
+    ([0, {"STOCK": 100, "CALL": -1}, "CASH"], [["SELL", 1, 100]], "UNCOVERED_OPTION"),
+    ([0, {"STOCK": 100, "CALL": -1}, "CASH"], [["BUY", 1, 2, "CALL"]], ""),
+    ([9000, {}, "CASH"], [["SELL", 1, 1, "PUT"]], ""),
+    ([9000, {}, "CASH"], [["SELL", 2, 1, "PUT"]], "INSUFFICIENT_BUYING_POWER"),
+    ([9100, {"PUT": -1}, "CASH"], [["BUY", 1, 100]], ""),
+    ([9100, {"PUT": -1}, "CASH"], [["BUY", 2, 100]], "INSUFFICIENT_BUYING_POWER"),
+    ([50000, {"STOCK": -100}, "CASH"], [["BUY", 100, 100]], ""),
+)
 def test_an_order_is_judged_by_what_the_account_has_after_it(
     held: list[Any], trades: list[list[Any]], code: str
 ) -> None:
@@ -228,7 +290,16 @@ def test_a_cash_account_does_not_buy_with_sales_that_have_not_settled() -> None:
     )
 
 
-@on_each_row
+@on_each_row(
+    "held, price, power",
+    ([100_000], 100, 200_000),
+    ([0, {"STOCK": 1000}], 100, 100_000),
+    ([-50000, {"STOCK": 1000}], 100, 0),
+    # a loss takes it twice, but never below nothing
+    ([-50000, {"STOCK": 1000}], 90, 0),
+    ([10000, {}, "CASH"], 100, 10000),
+    ([9100, {"PUT": -1}, "CASH"], 100, 100),
+)
 def test_buying_power_is_what_new_long_stock_could_be_bought_for(
     held: list[Any], price: float, power: float
 ) -> None:

@@ -106,7 +106,15 @@ def test_a_liquidation_leaves_a_cushion_for_charges() -> None:
     assert len(trader.events("INTEREST")) == 37, "each close is charged"
 
 
-@on_each_row
+@on_each_row(
+    "orders, dividends",
+    ([["BUY", 1]], 50),
+    ([["SELL", 1]], -50),
+    # bought on the ex-day
+    ([["BUY", 3]], 0),
+    # sold on the ex-day
+    ([["BUY", 1], ["SELL", 3]], 50),
+)
 def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(
     orders: list[tuple[str, int]], dividends: float
 ) -> None:
@@ -142,7 +150,23 @@ def test_a_setting_that_would_do_nothing_is_refused(name: str) -> None:
 # ---- expiry
 
 
-@on_each_row
+# Struck at 100; prices of the stock and of the option by day, null for a day without a bar.
+@on_each_row(
+    "right, side, prices, marks, shares, cash",
+    ("C", "BUY", [110, 110], [3, 3, 3, 3], 100, 89700),
+    ("C", "SELL", [110, 110], [3, 3, 3, 3], -100, 110_300),
+    ("P", "BUY", [90, 90], [3, 3, 3, 3], -100, 109_700),
+    ("P", "SELL", [90, 90], [3, 3, 3, 3], 100, 90300),
+    # out of the money
+    ("C", "BUY", [100, 100], [3, 3, 3, 3], 0, 99700),
+    # an underlying without a bar on the day counts at its last close
+    ("C", "BUY", [110, None, 110], [3, 3, 3, 3], 100, 89700),
+    # so does an option without a bar on its last day
+    ("C", "BUY", [110, 110], [3, 3, None, None], 100, 89700),
+    # the threshold of exercise is one cent
+    ("C", "BUY", [100, 100.01], [3, 3, 3, 3], 100, 89700),
+    ("C", "BUY", [100, 100.005], [3, 3, 3, 3], 0, 99700),
+)
 def test_options_in_the_money_deliver_shares_long_and_short_alike(
     right: str, side: str, prices: Any, marks: list[Any], shares: int, cash: float
 ) -> None:

@@ -73,7 +73,24 @@ def price(order_: Order, bar_: Bar, rules: FillRules = NO_COST) -> float | None:
 # -----------------------------------------------------------------------------------------------------------------------
 
 
-@on_each_row
+@on_each_row(
+    "side, instrument, open_, costs, found",
+    ("BUY", "STOCK", 100, {}, 100),
+    ("SELL", "STOCK", 100, {}, 100),
+    # as it is, without slippage
+    ("BUY", "STOCK", 100.0001, {}, 100.0001),
+    # slippage is against the trader, to the next cent
+    ("BUY", "STOCK", 100, {"slippage_bps": 2}, 100.02),
+    ("SELL", "STOCK", 100, {"slippage_bps": 2}, 99.98),
+    ("BUY", "STOCK", 30, {"slippage_bps": 2}, 30.01),
+    ("SELL", "STOCK", 30, {"slippage_bps": 2}, 29.99),
+    # below a dollar: to a hundredth of a cent
+    ("BUY", "STOCK", 0.5, {"slippage_bps": 10}, 0.5005),
+    # half the spread
+    ("BUY", "CALL", 10, {"option_spread_bps": 100}, 10.05),
+    ("SELL", "CALL", 10, {"option_spread_bps": 100}, 9.95),
+    ("BUY", "STOCK", 10, {"option_spread_bps": 100}, 10),
+)
 def test_a_market_order_fills_at_the_open_with_its_costs(
     side: str, instrument: str, open_: float, costs: dict[str, int], found: float
 ) -> None:

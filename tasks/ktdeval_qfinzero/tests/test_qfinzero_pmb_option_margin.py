@@ -45,14 +45,49 @@ def required(*options: OptionHolding, spot: float, shares: int = 0) -> float:
 # ---- figures published by others
 
 
-@on_each_row
+# Options as right, strike, contracts (negative: sold) and price.
+@on_each_row(
+    "options, spot, published",
+    # Brokers' public examples, premium included.
+    ([["C", 47, -1, 2.1]], 45, 910),
+    ([["P", 43, -1, 1.2]], 45, 820),
+    ([["C", 47, -1, 2.1], ["P", 43, -1, 1.2]], 45, 1030),
+    ([["P", 200, -1, 1.2]], 209, 3400),
+    # Cboe Margin Manual: a short straddle.
+    ([["C", 90, -1, 7.0], ["P", 90, -1, 3.7]], 92.63, 2922.6),
+    # SEC Release 34-67752: a call spread whose greatest loss is the difference of its strikes.
+    ([["C", 60, 1, 1.0], ["C", 50, -1, 4.0]], 50, 1000),
+    # Ten iron condors 160/170/180/190: only one side can lose.
+    ([["P", 160, 10, 1], ["P", 170, -10, 2], ["C", 180, -10, 2], ["C", 190, 10, 1]], 175, 10000),
+    # Short butterflies.
+    ([["P", 75, -3, 1.5], ["P", 80, 6, 4.0], ["P", 85, -3, 6.0]], 79, 1500),
+    ([["P", 42, -6, 0.9], ["P", 37, 12, 0.15], ["P", 32, -6, 0.05]], 42, 3000),
+)
 def test_a_published_requirement_is_met_to_the_cent(
     options: Rows, spot: float, published: float
 ) -> None:
     assert required(*holdings(options), spot=spot) == published
 
 
-@on_each_row
+@on_each_row(
+    "options, shares, published",
+    # short call
+    ([["C", 100, -100, 1.68]], 0, 172_760),
+    # short put
+    ([["P", 100, -100, 3.18]], 0, 195_460),
+    # synthetic long
+    ([["C", 100, 100, 1.68], ["P", 100, -100, 3.18]], 0, 212_260),
+    # risk reversal
+    ([["P", 95, 100, 1.02], ["C", 105, -100, 0.4]], 0, 132_960),
+    # long call spread
+    ([["C", 95, 100, 4.53], ["C", 105, -100, 0.4]], 0, 41300),
+    # covered call: 471,850 less half the value of the shares, 488,650
+    ([["C", 100, -100, 1.68]], 10000, -16800),
+    # protective put: 498,850 less it
+    ([["P", 95, 100, 1.02]], 10000, 10200),
+    # collar: 494,850 less it
+    ([["P", 95, 100, 1.02], ["C", 105, -100, 0.4]], 10000, 6200),
+)
 def test_the_requirement_on_equity_is_that_of_the_examples_of_cboe(
     options: Rows, shares: int, published: int
 ) -> None:
@@ -67,7 +102,19 @@ def test_the_requirement_on_equity_is_that_of_the_examples_of_cboe(
     )
 
 
-@on_each_row
+@on_each_row(
+    "right, strike, mark, pct, a_share",
+    # far out of the money the floor is a tenth of the underlying for a call
+    ("C", 150, 0.1, [20, 10], 10.1),
+    # and of the strike for a put
+    ("P", 50, 0.1, [20, 10], 5.1),
+    # in the money nothing is taken off the twenty percent
+    ("C", 90, 11, [20, 10], 31),
+    ("P", 110, 11, [20, 10], 31),
+    # rates come from the rules
+    ("C", 100, 2, [30, 15], 32),
+    ("C", 200, 2, [30, 15], 17),
+)
 def test_an_option_that_nothing_offsets_requires(
     right: str, strike: float, mark: float, pct: tuple[int, int], a_share: float
 ) -> None:
@@ -78,7 +125,44 @@ def test_an_option_that_nothing_offsets_requires(
 # ---- what offsets what
 
 
-@on_each_row
+@on_each_row(
+    "options, shares, strategies, requirement",
+    # long options alone have no group
+    ([["C", 100, 5, 2], ["P", 100, 5, 2]], 0, [], 0),
+    # shares cover calls by the hundred
+    ([["C", 110, -2, 1]], 200, ["COVERED"], 0),
+    ([["C", 110, -2, 1]], 199, ["COVERED", "UNCOVERED"], 1100),
+    # in the money: what the shares will not bring
+    ([["C", 90, -1, 12]], 100, ["COVERED"], 1000),
+    # shares sold short cover puts
+    ([["P", 90, -1, 1]], -100, ["COVERED"], 0),
+    ([["C", 110, -1, 1]], -100, ["UNCOVERED"], 1100),
+    # a debit spread requires no more than was paid
+    ([["C", 95, 1, 8], ["C", 105, -1, 3]], 0, ["SPREAD"], 0),
+    # a credit spread its greatest loss
+    ([["P", 95, -1, 3], ["P", 90, 1, 1]], 0, ["SPREAD"], 500),
+    # what expires first covers nothing
+    ([["C", 100, -1, 3, "FAR"], ["C", 100, 1, 1, "NEAR"]], 0, ["UNCOVERED"], 2300),
+    ([["C", 100, -1, 1, "NEAR"], ["C", 100, 1, 3, "FAR"]], 0, ["SPREAD"], 0),
+    # so wide that it could lose more
+    ([["P", 100, -1, 4], ["P", 20, 1, 0.01]], 0, ["UNCOVERED"], 2400),
+    # a long butterfly
+    ([["C", 50, 1, 50.5], ["C", 100, -2, 5], ["C", 150, 1, 0.1]], 0, ["SPREAD"], 0),
+    # a ratio spread
+    ([["C", 100, -3, 3], ["C", 105, 1, 1.5]], 0, ["SPREAD", "UNCOVERED"], 5100),
+    # At each expiry the spot is another, so an iron condor of two expiries can lose on both sides.
+    (
+        [
+            ["P", 95, -1, 3, "NEAR"],
+            ["P", 90, 1, 1, "NEAR"],
+            ["C", 105, -1, 3, "FAR"],
+            ["C", 110, 1, 1, "FAR"],
+        ],
+        0,
+        ["SPREAD", "SPREAD"],
+        1000,
+    ),
+)
 def test_what_offsets_a_short_option_is_looked_for(
     options: Rows, shares: int, strategies: list[str], requirement: float
 ) -> None:

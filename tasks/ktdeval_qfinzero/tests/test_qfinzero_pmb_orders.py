@@ -61,7 +61,20 @@ def test_orders_as_played(lines: Sequence[Line]) -> None:
 # ---- what is refused
 
 
-@on_each_row
+@on_each_row(
+    "order_type, more, field",
+    ("LIMIT", {}, "limit_price"),
+    ("STOP", {}, "stop_price"),
+    ("STOP_LIMIT", {"limit_price": 1.0}, "stop_price"),
+    ("MARKET", {"limit_price": 1.0}, "limit_price"),
+    ("LIMIT", {"limit_price": 1.0, "stop_price": 1.0}, "stop_price"),
+    ("LIMIT", {"limit_price": 100.001}, "limit_price"),
+    ("LIMIT", {"limit_price": 1e-05}, "limit_price"),
+    ("LIMIT", {"limit_price": 100.005}, "limit_price"),
+    ("MARKET", {"time_in_force": "GTD"}, "expire_ts"),
+    ("MARKET", {"time_in_force": "GTD", "expire_ts": "2025-01-06T14:30:00Z"}, "expire_ts"),
+    ("MARKET", {"expire_ts": "2025-01-07"}, "expire_ts"),
+)
 def test_prices_and_times_that_do_not_fit_the_order_are_refused(
     order_type: str, more: dict[str, Any], field: str
 ) -> None:
@@ -74,7 +87,18 @@ def test_prices_and_times_that_do_not_fit_the_order_are_refused(
     )
 
 
-@on_each_row
+@on_each_row(
+    "instrument",
+    ({"type": "STOCK", "contract": "O:AVLN250117C00100000"},),
+    ({"type": "STOCK", "symbol": "AVLN", "contract": "O:AVLN250117C00100000"},),
+    ({"type": "OPTION", "symbol": "AVLN"},),
+    ({"type": "OPTION", "contract": "AVLN"},),
+    ({"type": "STOCK", "symbol": "avln"},),
+    # not in the universe
+    ({"type": "STOCK", "symbol": "BRKT"},),
+    ({"type": "STOCK", "symbol": "NONE"},),
+    ({"type": "OPTION", "contract": "O:AVLN250117C00100000"},),
+)
 def test_instruments_that_are_none_or_not_of_the_session_are_refused(
     instrument: dict[str, str],
 ) -> None:
@@ -169,7 +193,13 @@ def test_a_day_is_one_tick_wherever_in_it_a_store_puts_its_bars() -> None:
 # ---- modification
 
 
-@on_each_row
+@on_each_row(
+    "updates, error",
+    ({}, "invalid_argument"),
+    ({"stop_price": 99.0}, "invalid_argument"),
+    ({"limit_price": 99.001}, "invalid_argument"),
+    ({"qty": 1_000_000}, "conflict"),
+)
 def test_a_modification_that_can_not_be_leaves_the_order_as_it_was(
     updates: dict[str, Any], error: str
 ) -> None:
@@ -182,7 +212,15 @@ def test_a_modification_that_can_not_be_leaves_the_order_as_it_was(
 # ---- spreads
 
 
-@on_each_row
+@on_each_row(
+    "legs, field",
+    ([["BUY", "O:AVLN250117C00100000", 1], ["SELL", "O:AVLN250117C00100000", 1]], "legs"),
+    ([["BUY", "O:AVLN250117C00100000", 1], ["SELL", "BRKT", 1]], "legs"),
+    (
+        [["BUY", "O:AVLN250117C00100000", 1000], ["SELL", "O:AVLN250117P00100000", 1]],
+        "legs[0].ratio",
+    ),
+)
 def test_legs_that_make_no_spread_are_refused(legs: Any, field: str) -> None:
     assert refused(options([THREE], [THREE]).spread, *legs, qty=10_000).field == field
 

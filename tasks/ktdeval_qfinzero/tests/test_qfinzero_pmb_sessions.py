@@ -113,7 +113,17 @@ def test_time_in_the_last_40_trading_days_of_the_calendar_is_out_of_reach() -> N
     assert str(hours.day(len(hours.days) - 40)) in str(error)
 
 
-@on_each_row
+@on_each_row(
+    "session, field",
+    # no tick
+    ({"end_ts": "2025-01-06T14:30:30Z"}, "end_ts"),
+    # a weekend
+    ({"start_ts": "2025-01-11", "end_ts": "2025-01-12"}, "end_ts"),
+    ({"end_ts": "2099-01-01"}, "end_ts"),
+    ({"universe": {"stocks": []}}, "universe"),
+    ({"universe": {"stocks": ["AVLN", "NONE"]}}, "universe.stocks[1]"),
+    ({"universe": {"options": ["O:X"]}}, "universe.options[0]"),
+)
 def test_sessions_that_could_not_trade_are_refused(session: dict[str, Any], field: str) -> None:
     error = refused(Play, small_dataset(), **session)
     assert (error.code, error.field) == ("invalid_argument", field)
@@ -194,7 +204,22 @@ def test_pages_make_the_whole(name: str, key: str) -> None:
     assert len({row[key] for row in whole}) == len(whole) > 0
 
 
-@on_each_row
+@on_each_row(
+    "name, given",
+    ("PMB.account.get", {"account_id": "acct-000009"}),
+    ("PMB.account.orders", {"account_id": "acct-000001", "cursor": "nonsense"}),
+    ("PMB.session.get", {"session_id": "sess-000009"}),
+    ("PMB.session.step", {"session_id": "sess-000001", "step": 0}),
+    ("PMB.session.step", {"session_id": "sess-000001", "step": 100_001}),
+    ("PMB.session.step", {"session_id": "sess-000001", "until_ts": "noon"}),
+    ("PMB.order.get", {"order_id": "ord-000099"}),
+    ("PMB.account.create", {"initial_cash": 0}),
+    ("PMB.account.create", {"initial_cash": 1e-05}),
+    ("PMB.account.create", {"account_type": "FREE"}),
+    ("PMB.account.create", {"start_date": "2025-01-05"}),
+    ("PMB.borrow.query", {"tickers": "avln"}),
+    ("PMB.borrow.query", {"tickers": "201 of them"}),
+)
 def test_calls_that_can_not_be_answered_are_refused_in_one_line(
     name: str, given: dict[str, Any]
 ) -> None:
@@ -328,7 +353,70 @@ def test_figures_match_empyrical(returns: list[float]) -> None:
         assert summary.sharpe == pytest.approx(empyrical.sharpe_ratio(observed), rel=1e-6, abs=1e-6)
 
 
-@on_each_row
+# Equity at the start and at the closes, in dollars; what else was counted, amounts in 1/10,000 of a dollar.
+@on_each_row(
+    "equity, counted, figures, reasons",
+    (
+        [100],
+        {},
+        {"sharpe": None, "turnover": None},
+        {"sharpe": "there are less than two daily returns", "turnover": "no day was closed"},
+    ),
+    ([100, 101], {}, {"sharpe": None}, {"sharpe": "there are less than two daily returns"}),
+    (
+        [100, 100, 100],
+        {},
+        {"sharpe": None, "annualised_volatility": 0},
+        {"sharpe": "daily returns do not vary"},
+    ),
+    ([100, 110, 121], {}, {"sharpe": None}, {"sharpe": "daily returns do not vary"}),
+    # Equity that is gone leaves returns undefined.
+    (
+        [100, -5, 10],
+        {},
+        {"total_return": -0.9, "max_drawdown": 1.05},
+        {
+            "sharpe": "equity was not positive at a close",
+            "annualised_volatility": "equity was not positive at a close",
+        },
+    ),
+    (
+        [0, 1],
+        {},
+        {"total_return": None},
+        {"total_return": "equity was not", "max_drawdown": "equity was not"},
+    ),
+    # over mean equity
+    ([100, 90, 110], {"traded_value_e4": 2_500_000}, {"turnover": 2.5}, {}),
+    ([100, -90, -110], {}, {"turnover": None}, {"turnover": "mean equity was not positive"}),
+    # Rates are shares of what was sent; money is in dollars.
+    (
+        [100, 100],
+        {
+            "num_orders": 8,
+            "num_rejected": 2,
+            "num_actions": 20,
+            "num_invalid": 1,
+            "num_trades": 3,
+            "margin_call_count": 1,
+        },
+        {
+            "reject_rate": 0.25,
+            "invalid_action_rate": 0.05,
+            "margin_call_count": 1,
+            "num_orders": 8,
+            "num_trades": 3,
+        },
+        {},
+    ),
+    ([100, 100], {}, {"reject_rate": None}, {"reject_rate": "no order was sent"}),
+    (
+        [100, 100],
+        {"fees_paid_e4": 12345, "interest_e4": 1, "borrow_fees_e4": 20000, "dividends_e4": -5000},
+        {"fees_paid": 1.2345, "interest": 0.0001, "borrow_fees": 2, "dividends": -0.5},
+        {},
+    ),
+)
 def test_a_figure_is_a_number_or_has_its_reason(
     equity: list[float], counted: dict[str, int], figures: dict[str, Any], reasons: dict[str, str]
 ) -> None:

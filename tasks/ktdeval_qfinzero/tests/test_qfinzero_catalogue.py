@@ -178,7 +178,20 @@ ORDER = {
 }
 
 
-@on_each_row
+@on_each_row(
+    "changed, message",
+    ({"qty": 5.5}, "give `order.qty` as a whole number from 1 to 1000000"),
+    ({"qty": 0}, "give `order.qty` as a whole number from 1 to 1000000"),
+    ({"side": "HOLD"}, "give `order.side` as one of BUY, SELL"),
+    ({"limit_price": -1}, "give `order.limit_price` as a number above 0 and at most 1000000"),
+    ({"limit_price": "cheap"}, "give `order.limit_price` as a number above 0 and at most 1000000"),
+    ({"instrument": 7}, "give `order.instrument` as an object"),
+    (
+        {"expire_ts": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},
+        "give `order.expire_ts` as text of 1 to 40 characters",
+    ),
+    ({"mood": 1}, "has a field that is not known; known are: instrument, side"),
+)
 def test_a_refusal_names_the_valid_form_and_no_schema_keyword(
     changed: dict[str, Any], message: str
 ) -> None:

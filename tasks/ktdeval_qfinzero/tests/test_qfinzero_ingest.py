@@ -439,7 +439,25 @@ def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:
 # ---- bad rows
 
 
-@on_each_row
+# In a row of bars.
+@on_each_row(
+    "field, text, problem",
+    ("symbol", "avln", "symbol: expected a ticker in capitals, was 'avln'"),
+    ("symbol", "../AVLN", "symbol: expected a ticker in capitals, was '../AVLN'"),
+    ("time", "yesterday", "time: expected a moment such as"),
+    ("open", "-1", "open: expected dollars"),
+    ("open", "0", "open: expected a price above 0"),
+    ("high", "100.9", "high: expected the highest price of the bar"),
+    ("low", "100.1", "low: expected the lowest price of the bar"),
+    (
+        "close",
+        "",
+        "close: expected dollars with at most four decimals, such as 101.25, was nothing",
+    ),
+    ("volume", "NaN", "volume: expected a number from 0, was 'NaN'"),
+    ("volume", "0.5", "volume: expected a whole number"),
+    ("transactions", "7.0", "transactions: expected a whole number from 0, was '7.0'"),
+)
 def test_a_bad_cell_is_named_by_file_line_and_field(
     tmp_path: Path, field: str, text: str, problem: str
 ) -> None:
@@ -547,7 +565,90 @@ def test_a_good_row_is_read(tmp_path: Path, kind: str, row: dict[str, Any]) -> N
     assert report.rows == {kind: 1}
 
 
-@on_each_row
+# What makes a good row above a bad one.
+@on_each_row(
+    "table, change, problem",
+    ("contracts", {"symbol": "AVLN"}, "symbol: expected an OPRA symbol"),
+    (
+        "contracts",
+        {"listed": "2025-01-18"},
+        "listed: expected a moment before the end of its expiry",
+    ),
+    ("rates", {"1M": "high"}, "1M: expected a number, was 'high'"),
+    ("rates", {"1M": None}, "yields: expected one or more of the tenors"),
+    (
+        "rates",
+        {"available": "2025-01-05T23:00:00Z"},
+        "available: expected a moment on the curve's day or later",
+    ),
+    (
+        "rates",
+        {"2M": 4.0},
+        "column '2M' is not a field: map it under columns, or name it under ignore; did you mean",
+    ),
+    ("dividends", {"amount": "0.12345"}, "amount: expected dollars with at most four decimals"),
+    ("dividends", {"amount": 0}, "amount: expected dollars a share, above 0"),
+    ("dividends", {"pay_day": "2025-01-12"}, "pay_day: expected a day not before ex_day"),
+    (
+        "dividends",
+        {"declared": None},
+        (
+            "declared: expected a moment such as 2025-01-06T14:30:00Z, or nanoseconds since "
+            "1970, was n"
+        ),
+    ),
+    ("splits", {"new": 2.5}, "new: expected a whole number from 0, was '2.5'"),
+    ("splits", {"new": "1"}, "new: expected a whole number above 0, not that of old"),
+    ("splits", {"ex_day": "13/01/2025"}, "ex_day: expected a day such as 2025-01-06"),
+    ("deals", {"cash": -1}, "cash: expected dollars with at most four decimals"),
+    ("deals", {"into": "AVLN"}, "into: expected another ticker, or nothing"),
+    ("deals", {"announced": "2025-01-13T15:00:00Z"}, "announced: expected a moment before day"),
+    ("borrow", {"shares": -1}, "shares: expected a whole number from 0, was '-1'"),
+    (
+        "borrow",
+        {"fee_bps_per_year": True},
+        "fee_bps_per_year: expected a whole number from 0, was 'True'",
+    ),
+    (
+        "events",
+        {"event_type": "daily_news"},
+        "event_type: expected one of macro_calendar, earnings, was 'daily_news'",
+    ),
+    (
+        "events",
+        {"event_id": "news_7"},
+        "event_id: expected an id that does not begin as those of articles",
+    ),
+    ("events", {"tickers": ["AVLN", 5]}, "tickers: expected a list of texts"),
+    ("events", {"expected": [1]}, "expected: expected a JSON object"),
+    (
+        "events",
+        {"releases": [{"available": "2025-01-15", "value": {}}]},
+        "releases: expected objects of available (a moment)",
+    ),
+    (
+        "events",
+        {"releases": [{"available": "2024-11-30", "values": {}}]},
+        "releases: expected values that are available from",
+    ),
+    ("events", {"title": 5}, "title: expected text, was '5'"),
+    (
+        "events",
+        {"titel": "CPI"},
+        (
+            "column 'titel' is not a field: map it under columns, or name it under ignore; did "
+            "you mean 'title'"
+        ),
+    ),
+    ("news", {"importance": "huge"}, "importance: expected one of low, medium, high, was 'huge'"),
+    (
+        "news",
+        {"publisher": {"named": "x"}},
+        "publisher: expected texts under name, homepage_url, logo_url",
+    ),
+    ("news", {"id": "econ_5"}, "id: expected an id that begins with news_"),
+    ("news", {"title": "501 characters"}, "title: expected at most 500 characters"),
+)
 def test_a_bad_field_of_a_row_is_named(
     tmp_path: Path, table: str, change: dict[str, Any], problem: str
 ) -> None:

@@ -284,7 +284,20 @@ def drafted(**fields: Any) -> ItemDraft:
     return file.draft(file.templates[0], np.random.default_rng(0), market_facts())
 
 
-@on_each_row
+@on_each_row(
+    "text, written",
+    ("{day}", "2025-03-04"),
+    ("on {day:%B} {day.day}", "on March 4"),
+    (
+        "{names:listed}|{names:joined}|{names:commas}|{names:ands}",
+        "A, B and C|A,B,C|A, B, C|A and B and C",
+    ),
+    ("{cents:dollars} {thousand:dollars}", "$4.50 $1,000"),
+    ("tick{one:plural} bar{two:plural} {two:02d}", "tick bars 02"),
+    ("{ns:moment} {ns:day} {ns:clock}", "2025-03-14T13:30:00Z 2025-03-14 9:30 a.m."),
+    ("{right:option} {right:options}", "put puts"),
+    ("{days.last}T23:59:59Z", "2025-03-05T23:59:59Z"),
+)
 def test_slots_are_filled_in_the_way_that_they_name(text: str, written: str) -> None:
     day = date(2025, 3, 4)
     facts = {
@@ -346,7 +359,23 @@ def test_a_template_draws_facts_and_gives_text_and_calls() -> None:
     assert made.attempt == ItemCall("PMB.order.get", {"order_id": "ord-000001"})
 
 
-@on_each_row
+@on_each_row(
+    "fields, message",
+    ({"draw": {"stock": "stok"}}, "template t: no draw 'stok'; did you mean 'stock'"),
+    ({"draw": {"limit": "close_times stock 0.9"}}, "template t: no fact 'stock'"),
+    ({"say": "{price}"}, "template t: no fact 'price'; known are: account, session, last_day"),
+    ({"say": "{last_day.hour}"}, "no fact 'last_day.hour'"),
+    ({"say": "{account:dolars}"}, "no formatter 'dolars'; known are: phrase, spoken"),
+    ({"steps": ["positions"]}, "template t: no call 'positions'"),
+    (
+        {"draw": {"far": "item stocks 99"}},
+        "template t: item stocks 99: the dataset has no such thing; items need stocks",
+    ),
+    (
+        {"draw": {"many": "stocks 99"}},
+        "template t: stocks 99: the dataset has no such thing; items need stocks",
+    ),
+)
 def test_a_template_with_an_unknown_name_is_refused_with_the_name(
     fields: dict[str, Any], message: str
 ) -> None:
@@ -440,7 +469,47 @@ def refused(row: Any, message: str, tmp_path: Path) -> None:
     assert len(str(caught.value)) < 500
 
 
-@on_each_row
+# what is changed of `calling_row`, or of its call, and a pattern of the line
+@on_each_row(
+    "row, call, message",
+    ({"expected_tool_calls": None}, {}, "either expected_tool_calls"),
+    ({"expected_tool_calls": []}, {}, "expected_tool_calls: expected `array` of length >= 1"),
+    ({"expected_tool_calls": {}}, {}, "expected_tool_calls: expected `array"),
+    (
+        {"expected_tool_calls": [None]},
+        {},
+        "expected_tool_calls\\[0\\]: expected `object`, was `null`",
+    ),
+    ({"id": " "}, {}, "id: expected a text that is not empty"),
+    ({"dificulty": "easy"}, {}, "unknown field 'dificulty'; did you mean 'difficulty'"),
+    ({}, {"tool_name": None}, "\\[0\\]: field 'tool_name' is missing"),
+    ({}, {"required_param": {}}, "did you mean 'required_params'"),
+    ({}, {"required_params": []}, "required_params: expected `object`, was `array`"),
+    ({}, {"method": "PUT"}, "method: invalid enum value 'PUT'; give GET or POST"),
+    ({}, {"endpoint": 5}, "endpoint: expected `str . null`, was `int`"),
+    (
+        {},
+        {"time_constraints": {"tolerance": "15min"}},
+        "unknown tolerance '15min'; give one of exact, 5min",
+    ),
+    ({}, {"time_constraints": {"tolerance": 5}}, "unknown tolerance 5"),
+    (
+        {},
+        {"time_constraints": {"start": "March"}},
+        "time_constraints.start is 'March'; give an ISO 8601",
+    ),
+    (
+        {},
+        {"time_constraints": {"start": 20_240_304}},
+        "number of minutes for a name that ends in _minutes",
+    ),
+    (
+        {},
+        {"time_constraints": {"horizon_minutes": True}},
+        "time_constraints.horizon_minutes is True",
+    ),
+    ({}, {"time_constraints": {"start": "2024-02-30"}}, "time_constraints.start is '2024-02-30'"),
+)
 def test_an_error_in_a_row_names_the_problem_and_its_place(
     row: Any, call: Any, message: str, tmp_path: Path
 ) -> None:

@@ -128,7 +128,74 @@ def test_an_answer_of_another_form_is_refused(answer: dict[str, Any], problem: s
 # ---- config
 
 
-@on_each_row
+@on_each_row(
+    "fields, limits",
+    (
+        {
+            "conversation": {
+                "as_of": "2025-01-06T21:00:00Z",
+                "instruction": "And now?",
+                "content_id": "0000000000000000000000000000000000000000000000000000000000000000",
+                "turns": [
+                    {
+                        "instruction": "Open an account.",
+                        "answer": "Done.",
+                        "calls": [
+                            {"tool": "PMB.account.create", "arguments": {"initial_cash": 5000}}
+                        ],
+                    },
+                    {"instruction": "Hm.", "answer": ""},
+                ],
+            }
+        },
+        [20000, 4000, 24],
+    ),
+    (
+        {
+            "session": {
+                "as_of": "2025-01-06T21:00:00Z",
+                "stocks": ["AVLN", "BRKT"],
+                "days": 3,
+                "cash": 50000.0,
+            }
+        },
+        [100_000, None, 200],
+    ),
+    (
+        {
+            "session": {
+                "as_of": "2025-01-06T21:00:00Z",
+                "stocks": ["AVLN", "BRKT"],
+                "days": 3,
+                "cash": 50000.0,
+            },
+            "harness": {"max_tool_calls": 9},
+        },
+        [100_000, None, 9],
+    ),
+    (
+        {
+            "conversation": {
+                "as_of": "2025-01-06T21:00:00Z",
+                "instruction": "And now?",
+                "content_id": "0000000000000000000000000000000000000000000000000000000000000000",
+                "turns": [
+                    {
+                        "instruction": "Open an account.",
+                        "answer": "Done.",
+                        "calls": [
+                            {"tool": "PMB.account.create", "arguments": {"initial_cash": 5000}}
+                        ],
+                    },
+                    {"instruction": "Hm.", "answer": ""},
+                ],
+            },
+            "rules": "paper",
+            "items_seed": 3,
+        },
+        [20000, 4000, 24],
+    ),
+)
 def test_each_kind_has_usual_limits_and_none_of_the_suites_fields(
     fields: dict[str, Any], limits: list[int | None]
 ) -> None:
@@ -137,7 +204,68 @@ def test_each_kind_has_usual_limits_and_none_of_the_suites_fields(
     assert [loaded.max_answer_chars, loaded.most_past_chars, calls] == limits
 
 
-@on_each_row
+@on_each_row(
+    "fields, problem",
+    (
+        {
+            "conversation": {
+                "as_of": "2025-01-06T21:00:00Z",
+                "instruction": "And now?",
+                "content_id": "0000000000000000000000000000000000000000000000000000000000000000",
+                "turns": [
+                    {
+                        "instruction": "Open an account.",
+                        "answer": "Done.",
+                        "calls": [
+                            {"tool": "PMB.account.create", "arguments": {"initial_cash": 5000}}
+                        ],
+                    },
+                    {"instruction": "Hm.", "answer": ""},
+                ],
+            },
+            "session": {
+                "as_of": "2025-01-06T21:00:00Z",
+                "stocks": ["AVLN", "BRKT"],
+                "days": 3,
+                "cash": 50000.0,
+            },
+        },
+        "conversation, session: give one of the two",
+    ),
+    ({"session": None}, "conversation, session: give one of the two"),
+    (
+        {
+            "session": {
+                "as_of": "2025-01-06T21:00:00Z",
+                "stocks": ["AVLN", "BRKT"],
+                "days": 3,
+                "cash": 50000.0,
+            },
+            "most_past_chars": 500,
+        },
+        "most_past_chars: a session has no turns; leave it out",
+    ),
+    (
+        {"session": {"as_of": "2025-01-06T21:00:00Z", "stocks": ["AVLN", "AVLN"]}},
+        "session.stocks: name at least one stock, each once",
+    ),
+    (
+        {"session": {"as_of": "2025-01-06T21:00:00Z", "stocks": []}},
+        "session.stocks: name at least one stock, each once",
+    ),
+    (
+        {
+            "session": {
+                "as_of": "2025-01-06T21:00:00Z",
+                "stocks": ["AVLN", "BRKT"],
+                "days": 3,
+                "cash": 50000.0,
+            },
+            "rule": "paper",
+        },
+        "unknown field 'rule'",
+    ),
+)
 def test_a_config_that_asks_no_one_question_is_refused(
     fields: dict[str, Any], problem: str
 ) -> None:

@@ -19,7 +19,71 @@ from support.qfinzero.qfinzero_suite_play import calling_items, config_of, task_
 from support.tables import on_each_row
 
 
-@on_each_row
+@on_each_row(
+    "original, wording, problem",
+    (
+        "Give me ZIMQ's daily bars of the past 9 trading days.",
+        "Show the last nine trading days of ZIMQ, daily.",
+        "",
+    ),
+    (
+        "Give me ZIMQ's daily bars of the past 9 trading days.",
+        "Show the last eight trading days of ZIMQ, daily.",
+        "lacks 9",
+    ),
+    (
+        "Get AVLN's daily prices on 2025-03-07.",
+        "What were the daily prices of AVLN on March 7, 2025?",
+        "",
+    ),
+    (
+        "Get AVLN's daily prices on 2025-03-07.",
+        "What were the daily prices of AVLN on March 8, 2025?",
+        "lacks 2025-03-07",
+    ),
+    (
+        "Get AVLN's daily prices on 2025-03-07.",
+        "What were the daily prices of AVLN and BRKT on 2025-03-07?",
+        "adds BRKT",
+    ),
+    (
+        "Sell 40 shares of FYLQ short at $72.42.",
+        "I want to go short 40 FYLQ by selling at $72.42.",
+        "",
+    ),
+    (
+        "Sell 40 shares of FYLQ short at $72.42.",
+        "I want 40 FYLQ, buying at $72.42.",
+        "lacks sell, short",
+    ),
+    (
+        "Buy one O:MQVA250221C00155000, limit $3.19.",
+        "Purchase a single O:MQVA250221C00155000 with a limit of 3.19 dollars.",
+        "",
+    ),
+    (
+        "Buy one O:MQVA250221C00155000, limit $3.19.",
+        "Purchase a single O:MQVA250221P00155000 with a limit of 3.19 dollars.",
+        "lacks O:MQVA250221C00155000",
+    ),
+    (
+        "Show the KVLT puts of February 2025.",
+        "Which puts on KVLT end in March 2025?",
+        "lacks 2025-02",
+    ),
+    (
+        "Prices of OVSK from 1:30 p.m. to 3:00 p.m.",
+        "Prices of OVSK between 1:30 a.m. and 3:00 p.m.",
+        "lacks 1:30pm",
+    ),
+    (
+        "What about “Initial Jobless Claims”?",
+        "What did “Jobless Claims” say, please?",
+        "lacks Initial Jobless Claims",
+    ),
+    ("Get AVLN's daily prices.", "Get  avln's daily prices.", "is the original"),
+    ("Get AVLN's daily prices.", "AVLN", "has 4 characters, expected 10 to 2000"),
+)
 def test_a_wording_keeps_every_literal(original: str, wording: str, problem: str) -> None:
     assert wording_problem(original, wording) == problem
 

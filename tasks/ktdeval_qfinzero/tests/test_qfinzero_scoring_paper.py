@@ -81,7 +81,123 @@ SLIP = predicted_call(DAILY, {**BARS.required, "tickers": "KO"})
 ANSWERS = {"RIGHT": RIGHT, "SLIP": SLIP}
 
 
-@on_each_row
+# RIGHT asks for daily bars of KO and PEP as expected; SLIP leaves PEP out: of three parameters the tickers are half right, so
+# (1/2 + 1 + 1) / 3. Figures are TM, PA and TA.
+@on_each_row(
+    "what, golds, answer, figures, modes",
+    (
+        "no call where the task can be done",
+        ["POSITIONS", "RATES"],
+        [],
+        [0, 0, 0],
+        ["false_refusal"],
+    ),
+    (
+        "a pseudo-call where the task can be done",
+        ["POSITIONS", "RATES"],
+        [{"tool_name": "REFUSE", "params": {}}],
+        [0, 0, 0],
+        ["false_refusal"],
+    ),
+    (
+        "another pseudo-call",
+        ["POSITIONS", "RATES"],
+        [{"tool": "none", "args": {}}],
+        [0, 0, 0],
+        ["false_refusal"],
+    ),
+    (
+        "one call serves one step",
+        ["BARS", "OTHER"],
+        ["RIGHT"],
+        ["1/2", "1/2", "1/2"],
+        ["missing_call"],
+    ),
+    (
+        "a repeat is right where the plan makes the call twice",
+        ["BARS", "BARS"],
+        ["RIGHT", "RIGHT"],
+        [1, 1, 1],
+        [],
+    ),
+    (
+        "a repeat is an extra call",
+        ["BARS", "OTHER"],
+        ["RIGHT", "RIGHT"],
+        ["1/2", "1/2", "1/2"],
+        ["extra_call", "missing_call"],
+    ),
+    (
+        "a repeat never stands for another family",
+        ["BARS", "POSITIONS"],
+        ["RIGHT", "RIGHT"],
+        ["1/2", "1/2", "1/2"],
+        ["extra_call", "missing_call"],
+    ),
+    (
+        "repeats of another family",
+        ["POSITIONS", "POSITIONS"],
+        [{"tool": "ESP.timeline", "args": {}}, {"tool": "ESP.timeline", "args": {}}],
+        [0, 0, 0],
+        ["wrong_family"],
+    ),
+    (
+        "a slip made twice is wrong in both",
+        ["BARS", "BARS"],
+        ["SLIP", "SLIP"],
+        [1, "5/6", 1],
+        ["wrong_value"],
+    ),
+    (
+        "a slip made once",
+        ["BARS", "BARS"],
+        ["SLIP"],
+        ["1/2", "5/12", "1/2"],
+        ["missing_call", "wrong_value"],
+    ),
+    (
+        "a slip made thrice",
+        ["BARS", "BARS"],
+        ["SLIP", "SLIP", "SLIP"],
+        [1, "5/6", 1],
+        ["extra_call", "wrong_value"],
+    ),
+    (
+        "steps are identical by what they ask for",
+        ["BARS", "NOTED"],
+        ["SLIP", "SLIP"],
+        [1, "5/6", 1],
+        ["wrong_value"],
+    ),
+    (
+        "nothing to compare: the tool",
+        ["POSITIONS"],
+        [{"tool": "PMB.account.positions", "args": {}}],
+        [1, 1, 1],
+        [],
+    ),
+    (
+        "nothing to compare: the family",
+        ["POSITIONS"],
+        [{"tool": "PMB.account.orders", "args": {}}],
+        ["1/2", "1/2", "1/2"],
+        ["wrong_tool"],
+    ),
+    (
+        "nothing to compare: another family",
+        ["POSITIONS"],
+        [{"tool": "UPQ.rates.query", "args": {}}],
+        [0, 0, 0],
+        ["wrong_family"],
+    ),
+    (
+        "nothing to compare: placeholders",
+        ["WAITING"],
+        [{"tool": "PMB.order.cancel", "args": {}}],
+        [1, 1, 1],
+        [],
+    ),
+)
 def test_rules_by_example(
     what: str, golds: list[Any], answer: list[Any], figures: list[Any], modes: list[str]
 ) -> None:
@@ -139,7 +255,58 @@ def test_calls_are_aligned_for_the_best_total_not_one_step_after_the_other() -> 
 # ---- parameters
 
 
-@on_each_row
+@on_each_row(
+    "required, args, expected",
+    ({"a": "x", "b": 1}, {"a": "x"}, 0.5),
+    ({"a": "x"}, {"a": " x "}, 1),
+    ({"a": "x"}, {"a": "X"}, 0),
+    ({"a": 100}, {"a": 100.0}, 1),
+    ({"a": 100}, {"a": 100.0099}, 1),
+    ({"a": 100}, {"a": 100.02}, 0),
+    ({"a": 0}, {"a": 1e-09}, 0),
+    ({"a": 1}, {"a": True}, 0),
+    ({"a": True}, {"a": True}, 1),
+    ({"a": 5}, {"a": "5"}, 0),
+    ({"a": "5"}, {"a": 5}, 0),
+    ({"a": "x"}, {"a": None}, 0),
+    ({"a": None}, {"a": None}, 1),
+    ({"a": ["x", "y"]}, {"a": ["y", "x", "x"]}, 1),
+    ({"a": ["x", "y"]}, {"a": ["x", "z"]}, 0.3333333333333333),
+    ({"a": [1, True]}, {"a": [1.0, 1]}, 0.5),
+    (
+        {"legs": [{"ratio": 1, "of": {"side": "BUY"}}, {"ratio": 2}]},
+        {"legs": [{"ratio": 1.0, "of": {"side": "BUY "}}, {"ratio": True}]},
+        0.3333333333333333,
+    ),
+    ({"a": []}, {"a": []}, 1),
+    ({"a": ["x"]}, {"a": "x"}, 0),
+    ({"a": {"b": {"c": 1, "d": 2}, "e": 3}}, {"a": {"b": {"c": 1}, "e": 3}}, 0.75),
+    ({"a": {"b": 1}}, {"a": 1}, 0),
+    ({"a": {}}, {"a": {"b": 1}}, 1),
+    ({"a": "x"}, {"a": "x", "more": 1}, 1),
+    ({"tickers": "KO,PEP"}, {"tickers": "PEP, KO"}, 1),
+    ({"tickers": "KO,PEP"}, {"tickers": ["KO", "PEP"]}, 1),
+    ({"tickers": ["KO"]}, {"tickers": "KO"}, 1),
+    ({"tickers": "KO,PEP"}, {"tickers": "KO"}, 0.5),
+    ({"tickers": "KO"}, {"tickers": "ko"}, 0),
+    ({"status_in": "OPEN,FILLED"}, {"status_in": "filled, open"}, 1),
+    ({"status_in": ["OPEN"]}, {"status_in": "Open"}, 1),
+    ({"status_in": "OPEN"}, {"status_in": "CLOSED"}, 0),
+    ({"status_in": "OPEN"}, {"status_in": 5}, 0),
+    ({"note": "b, a"}, {"note": "a, b"}, 0),
+    ({"t": "2024-03-04T09:30:00Z"}, {"t": "2024-03-04T10:30:00+01:00"}, 1),
+    ({"t": "2024-03-04T09:30:00"}, {"t": "2024-03-04T09:30"}, 1),
+    ({"t": "2024-03-04"}, {"t": "2024-03-04T00:00:00"}, 0),
+    # placeholders take no part
+    ({"a": "{session_id}", "b": 1}, {"b": 1}, 1),
+    ({"a": "<from_step_1>", "b": 1}, {"a": "x"}, 0),
+    ({"a": {"b": "<from_step_1>"}, "c": 1}, {"c": 1}, 1),
+    ({"a": "acct-{account_id}", "b": 1}, {"a": 5, "b": 1}, 1),
+    ({"a": ["x", "<from_step_1>"]}, {"a": ["x", "y"]}, 1),
+    ({"a": ["x", "<from_step_1>"]}, {"a": ["x"]}, 1),
+    ({"a": ["x", "<from_step_1>"]}, {"a": ["x", "y", "z"]}, 0.5),
+    ({"tickers": "<from_positions>", "b": 1}, {"b": 1}, 1),
+)
 def test_required_parameters_are_compared_by_value_and_type(
     required: Any, args: Any, expected: float
 ) -> None:
@@ -149,13 +316,38 @@ def test_required_parameters_are_compared_by_value_and_type(
 # ---- times
 
 
-@on_each_row
+@on_each_row(
+    "tolerance, within, beyond",
+    ("exact", "2024-03-04T09:30:00", "2024-03-04T09:30:01"),
+    ("5min", "2024-03-04T09:35:00Z", "2024-03-04T09:35:00.001"),
+    ("5min", "2024-03-04T09:25:00", "2024-03-04T09:24:59"),
+    ("30min", "2024-03-04T10:00", "2024-03-04T10:00:00.000000001"),
+    ("60min", "2024-03-04 10:30:00+00:00", "2024-03-04T11:30:00+00:00"),
+    ("60min", "2024-03-04T05:30:00-04:00", "2024-03-04T09:30:00-04:00"),
+    ("1day", "2024-03-05T09:30:00", "2024-03-05T09:30:01"),
+    ("2day", "2024-03-02T09:30:00", "2024-03-02T09:29:59"),
+)
 def test_tolerances_include_their_ends(tolerance: str, within: str, beyond: str) -> None:
     times = {"start": "2024-03-04T09:30:00", "tolerance": tolerance}
     assert (ta(times, {"start": within}), ta(times, {"start": beyond})) == (1, 0)
 
 
-@on_each_row
+@on_each_row(
+    "tolerance, given_time, met",
+    ("exact", "2024-03-04", 1),
+    ("exact", "2024-03-04Z", 1),
+    ("exact", "2024-03-04T00:00:00Z", 1),
+    ("exact", "2024-03-04T15:30:00Z", 0),
+    ("1day", "2024-03-05T23:59:59Z", 1),
+    ("1day", "2024-03-05T23:59:59-05:00", 0),
+    ("1day", "2024-03-06", 0),
+    ("2day", "2024-03-06", 1),
+    ("60min", "2024-03-04T01:00:00", 1),
+    ("1day", "2024-02-30", 0),
+    ("1day", "04/03/2024", 0),
+    ("1day", 20_240_304, 0),
+    ("1day", None, 0),
+)
 def test_an_expected_date_is_met_by_calendar_days(
     tolerance: str, given_time: Any, met: float
 ) -> None:

@@ -152,7 +152,139 @@ def test_families_are_looked_up_for_calling_and_by_prefix_for_planning() -> None
 # ---- calling
 
 
-@on_each_row
+# Expected calls by name, predicted calls whose parameters may be those of an expected one, and figures.
+@on_each_row(
+    "what, golds, predicted, expected",
+    (
+        "a lower-case name is no tool",
+        ["RATES"],
+        [{"tool_name": "upq.rates.query", "params": "RATES"}],
+        {"tm": 0},
+    ),
+    (
+        "one call serves every expected call of its name",
+        ["RATES", "RATES"],
+        [{"tool_name": "UPQ.rates.query", "params": "RATES"}],
+        {"tm": 1, "pa": 1, "ta": 1},
+    ),
+    (
+        "another tool of the family earns parameters, not time",
+        ["BARS"],
+        [{"tool_name": "UPQ.stock.minute", "params": "BARS"}],
+        {"tm": 0.5, "pa": 1, "ta": 0},
+    ),
+    (
+        "a step without times earns time from any call",
+        ["POSITIONS"],
+        [{"tool_name": "XYZ.foo"}],
+        {"ta": 1},
+    ),
+    (
+        "minutes never parse",
+        ["EVENTS"],
+        [{"tool_name": "ESP.events.query", "params": "EVENTS"}],
+        {"ta": 0},
+    ),
+    (
+        "no call earns nothing even where nothing is required",
+        ["POSITIONS"],
+        [],
+        {"overall": 0, "overall_weighted": 15},
+    ),
+    ("no expected and no predicted call is right", [], [], {"overall": 100}),
+    ("refusing by no call", ["REFUSAL"], [], {"overall": 100}),
+    (
+        "refusing by pseudo-calls",
+        ["REFUSAL"],
+        [{"tool_name": "cannot_comply"}, {"tool_name": "NONE"}],
+        {"overall": 100},
+    ),
+    (
+        "refusing and calling",
+        ["REFUSAL"],
+        [{"tool_name": "REFUSE"}, {"tool_name": "UPQ.rates.query"}],
+        {"overall": 0},
+    ),
+    ("a name that is none does not refuse", ["REFUSAL"], [{"tool_name": None}], {"overall": 0}),
+    ("a name is not trimmed", ["REFUSAL"], [{"tool_name": " REFUSE"}], {"overall": 0}),
+    (
+        "order: all inverted",
+        ["RATES", "BARS", "POSITIONS"],
+        [
+            {"tool_name": "PMB.account.positions"},
+            {"tool_name": "UPQ.stock.daily"},
+            {"tool_name": "UPQ.rates.query"},
+        ],
+        {"cos": 0},
+    ),
+    (
+        "order: two inverted, one absent",
+        ["RATES", "BARS", "POSITIONS"],
+        [{"tool_name": "UPQ.stock.daily"}, {"tool_name": "UPQ.rates.query"}],
+        {"cos": 0},
+    ),
+    (
+        "order: two in order, one absent",
+        ["RATES", "BARS", "POSITIONS"],
+        [{"tool_name": "UPQ.rates.query"}, {"tool_name": "UPQ.stock.daily"}],
+        {"cos": 1},
+    ),
+    (
+        "order: one of three",
+        ["RATES", "BARS", "POSITIONS"],
+        [{"tool_name": "PMB.account.positions"}],
+        {"cos": 0},
+    ),
+    (
+        "addresses ignore case and slashes",
+        ["BARS"],
+        [{"tool_name": "UPQ.stock.daily", "endpoint": "STOCK/DAILY/"}],
+        {"ec": 1},
+    ),
+    (
+        "the first segment of an address",
+        ["BARS"],
+        [{"tool_name": "UPQ.stock.daily", "endpoint": "/stockpile"}],
+        {"ec": 0.3},
+    ),
+    (
+        "another address",
+        ["BARS"],
+        [{"tool_name": "UPQ.stock.daily", "endpoint": "/daily/stock"}],
+        {"ec": 0},
+    ),
+    ("no address", ["BARS"], [{"tool_name": "UPQ.stock.daily", "endpoint": None}], {"ec": 0}),
+    (
+        "a placeholder has to be there",
+        [{"of": "RATES", "required": {"tenors": "<x>"}}],
+        [{"tool_name": "UPQ.rates.query"}],
+        {"pa": 0},
+    ),
+    (
+        "a null is not there",
+        [{"of": "RATES", "required": {"tenors": "<x>"}}],
+        [{"tool_name": "UPQ.rates.query", "params": {"tenors": None}}],
+        {"pa": 0},
+    ),
+    (
+        "anything meets a placeholder",
+        [{"of": "RATES", "required": {"tenors": "<x>"}}],
+        [{"tool_name": "UPQ.rates.query", "params": {"tenors": 0}}],
+        {"pa": 1},
+    ),
+    (
+        "an expected null time is met",
+        [{"of": "BARS", "times": {"start": None}}],
+        [{"tool_name": "UPQ.stock.daily"}],
+        {"ta": 1},
+    ),
+    (
+        "a missing time is not",
+        [{"of": "BARS", "times": {"start": None, "end": "2024-03-08"}}],
+        [{"tool_name": "UPQ.stock.daily"}],
+        {"ta": 0.5},
+    ),
+)
 def test_a_call_is_scored_as_the_public_calling_rules_do(
     what: str, golds: list[Any], predicted: list[Any], expected: dict[str, Any]
 ) -> None:
@@ -225,7 +357,15 @@ def test_final_z_are_dropped_and_a_date_is_its_midnight() -> None:
     assert reference_time("2024-03-04T00:00:00Z") == midnight
 
 
-@on_each_row
+@on_each_row(
+    "tolerance, start, ta",
+    ("5min", "2024-03-04T00:05:00", 1),
+    ("5min", "2024-03-04T00:05:01", 0),
+    ("fortnight", "2024-03-04T00:05:00", 1),
+    ("fortnight", "2024-03-04T00:06:00", 0),
+    (None, "2024-03-04T00:00:01", 0),
+    ("2day", "2024-03-02", 1),
+)
 def test_tolerances_include_their_ends_and_unknown_ones_are_five_minutes(
     tolerance: str | None, start: str, ta: float
 ) -> None:
@@ -243,7 +383,123 @@ def test_tolerances_include_their_ends_and_unknown_ones_are_five_minutes(
 # ---- planning
 
 
-@on_each_row
+@on_each_row(
+    "what, golds, predicted, expected",
+    ("tm: name, address and method", ["BARS"], [{"tool": "UPQ.stock.daily"}], {"tm": 1}),
+    ("tm: another method", ["BARS"], [{"tool": "UPQ.stock.daily", "method": "post"}], {"tm": 0.8}),
+    (
+        "tm: another address",
+        ["BARS"],
+        [{"tool": "UPQ.stock.daily", "endpoint": "/a/b"}],
+        {"tm": 0.7},
+    ),
+    ("tm: another name", ["BARS"], [{"tool": "XYZ.foo"}], {"tm": 0.2}),
+    (
+        "an implied address keeps its placeholder",
+        ["POSITIONS"],
+        [{"tool": "PMB.account.positions"}],
+        {"tm": 0.925},
+    ),
+    (
+        "a given address without it",
+        ["POSITIONS"],
+        [{"tool": "PMB.account.positions", "endpoint": "/V1/accounts/acct-dryrun-2025/positions/"}],
+        {"tm": 1},
+    ),
+    (
+        "ids that only an address holds make it too long",
+        ["CANCEL"],
+        [{"tool": "PMB.order.cancel"}],
+        {"tm": 0.79},
+    ),
+    (
+        "all unknown names are one family",
+        ["FOREIGN"],
+        [{"tool": "XYZ.foo", "args": {"a": 1}}],
+        {"tm_name_only": 0.5, "pa": 1},
+    ),
+    (
+        "run ids are compared in parameters",
+        ["ORDER"],
+        [
+            {
+                "tool": "PMB.order.place",
+                "args": {
+                    "session_id": "sess-dryrun-2025",
+                    "account_id": "acct-dryrun-2025",
+                    "order": {
+                        "instrument": {"type": "STOCK", "symbol": "KO"},
+                        "side": "BUY",
+                        "qty": 40,
+                        "limit_price": 60.5,
+                    },
+                },
+            }
+        ],
+        {"pa": 1},
+    ),
+    (
+        "run ids as braces are not",
+        ["ORDER"],
+        [{"tool": "PMB.order.place", "args": "ORDER"}],
+        {"pa": "1/3"},
+    ),
+    ("an empty plan keeps the time of steps without times", ["BARS", "POSITIONS"], [], {"ta": 0.5}),
+    (
+        "minutes as a number",
+        ["EVENTS"],
+        [{"tool": "ESP.events.query", "args": {"horizon_minutes": 120}}],
+        {"ta": 1},
+    ),
+    (
+        "minutes as text",
+        ["EVENTS"],
+        [{"tool": "ESP.events.query", "args": {"horizon_minutes": "120"}}],
+        {"ta": 1},
+    ),
+    (
+        "minutes have no tolerance",
+        ["EVENTS"],
+        [{"tool": "ESP.events.query", "args": {"horizon_minutes": 121}}],
+        {"ta": 0},
+    ),
+    (
+        "minutes are compared as text",
+        ["EVENTS"],
+        [{"tool": "ESP.events.query", "args": {"horizon_minutes": 120.0}}],
+        {"ta": 0},
+    ),
+    (
+        "time accepts other tools of the family",
+        ["BARS"],
+        [{"tool": "UPQ.stock.minute", "args": "BARS"}],
+        {"ta": 1},
+    ),
+    (
+        "dependencies: order and ids",
+        ["BARS", "ORDER"],
+        [
+            {"tool": "UPQ.stock.daily"},
+            {"tool": "PMB.order.place", "args": {"session_id": "any", "account_id": "any"}},
+        ],
+        {"dc": 1},
+    ),
+    (
+        "dependencies: inverted",
+        ["BARS", "ORDER"],
+        [
+            {"tool": "PMB.order.place", "args": {"session_id": "any", "account_id": "any"}},
+            {"tool": "UPQ.stock.daily"},
+        ],
+        {"dc": 0.4},
+    ),
+    (
+        "dependencies: without ids",
+        ["BARS", "ORDER"],
+        [{"tool": "UPQ.stock.daily"}, {"tool": "PMB.order.place"}],
+        {"dc": 0.9},
+    ),
+)
 def test_a_plan_is_scored_as_the_public_planning_rules_do(
     what: str, golds: list[Any], predicted: list[Any], expected: dict[str, Any]
 ) -> None:

@@ -326,7 +326,17 @@ def test_a_log_that_can_not_be_read_is_refused(
     assert message in printed
 
 
-@on_each_row
+@on_each_row(
+    "text, named",
+    ("fees: {stock_per_share_e4: -1}", "fees.stock_per_share_e4"),
+    ("fees: {stock_per_share_e4: cheap}", "fees.stock_per_share_e4"),
+    ("fills: {slip: 1}", "slip"),
+    ("accounts: {cash: 0}", "accounts.cash"),
+    ("accounts: {types: [RICH]}", "accounts.types"),
+    ("tax: 1", "tax"),
+    (("fees: {}\nfees: {}"), "fees"),
+    ("- 1", "rules.yaml"),
+)
 def test_rules_that_can_not_be_used_are_named_in_one_line(
     tmp_path: Path, text: str, named: str
 ) -> None:

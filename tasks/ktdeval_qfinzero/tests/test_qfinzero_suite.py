@@ -196,7 +196,30 @@ def test_leaving_out_a_default_equals_giving_it() -> None:
     assert written(1, placed(side=None)).scores["paper_pa"] < 1.0
 
 
-@on_each_row
+@on_each_row(
+    "tool, given, filled",
+    (
+        "PMB.spread.place",
+        {"legs": [{"side": "BUY"}, {"side": "SELL", "ratio": 2}, "leg"], "qty": 1},
+        {
+            "legs": [{"side": "BUY", "ratio": 1}, {"side": "SELL", "ratio": 2}, "leg"],
+            "qty": 1,
+            "time_in_force": "DAY",
+        },
+    ),
+    ("PMB.order.place", {"order": {"qty": 1}}, {"order": {"qty": 1, "time_in_force": "DAY"}}),
+    ("PMB.order.place", {}, {}),
+    ("PMB.order.place", {"order": 5}, {"order": 5}),
+    ("PMB.order.place", "left out", "left out"),
+    ("PMB.session.step", {}, {"step": 1}),
+    ("PMB.session.step", {"until_ts": "2025-01-08"}, {"until_ts": "2025-01-08"}),
+    (
+        "PMB.session.step",
+        {"until_ts": "2025-01-08", "step": 2},
+        {"until_ts": "2025-01-08", "step": 2},
+    ),
+    ("PMB.no.such", {"a": 1}, {"a": 1}),
+)
 def test_defaults_with_an_effect_are_filled_into_arguments(
     tool: str, given: Any, filled: Any
 ) -> None:
@@ -549,7 +572,18 @@ def test_item_subset_is_evenly_spaced_and_the_description_pins_its_content() -> 
 # ---- configs
 
 
-@on_each_row
+@on_each_row(
+    "variant, changes, message",
+    ("qfinzero_calling_text", {"execution": "live"}, "submitted as text are not made"),
+    ("qfinzero_calling_live", {"tasks_file": "tasks.jsonl"}, "can't be made"),
+    ("qfinzero_calling", {"rules": "own"}, "expected one of paper, reference"),
+    (
+        "qfinzero_calling",
+        {"windows": {"Q1": {"first": "2025-01-02", "last": "2025-03-31"}}},
+        "unknown field 'windows'",
+    ),
+    ("qfinzero_calling", {"mask": "bright"}, "unknown field 'mask'"),
+)
 def test_a_config_that_makes_no_sense_is_refused(
     variant: str, changes: dict[str, Any], message: str
 ) -> None:

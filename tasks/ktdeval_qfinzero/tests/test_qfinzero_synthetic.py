@@ -181,7 +181,15 @@ def test_news_moves_the_price_before_the_bar_that_starts_at_its_moment() -> None
 # Parameters, other uses, the cache.
 
 
-@on_each_row
+@on_each_row(
+    "changed, message",
+    ({"first_day": "yesterday"}, "first_day must be a day"),
+    ({"first_day": "2025-02-01"}, "first_day is after last_day"),
+    ({"minute_last": "2025-06-01"}, "must lie in first_day"),
+    ({"option_minute_first": "2024-11-01"}, "must lie in minute_first"),
+    ({"as_of_day": "2026-01-01"}, "as_of_day must lie"),
+    ({"first_day": "2016-12-30"}, "must lie in 2017-01-01"),
+)
 def test_days_that_make_no_market_are_refused_in_one_line(
     changed: dict[str, str], message: str
 ) -> None:

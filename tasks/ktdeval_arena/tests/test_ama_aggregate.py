@@ -68,7 +68,17 @@ CLOSE = FRIDAY.replace(hour=16)
 MIDNIGHT = datetime(2025, 8, 2, tzinfo=UTC)
 
 
-@on_each_row
+@on_each_row(
+    "known, venue, day",
+    ("2025-08-01T16:00:00-04:00", "us_equity", "2025-08-01"),
+    ("2025-08-01T16:00:00.000001-04:00", "us_equity", "2025-08-04"),
+    ("2025-08-02T12:00:00-04:00", "us_equity", "2025-08-04"),
+    ("2025-08-04T16:00:00-04:00", "us_equity", "2025-08-04"),
+    ("2025-08-02T00:00:00+00:00", "crypto_spot", "2025-08-01"),
+    ("2025-08-02T00:00:00.000001+00:00", "crypto_spot", "2025-08-02"),
+    ("2025-08-01T16:00:00-04:00", "crypto_spot", "2025-08-01"),
+    ("2025-10-05T12:00:00+00:00", "a_share", "2025-10-09"),
+)
 def test_a_day_ends_with_its_close_equality_included(known: str, venue: str, day: str) -> None:
     moment = datetime.fromisoformat(known)
     (news_day,) = stream(article(known=moment), venue=venue).days
@@ -142,7 +152,24 @@ def test_what_becomes_known_later_changes_no_summary(
     assert left == both.articles == len(known) + len(later)
 
 
-@on_each_row
+@on_each_row(
+    "rule, more",
+    ("known_early", {"published_at": "2025-08-01T12:00:00.000001-04:00"}),
+    ("no_asset", {"assets": []}),
+    ("other_asset", {"assets": ["BTC"]}),
+    ("no_source", {"source": " "}),
+    ("too_short", {"title": "One two", "text": "three four."}),
+    ("late", {"published_at": "2025-07-31T11:59:59.999999-04:00"}),
+    (
+        "duplicate",
+        {
+            "title": "DELIVERIES RISE,",
+            "source": "Finnhub",
+            "known": "2025-08-01T12:00:00.000001-04:00",
+        },
+    ),
+    ("repeated", {"title": "Deliveries rise", "known": "2025-08-06T12:00:00-04:00"}),
+)
 def test_each_rule_leaves_out_one(rule: str, more: dict[str, Any]) -> None:
     more = more | {
         name: datetime.fromisoformat(more[name])
@@ -226,7 +253,24 @@ def command(*words: Any) -> int:
     return main(["paper", "ama", *map(str, words), "--venue", "us_equity"])
 
 
-@on_each_row
+@on_each_row(
+    "line, words, message",
+    ('{"published_at": "2025-08-01"}', [], "line 2: published_at: '2025-08-01' has no time zone"),
+    ('{"published": "2025-08-01T10:00:00Z"}', [], "line 2: column 'published' is not a field"),
+    ("[1]", [], "line 2: expected an object"),
+    ("{", [], "line 2: not valid JSON"),
+    (
+        '{"published_at": "2025-08-01T10:00:00Z", "title": "\\ud800"}',
+        [],
+        "line 2: not valid JSON: 'utf-8' codec can't encode",
+    ),
+    ("", ["--assets", "BTC"], "--assets BTC: no article is filed under it"),
+    ("", ["--out", "a.csv"], "--out a.csv: name a .jsonl file"),
+    ("", ["--out", "raw.jsonl"], "not one of the input files"),
+    ("", ["--mark-missing"], "these options require a model"),
+    ("", ["--max-cost", "1"], "these options require a model"),
+    ("", ["--venue", "us_equty"], "did you mean"),
+)
 def test_invalid_input_is_reported_in_one_line_and_nothing_is_written(
     line: str,
     words: list[str],
@@ -547,7 +591,22 @@ def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Ter
     assert {len(rule["levels"]) for rule in RULES.values()} == {3}
 
 
-@on_each_row
+@on_each_row(
+    "rows, message",
+    ([], "no ratings below the header"),
+    (["a,x,coverage,3"], "line 2: score '3'; expected 0, 1 or 2"),
+    (["a,x,covrage,1"], "line 2: rule 'covrage' is unknown"),
+    (["a,,coverage,1"], "line 2: item and rater must not be empty"),
+    (["a,x,coverage"], "line 2: score ''; expected 0, 1 or 2"),
+    (
+        ["a,x,coverage,1", "a,x,coverage,2"],
+        "line 3: rater 'x' has scored item 'a' by coverage twice; keep one score",
+    ),
+    (
+        ["a,x,coverage,1", "", ('"a\nb",y,coverage,1'), "c,z,coverage,7"],
+        "line 6: score '7'; expected 0, 1 or 2",
+    ),
+)
 def test_a_file_of_something_else_is_one_line(
     rows: list[str], message: str, tmp_path: Path, terminal: Terminal
 ) -> None:

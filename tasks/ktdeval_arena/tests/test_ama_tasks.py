@@ -40,7 +40,24 @@ def scene_of(name: str, market: MarketSnapshot) -> Any:
     return market_scene(task, market, task.windows["live"])
 
 
-@on_each_row
+@on_each_row(
+    "name, hold, sell",
+    ("ama_tsla", "keeps the position", "hold it short; a holding is sold before"),
+    ("ama_bmrn", "keeps the position", "hold it short; a holding is sold before"),
+    ("ama_eth", "keeps the position", "hold it short; a holding is sold before"),
+    ("ama_btc_flat", "means no position", "hold it short; a holding is sold before"),
+    ("ama_btc_close", "keeps the position", "SELL means to close a holding"),
+    (
+        "ama_btc_pyramid",
+        "keeps the position",
+        (
+            "each closes a part of what it was before the first of them: 1/6, 2/6, and at last "
+            "all that is left"
+        ),
+    ),
+    ("ama_tsla_long", "keeps the position", "SELL means to hold nothing"),
+    ("ama_tsla_long_flat", "means no position", "SELL means to hold nothing"),
+)
 def test_a_masked_prompt_states_the_rules_without_names_or_days(
     name: str, hold: str, sell: str, market: tuple[Path, MarketSnapshot]
 ) -> None:
@@ -188,7 +205,14 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
     assert main(["card", "verify", str(run.folder)]) == 0
 
 
-@on_each_row
+@on_each_row(
+    "more, message",
+    ({"exit": [3, 2, 1]}, "non-decreasing whole numbers"),
+    ({"exit": [1]}, "two or more non-decreasing"),
+    ({"exit": [0, 1]}, "numbers from 1"),
+    ({"exit": [1, 2], "hold": "flat"}, "hold: keep"),
+    ({"exit": [1, 2], "sell": "close"}, "without sell or weights"),
+)
 def test_parts_that_can_not_be_an_exit_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         MarketConfig.load({**PLUGINS.spec("tasks", "ama_btc").extra["config"], **more}, "t")

@@ -480,7 +480,22 @@ def database(path: Path, **rows: list[tuple[Any, ...]]) -> Path:
     return path
 
 
-@on_each_row
+@on_each_row(
+    "signals, action, held, strict, lenient",
+    (["Bullish", "Bullish", "Bearish"], "Buy", 0, True, True),
+    (["Bullish", "Bullish", "Bearish"], "Hold", 0, False, False),
+    (["Bearish", "Neutral", "Bearish"], "Sell", 3, True, True),
+    # it could have been sold
+    (["Bearish", "Neutral", "Bearish"], "Hold", 3, False, False),
+    (["Bearish", "Neutral", "Bearish"], "Hold", 0, False, True),
+    (["Bearish"], "Buy", 0, False, False),
+    (["Neutral", "Neutral", "Bullish"], "Hold", 0, True, True),
+    # mixed
+    (["Bullish", "Bearish", "Neutral"], "Hold", 5, True, True),
+    # two are dominant, so none is
+    (["Bullish", "Bullish", "Bearish", "Bearish", "Neutral"], "Buy", 0, False, False),
+    ([], "Hold", 0, None, None),
+)
 def test_a_decision_follows_its_signals(
     signals: tuple[Signal, ...],
     action: Action,
@@ -665,7 +680,38 @@ def test_a_database_has_no_results_and_is_a_table_alone(tmp_path: Path, terminal
     assert "give either one database or run folders, not both" in refused
 
 
-@on_each_row
+@on_each_row(
+    "rows, message",
+    ({"signal": None}, "no table signal; give a DeepFund database"),
+    (
+        {"signal": [["p", "AAA", "news", "Rising", ""]]},
+        "signal, row 1: signal: expected one of Bullish, Bearish, Neutral, was 'Rising'",
+    ),
+    (
+        {"decision": [["p", "2025-04-01", "AAA", "Short", 0, ""]]},
+        "decision, row 1: action: expected one of Buy, Sell, Hold",
+    ),
+    (
+        {"decision": [["x", "2025-04-01", "AAA", "Hold", 0, ""]]},
+        "decision, row 1: portfolio_id: expected an id from the database",
+    ),
+    (
+        {"decision": [["p", "2025-04-01", "AAA", "Hold", "no", ""]]},
+        "decision, row 1: shares: expected a whole number, was str",
+    ),
+    (
+        {"portfolio": [["p", "x", "{}"]]},
+        "portfolio, row 1: config_id: expected an id from the database, was 'x'",
+    ),
+    (
+        {"portfolio": [["p", "c", '{"AAA": 3}']]},
+        "portfolio, row 1: positions: expected an object that maps tickers to shares",
+    ),
+    (
+        {"portfolio": [["p", "c", '{"AAA": {"shares": "inf"}}']]},
+        "portfolio, row 1: positions: shares must be a number",
+    ),
+)
 def test_a_file_that_is_not_a_deepfund_database_is_refused_in_one_line(
     rows: dict[str, Any], message: str, tmp_path: Path
 ) -> None:

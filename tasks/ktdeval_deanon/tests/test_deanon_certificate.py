@@ -503,7 +503,49 @@ def test_seed_and_limit_determine_the_questions(environment: Environment, bare: 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "changes, error, message",
+    ({"probes": 41}, "UsageError", "has 40 probes, but 41 were requested"),
+    (
+        {"probes": 3, "windows": ["W1", "2024-03-01:2024-03-29"]},
+        "UsageError",
+        "not divisible by 2 windows; use 2",
+    ),
+    ({"task": "blinded_memory_only"}, "UsageError", "no task asks about blinded_memory_only"),
+    ({"task": "deanon_probe"}, "UsageError", "scores answers and has no mask of its own"),
+    ({"exam": "deanon_probe_bright"}, "UsageError", "asks nothing about blinded_open_research"),
+    ({"exam": "deanon_prob"}, "UsageError", "did you mean"),
+    (
+        {"task": "stock_blind_open_research"},
+        "UsageError",
+        "several tasks ask about stock_blind_open_research (deanon_probe_stock_blind, ",
+    ),
+    (
+        {"task": "stock_blind_open_research", "exam": "no_json"},
+        "ConfigError",
+        "probe_0000: its question must contain exactly one fenced JSON",
+    ),
+    (
+        {"task": "stock_blind_open_research", "exam": "two_json"},
+        "ConfigError",
+        "its question must contain exactly one fenced JSON object",
+    ),
+    (
+        {"task": "stock_blind_open_research", "exam": "no_code"},
+        "ConfigError",
+        "its facts have no 'code'",
+    ),
+    (
+        {"task": "stock_blind_open_research", "exam": "other_form"},
+        "ConfigError",
+        "tool guess: its answers lack tickers, date, sector, board, confidence or reasoning",
+    ),
+    (
+        {"task": "stock_blind_open_research", "exam": "other_mask"},
+        "ConfigError",
+        "masked with noise_pct 1.0, its config says 0.0",
+    ),
+)
 def test_what_cannot_be_asked_or_certified_is_refused(
     environment: Environment, changes: dict[str, Any], error: str, message: str
 ) -> None:
@@ -517,7 +559,22 @@ def test_what_cannot_be_asked_or_certified_is_refused(
 @pytest.mark.exhaustive
 @pytest.mark.sampled(2)
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "made, message",
+    ({"seed": 1}, "seed: 1; this probe set has 0"),
+    (
+        {"mask_key": "11111111111111111111111111111111"},
+        (
+            "mask key: 11111111111111111111111111111111; this probe set has "
+            "00000000000000000000000000000004"
+        ),
+    ),
+    ({"windows": ["2024-03-04:2024-03-29"]}, "windows: 2024-03-04:2024-03-29"),
+    ({"limit": 2}, "2 probes were asked, but this probe set has 8"),
+    ({"probe_task": "deanon_probe_bright"}, "holds deanon_probe_bright, not deanon_probe"),
+    ({"until": 0}, "is not finished"),
+    ({"seeds": 2, "until": 1}, "seed: 0, 1; this probe set has 0"),
+)
 def test_a_run_that_asked_something_else_is_refused_with_what_differs(
     environment: Environment, made: dict[str, Any], message: str
 ) -> None:
@@ -539,7 +596,20 @@ def test_a_run_counts_once_and_on_its_own_market(
 
 
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "file, path, value, message",
+    ("answers.jsonl.zst", [0, "scores", "joint"], True, "its scores do not follow from its answer"),
+    ("answers.jsonl.zst", [0, "facts", "code"], "600000.SH", "asked about another stock or day"),
+    ("answers.jsonl.zst", [0, "answer", "date"], "(removed)", "does not have the requested form"),
+    ("answers.jsonl.zst", [0, "sample"], "probe_0099", "its record does not answer this probe"),
+    ("answers.jsonl.zst", [0, "answer"], None, "has scores but no answer"),
+    (
+        "transcript.jsonl.zst",
+        [1, "exchanges", 0, "sent", 1, "content"],
+        "Which stock is it?",
+        "probe_0001: the transcript does not contain this question",
+    ),
+)
 def test_tampered_records_are_refused_even_if_their_marks_agree(
     environment: Environment,
     reader: Path,
@@ -596,7 +666,27 @@ def test_a_field_that_leaves_the_channel_as_it_is_may_differ(
     assert covered["key"] == attacked["covers"]["key"]
 
 
-@on_each_row
+@on_each_row(
+    "field, value, reason",
+    ("rebase_prices", True, "another mask (rebase_prices is False, the card's is True)"),
+    ("noise_pct", 0.5, "another mask (noise_pct is 0.0, the card's is 0.5)"),
+    ("round_digits", 3, "another mask (round_digits is none, the card's is 3)"),
+    ("mask", "stock_blind", "another mask (kind is blinded, the card's is stock_blind)"),
+    ("mode", "fixed_candidate", "another mode (open_research, the card's is fixed_candidate)"),
+    ("version", "9", "another task version ({version}, the card's is 9)"),
+    ("family", "mine", "another task family (ktdfin, the card's is mine)"),
+    ("harness", {}, "other limits (max_candidates is 30, the card's is none)"),
+    (
+        "tool_texts",
+        {"look": "0000000000000000000000000000000000000000000000000000000000000000"},
+        "other tools (compare_candidates is",
+    ),
+    (
+        "snapshot",
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        "another snapshot (",
+    ),
+)
 def test_another_channel_is_not_covered_and_the_card_gives_the_reason(
     environment: Environment, attacked: Card, field: str, value: Any, reason: str
 ) -> None:
@@ -654,7 +744,46 @@ def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare
 # ---- checking
 
 
-@on_each_row
+@on_each_row(
+    "path, value, message",
+    ("bound.value.joint.upper", 0.01, "bound.value.joint.upper: recorded 0.01"),
+    ("labels", [], "labels"),
+    ("covers.mask.noise_pct", 1.0, "covers.key: is not the hash of snapshot"),
+    (
+        "covers.snapshot",
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        "covers.key: is not the hash",
+    ),
+    (
+        "snapshot.id",
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+        "covers.snapshot: is not the snapshot's id",
+    ),
+    (
+        "attackers.3.scores.joint.successes",
+        1,
+        "attackers[3].scores.joint.value: recorded 0.0, 1 successes of 8",
+    ),
+    ("attackers.3.scores.joint.upper", 0.2, "attackers[3].scores.joint.upper: recorded 0.2"),
+    ("attackers.3.scores.joint.interval.high", 0.2, "attackers[3].scores.joint.interval.high"),
+    (
+        "attackers.3.scores.joint.n",
+        9,
+        "attackers[3].scores.joint.successes: 0 of 9, with 8 answers",
+    ),
+    ("attackers.3.probes", 9, "attackers[3].probes: the probe set has 8"),
+    ("attackers.3.answered", 9, "attackers[3].answered: is more than 8 probes"),
+    ("attackers.3.named.date", 9, "attackers[3].named.date: is more than 8 answers"),
+    ("attackers.3.name", "random", "attackers[3].name: appears twice"),
+    ("attackers.0.name", "a matcher", "attackers: the exact matcher is missing"),
+    ("probes.count", 5, "probes.windows: adds up to 8 probes, not 5"),
+    ("probes.boards", {"main": 3}, "probes.boards: adds up to 3 probes"),
+    ("score_order", ["joint"], "score_order: must list every defined score"),
+    ("kind", "diploma", "kind: expected trading or scoring or certificate"),
+    ("schema_version", 2, "made by a later ktdeval"),
+    ("attackers.3.card", "none", "attackers[3].card"),
+    ("probes.sead", 1, "probes.sead: unknown field; did you mean 'seed'?"),
+)
 def test_contradictory_certificate_is_refused_by_file_line_and_field(
     attacked: Card, tmp_path: Path, path: str, value: Any, message: str
 ) -> None:

@@ -270,7 +270,19 @@ def test_what_a_history_does_not_know_is_not_compared() -> None:
         PublicHistory(MARKET, {"SKEW": np.zeros((3, 2))})
 
 
-@on_each_row
+@on_each_row(
+    "shown, digits, low, high",
+    (12.34, 6, 12.33995, 12.34005),
+    (12.3, 3, 12.25, 12.35),
+    (9.99, 3, 9.985, 9.995),
+    (10.0, 3, 9.995, 10.05),
+    (-1.234, 4, -1.2345, -1.2335),
+    (0.0123, 4, 0.012295, 0.012305),
+    (0.0, 4, -5e-06, 5e-06),
+    (100000000.0, 2, 99500000.0, 105000000.0),
+    (1.0, 1, 0.95, 1.5),
+    (0.1, 6, 0.099995, 0.100005),
+)
 def test_a_rendered_number_gives_an_interval_of_values(
     shown: float, digits: int, low: float, high: float
 ) -> None:
@@ -314,7 +326,36 @@ def test_stocks_without_bars_and_unknown_stocks_are_skipped() -> None:
     assert len(evidence.guess().tickers) == 5
 
 
-@on_each_row
+@on_each_row(
+    "path, value, message",
+    (["snapshot"], None, "snapshot: expected a JSON object, was NoneType"),
+    (
+        ["snapshot", "day"],
+        "yesterday",
+        "snapshot.day: expected a handle such as day_\\+3 or a day of the public calendar",
+    ),
+    (["snapshot", "day"], 5, "snapshot.day: expected text, was int"),
+    (
+        ["snapshot", "bars"],
+        {"columns": ["day"], "rows": [[1, 2]]},
+        "snapshot.bars: expected rows of 1 values",
+    ),
+    (
+        ["snapshot", "bars"],
+        {"columns": ["day"], "rows": [["2030-01-01"]]},
+        "snapshot.bars: day: expected a handle",
+    ),
+    (
+        ["market_context", "indices"],
+        {"rows": []},
+        "market_context.indices: expected a table with columns and rows",
+    ),
+    (
+        ["market_context", "calendar"],
+        [],
+        "market_context.calendar: expected a JSON object, was list",
+    ),
+)
 def test_an_invalid_payload_is_refused_with_its_place(
     path: tuple[str, ...], value: Any, message: str
 ) -> None:

@@ -189,7 +189,20 @@ def test_package_offers_four_self_describing_probes_of_one_group() -> None:
     assert description["prompts"].keys() == {"system.md", "user.md"}
 
 
-@on_each_row
+@on_each_row(
+    "changes, message",
+    ({"default_windows": ["W11"]}, "no window 'W11'; did you mean 'W1'"),
+    ({"default_windows": []}, "name at least one window"),
+    ({"screen_factors": []}, "name at least one factor"),
+    ({"probes_per_window": 0}, "probes_per_window"),
+    (
+        {"windows": {"W1": {"first": "2024-13-01", "last": "2024-06-05"}}},
+        "'2024-13-01' is not a date",
+    ),
+    ({"windows": {"W1": {"first": "2024-07-01", "last": "2024-06-05"}}}, "ends before it begins"),
+    ({"mask": "half_blind"}, "mask"),
+    ({"colour": 1}, "unknown field 'colour'"),
+)
 def test_a_bad_config_is_refused_by_name(changes: dict[str, object], message: str) -> None:
     good = load_plugins(["ktdeval_deanon"]).specs("tasks")["deanon_probe"].extra["config"]
     with pytest.raises(ConfigError, match=message):
@@ -312,7 +325,16 @@ def test_the_prompt_states_market_universe_period_and_mask() -> None:
     assert "Nothing is hidden" in samples("bright").sample(0).system
 
 
-@on_each_row
+@on_each_row(
+    "day, words",
+    ("2024-04-01", "second quarter of twenty twenty-four"),
+    ("2010-12-31", "fourth quarter of twenty ten"),
+    ("2007-01-01", "first quarter of two thousand and seven"),
+    ("2000-07-01", "third quarter of two thousand"),
+    ("1999-09-30", "third quarter of nineteen ninety-nine"),
+    ("1905-09-30", "third quarter of nineteen oh five"),
+    ("1900-02-01", "first quarter of nineteen hundred"),
+)
 def test_quarters_in_words(day: str, words: str) -> None:
     assert quarter_words(np.datetime64(day)) == f"the {words}"
 

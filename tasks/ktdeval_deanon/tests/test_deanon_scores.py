@@ -79,7 +79,24 @@ def summary_of(records: list[AnswerRecord]) -> dict[str, Score]:
 # ---- what an answer says
 
 
-@on_each_row
+@on_each_row(
+    "text",
+    ("600519",),
+    ("600519.SH",),
+    ("600519.SS",),
+    ("SH600519",),
+    ("sh.600519",),
+    ("600519.XSHG",),
+    (" 600519.sh ",),
+    ("６００５１９",),
+    ("600519 Kweichow Moutai",),
+    ("贵州茅台（600519）",),
+    ("Kweichow Moutai (600519.SH)",),
+    ("600519:SH",),
+    ("贵州茅台600519",),
+    ("600519-Kweichow Moutai",),
+    ("**600519.SH** 贵州茅台股份。",),
+)
 def test_a_code_is_understood_in_any_vendors_style(text: str) -> None:
     assert tickers_of(answer(tickers=[text])) == ("600519.SH",)
 
@@ -94,7 +111,24 @@ def test_invalid_codes_repeats_and_more_than_five_answers_do_not_count() -> None
     )
 
 
-@on_each_row
+@on_each_row(
+    "date, row, off",
+    ("2024-04-03", 2, 0),
+    ("2024-04-08", 2, 1),
+    ("2024-04-03\n", 2, 0),
+    ("2024-04-01", 3, 3),
+    # A holiday counts as the trading day beside it that is nearer to the true one.
+    ("2024-04-05", 2, 0),
+    ("2024-04-05", 3, 0),
+    ("2024-04-06", 1, 1),
+    ("2024-04-06", 4, 1),
+    # Outside the data, or no date.
+    ("2024-03-31", 0, None),
+    ("2024-04-10", 4, None),
+    ("2024-02-30", 0, None),
+    ("0000-00-00", 0, None),
+    (None, 0, None),
+)
 def test_a_date_is_off_by_trading_days(date: str | None, row: int, off: int | None) -> None:
     assert days_off(answer(date=date), DAYS, row) == off
 
@@ -132,7 +166,14 @@ def test_a_code_that_the_stock_had_before_it_was_renumbered_names_it_too(samples
     assert not samples.score(0, answer(tickers=["609999"]))["ticker_top1"]
 
 
-@on_each_row
+@on_each_row(
+    "board, texts",
+    ("main", ["main", "Main Board", "SSE main board", "深市主板"]),
+    ("chinext", ["ChiNext", "GEM", "创业板", "SZSE ChiNext"]),
+    ("star", ["STAR", "STAR Market", "科创板"]),
+    ("bse", ["BSE", "Beijing Stock Exchange", "北交所"]),
+    (None, ["main or chinext", "Shanghai", "starting", "", None]),
+)
 def test_a_board_is_understood_in_english_and_chinese(
     samples: Any, board: str | None, texts: tuple[str | None, ...]
 ) -> None:
@@ -143,7 +184,20 @@ def test_a_board_is_understood_in_english_and_chinese(
             ), text
 
 
-@on_each_row
+@on_each_row(
+    "industry, names, others",
+    (
+        "银行",
+        ["银行", "Banks", "banking sector", "银行业", "Banking (A-share)"],
+        ["Insurance", "insurance, banks", "sector_07", "sector", "", None],
+    ),
+    ("证券", ["Securities brokerage", "券商"], []),
+    ("白酒", ["Baijiu", "白酒板块", "Food & Beverage"], ["unknown"]),
+    ("半导体", ["Semiconductor industry"], []),
+    ("化学制药", ["Pharmaceuticals"], []),
+    ("生物制药", ["pharmaceuticals"], []),
+    ("Zephrite 3", ["Zephrite 3", "ZEPHRITE 3"], ["Zephrite 4"]),
+)
 def test_an_industry_is_known_by_its_other_names(
     industry: str, names: tuple[str, ...], others: tuple[str | None, ...]
 ) -> None:
@@ -151,7 +205,17 @@ def test_an_industry_is_known_by_its_other_names(
     assert [other for other in others if names_sector(answer(sector=other), industry)] == []
 
 
-@on_each_row
+@on_each_row(
+    "wrong",
+    ({"tickers": ["600519", "600519", "600519", "600519", "600519", "600519"]},),
+    ({"tickers": "600519"},),
+    ({"date": "April 2024"},),
+    ({"date": "20240401"},),
+    ({"confidence": 1.5},),
+    ({"confidence": None},),
+    ({"reasoning": None},),
+    ({"more": 1},),
+)
 def test_another_form_of_an_answer_is_not_taken(wrong: dict[str, Any]) -> None:
     assert not Draft202012Validator(dict(ANSWER_FORM.parameters)).is_valid(answer(**wrong))
 
@@ -286,7 +350,25 @@ def sample_sets_of(market: MarketSnapshot, seed: int, mask: str = "blinded") -> 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "mask, recovered",
+    (
+        "bright",
+        [
+            "ticker_top1",
+            "ticker_top5",
+            "board",
+            "sector",
+            "date_within_5",
+            "date_within_20",
+            "date_within_60",
+            "joint",
+        ],
+    ),
+    ("stock_blind", ["board", "date_within_5", "date_within_20", "date_within_60"]),
+    ("date_blind", ["ticker_top1", "ticker_top5", "board", "sector"]),
+    ("blinded", ["board"]),
+)
 def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(
     mask: str, recovered: list[str]
 ) -> None:

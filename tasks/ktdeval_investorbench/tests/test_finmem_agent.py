@@ -147,7 +147,15 @@ def test_document_is_remembered_once_and_long_texts_are_cut_between_words() -> N
     assert re.search(r"word \[… [0-9]+ characters cut …\] word", texts[0])
 
 
-@on_each_row
+@on_each_row(
+    "character, changes, shown",
+    # log returns: +1 −3 +2.5 % add up to +0.42 %, +1 −3 +1 % to −1.06 %
+    ("self_adaptive", [1, -3, 2.5], "risk-seeking"),
+    ("self_adaptive", [1, -3, 1], "risk-averse"),
+    ("self_adaptive", [0, 0, 0], "risk-seeking"),
+    # the latest three days count
+    ("self_adaptive", [-50, 1, -3, 2.5], "risk-seeking"),
+)
 def test_the_risk_character_follows_the_momentum(
     character: Any, changes: tuple[float, ...], shown: str
 ) -> None:

@@ -32,7 +32,14 @@ def sent(run: Path) -> str:
 
 @pytest.mark.sampled(2)
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "task, hides_assets, hides_days, texts",
+    ("investorbench_msft", True, True, "recalled"),
+    ("investorbench_msft", True, True, "full"),
+    ("investorbench_msft_stock_blind", True, False, "recalled"),
+    ("investorbench_msft_date_blind", False, True, "recalled"),
+    ("investorbench_msft_bright", False, False, "recalled"),
+)
 def test_a_mask_hides_what_it_hides_from_memories_and_profile(
     task: str, hides_assets: bool, hides_days: bool, texts: str, tmp_path: Path
 ) -> None:

@@ -79,7 +79,56 @@ def test_texts_are_sent_and_vectors_returned_in_order() -> None:
     assert unit_vector(packed(3, 4)) == pytest.approx([0.6, 0.8])
 
 
-@on_each_row
+@on_each_row(
+    "body, status, error, kind, message",
+    (
+        {"data": [{"index": 0, "embedding": [1]}]},
+        200,
+        "ProviderError",
+        None,
+        "not a vector for each text",
+    ),
+    (
+        {"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [2]}]},
+        200,
+        "ProviderError",
+        None,
+        "not a vector for each text",
+    ),
+    (
+        {"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": ["x"]}]},
+        200,
+        "ProviderError",
+        None,
+        "not a vector for each text",
+    ),
+    (
+        {"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": []}]},
+        200,
+        "ProviderError",
+        None,
+        "not of finite numbers",
+    ),
+    (
+        '{"data": [{"index": 0, "embedding": [NaN]}]}',
+        200,
+        "ProviderError",
+        None,
+        "something other than a JSON object",
+    ),
+    ({"data": 3}, 200, "ProviderError", None, "not a vector for each text"),
+    ("<html>", 200, "ProviderError", None, "an HTML page"),
+    ({"error": {"message": "no key sk-stub-c0ffee-0123456789"}}, 401, "ProviderError", None, "key"),
+    ({}, 302, "ProviderError", None, "302"),
+    ({}, 500, "ProviderError", None, "500"),
+    (
+        {"error": {"message": "model small is not loaded"}},
+        200,
+        "ProviderError",
+        None,
+        "model small is not loaded; it has not replied once: check embedding_url",
+    ),
+)
 def test_answers_that_are_none_are_typed_errors_without_the_key(
     body: Any, status: int, error: str, kind: str | None, message: str
 ) -> None:
@@ -128,7 +177,20 @@ def test_a_missing_server_and_a_missing_key_are_reported(monkeypatch: pytest.Mon
         remote(None).ask(["a"])
 
 
-@on_each_row
+@on_each_row(
+    "args, message",
+    (
+        {"embedding": "openai:x", "embedding_url": "ftp://a"},
+        "embedding_url must be an http or https address",
+    ),
+    (
+        {"embedding": "openai:x", "embedding_url": "http://u:secret@a"},
+        "embedding_url holds a user, password",
+    ),
+    ({"embedding": "openai:"}, "give hashing"),
+    ({"embedding": "openai:x", "weights": "a"}, "give hashing"),
+    ({"embedding_url": "http://a"}, "give hashing"),
+)
 def test_parameters_that_are_not_usable_are_refused(args: dict[str, Any], message: str) -> None:
     with pytest.raises((ConfigError, UsageError), match=message) as caught:
         make_embedder(MemoryParams(**args))
@@ -409,7 +471,32 @@ def test_the_hash_is_that_of_the_files_that_are_read(home: Path) -> None:
         weights_hash(folder)
 
 
-@on_each_row
+@on_each_row(
+    "embedding, weights, message",
+    (
+        "sentence:org/small",
+        "",
+        (
+            "embedding=sentence:org/small: the model must be named by its weights, those in .* "
+            "are weights=HASH"
+        ),
+    ),
+    (
+        "sentence:org/small",
+        "0000000000000000000000000000000000000000",
+        "the run asks for weights=0{32}, those in .* are weights=HASH",
+    ),
+    (
+        "sentence:org/other",
+        "HASH",
+        "the model is not here, .* put its files into the folder org/other of .KTDEVAL_EMBEDDINGS",
+    ),
+    ("sentence:../small", "HASH", "'../small' is not a model's name"),
+    ("sentence:/etc", "HASH", "'/etc' is not a model's name"),
+    ("sentence:", "HASH", "give hashing, sentence:NAME with weights="),
+    ("openai:x", "HASH", "give hashing, sentence:NAME"),
+    ("hashing", "HASH", "give hashing, sentence:NAME"),
+)
 def test_another_model_than_the_runs_is_refused(
     home: Path, embedding: str, weights: str, message: str
 ) -> None:

@@ -100,7 +100,27 @@ def test_every_item_of_the_public_news_has_its_sentiment() -> None:
     ]
 
 
-@on_each_row
+@on_each_row(
+    "content, message",
+    ("{", "msft.json: not a readable JSON file"),
+    ([], "msft.json: expected an object of days, was list"),
+    ({"1.10.2020": {}}, "msft.json: '1.10.2020' is not a day"),
+    ({"2020-10-01": 5}, "msft.json: 2020-10-01: expected an object with prices and news, was int"),
+    (
+        {"2020-10-01": {"prices": "10"}},
+        "msft.json: 2020-10-01: prices: expected a number or null, was str",
+    ),
+    ({"2020-10-01": {"prices": True}}, "prices: expected a number or null, was bool"),
+    ({"2020-10-01": {"prices": 1.0, "news": "text"}}, "2020-10-01: news: expected a list of texts"),
+    ({"2020-10-01": {"prices": 1.0, "10k": [1]}}, "2020-10-01: 10k: expected a list of texts"),
+    ({"2020-10-01": {"prices": -1.0}}, "non_positive_price"),
+    ({"2020-10-01": {"prices": None}}, "no file has a price"),
+    ('{"2020-10-01":{"prices":1,"news":["\\ud800"]}}', "msft.json: not a readable JSON file"),
+    (
+        '{"2020-10-01":{"prices":1,"prices":2}}',
+        "not a readable JSON file: field 'prices' appears twice",
+    ),
+)
 def test_a_file_of_another_form_is_named_with_its_day(
     content: Any, message: str, tmp_path: Path
 ) -> None:
@@ -111,7 +131,11 @@ def test_a_file_of_another_form_is_named_with_its_day(
     assert "\n" not in str(raised.value)
 
 
-@on_each_row
+@on_each_row(
+    "symbols, message",
+    (["MSTF"], "'MSTF' is not an asset of InvestorBench; did you mean 'MSFT'"),
+    (["JNJ"], "has no jnj.json"),
+)
 def test_a_symbol_that_is_not_there_is_named(
     symbols: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:

@@ -277,7 +277,14 @@ def test_classes_in_per_cent_of_buy_and_hold_worked_by_hand_and_by_pandas(tmp_pa
     )
 
 
-@on_each_row
+@on_each_row(
+    "hold, undefined",
+    ([-0.1, -1.0, 0.2, 0.1], ["ib_cumulative_return", "ib_sharpe"]),
+    ([0.0009, 0.0, 0.2, 0.1], ["ib_cumulative_return", "ib_sharpe"]),
+    ([0.0011, 0.0011, 0.2, 0.0], ["ib_max_drawdown"]),
+    (None, ["ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown"]),
+    ([0.1, None, 0.2, 0.1], ["ib_sharpe"]),
+)
 def test_a_percentage_of_zero_is_undefined_with_a_reason(
     hold: Values | None, undefined: list[str], tmp_path: Path
 ) -> None:
@@ -325,7 +332,28 @@ def cards(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[di
 # ---- classes
 
 
-@on_each_row
+@on_each_row(
+    "model, kind, billions",
+    ("openai/gpt-4o-2024-08-06", "proprietary", None),
+    ("GPT-o1-preview", "proprietary", None),
+    ("openrouter/anthropic/claude-3.5-sonnet", "proprietary", None),
+    ("vllm/openai/gpt-oss-120b", "open_source", 120.0),
+    ("DeepSeek-V2-Lite (15.7B)", "open_source", 15.7),
+    ("deepseek/DeepSeek-V2-Lite-Chat", "open_source", 15.7),
+    ("Qwen-2.5-Instruct-7B", "open_source", 7.0),
+    ("ollama/qwen2.5:72b-instruct-q4", "open_source", 72.0),
+    ("qwen-max-2025-01-25", "proprietary", None),
+    ("qwen/Qwen3-235B-A22B", "open_source", 235.0),
+    ("mistralai/Mixtral-8x7B-Instruct", "open_source", 46.7),
+    ("someone/mixtral-llama-2x13b", "open_source", None),
+    ("Yi-1.5-9B-Chat", "open_source", 9.0),
+    ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "open_source", 70.0),
+    ("llama-70b-distilled-8b", "open_source", None),
+    ("Palmyra-Fin-70B", "financial_domain", 70.0),
+    ("builtin/momentum", "no_language_model", None),
+    ("gpt-4-x-vicuna-13b", "unclassified", 13.0),
+    ("house/model", "unclassified", None),
+)
 def test_class_of_a_name(model: str, kind: str, billions: float | None) -> None:
     assert classify(model, KNOWN) == (kind, billions)
 
@@ -420,7 +448,53 @@ REWARDS = np.array([0.01, -0.02, 0.03, 0.01, 0.02])
 GIVEN = {0: (0.05, 1.0, 0.1, 0.1)}
 
 
-@on_each_row
+@on_each_row(
+    "second, words, message",
+    (
+        {"config": {"shown": 2}},
+        ["investorbench-2"],
+        "can't be combined in one table of investorbench_msft: config ",
+    ),
+    (
+        {"snapshot": {"id": "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"}},
+        ["investorbench-2"],
+        "market ffffffffffff",
+    ),
+    (
+        {"rules": "strict"},
+        ["investorbench-2"],
+        "cards use both strict and paper rules; choose with --rules",
+    ),
+    ({"rules": "strict"}, ["investorbench-sizes", "--rules", "paper"], "no model belongs in sizes"),
+    ({}, ["investorbench-2", "--class", "m/0="], "--class 'm/0=': expected MODEL=TYPE"),
+    (
+        {},
+        ["investorbench-2", "--class", "m/0=open:7"],
+        "--class: types: expected one of financial_domain, proprietary, open_source, no_",
+    ),
+    (
+        {},
+        ["investorbench-2", "--class", "m/0=open_source:0"],
+        "size of m/0: expected billions of parameters above 0",
+    ),
+    ({}, ["investorbench-2", "--class", "none.yaml"], "none.yaml: can't read"),
+    (
+        {},
+        ["investorbench-tests"],
+        "the ledger behind the card, is not next to it; give the run folder",
+    ),
+    ({"model": "m/0"}, ["investorbench-2"], "both contain seed 0 of m/0; give one"),
+    (
+        {},
+        ["investorbench-2", "--class", "m/00=open_source:7"],
+        "--class m/00: matches no model; available: m/0, m/1; did you mean 'm/0'",
+    ),
+    (
+        {},
+        ["investorbench-2", "--class", "m/0=open_source:7", "--class", "gpt*=proprietary"],
+        "--class gpt*: matches no model; available: m/0, m/1",
+    ),
+)
 def test_incomparable_cards_are_refused_in_one_line(
     second: dict[str, Any], words: list[str], message: str, tmp_path: Path, terminal: Terminal
 ) -> None:

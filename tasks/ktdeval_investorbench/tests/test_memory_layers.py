@@ -121,7 +121,35 @@ def test_single_stream_decays_without_credit_and_recall_renews_it() -> None:
     assert held.state.counts == {"added": 21}
 
 
-@on_each_row
+@on_each_row(
+    "name, layer, importance, age, expected",
+    # a step with neither promotion nor demotion: importance × decay, a step older
+    ("paper", "short", 40, 2, {"short": [36.0, 3]}),
+    ("paper", "mid", 70, 2, {"mid": [67.69, 3]}),
+    ("paper", "long", 90, 2, {"long": [88.92, 3]}),
+    ("finmem", "short", 50, 2, {"short": [46.0, 3]}),
+    ("finmem", "mid", 70, 2, {"mid": [67.69, 3]}),
+    ("finmem", "long", 90, 2, {"long": [88.92, 3]}),
+    ("finmem", "reflection", 80, 2, {"reflection": [79.04, 3]}),
+    ("investorbench", "short", 50, 2, {"short": [46.0, 3]}),
+    ("investorbench", "mid", 60, 2, {"mid": [57.6, 3]}),
+    ("investorbench", "long", 90, 2, {"long": [86.4, 3]}),
+    ("investorbench", "reflection", 80, 2, {"reflection": [78.4, 3]}),
+    # importance before the decay of the step; two passes, so that two layers can be passed
+    ("paper", "short", 66.7, 4, {"mid": [60.03, 0]}),
+    ("paper", "short", 66.6, 4, {"short": [59.94, 5]}),
+    ("paper", "short", 90.0, 4, {"long": [81.0, 0]}),
+    ("paper", "mid", 62.0, 4, {"short": [59.954, 5]}),
+    ("paper", "mid", 82.8, 4, {"long": [80.068, 0]}),
+    ("paper", "long", 60.0, 4, {"short": [59.28, 5]}),
+    ("finmem", "short", 65.3, 4, {"mid": [60.076, 0]}),
+    ("finmem", "long", 80.0, 4, {"mid": [79.04, 5]}),
+    ("finmem", "reflection", 95.0, 4, {"reflection": [93.86, 5]}),
+    ("investorbench", "short", 59.8, 4, {"mid": [55.016, 0]}),
+    ("investorbench", "mid", 57.2, 4, {"short": [54.912, 5]}),
+    ("investorbench", "mid", 88.6, 4, {"long": [85.056, 0]}),
+    ("investorbench", "long", 88.5, 4, {"mid": [84.96, 5]}),
+)
 def test_memories_decay_and_flow_between_layers(
     name: str, layer: str, importance: float, age: int, expected: Any
 ) -> None:
@@ -130,7 +158,21 @@ def test_memories_decay_and_flow_between_layers(
     assert where(held) == {at: tuple(each) for at, each in expected.items()}
 
 
-@on_each_row
+@on_each_row(
+    "name, layer, importance, age, remains",
+    # e^(−41/14) = .0535, e^(−42/14) = .0498
+    ("paper", "short", 50, 40, True),
+    ("paper", "short", 50, 41, False),
+    # e^(−8/3) = .0695, e^(−9/3) = .0498
+    ("finmem", "short", 50, 7, True),
+    ("finmem", "short", 50, 8, False),
+    # × .9 = 5.04, 4.95
+    ("paper", "short", 5.6, 0, True),
+    ("paper", "short", 5.5, 0, False),
+    # × .98 = 5.008, 4.998
+    ("investorbench", "reflection", 5.11, 0, True),
+    ("investorbench", "reflection", 5.1, 0, False),
+)
 def test_old_and_unimportant_memories_are_purged(
     name: str, layer: str, importance: float, age: int, remains: bool
 ) -> None:
@@ -140,7 +182,17 @@ def test_old_and_unimportant_memories_are_purged(
     assert held.state.counts.get("purged", 0) == (not remains)
 
 
-@on_each_row
+@on_each_row(
+    "name, signs, expected",
+    # +5 +5
+    ("paper", [1, 1, -1, 0], 60.0),
+    # counts 1, 2, 1: +5 +10 +5
+    ("finmem", [1, 1, -1, 0], 70.0),
+    # counts −1, −2: −5 −10
+    ("finmem", [-1, -1], 35.0),
+    # +18 +18 −18
+    ("investorbench", [1, 1, -1, 0], 68.0),
+)
 def test_named_memories_are_credited(name: str, signs: tuple[int, ...], expected: float) -> None:
     held = memory(name, short=[one(50.0)], mid=[Memory("M2", "y", 70.0)])
     for sign in signs:

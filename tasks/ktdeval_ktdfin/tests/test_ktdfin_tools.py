@@ -180,7 +180,14 @@ def test_market_context_hides_dates_levels_and_names_as_the_mask_does() -> None:
     assert breadth["advancing"] + breadth["declining"] <= breadth["members"] - breadth["suspended"]
 
 
-@on_each_row
+@on_each_row(
+    "name, arguments, failure",
+    ("screen_candidates", {"factors": ["ALPHA"]}, "bad_arguments"),
+    ("screen_candidates", {"factors": []}, "bad_arguments"),
+    ("get_stock_snapshot", {"stock_id": "HANDLE", "lookback": 500}, "bad_arguments"),
+    ("get_stock_snapshot", {"stock_id": "600519"}, "unknown_asset"),
+    ("risk_check", {"target_weights": {"HANDLE": 1.5}}, "bad_arguments"),
+)
 def test_bad_arguments_come_back_as_feedback(
     name: str, arguments: dict[str, Any], failure: str
 ) -> None:
@@ -196,7 +203,12 @@ def test_bad_arguments_come_back_as_feedback(
     )
 
 
-@on_each_row
+@on_each_row(
+    "name, arguments",
+    ("get_stock_snapshot", {"stock_id": "HANDLE"}),
+    ("compare_candidates", {"stock_ids": ["HANDLE"], "dims": ["RV_60"]}),
+    ("risk_check", {"target_weights": {"HANDLE": 0.05}}),
+)
 def test_handle_never_shown_is_as_unknown_as_a_nonexistent_one(
     name: str, arguments: dict[str, Any]
 ) -> None:

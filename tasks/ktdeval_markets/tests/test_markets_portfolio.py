@@ -44,7 +44,21 @@ MEANS = np.array([0.03, 0.01])
 COVARIANCE = np.array([[0.02, 0.01], [0.01, 0.03]])
 
 
-@on_each_row
+@on_each_row(
+    "sides, times, optimum, weighed",
+    # both inside: half the inverse covariance times the means
+    ([1, -1], 1, [0.8, -0.1], [0.888889, -0.111111]),
+    # the second is against its side, and the first alone is m / 2s
+    ([1, 1], 1, [0.75, 0], [1, 0]),
+    ([-1, 1], 1, [0, "1/6"], [0, 1]),
+    ([0, 1], 1, [0, "1/6"], [0, 1]),
+    # both are against their sides
+    ([-1, -1], 1, [0, 0], [0, 0]),
+    ([0, 0], 1, [0, 0], [0, 0]),
+    # (8, -1) without bounds; with the first at 1 the second is 4/3
+    ([1, 1], 10, [1, 1], [0.5, 0.5]),
+    ([1, 1], 4, [1, "1/3"], [0.75, 0.25]),
+)
 def test_optima_of_two_assets_worked_by_hand(
     sides: Any, times: float, optimum: Any, weighed: Any
 ) -> None:
@@ -369,7 +383,17 @@ def test_warm_up_shows_nothing_after_the_first_step() -> None:
         lessons(market(), warm_up={"w": "2023-12-30"})
 
 
-@on_each_row
+@on_each_row(
+    "changes, problem",
+    ({"warm_up": {"v": "2024-01-01"}}, "t: warm_up: no window 'v'"),
+    (
+        {"warm_up": {"w": "2024-01-08"}},
+        "t: warm_up.w: 2024-01-08 is not before the window, which begins 2024-01-08",
+    ),
+    ({"warm_up": {"w": "soon"}}, "t: warm_up.w: "),
+    ({"warm_up": {}, "labels": "inverted"}, "t: labels: inverted requires a warm-up; set warm_up"),
+    ({"labels": "wrong"}, "t: labels: "),
+)
 def test_what_agrees_with_no_window_is_refused(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(problem)}"):
         task_of(**changes)

@@ -173,7 +173,17 @@ def test_baselines_and_an_entrant_of_the_same_model_are_listed_together(
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
 
 
-@on_each_row
+@on_each_row(
+    "model, args, baseline",
+    ("builtin/memory", {"recall": 0.1}, "builtin/memory(recall=0.1)"),
+    ("builtin/memory", {"recall": 0.1, "by": "RV_60"}, "builtin/memory(recall=0.1)"),
+    ("builtin/memory", {"recall": 0.2}, None),
+    ("builtin/memory", {}, None),
+    ("builtin/hold", {}, "builtin/hold"),
+    ("builtin/hold", {"positions": 3}, "builtin/hold"),
+    ("builtin/hold", {"positions": 4, "by": "x"}, "builtin/hold(positions=4)"),
+    ("a/stranger", {"recall": 0.1}, None),
+)
 def test_a_baseline_is_known_by_its_model_and_its_own_parameters(
     model: str, args: dict[str, JsonValue], baseline: str | None
 ) -> None:

@@ -275,7 +275,42 @@ def test_every_column_is_described(forged, forged_tables) -> None:
     assert len(shown) < 10
 
 
-@on_each_row
+@on_each_row(
+    "columns, rank_by, chosen",
+    # of a trading task
+    (
+        ["hhi", "total_return", "sharpe", "excess", "my_metric", "tokens"],
+        "my_metric",
+        ["total_return", "sharpe", "excess", "my_metric"],
+    ),
+    (
+        ["hhi", "total_return", "sharpe", "excess", "my_metric", "tokens"],
+        "total_return",
+        ["total_return", "sharpe", "excess"],
+    ),
+    # of a scoring task: the first four scores
+    (
+        ["a", "b", "c", "d", "e", "f", "decided", "cost_usd", "tokens"],
+        "f",
+        ["f", "a", "b", "c", "d", "decided", "cost_usd"],
+    ),
+    (
+        ["a", "b", "c", "d", "e", "f", "decided", "cost_usd", "tokens"],
+        "b",
+        ["b", "a", "c", "d", "decided", "cost_usd"],
+    ),
+    (
+        ["a", "b", "c", "d", "e", "f", "decided", "cost_usd", "tokens"],
+        "unknown",
+        ["a", "b", "c", "d", "decided", "cost_usd"],
+    ),
+    (
+        ["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"],
+        "right_name",
+        ["right_name", "distance", "unparsable_rate", "decided", "cost_usd"],
+    ),
+    ([], "right_name", []),
+)
 def test_columns_that_are_shown_are_a_choice_with_the_figure_of_the_ranks(
     columns: list[str], rank_by: str, chosen: list[str]
 ) -> None:

@@ -10,7 +10,22 @@ from support.tables import on_each_row
 from support.terminal import Terminal
 
 
-@on_each_row
+@on_each_row(
+    "words, expected",
+    (
+        "build board --serve --out site",
+        "--serve does not write the site; use either --out or --serve",
+    ),
+    ("sign board", "give its file with --key FILE"),
+    ("import c.json --attackers run --model x", "leave one out"),
+    ("init board --title T --tasks sums", "add --name"),
+    ("register --division d --model builtin/hold --submitter A", "--contact ADDRESS"),
+    ("submit run --records-url https://example.org", "`--records https://…`"),
+    ("submit run --organisation A", "--claims FILE"),
+    ("init board --baseline builtin/hold", "--config FILE"),
+    ("register --agent react", "--config FILE"),
+    ("check board --on 2026-01-02", "it comes before the command"),
+)
 def test_options_that_do_not_fit_are_one_line_that_says_what_to_type(
     words: str, expected: str, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -288,7 +288,15 @@ def test_an_address_that_is_no_repository_chooses_no_folder(scoring: Path, url: 
     assert repository_of(moved) == "x-HYPERLINK-1-"
 
 
-@on_each_row
+@on_each_row(
+    "name, folders",
+    ("openai/gpt-4.1", "openai/gpt-4.1"),
+    ("router/meta/llama", "router--meta/llama"),
+    ("alone", "unknown/alone"),
+    ("../../etc/passwd", "x..--..--etc/passwd"),
+    ("con/data", "xcon/xdata"),
+    ("a/NUL.txt", "a/xNUL.txt"),
+)
 def test_a_models_name_can_not_choose_where_records_are_written(
     scoring: Path, name: str, folders: str
 ) -> None:
@@ -326,7 +334,14 @@ def empty_board(path: Path, folder: Path) -> Path:
     return board
 
 
-@on_each_row
+@on_each_row(
+    "words, problem",
+    ([], "needs --dataset OWNER/NAME"),
+    (["--dataset", "board"], "expected OWNER/NAME"),
+    (["--dataset", "a/b/c"], "expected OWNER/NAME"),
+    (["--dataset", "../b"], "expected OWNER/NAME"),
+    (["--dataset", "a b/c"], "expected OWNER/NAME"),
+)
 def test_an_export_of_results_needs_the_name_of_a_dataset(
     path: Path, tmp_path: Path, words: tuple[str, ...], problem: str
 ) -> None:

@@ -230,7 +230,53 @@ def rewritten(path: Path, division: dict[str, Any], **more: Any) -> Path:
     return path.parent
 
 
-@on_each_row
+@on_each_row(
+    "division, more, words",
+    ({"fresh": True}, {}, "rank_by: 'total_return' can't be compared between markets"),
+    (
+        {"fresh": True, "rank_by": "excess"},
+        {
+            "cutoffs": [
+                {
+                    "match": "a/b",
+                    "cutoff": "2024-13",
+                    "source": "https://a.example",
+                    "as_of": "2024-01-01",
+                }
+            ]
+        },
+        "cutoffs: a/b: '2024-13' is neither a day",
+    ),
+    (
+        {},
+        {
+            "cutoffs": [
+                {
+                    "match": "a/b",
+                    "cutoff": "soon",
+                    "source": "https://a.example",
+                    "as_of": "2024-01-01",
+                }
+            ]
+        },
+        "cutoff",
+    ),
+    (
+        {},
+        {
+            "cutoffs": [
+                {"match": "a/b", "cutoff": "none", "source": "a rule", "as_of": "2024-01-01"},
+                {"match": "a/b", "cutoff": "none", "source": "a rule", "as_of": "2024-01-01"},
+            ]
+        },
+        "cutoffs: 'a/b' appears twice",
+    ),
+    (
+        {},
+        {"baselines": [{"model": "builtin/hold", "divisions": ["nowhere"]}]},
+        "baselines: builtin/hold: divisions: no division 'nowhere'",
+    ),
+)
 def test_rules_that_make_no_sense_are_named(
     rules_file: Path, division: dict[str, Any], more: dict[str, Any], words: str
 ) -> None:

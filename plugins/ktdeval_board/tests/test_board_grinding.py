@@ -262,7 +262,14 @@ def test_a_parameter_makes_no_second_registration(
     assert draw(board) == []
 
 
-@on_each_row
+@on_each_row(
+    "option",
+    ({"temperature": 0.7000001},),
+    ({"seeds": 2},),
+    ({"model": "builtin/low_volatility"},),
+    ({"limit": 3},),
+    ({"agent": "vote"},),
+)
 def test_a_run_under_a_registration_has_what_was_registered(
     board: Path, market: Path, tmp_path: Path, option: dict[str, object]
 ) -> None:
@@ -511,7 +518,13 @@ def test_a_baseline_is_registered_by_the_board_alone(board: Path) -> None:
     assert problem.startswith("builtin/equal_weight is a baseline")
 
 
-@on_each_row
+@on_each_row(
+    "field, value",
+    ("board", "other"),
+    ("division", "none"),
+    ("snapshot", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"),
+    ("registered_on", "2031-01-01"),
+)
 def test_a_registration_names_this_board_and_a_division_of_its_own(
     board: Path, field: str, value: str
 ) -> None:

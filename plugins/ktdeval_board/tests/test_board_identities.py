@@ -69,7 +69,11 @@ def run(governed: Path) -> Path:
 
 
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "name, contact",
+    ("A team", "stranger@example.org"),
+    ("A stranger", "team@example.org"),
+)
 def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
     board: Path, run: Path, name: str, contact: str
 ) -> None:
@@ -153,7 +157,18 @@ def keyed(board: Path) -> Path:
 
 
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "name, contact",
+    ("A team", "team@example.org"),
+    ("A team", "stranger@example.org"),
+    ("A stranger", "team@example.org"),
+    ("a-TEAM", "x@example.org"),
+    ("Ａ team", "full-width@example.org"),
+    ("А tеаm", "cyrillic@example.org"),
+    ("A tearn", "alike@example.org"),
+    ("X", "TEAM@Example.org"),
+    ("X", "team+x@example.org"),
+)
 def test_a_registration_in_a_key_holders_name_or_contact_must_be_signed(
     keyed: Path, run: Path, name: str, contact: str
 ) -> None:
@@ -417,7 +432,22 @@ def test_a_file_of_a_run_that_names_no_system_is_refused(
 # -- what `register` takes is what `check` takes
 
 
-@on_each_row
+@on_each_row(
+    "name, contact, expected",
+    ("=1+1", "x@example.org", "which a spreadsheet would treat as a formula"),
+    ("javascript:alert(1)", "x@example.org", "contains markup or a script"),
+    ("<b>x</b>", "x@example.org", "contains markup or a script"),
+    ("a\x1b[31mred", "x@example.org", "U+001B"),
+    ("a\u202eb", "x@example.org", "U+202E"),
+    ("", "x@example.org", "submitter.name"),
+    (
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "x@example.org",
+        "submitter.name",
+    ),
+    ("X", "nowhere", "an e-mail address, or an https address"),
+    ("X", "ftp://example.org", "an address that begins with ftp://"),
+)
 def test_register_refuses_what_check_refuses(
     board: Path, name: str, contact: str, expected: str
 ) -> None:

@@ -72,7 +72,14 @@ def test_a_record_of_an_older_version_without_library_and_date_is_read(tmp_path:
     assert (document["model"]["name"], document["date"]) == ("acme/other", None)
 
 
-@on_each_row
+@on_each_row(
+    "given, date",
+    ("2026-01-21T03:44:18Z", "2026-01-21"),
+    ("1768964383", "2026-01-21"),
+    ("2026-13-45", None),
+    ("999999999999999999999999999999", None),
+    ("lately", None),
+)
 def test_only_a_date_is_taken_for_one(tmp_path: Path, given: str, date: str | None) -> None:
     assert imported(tmp_path, changed("evaluation_timestamp", value=given))["date"] == date
 
@@ -83,7 +90,14 @@ def test_only_a_date_is_taken_for_one(tmp_path: Path, given: str, date: str | No
 @pytest.mark.parametrize(
     "text", [EVIL, "a\nb", "a\u202eb", "\x1b[31m", "a\x00b", "\u200b", "\ud800", "x" * 301]
 )
-@on_each_row
+@on_each_row(
+    "where",
+    (["evaluation_results", 0, "evaluation_name"],),
+    (["evaluation_results", 0, "metric_config", "metric_name"],),
+    (["model_info", "id"],),
+    (["eval_library", "name"],),
+    (["eval_library", "version"],),
+)
 def test_a_text_that_is_no_plain_line_is_refused(
     tmp_path: Path, where: tuple[Any, ...], text: str
 ) -> None:

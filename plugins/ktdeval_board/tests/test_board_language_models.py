@@ -30,7 +30,26 @@ def card(model: str, *further: str) -> Card:
     return cast("Card", SimpleNamespace(model=named[0], further_models=named[1:]))
 
 
-@on_each_row
+@on_each_row(
+    "models, is_language_model",
+    (["openai/gpt-4.1"], True),
+    (["vllm/my-model"], True),
+    (["builtin/momentum", "anthropic/claude-sonnet-4-5"], True),
+    (["builtin/momentum"], False),
+    (["builtin/memory", "builtin/hold"], False),
+    (["qlib/lstm"], False),
+    (["rl/policy"], False),
+    (["human/page"], False),
+    (["declared/decisions"], False),
+    (["replay/openai"], False),
+    (["remote/claude_code"], False),
+    # an agent elsewhere, which may be a rule
+    (["trading_action/agent"], False),
+    # of no plugin that is installed
+    (["openai-labs/gpt-4.1"], False),
+    (["lab.module:function"], False),
+    (["gpt-4.1"], False),
+)
 def test_language_models_are_those_that_plugins_say_are_behind_a_network(
     models: tuple[str, ...], is_language_model: bool
 ) -> None:

@@ -470,7 +470,17 @@ def filed(answer: str) -> FiledRegistration:
     )
 
 
-@on_each_row
+@on_each_row(
+    "answer, kinds, end",
+    ("open", ["registered"], ""),
+    ("drawn", ["registered", "drawn"], ""),
+    ("", ["registered", "drawn", "excused"], "was excused: the market was withdrawn"),
+    (
+        "the board",
+        ["registered", "drawn", "excused"],
+        "was excused: the market was withdrawn (the board)",
+    ),
+)
 def test_history_tells_what_became_of_a_registration(
     answer: str, kinds: list[str], end: str
 ) -> None:
@@ -540,7 +550,13 @@ def test_a_page_counts_the_ranked_cards_of_the_division() -> None:
     }
 
 
-@on_each_row
+@on_each_row(
+    "details, expected",
+    ([{"SIZE": 1.0, "BETA": 2}, {"SIZE": 2.0, "BETA": 4}], {"BETA": 3.0, "SIZE": 1.5}),
+    ([{"SIZE": 1.0}, {"SIZE": None, "BETA": True}], {"SIZE": 1.0}),
+    ([{"SIZE": "x"}, {"BETA": 0.5}], {"BETA": 0.5}),
+    ([[1.0], None], {}),
+)
 def test_exposures_of_a_page_are_medians_of_the_figures_that_are_numbers(
     details: list, expected: dict
 ) -> None:

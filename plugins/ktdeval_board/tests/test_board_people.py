@@ -28,7 +28,17 @@ def entry_of(board: LoadedBoard, is_person: bool) -> BoardEntry:
     return replace(entry, card=card)
 
 
-@on_each_row
+@on_each_row(
+    "people, is_person, reasons",
+    (
+        "listed",
+        True,
+        ["a person decided, but this division ranks only models (people in board.yaml)"],
+    ),
+    ("listed", False, []),
+    ("ranked", True, []),
+    ("ranked", False, []),
+)
 def test_a_person_is_ranked_where_the_division_ranks_people(
     board: LoadedBoard, people: Literal["listed", "ranked"], is_person: bool, reasons: list[str]
 ) -> None:

@@ -132,7 +132,14 @@ def test_the_boards_own_price_replaces_a_submitters_everywhere(
     assert page["cards"][0]["cost"]["value"] == pytest.approx(BY_HAND)
 
 
-@on_each_row
+@on_each_row(
+    "matches, price",
+    # a name is before a pattern
+    (["acme/*", "acme/one"], 2.0),
+    # in any order
+    (["acme/one", "acme/o*"], 1.0),
+    (["other/*"], None),
+)
 def test_the_most_specific_pattern_has_the_price(
     tmp_path: Path, market: Path, run: Path, matches: list[str], price: float | None
 ) -> None:
@@ -142,7 +149,13 @@ def test_the_most_specific_pattern_has_the_price(
     assert (None if found is None else found.input) == price
 
 
-@on_each_row
+@on_each_row(
+    "field, value",
+    ("source", ""),
+    ("as_of", "today"),
+    ("match", "one"),
+    ("input", -1.0),
+)
 def test_rules_refuse_prices_that_say_too_little(
     tmp_path: Path, market: Path, run: Path, field: str, value: object
 ) -> None:

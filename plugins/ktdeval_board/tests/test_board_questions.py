@@ -189,7 +189,17 @@ def test_a_card_without_a_question_is_exploratory(governed: Path, tmp_path: Path
     assert found.why == ("its registration has no question",)
 
 
-@on_each_row
+# Changes of a card by dotted place.
+@on_each_row(
+    "change, words",
+    (
+        {"mask_key": "55555555555555555555555555555555"},
+        "mask_key: is not the key drawn for registration",
+    ),
+    ({"model.args": {"days": 7}}, "model_args: differs from registration"),
+    ({"limit": 3}, "every episode was cut after 3 steps"),
+    ({"registration": "(removed)"}, "no question was registered before the run"),
+)
 def test_a_card_that_breaks_a_term_is_exploratory_and_says_which(
     change: dict[str, Any], words: str, asked: LoadedBoard
 ) -> None:

@@ -107,7 +107,15 @@ def test_rounding_is_to_six_significant_digits_in_the_shortest_decimals(values) 
     )
 
 
-@on_each_row
+@on_each_row(
+    "value, rounded",
+    (1.23456789e-17, 1.23457e-17),
+    (1.23456789e-18, 1.23456789e-18),
+    (1.23456789e27, 1.23457e27),
+    (1.23456789e29, 1.23456789e29),
+    (-123456.5, -123456.0),
+    (0.0, 0.0),
+)
 def test_figures_beyond_exact_powers_of_ten_stay_as_they_are(value: float, rounded: float) -> None:
     """Powers of ten are exact up to the 22nd; halves are rounded to even."""
     assert six_digits(np.array([value])).tolist() == [rounded]
@@ -476,7 +484,73 @@ def test_never_is_no_missing_figure_and_never_leads() -> None:
 NOT_RANKED = "1 of 2 entrants are not ranked; their rows give the reason"
 
 
-@on_each_row
+@on_each_row(
+    "changes, division, why",
+    ({"tier": "unchecked"}, {}, "not checked yet: the board has no verdict on it"),
+    (
+        {
+            "rankable": {
+                "value": False,
+                "reasons": ["the model decided 93.1 % of 548 steps; 95 % are needed"],
+            }
+        },
+        {},
+        "the model decided 93.1 % of 548 steps; 95 % are needed",
+    ),
+    ({"rankable": {"value": False, "reasons": []}}, {}, "the card says that it may not be ranked"),
+    (
+        {"labels": ["synthetic", "placebo"]},
+        {},
+        "the market is a placebo, in which selection is impossible",
+    ),
+    (
+        {
+            "errata": [
+                {
+                    "card": "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc",
+                    "date": "2026-02-03",
+                    "effect": "unranked",
+                    "what": "a late feed",
+                }
+            ]
+        },
+        {},
+        "erratum of 2026-02-03: a late feed",
+    ),
+    (
+        {
+            "snapshot": {
+                "id": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+                "synthetic": False,
+                "benchmark_name": "CSI300",
+            }
+        },
+        {},
+        "the market is real, but this board is for synthetic markets",
+    ),
+    (
+        {"labels": ["mask not certified"]},
+        {"certificate": "required"},
+        "the division requires a certificate of the mask that the board has verified",
+    ),
+    (
+        {"labels": ["certificate claimed"]},
+        {"certificate": "required"},
+        "the division requires a certificate of the mask that the board has verified",
+    ),
+    (
+        {
+            "certificate": {
+                "value": {
+                    "attackers": [{"kind": "model", "model": "acme/constant", "counts_for": []}],
+                    "bound": {"joint": {}},
+                }
+            }
+        },
+        {"certificate": "required", "attackers": ["openai/o3"]},
+        "no attacker that division main names (openai/o3) passed its control and bounds joint",
+    ),
+)
 def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> None:
     errata = [Erratum(**each) for each in changes.get("errata", ())]
     odd = entry("house/odd", 0.9, 0.9, **{**changes, "errata": errata})

@@ -93,14 +93,192 @@ def of_card(small: LoadedBoard, trading: BoardEntry) -> Find:
 
 
 @pytest.mark.sampled(25)
-@on_each_row
+# Rows change cards, submissions and rules of the board by dotted place.
+@on_each_row(
+    "change, of_rules, refused",
+    ({}, {}, []),
+    # name
+    ({"model.name": "a"}, {}, []),
+    (
+        {
+            "model.name": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        },
+        {},
+        [],
+    ),
+    (
+        {
+            "model.name": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        },
+        {},
+        ["name"],
+    ),
+    ({"model.name": "-a"}, {}, ["name"]),
+    ({"model.name": "a b"}, {}, []),
+    ({"model.name": "a "}, {}, ["name"]),
+    ({"model.name": "a<b"}, {}, ["name"]),
+    ({"model.name": "аlpha"}, {}, ["name"]),
+    (
+        {
+            "agent.name": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        },
+        {},
+        ["name"],
+    ),
+    ({"agent.name": "é", "model.name": "é"}, {}, ["name", "name"]),
+    # kind
+    ({"task.config": {"trading": {}, "subject_config": {}}}, {}, []),
+    ({"task.config": {"trading": {}}}, {}, []),
+    ({"task.config": {"subject_config": {}}}, {}, ["kind"]),
+    ({"task.config": {}}, {}, []),
+    # task and its version, config and rule set
+    ({"task.name": "another"}, {}, ["task"]),
+    ({"task.version": "99"}, {}, ["task-version"]),
+    (
+        {"task.hash": "0000000000000000000000000000000000000000000000000000000000000000"},
+        {},
+        ["task-config"],
+    ),
+    ({"rules": "paper"}, {}, ["rules"]),
+    (
+        {"snapshot.id": "0000000000000000000000000000000000000000000000000000000000000000"},
+        {},
+        ["snapshot"],
+    ),
+    # synthetic
+    (
+        {"snapshot.synthetic": False, "snapshot.name": "plain", "snapshot.source": "plain"},
+        {},
+        ["synthetic"],
+    ),
+    (
+        {"snapshot.synthetic": False, "snapshot.name": "plain", "snapshot.source": "plain"},
+        {"market": "real"},
+        [],
+    ),
+    ({}, {"market": "real"}, ["synthetic"]),
+    (
+        {"snapshot.synthetic": False, "snapshot.name": "Synthetic 2", "snapshot.source": "plain"},
+        {"market": "real"},
+        ["synthetic"],
+    ),
+    (
+        {
+            "snapshot.synthetic": False,
+            "snapshot.name": "plain",
+            "snapshot.source": "a SYNTHETIC one",
+        },
+        {"market": "real"},
+        ["synthetic"],
+    ),
+    (
+        {
+            "snapshot.synthetic": False,
+            "snapshot.name": "plain",
+            "snapshot.source": "a SYNTHETIC one",
+        },
+        {},
+        ["synthetic", "synthetic"],
+    ),
+    # placebo
+    ({"snapshot.name": "Placebo 1"}, {}, ["placebo"]),
+    ({"snapshot.source": "prices of a PLACEBO"}, {}, ["placebo"]),
+    ({"labels": ["synthetic", "placebo"]}, {}, ["placebo"]),
+    # limit and coverage
+    ({"limit": 1}, {}, ["limit"]),
+    (
+        {
+            "missing_episodes": [
+                {"id": "00000000000000000000", "window": "W1", "seed": 7, "error": "stopped"}
+            ]
+        },
+        {},
+        ["coverage"],
+    ),
+    ({"rankable": {"value": False, "reasons": ["too few"]}}, {}, ["coverage"]),
+    ({"rankable": {"value": False, "reasons": []}}, {}, ["coverage"]),
+    (
+        {
+            "rankable": {
+                "value": False,
+                "reasons": ["the model never traded: none of its orders was filled in any episode"],
+            }
+        },
+        {},
+        [],
+    ),
+    (
+        {
+            "rankable": {
+                "value": False,
+                "reasons": [
+                    "the model never traded: none of its orders was filled in any episode",
+                    "too few",
+                ],
+            }
+        },
+        {},
+        ["coverage"],
+    ),
+    ({"rankable": {"value": False, "reasons": ["cut"]}, "limit": 3}, {}, ["limit"]),
+    (
+        {"rankable": {"value": False, "reasons": ["placebo"]}, "labels": ["placebo"]},
+        {},
+        ["placebo"],
+    ),
+    # mask key
+    ({"mask_key": "(removed)"}, {}, ["mask-key"]),
+    # parameters of a call
+    ({"call.temperature": 0.5}, {}, []),
+    ({"call.luck": 5}, {}, ["call"]),
+    ({"call.luck": 5, "call.again": 5}, {}, ["call", "call"]),
+    # size: four episodes
+    ({}, {"limits.episodes": 4}, []),
+    ({}, {"limits.episodes": 3}, ["size"]),
+    (
+        {
+            "missing_episodes": [
+                {"id": "00000000000000000000", "window": "W1", "seed": 7, "error": "stopped"}
+            ]
+        },
+        {"limits.episodes": 5},
+        ["coverage"],
+    ),
+    (
+        {
+            "missing_episodes": [
+                {"id": "00000000000000000000", "window": "W1", "seed": 7, "error": "stopped"}
+            ]
+        },
+        {"limits.episodes": 4},
+        ["coverage", "size"],
+    ),
+)
 def test_trading_card_rule_refuses_a_violation_and_accepts_its_neighbour(
     of_card: Find, change: Plain, of_rules: Plain, refused: list[str]
 ) -> None:
     assert sorted(rule for rule, _ in of_card(change, of_rules)) == refused
 
 
-@on_each_row
+@on_each_row(
+    "metric, name, rank_by, refused",
+    ("total_return", "return_in_total", "total_return", ["metric"]),
+    ("total_return", "return_in_total", "sharpe", []),
+    (
+        "sharpe",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "total_return",
+        [],
+    ),
+    (
+        "sharpe",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "total_return",
+        ["metric"],
+    ),
+    ("sharpe", "1a", "total_return", ["metric"]),
+    ("sharpe", "a b", "total_return", ["metric"]),
+)
 def test_a_metric_has_a_short_name_and_that_of_the_rank_is_there(
     of_card: Find, trading: BoardEntry, metric: str, name: str, rank_by: str, refused: list[str]
 ) -> None:
@@ -121,7 +299,63 @@ def test_a_card_has_at_most_200_metrics(
     assert [rule for rule, _ in of_card(more)] == refused
 
 
-@on_each_row
+@on_each_row(
+    "change, words",
+    (
+        {"model": {"name": "openai/gpt-5", "args": {}}, "sent_as": None},
+        "sent_as: is null, as for a local model, but openai/gpt-5 is remote",
+    ),
+    (
+        {"model": {"name": "builtin/momentum", "args": {}}, "sent_as": {}},
+        "sent_as: is given, but builtin/momentum is a local model",
+    ),
+    (
+        {
+            "model": {"name": "openai/gpt-5", "args": {}},
+            "sent_as": {
+                "api": "responses",
+                "include": ["reasoning.encrypted_content"],
+                "reasoning_summary": None,
+                "service_tier": None,
+                "omit": [],
+                "extra_body": {"top_p": 0.1},
+            },
+        },
+        "sent_as: does not follow from the parameters of openai/gpt-5: extra_body.top_p",
+    ),
+    (
+        {
+            "model": {"name": "openai/gpt-5", "args": {}},
+            "sent_as": {
+                "api": "responses",
+                "include": ["reasoning.encrypted_content"],
+                "reasoning_summary": None,
+                "service_tier": "flex",
+                "omit": [],
+                "extra_body": {},
+            },
+        },
+        "sent_as: does not follow from the parameters of openai/gpt-5: service_tier",
+    ),
+    (
+        {
+            "model": {"name": "openai/gpt-5", "args": {"service_tier": "flex"}},
+            "sent_as": {
+                "api": "responses",
+                "include": ["reasoning.encrypted_content"],
+                "reasoning_summary": None,
+                "service_tier": None,
+                "omit": [],
+                "extra_body": {},
+            },
+        },
+        "sent_as: does not follow from the parameters of openai/gpt-5: service_tier",
+    ),
+    (
+        {"provenance.suite_version": "9.1"},
+        "provenance.suite_version: 9.1 is later than the installed",
+    ),
+)
 def test_a_card_says_of_its_models_and_versions_what_their_plugins_say(
     of_card: Find, change: Plain, words: str
 ) -> None:
@@ -138,7 +372,16 @@ def test_a_remote_card_whose_settings_follow_from_its_parameters_passes(of_card:
     assert of_card({"model": {"name": "openai/gpt-5", "args": args}, "sent_as": sent}) == []
 
 
-@on_each_row
+@on_each_row(
+    "change, of_rules, refused",
+    ({}, {}, []),
+    ({"task.config": {"trading": {}}}, {}, ["kind"]),
+    ({"task.config": {"trading": {}, "subject_config": {}}}, {}, ["kind"]),
+    ({"task.config": {}}, {}, []),
+    ({"mask_key": "(removed)"}, {}, ["mask-key"]),
+    ({"mask_key": "(removed)", "snapshot": None, "windows": []}, {}, ["snapshot", "windows"]),
+    ({}, {"divisions.1.certificate": "required", "divisions.1.attackers": ["a/b"]}, []),
+)
 def test_scoring_card_rule_refuses_a_violation_and_accepts_its_neighbour(
     small: LoadedBoard, scoring: BoardEntry, change: Plain, of_rules: Plain, refused: list[str]
 ) -> None:
@@ -204,7 +447,19 @@ def test_windows_are_lacking_or_too_many_or_have_other_days(
         assert found == [("windows", message) for message in messages]
 
 
-@on_each_row
+@on_each_row(
+    "seeds, asked, messages",
+    ([0, 1], [0, 1], []),
+    ([0], [0, 1], ["1 missing; run again with --seeds 2"]),
+    ([0, 1, 2, 3], [0, 1], ["2, 3 too many; run again with --seeds 2"]),
+    (
+        [0, 9],
+        [0, 1],
+        ["1 missing; run again with --seeds 2", "9 too many; run again with --seeds 2"],
+    ),
+    ([4], [4, 5, 6], ["5, 6 missing; run again with --seeds 3 --seed 4"]),
+    ([1, 0], [0, 1], ["seeds 1, 0, the board requires 0, 1"]),
+)
 def test_seeds_are_lacking_or_too_many_or_in_another_order(
     of_card: Find, seeds: list[int], asked: list[int], messages: list[str]
 ) -> None:
@@ -222,7 +477,124 @@ ATTACKED: Plain = {
 CERTIFIED = {"labels": ["synthetic"], "certificate": {"value": ATTACKED}}
 
 
-@on_each_row
+@on_each_row(
+    "fields, labels, of_rules, is_certified, expected",
+    (
+        {},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "",
+    ),
+    (
+        {},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        False,
+        "is claimed, but this board has not verified it",
+    ),
+    ({}, ["synthetic"], {}, False, ""),
+    (
+        {},
+        ["mask not certified"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "has too few probes",
+    ),
+    ({}, ["mask not certified"], {}, True, ""),
+    (
+        {},
+        ["certificate claimed"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "",
+    ),
+    (
+        {"attackers": [{"kind": "model", "model": "c/d", "counts_for": ["asset", "date"]}]},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "no attacker that division",
+    ),
+    (
+        {"attackers": [{"kind": "model", "model": "c/d", "counts_for": ["asset", "date"]}]},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b", "c/d"]},
+        True,
+        "",
+    ),
+    (
+        {"attackers": [{"kind": "rule", "model": "a/b", "counts_for": ["asset", "date"]}]},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "no attacker that division",
+    ),
+    (
+        {"attackers": [{"kind": "model", "model": "a/b", "counts_for": ["asset"]}]},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "bounds date",
+    ),
+    (
+        {
+            "attackers": [{"kind": "model", "model": "a/b", "counts_for": ["asset"]}],
+            "bound": {"asset": 0.1},
+        },
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "",
+    ),
+    (
+        {
+            "attackers": [
+                {"kind": "model", "model": "a/b", "counts_for": ["asset"]},
+                {"kind": "model", "model": "c/d", "counts_for": ["asset", "date"]},
+            ]
+        },
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "bounds date",
+    ),
+    (
+        {"attackers": [], "bound": {}},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "bounds anything",
+    ),
+    (
+        {"attackers": "a/b", "bound": []},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "bounds anything",
+    ),
+    (
+        {"attackers": ["a/b"], "bound": {}},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "bounds anything",
+    ),
+    (
+        {"attackers": [{"kind": "model", "model": "a/b", "counts_for": None}], "bound": {}},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "anything",
+    ),
+    (
+        {"bound": {}},
+        ["synthetic"],
+        {"divisions.0.certificate": "required", "divisions.0.attackers": ["a/b"]},
+        True,
+        "",
+    ),
+)
 def test_required_certificate_must_exist_cover_all_scores_and_be_verified(
     of_card: Find,
     fields: Plain,
@@ -277,7 +649,20 @@ def of_submission(small: LoadedBoard, trading: BoardEntry) -> Find:
     return partial(found_of_submission, small, trading)
 
 
-@on_each_row
+@on_each_row(
+    "rules, expected",
+    (
+        {},
+        [
+            [
+                "provenance",
+                "created_at of the card: 2026-07-02 is in the future (today is 2026-07-01)",
+            ]
+        ],
+    ),
+    # the board runs it itself
+    ({"baselines": [{"model": "alder/model-1"}]}, []),
+)
 def test_a_card_was_made_by_today_but_for_a_baseline(
     of_submission: Find, rules: Plain, expected: list[list[str]]
 ) -> None:
@@ -286,7 +671,23 @@ def test_a_card_was_made_by_today_but_for_a_baseline(
     assert list(map(list, found)) == expected
 
 
-@on_each_row
+@on_each_row(
+    "card, rules, is_found",
+    ({}, {"baselines": [{"model": "alder/model-1"}], "divisions.0.keys": "registered"}, True),
+    (
+        {"registration": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+        {"baselines": [{"model": "alder/model-1"}], "divisions.0.keys": "registered"},
+        False,
+    ),
+    (
+        {"task.name": "other"},
+        {"baselines": [{"model": "alder/model-1"}], "divisions.0.keys": "registered"},
+        False,
+    ),
+    ({}, {"baselines": [{"model": "alder/model-1"}], "divisions.0.keys": "own"}, False),
+    # an entrant
+    ({}, {"divisions.0.keys": "registered"}, False),
+)
 def test_unregistered_baseline_is_refused_only_if_the_board_draws_keys(
     of_card: Find, card: Plain, rules: Plain, is_found: bool
 ) -> None:
@@ -294,7 +695,12 @@ def test_unregistered_baseline_is_refused_only_if_the_board_draws_keys(
     assert (("registered", words) in of_card(card, rules)) == is_found
 
 
-@on_each_row
+@on_each_row(
+    "change, field",
+    ({"card": "0000000000000000000000000000000000000000000000000000000000000000"}, "card"),
+    ({"model.name": "x/y"}, "model.name"),
+    ({"agent.name": "other"}, "agent.name"),
+)
 def test_a_submission_is_about_its_very_card(
     of_submission: Find, change: Plain, field: str
 ) -> None:
@@ -311,7 +717,42 @@ def recorded(cutoff: str | Plain) -> Plain:
     return {"knowledge_cutoff": cutoff}
 
 
-@on_each_row
+@on_each_row(
+    "model, card, expected",
+    ({"cutoff_date": "2026-07-01"}, "unknown", []),
+    ({"cutoff_date": "2026-07-02"}, "unknown", ["is after the submission"]),
+    ({"cutoff_date": "2026-06-01", "released_on": "2026-06-01"}, "unknown", []),
+    (
+        {"cutoff_date": "2026-06-02", "released_on": "2026-06-01"},
+        "unknown",
+        ["is after the release"],
+    ),
+    (
+        {"cutoff_date": "2026-07-02", "released_on": "2026-06-01"},
+        "unknown",
+        ["after the submission", "after the release"],
+    ),
+    ({"cutoff_date": "none", "released_on": "2026-06-01"}, "unknown", []),
+    ({"cutoff_date": "unknown", "released_on": "2026-06-01"}, "unknown", []),
+    ({"cutoff_date": "2024-03-31"}, {"date": "2024-03-31"}, []),
+    ({"cutoff_date": "2024-03-31"}, {"date": "2024-03"}, []),
+    (
+        {"cutoff_date": "2024-03-31"},
+        {"date": "2024-03-30"},
+        ["is 2024-03-31, but the card says 2024-03-30"],
+    ),
+    (
+        {"cutoff_date": "2024-03-31"},
+        {"date": "2024-04"},
+        ["is 2024-03-31, but the card says 2024-04"],
+    ),
+    ({"cutoff_date": "unknown"}, {"date": "2024-03"}, ["is unknown, but the card says 2024-03"]),
+    ({"cutoff_date": "none"}, {"date": "2024-03"}, ["is none, but the card says 2024-03"]),
+    ({"cutoff_date": "none"}, "none", []),
+    ({"cutoff_date": "unknown"}, "none", ["but the card says that nothing was trained"]),
+    ({"cutoff_date": "unknown"}, "unknown", []),
+    ({"cutoff_date": "none"}, "unknown", []),
+)
 def test_a_cutoff_precedes_release_and_submission_and_is_the_cards(
     of_submission: Find, model: Plain, card: str | Plain, expected: list[str]
 ) -> None:
@@ -323,7 +764,31 @@ def test_a_cutoff_precedes_release_and_submission_and_is_the_cards(
     ] == []
 
 
-@on_each_row
+@on_each_row(
+    "change, opened, today, expected",
+    ({"submitted_on": "2026-07-01"}, "2026-07-01", "2026-07-01", []),
+    (
+        {"submitted_on": "2026-07-01"},
+        "2026-07-02",
+        "2026-07-02",
+        ["submitted_on: 2026-07-01 is before the board began (2026-07-02)"],
+    ),
+    ({"submitted_on": "2026-07-01"}, "", "2026-07-02", []),
+    (
+        {"submitted_on": "2026-07-02"},
+        "",
+        "2026-07-01",
+        ["submitted_on: 2026-07-02 is in the future (today is 2026-07-01)"],
+    ),
+    ({"submitted_on": "2026-07-01", "model.released_on": "2026-07-01"}, "", "2026-07-01", []),
+    (
+        {"submitted_on": "2026-07-01", "model.released_on": "2026-07-02"},
+        "",
+        "2026-07-01",
+        ["model.released_on: 2026-07-02 is in the future (today is 2026-07-01)"],
+    ),
+    ({"submitted_on": "2026-07-02", "model.released_on": "2026-07-03"}, "", None, []),
+)
 def test_the_day_of_a_submission_is_between_the_first_day_and_today(
     of_submission: Find,
     change: Plain,
@@ -438,7 +903,25 @@ def test_records_are_stored_at_the_listed_places(
     assert of_list(here) == [*marks, gone]
 
 
-@on_each_row
+@on_each_row(
+    "stored, sizes, limits, expected",
+    ("repository", [1_000_000], {"limits.file_mb": 1}, []),
+    (
+        "repository",
+        [1_000_001],
+        {"limits.file_mb": 1},
+        ["1,000,001 bytes; at most 1,000,000 are allowed"],
+    ),
+    ("elsewhere", [1_000_001], {"limits.file_mb": 1}, []),
+    ("repository", [600_000, 400_000], {"limits.records_mb": 1}, []),
+    (
+        "repository",
+        [600_000, 400_001],
+        {"limits.records_mb": 1},
+        ["the records have 1,000,001 bytes; at most 1,000,000"],
+    ),
+    ("elsewhere", [600_000, 400_001], {"limits.records_mb": 1}, []),
+)
 def test_records_in_the_repository_are_no_larger_than_the_limits(
     of_list: Find,
     listed: Records,

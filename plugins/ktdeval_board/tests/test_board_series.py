@@ -252,7 +252,20 @@ def test_an_order_states_the_requested_weight_or_shares() -> None:
         )
 
 
-@on_each_row
+@on_each_row(
+    "text, shown",
+    (("buy\nnow\ttoday"), "buy now today"),
+    ("\u202eevil\u202c text", "evil text"),
+    ("zero\u200bwidth\ufeff", "zero width"),
+    ("\x1b[31mred", "[31mred"),
+    ("\u2028line\u2029", "line"),
+    # shown as text, never as markup
+    ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+    ("市场 上涨 é", "市场 上涨 é"),
+    ("", ""),
+    ("xxxxxxxxxxxxxxxxxxxx", "xxxxxxxxxxxxxxxxxxxx"),
+    ("xxxxxxxxxxxxxxxxxxxxx", "xxxxxxxxxxxxxxxxxxx…"),
+)
 def test_a_models_words_become_one_plain_line(text: str, shown: str) -> None:
     assert plain_line(text, 20 if set(text) == {"x"} else 160) == shown
 

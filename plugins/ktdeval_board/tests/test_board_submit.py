@@ -199,7 +199,27 @@ def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_p
     assert not any("\n" in line for line in lines)
 
 
-@on_each_row
+@on_each_row(
+    "change, message",
+    (
+        {"cutoff": "2026-03-03"},
+        "cutoff: model.cutoff_date: 2026-03-03 is after the submission (2026-03-02)",
+    ),
+    ({"cutoff": "soon"}, "schema: model.cutoff_date"),
+    ({"cutoff": "2023-13-01"}, "schema: model.cutoff_date: expected `str` of a day as YYYY-MM-DD"),
+    ({"cutoff_source": ""}, "give with --cutoff-source its source"),
+    (
+        {"contact": "at home"},
+        "schema: submitter.contact: expected `str` of an e-mail address, or an https address",
+    ),
+    ({"submitter": "<b>bold</b>"}, "markup: submitter.name: contains markup"),
+    ({"strategy": ("a\nb")}, "text: agent.strategy: contains the character U+000A"),
+    (
+        {"model_url": "http://plain.example"},
+        "url: model.url: contains an address that begins with http://; use https",
+    ),
+    ({"attempts": 0}, "schema: attempts.runs: expected `int` >= 1"),
+)
 def test_claims_that_cannot_be_true_are_named(
     run: Path, board: Path, change: dict[str, Any], message: str
 ) -> None:

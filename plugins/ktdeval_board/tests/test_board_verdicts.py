@@ -23,7 +23,12 @@ def references(*returns: np.ndarray) -> list[Reference]:
     return [Reference(name, own) for name, own in zip(names, returns, strict=False)]
 
 
-@on_each_row
+@on_each_row(
+    "gains, expected",
+    ([0, 0, 0], "No ranked system is shown to beat the index (X) or random traders"),
+    ([0.005, 0, 0], "1 of 3 beat the index (X): A; 1 of 3 beat random traders: A"),
+    ([0.005, -0.005, 0.005], "2 of 3 beat the index (X): A, C; 2 of 3 beat random traders: A, C"),
+)
 def test_a_planted_gain_is_found_and_a_planted_loss_is_no_gain(gains, expected) -> None:
     *systems, index, chance = noise(3, 200, 5)
     named = {name: own + gain for name, own, gain in zip("ABC", systems, gains, strict=True)}

@@ -205,7 +205,26 @@ def test_decisions_are_submitted_one_per_candidate_where_the_task_asks() -> None
     ]
 
 
-@on_each_row
+# Answers for the asset A: other fields of a sound one, or the text itself.
+@on_each_row(
+    "wrong, kind",
+    ("words", "no_submission"),
+    ("{}", "schema"),
+    # of another asset
+    ({"stock_id": "B"}, "schema"),
+    ({"decision": "BUY, later"}, "schema"),
+    ({"confidence": 2}, "schema"),
+    # shorter than the task wants
+    ({"reason": "no"}, "schema"),
+    # Two decisions in one.
+    (
+        (
+            '{"decisions": [{"stock_id": "A", "decision": "SELL", "decision": "BUY", '
+            '"confidence": 0.7, "reason": "because"}], "overall_reason": "so"}'
+        ),
+        "schema",
+    ),
+)
 def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(
     wrong: Any, kind: str
 ) -> None:

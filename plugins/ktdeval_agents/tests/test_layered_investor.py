@@ -48,7 +48,19 @@ def test_it_remembers_decisions_unless_asked_for_layers() -> None:
     assert isinstance(load_plugins().make_agent("investor", {"sources": "a,b"}), TeamAgent)
 
 
-@on_each_row
+@on_each_row(
+    "args, problem",
+    (
+        {"parameters": "finmem"},
+        "^parameters: has no effect with memory=decisions; leave it out, or set memory=layered$",
+    ),
+    ({"memory": "decisions", "seed": 3}, "^seed: has no effect with memory=decisions"),
+    (
+        {"memory": "layered", "sources": "a,b"},
+        "^sources: has no effect with memory=layered; leave it out, or set memory=decisions$",
+    ),
+    ({"memory": "deep"}, "layered"),
+)
 def test_an_argument_of_the_other_memory_is_refused(args: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         load_plugins().make_agent("investor", args)

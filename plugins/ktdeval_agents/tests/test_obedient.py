@@ -141,7 +141,21 @@ def prompt(rules: str, rows: list[list[Any]], **sections: Any) -> str:
 TWO = [["shut", "closed", 5.0], ["open", "trading", 10.0]]
 
 
-@on_each_row
+@on_each_row(
+    "rules, weight",
+    ("Decide.", 0.99),
+    ("a buy may not bring a stock above 10 % of NAV.", 0.1),
+    ("an order may not bring one beyond 25 % of the NAV. Costs are small.", 0.25),
+    ("- open: volatility 70.5 %, at most 14.25 % of NAV, 3 % left", 0.03),
+    ("- open: volatility 70.5 %, at most 14.25 % of NAV, 3 % of NAV still free", 0.03),
+    (("- shut: at most 5 % of NAV, 5 % left\n- open: at most 20 % of NAV, 20 % left"), 0.2),
+    ("Position ratios on the grid: shut 0.1, open 0.05.", 0.05),
+    ("Position ratios on the grid: shut 0.1.", 0.99),
+    ("- open: at most 20 % of NAV, 0 % left", None),
+    # 2 % of 1,000 are two shares of 10
+    ("Buys are whole lots of 100 shares. At most 2 % of NAV in one.", None),
+    ("Buys are whole lots of 2 shares. At most 2 % of NAV in one.", 0.02),
+)
 def test_orders_take_the_least_of_the_limits(rules: str, weight: float | None) -> None:
     orders, contradictions = submission(prompt(rules, TWO), "orders")
     if weight is None:
@@ -153,7 +167,13 @@ def test_orders_take_the_least_of_the_limits(rules: str, weight: float | None) -
     assert not contradictions
 
 
-@on_each_row
+# 15 % of 1,000 are 150 shares of 1
+@on_each_row(
+    "board, weight",
+    ("main", 0.15),
+    ("star", None),
+    ("bse", None),
+)
 def test_a_purchase_is_at_least_a_lot_of_the_board_that_is_shown(
     board: str, weight: float | None
 ) -> None:
@@ -171,7 +191,18 @@ def test_a_purchase_is_at_least_a_lot_of_the_board_that_is_shown(
     assert bool(contradictions) == (weight is None)
 
 
-@on_each_row
+@on_each_row(
+    "rules, decision",
+    ("BUY: it shall be held.", "BUY"),
+    ("- BUY means to hold 100 % of NAV in the asset.", "BUY"),
+    (("- BUY means to hold 100 % of NAV.\n- open: at most 14.2 % of NAV, 0 % left"), "HOLD"),
+    (("- BUY means to hold 100 % of NAV.\n- shut: at most 14.2 % of NAV, 0 % left"), "BUY"),
+    (("- BUY means to hold 20 % of NAV.\n- open: at most 20 % of NAV, 20 % left"), "BUY"),
+    (("- BUY means to hold 100 % of NAV.\nPosition ratios on the grid: open 0.4."), "HOLD"),
+    (("- BUY means to hold 100 % of NAV.\nPosition ratios on the grid: open 1."), "BUY"),
+    (("- BUY means to hold 100 % of NAV.\n- day_-1, open: BUY to 50 % of NAV, then +1 %."), "BUY"),
+    (("- BUY means to hold 100 % of NAV.\n- BUY means to hold 50 % of NAV."), "HOLD"),
+)
 def test_decisions_are_to_buy_if_no_limit_is_below_what_that_means(
     rules: str, decision: str
 ) -> None:
@@ -186,7 +217,13 @@ def test_what_is_held_up_to_its_limit_is_kept_without_a_contradiction() -> None:
     assert submission(prompt(rules, TWO, positions=held), "orders") == ([], [])
 
 
-@on_each_row
+@on_each_row(
+    "rules, decision",
+    ("- HOLD keeps the position as it is.", "HOLD"),
+    ("BUY: it shall be held. HOLD: leave it as it is.", "HOLD"),
+    ("- HOLD means no position; what is held or sold short is closed.", "BUY"),
+    ("Decide.", "BUY"),
+)
 def test_a_holding_is_kept_by_the_decision_that_is_said_to_keep_it(
     rules: str, decision: str
 ) -> None:
@@ -216,7 +253,24 @@ def test_sides_that_share_the_account_are_all_bought() -> None:
     assert len(contradictions) == 1
 
 
-@on_each_row
+@on_each_row(
+    "asked, answer",
+    (
+        'End with one JSON object, such as {"LABEL": "Bearish", "OTHERS": "Neutral"}.',
+        {"open": "Bullish", "OTHERS": "Bullish"},
+    ),
+    (
+        'End with your signals, in the form {"LABEL": "Bullish", "OTHERS": "Neutral"}.',
+        {"open": "Bullish", "OTHERS": "Bullish"},
+    ),
+    (
+        (
+            "Choose among these ratios: 0, 0.05, 0.1. End with one JSON object such as "
+            '{"LABEL": 0.05}.'
+        ),
+        {"open": 0.1},
+    ),
+)
 def test_an_answer_follows_the_example_of_its_prompt(asked: str, answer: dict[str, Any]) -> None:
     request = ModelRequest((Message("user", prompt(asked, TWO)),))
     words, _, last = ObedientModel().reply(request).content.rpartition("\n")

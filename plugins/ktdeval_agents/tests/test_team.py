@@ -387,7 +387,41 @@ def test_stances_are_remembered_by_asset_and_reasons_stay_out(spelled: str) -> N
     ]
 
 
-@on_each_row
+# An asset that is bought on the first of some days, and what the last of them is told of it.
+@on_each_row(
+    "asset, days, expected",
+    # not shown the day after: from price to price
+    (
+        "asset_1",
+        [{"asset_1": [100.0, 1.0]}, {"asset_2": [1.0, 0.0]}, {"asset_1": [120.0, 9.0]}],
+        [
+            (
+                "day_+0, asset_1: BUY to 50 % of NAV; the price then changed by +20.00 % to "
+                "the next close. asset_1 is liked"
+            )
+        ],
+    ),
+    (
+        "asset_1",
+        [{"asset_1": [100.0, 1.0]}, {}, {}],
+        ["day_+0, asset_1: BUY to 50 % of NAV. asset_1 is liked"],
+    ),
+    # without a price at first: from the first that is shown; the NAV was 1001, then 1002
+    (
+        "asset_9",
+        [{}, {}, {"asset_9": [80.0, 0.0]}, {"asset_9": [60.0, 0.0]}],
+        [
+            (
+                "day_+0, asset_9: BUY to 50 % of NAV; the price then changed by -25.00 % from "
+                "day_+2 on. asset_9 is liked"
+            ),
+            (
+                "day_+1, the account: no order; the NAV then changed by +0.10 % to the next "
+                "close. as agreed"
+            ),
+        ],
+    ),
+)
 def test_an_outcome_is_known_when_the_price_is_shown_again(
     asset: str, days: Sequence[Any], expected: Sequence[str]
 ) -> None:
@@ -420,7 +454,45 @@ def test_every_shipped_team_is_valid_and_lists_its_roles() -> None:
     assert all(isinstance(message, Message) for message in messages)
 
 
-@on_each_row
+@on_each_row(
+    "change, problem",
+    (["- role: judge", "- role: jugde"], "flow\\[1\\]: no role 'jugde'; did you mean 'judge'"),
+    (["  - role: judge", ""], "flow: must end with a single role"),
+    (
+        ["reads: [reports]", "reads: [bul]"],
+        "roles.judge.reads: 'bul' does not come before it; did you mean 'bull'",
+    ),
+    (
+        ["says: Buy., reads: []", "says: Buy., reads: [judge]"],
+        "roles.bull.reads: 'judge' does not come before it",
+    ),
+    (["rounds: 2", "rounds: 0"], "flow\\[0\\].rounds: expected"),
+    (
+        ["    rounds: 2", "    role: judge"],
+        "flow\\[0\\]: give one of role, together, debate and computes",
+    ),
+    (["[bull, bear]", "[bull]"], "roles.bear: is not used in flow; add it to flow"),
+    (
+        ["  - role: judge", ("  - role: bull\n  - role: judge")],
+        "flow\\[1\\]: the role bull is in the flow already",
+    ),
+    (["rounds: 2", "turns: 2"], "unknown field 'turns'"),
+    (
+        ["rounds: 2", "chosen_by: bear"],
+        "flow\\[0\\].chosen_by: applies to roles that speak `together`",
+    ),
+    (["flow:", ("quick: [bul]\nflow:")], "quick: no such role here: 'bul'; did you mean 'bull'"),
+    (["flow:", ("quick: [reflection]\nflow:")], "quick: no such role here: 'reflection'"),
+    (["flow:", ("without_planner: [bull]\nflow:")], "without_planner: no such role here: 'bull'"),
+    (
+        ["bear: {", ("reflection: {says: Think.}\n  bear: {")],
+        "roles: 'reflection' is not a valid role name",
+    ),
+    (["rounds: 2", "rounds: 11"], "flow\\[0\\].rounds: expected"),
+    (["says: Judge.,", "says: Judge., tools: -1,"], "roles.judge: tools: expected"),
+    (["says: Judge.,", "says: '',"], "roles.judge: says: expected"),
+    (["roles:", "- roles:"], "team.yaml"),
+)
 def test_a_graph_that_makes_no_sense_is_refused_with_its_place(
     change: tuple[str, str], problem: str, tmp_path: Path
 ) -> None:
@@ -522,7 +594,18 @@ def decision(asset: str, side: str, confidence: float = 0.5) -> dict[str, Any]:
     return {"stock_id": asset, "decision": side, "confidence": confidence, "reason": f"why {side}"}
 
 
-@on_each_row
+# Orders of each ballot, and those elected: side, weight (null: by shares) and confidence.
+@on_each_row(
+    "given, voters, expected",
+    ([[["BUY", 0.1, 0.6]], [["BUY", 0.3, 0.8]], [["SELL", 0.0]]], 3, [["BUY", 0.2, 0.7]]),
+    ([[["BUY", 0.1]], [["BUY", 0.3]], [["BUY", 0.9]]], 3, [["BUY", 0.3]]),
+    ([[["BUY", 0.1]], [["SELL", 0.0]]], 2, []),
+    ([[["BUY", 0.1]], [], []], 3, []),
+    # the other voter submitted nothing valid
+    ([[["BUY", 0.1]]], 2, []),
+    # of two kinds of size the first
+    ([[["SELL", None]], [["SELL", 0.0]]], 2, [["SELL", None]]),
+)
 def test_orders_need_more_than_half_of_all_voters(given: Any, voters: int, expected: Any) -> None:
     ballots = []
     for items in given:

@@ -39,7 +39,19 @@ def table(*rows: dict[str, Any]) -> dict[str, Any]:
     return {"columns": columns, "rows": [[row[name] for name in columns] for row in rows]}
 
 
-@on_each_row
+@on_each_row(
+    "assets, most",
+    (1, 1.0),
+    (2, 1.0),
+    # round(2/3 · 20)/20 = 13/20
+    (3, 0.65),
+    (4, 0.5),
+    (5, 0.4),
+    (10, 0.2),
+    (20, 0.1),
+    (30, 0.05),
+    (100, 0.05),
+)
 def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
     grid = position_ratios(
         state_of(candidates=table(*({"stock_id": f"a{number}"} for number in range(assets))))
@@ -119,12 +131,36 @@ def test_prices_that_never_move_are_at_their_mean_and_have_no_volatility() -> No
     assert (figures["bollinger_lower"], figures["bollinger_upper"]) == (7.0, 7.0)
 
 
-@on_each_row
+@on_each_row(
+    "volatility, limit",
+    (0.0, 0.25),
+    (0.149, 0.25),
+    (0.15, 0.2),
+    (0.2, 0.195),
+    (0.2999, 0.18501),
+    (0.3, 0.15),
+    (0.4, 0.14),
+    (0.499, 0.1301),
+    (0.5, 0.1),
+    (2.0, 0.1),
+)
 def test_a_limit_shrinks_with_volatility(volatility: float, limit: float) -> None:
     assert scaled_limit(volatility, LIMITS) == pytest.approx(limit, abs=1e-12)
 
 
-@on_each_row
+@on_each_row(
+    "correlation, factor",
+    (-1.0, 1.1),
+    (-1.0000000002, 1.1),
+    (0.1999, 1.1),
+    (0.2, 1.05),
+    (0.3999, 1.05),
+    (0.4, 1.0),
+    (0.6, 0.85),
+    (0.7999, 0.85),
+    (0.8, 0.7),
+    (1.0, 0.7),
+)
 def test_a_limit_shrinks_with_correlation(correlation: float, factor: float) -> None:
     assert correlation_factor(correlation, LIMITS["correlation"]["bands"]) == factor
 

@@ -87,7 +87,34 @@ def played(agent: TeamAgent, *planner: Reply) -> Session:
     return session
 
 
-@on_each_row
+@on_each_row(
+    "team, arguments, problem",
+    (
+        "trade",
+        {"analysts": ["news_analist"]},
+        "analysts: the team trade has no analyst 'news_analist'; did you mean 'news_analyst'",
+    ),
+    ("trade", {"analysts": ["bull"]}, "analysts: the team trade has no analyst 'bull'"),
+    (
+        "investor",
+        {"analysts": ["investor"]},
+        "analysts: the team investor has no analysts to choose from; leave it out",
+    ),
+    ("investor", {"planner": "off"}, "planner: the team investor has no planner; leave it out"),
+    ("hedge_fund", {"planner": "off"}, "planner: the team hedge_fund has no planner"),
+    ("deepfund", {"rounds": 2}, "rounds: the team deepfund holds no debate; leave it out"),
+    (
+        "investor",
+        {"quick_model": "openai/gpt-4.1-mini"},
+        "quick_model: the team investor has no quick roles; leave it out",
+    ),
+    ("trade", {"rounds": 0}, "agent trade: rounds"),
+    ("trade", {"rounds": 11}, "agent trade: rounds"),
+    ("trade", {"planner": "no"}, "agent trade: planner"),
+    ("trade", {"analyst": "news_analyst"}, "did you mean 'analysts'"),
+    ("team", {}, "agent team: field 'file' is missing"),
+    ("team", {"file": "/nowhere/team.yaml"}, "/nowhere/team.yaml"),
+)
 def test_an_argument_that_makes_no_sense_for_a_team_is_refused(
     team: str, arguments: dict[str, Any], problem: str
 ) -> None:
@@ -98,7 +125,53 @@ def test_an_argument_that_makes_no_sense_for_a_team_is_refused(
     assert "\n" not in str(raised.value)
 
 
-@on_each_row
+@on_each_row(
+    "team, arguments, expected",
+    (
+        "deepfund",
+        {"planner": "off"},
+        [
+            "technical_analyst",
+            "insider_analyst",
+            "company_news_analyst",
+            "policy_analyst",
+            "risk_control",
+            "portfolio_manager",
+        ],
+    ),
+    (
+        "deepfund",
+        {"planner": "off", "analysts": "macro_analyst,fundamental_analyst"},
+        ["fundamental_analyst", "macro_analyst", "risk_control", "portfolio_manager"],
+    ),
+    (
+        "deepfund",
+        {"analysts": "policy_analyst"},
+        ["planner", "policy_analyst", "risk_control", "portfolio_manager"],
+    ),
+    (
+        "trade",
+        {"analysts": "news_analyst,market_analyst", "rounds": 2},
+        [
+            "market_analyst",
+            "news_analyst",
+            "bull",
+            "bear",
+            "bull",
+            "bear",
+            "research_manager",
+            "trader",
+            "aggressive",
+            "conservative",
+            "neutral",
+            "aggressive",
+            "conservative",
+            "neutral",
+            "portfolio_manager",
+        ],
+    ),
+    ("hedge_fund", {"analysts": "durable_moat"}, ["durable_moat", "portfolio_manager"]),
+)
 def test_who_speaks_by_the_arguments(
     team: str, arguments: dict[str, Any], expected: list[str]
 ) -> None:

@@ -122,7 +122,56 @@ def test_a_team_without_practice_does_not_ask_for_the_days_of_a_warm_up() -> Non
         practised(NoLessons())
 
 
-@on_each_row
+# Arguments of the calls in one reply, on a day that shows the assets a and b.
+@on_each_row(
+    "arguments, failure",
+    ([], "no_submission"),
+    (["not JSON"], "schema"),
+    (["{}"], "schema"),
+    # two calls
+    (
+        [
+            (
+                '{"decisions": [{"stock_id": "a", "decision": "BUY", "confidence": 0.5, '
+                '"reason": "because"}, {"stock_id": "b", "decision": "BUY", "confidence": 0.5, '
+                '"reason": "because"}], "overall_reason": "x"}'
+            ),
+            '{"decisions": [], "overall_reason": "x"}',
+        ],
+        "schema",
+    ),
+    # nothing on b
+    (
+        [
+            (
+                '{"decisions": [{"stock_id": "a", "decision": "BUY", "confidence": 0.5, '
+                '"reason": "because"}], "overall_reason": "x"}'
+            )
+        ],
+        "schema",
+    ),
+    # of an asset that is not shown
+    (
+        [
+            (
+                '{"decisions": [{"stock_id": "a", "decision": "BUY", "confidence": 0.5, '
+                '"reason": "because"}, {"stock_id": "c", "decision": "BUY", "confidence": 0.5, '
+                '"reason": "because"}], "overall_reason": "x"}'
+            )
+        ],
+        "schema",
+    ),
+    (
+        [
+            (
+                '{"decisions": [{"stock_id": "a", "decision": "LATER", "confidence": 0.5, '
+                '"reason": "because"}, {"stock_id": "b", "decision": "BUY", "confidence": 0.5, '
+                '"reason": "because"}], "overall_reason": "x"}'
+            )
+        ],
+        "schema",
+    ),
+)
 def test_an_answer_that_is_not_valid_is_counted_and_leaves_nothing(
     arguments: list[str], failure: str
 ) -> None:

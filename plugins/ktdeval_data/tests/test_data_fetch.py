@@ -259,7 +259,33 @@ def test_rate_limits_are_obeyed_by_waiting(
     assert max(waits) == pytest.approx(60, abs=15)
 
 
-@on_each_row
+@on_each_row(
+    "reply, words",
+    (
+        {"code": 40203, "msg": "抱歉，您每天最多访问该接口5次"},
+        "the limit of this hour or day is reached; run the same command later",
+    ),
+    (
+        {"code": 2002, "msg": "抱歉，您没有访问该接口的权限"},
+        "the account needs more points for this call",
+    ),
+    ({"code": 40101, "msg": "您的token不对，请确认。{token}"}, "check TUSHARE_TOKEN"),
+    (
+        {"code": 0, "data": {"fields": ["ts_code"], "items": [["x"]], "has_more": True}},
+        "the answer was cut (has_more) at 1 rows",
+    ),
+    ({"code": 0, "data": []}, "the answer has no data.fields and data.items"),
+    ({"code": 0, "data": {"fields": ["ts_code"]}}, "the answer has no data.fields and data.items"),
+    ({"code": 0, "data": {"items": [["x"]]}}, "the answer has no data.fields and data.items"),
+    (
+        {"code": 0, "data": {"fields": "ts_code", "items": [["x"]]}},
+        "the answer has no data.fields and data.items",
+    ),
+    (
+        {"code": 0, "data": {"fields": ["a"], "items": [["x", "y"]]}},
+        "not a stored answer (rows and columns differ in length)",
+    ),
+)
 def test_refusals_are_one_line_without_the_token(
     tmp_path: Path,
     server: VendorServer,
@@ -439,7 +465,11 @@ def test_answers_of_another_form_are_one_line(
     assert wrong not in error + texts_in(tmp_path)
 
 
-@on_each_row
+@on_each_row(
+    "body, words, asked",
+    ("<html>Log in to nginx</html>", "answered with an HTML page (Log in to nginx)", 1),
+    ({"error": "no such method"}, "no such method", 3),
+)
 @pytest.mark.parametrize("vendor", ["tushare", "binance", "alpaca"])
 def test_a_wrong_endpoint_is_given_up_soon_with_its_words(
     vendor: str,
@@ -499,7 +529,23 @@ def test_a_recipe_holds_no_secret_and_names_what_was_revised_or_is_gone(
     assert "assets.parquet: code 688981.SH is absent" in error
 
 
-@on_each_row
+@on_each_row(
+    "edit, words",
+    (["recipe: 1", "recipe: 2"], "recipe of version 2, expected 1; upgrade ktdeval"),
+    (
+        ["  vendor:", ("  endpoint: http://127.0.0.1:1\n  vendor:")],
+        "query.endpoint must be set by the user, not by a recipe",
+    ),
+    (
+        ["market: csi300", "market: synthetic"],
+        (
+            "'synthetic' was not fetched from a vendor; `ktdeval data` lists the providers "
+            "that fetch data"
+        ),
+    ),
+    (["market: csi300", "market: csi301"], "csi301"),
+    (["snapshot:", "snap:"], "unknown field 'snap'"),
+)
 def test_a_bad_recipe_is_refused_before_anything_is_asked(
     tmp_path: Path, terminal: Terminal, edit: tuple[str, str], words: str
 ) -> None:
@@ -513,7 +559,35 @@ def test_a_bad_recipe_is_refused_before_anything_is_asked(
     assert words in terminal.refusal(*recipe(tmp_path / "m", file))
 
 
-@on_each_row
+# FETCH gets the days of csi300 into m, from the vendor that follows.
+@on_each_row(
+    "words, expected",
+    ("FETCH tushare", "tushare: no key; set TUSHARE_TOKEN to yours"),
+    ("FETCH akshare", "akshare has no past membership; give --members FILE"),
+    ("FETCH tushare --last 2999-01-01", "--last: 2999-01-01 is not over yet; choose "),
+    (
+        "FETCH tushare --first 2024-13-01",
+        "--first: '2024-13-01' is not a date; write it as 2024-01-02",
+    ),
+    ("FETCH tushare --first 2024-03-01", "first: 2024-03-01 lies after last, 2024-02-06"),
+    (
+        "FETCH tushare --map bars.volum=v",
+        "--map: 'bars.volum' is not a field; did you mean 'bars.volume' or",
+    ),
+    ("data make --recipe r.yaml", "name the folder to write: --out DIR"),
+    (
+        "data make --recipe r.yaml --out m --check-only",
+        "--recipe takes only --out DIR, and --set for what a recipe omits",
+    ),
+    (
+        "data make --recipe r.yaml csi300 --from tushare --out m",
+        "--recipe already names its market",
+    ),
+    (
+        "data make csi300 --from tushare --first 2024-01-25 --last 2024-02-06 --check-only",
+        "no folder for the vendor's answers; give --answers DIR",
+    ),
+)
 def test_bad_requests_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal, words: str, expected: str
 ) -> None:

@@ -321,7 +321,36 @@ def test_sole_configuration_and_split_of_a_card_need_no_name(
     assert _table_paths(FetchHubParams(bars="org/bars"), configs, paths) == ["x/a.csv", "x/b.csv"]
 
 
-@on_each_row
+@on_each_row(
+    "more, configs, words",
+    (
+        "--venue us_equity --map date=Day",
+        None,
+        "hf org/bars: has the configs daily, both; give --config NAME",
+    ),
+    (
+        "--config both --venue us_equity --map date=Day",
+        None,
+        "hf org/bars: has the splits train, late; give --split NAME",
+    ),
+    ("--config daily --split test", None, "hf org/bars: has the splits train; give --split NAME"),
+    (
+        "--config x",
+        [{"config_name": "x", "data_files": "*.pkl"}],
+        "hf org/bars: no .parquet, .csv, .csv.gz file there",
+    ),
+    (
+        "--config x",
+        [{"config_name": "x", "data_files": [{"split": "a"}]}],
+        "its card does not list the files of its",
+    ),
+    (
+        "--config x",
+        [{"config_name": "x", "data_dir": "all/sub"}],
+        "hf org/bars: no .parquet, .csv, .csv.gz file there",
+    ),
+    ("--config x", "x", "its card does not list the files of its configurations"),
+)
 def test_what_can_not_be_read_is_one_line(
     tmp_path: Path, server: HubServer, terminal: Terminal, more: str, configs: object, words: str
 ) -> None:

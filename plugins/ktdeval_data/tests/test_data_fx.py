@@ -142,7 +142,76 @@ def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(
 
 
 @pytest.mark.sampled(10)
-@on_each_row
+# A mapping replaces words of the faultless table, a list adds lines to it; others are options.
+@on_each_row(
+    "changes, message",
+    (
+        {"rates": None, "currency": None},
+        "snapshot two: prices in EUR and USD; convert them by --fx RATES --currency CODE",
+    ),
+    ({"currency": None}, "--fx and --currency go together"),
+    ({"rates": None}, "--fx and --currency go together"),
+    ({"assets": ("code\nSAP\n")}, "all prices are already in USD; leave --fx and --currency out"),
+    ({"fx": {"EUR": "CHF"}}, "fx.csv: no rate of EUR in the 10 days up to 2025-03-03; add one"),
+    (
+        {"fx": {"2025-02-28,EUR,1.04\n": ""}},
+        "no rate of EUR in the 10 days before 2025-03-03, for its opens",
+    ),
+    (
+        {"fx": {"2025-02-28": "2025-02-20"}},
+        "no rate of EUR in the 10 days before 2025-03-03, for its opens",
+    ),
+    (
+        {"bars": ["2025-03-17,AAPL,1,1,1,1,1,"]},
+        "no rate of EUR in the 10 days up to 2025-03-17; add one",
+    ),
+    (
+        {"fx": {"1.06": "0"}},
+        (
+            "fx.csv: EUR 2025-03-04: rate 0: each row has a currency, a day of its own and a "
+            "rate above 0"
+        ),
+    ),
+    ({"fx": {"1.06": "-1"}}, "EUR 2025-03-04: rate -1"),
+    ({"fx": {"1.06": "inf"}}, "EUR 2025-03-04: rate inf"),
+    ({"fx": {"1.06": ""}}, "EUR 2025-03-04: rate nan"),
+    (
+        {"fx": ["2025-03-03,EUR,1.05"]},
+        "EUR 2025-03-03: rate 1.05: each row has a currency, a day of its own",
+    ),
+    ({"fx": ["2025-03-03,,1.05"]}, "nan 2025-03-03: rate 1.05: each row has a currency"),
+    ({"fx": {"1.06": "much"}}, "column 'rate' holds 'much', expected numbers"),
+    ({"fx": {",rate": ",price"}}, "no column for 'rate'"),
+    (
+        {
+            "bars": {"SAP": "600519.SH"},
+            "assets": ("code,venue\n600519.SH,a_share"),
+            "fx": {"EUR,": "CNY,"},
+        },
+        (
+            "600519.SH: its prices are converted to USD, and venue a_share has CNY fees and "
+            "limits; make CNY the --currency, or"
+        ),
+    ),
+    (
+        {"assets": ["AAPL,EUR"], "currency": "CNY"},
+        "AAPL: .* venue us_equity has USD fees and limits; make USD",
+    ),
+    ({"fx": {",1.0": ",0.000010"}}, "SAP: .* venue us_equity has ticks too coarse for 0.00264"),
+    (
+        {"benchmark": "bars.csv", "benchmark_code": "SAP"},
+        "SAP is not in USD; give its levels in USD in a separate file",
+    ),
+    (
+        {"minutes": "minutes.csv"},
+        "--minutes: bars within days are not converted; leave out those of SAP",
+    ),
+    ({"bars": {"250,255,249": "256,255,249"}}, "1 impossible_bars \\(first: SAP 2025-03-03\\)"),
+    (
+        {"bars": {"252,256,251,254": "252,256,251,257"}},
+        "1 impossible_bars \\(first: SAP 2025-03-04\\)",
+    ),
+)
 def test_what_can_not_be_converted_is_one_clear_line(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:

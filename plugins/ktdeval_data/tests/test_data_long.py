@@ -64,7 +64,18 @@ def read(folder: Path, files: dict[str, str] | None = None, **params: Any) -> An
     )
 
 
-@on_each_row
+@on_each_row(
+    "header, code, day",
+    ("date,code", "{}.SH", "2024-01-0{}"),
+    ("trade_date,ts_code", "{}.SH", "2024010{}"),
+    ("datetime,instrument", "SH{}", "2024/1/{}"),
+    ("Day,Symbol", "{}", "2024-01-0{} 00:00:00"),
+    ("date,stock_code", "sh.{}", "2024/01/0{}"),
+    ("date,code", "{}.SHH", "2024-01-0{}"),
+    ("date,code", "{}.SHG", "2024-01-0{}"),
+    ("date,code", "{} CH Equity", "2024-01-0{}"),
+    ("date,code", "{} C1", "2024-01-0{}"),
+)
 def test_columns_codes_and_days_of_any_vendor_are_the_same_market(
     tmp_path: Path, header: str, code: str, day: str
 ) -> None:
@@ -295,7 +306,53 @@ def with_ends(*ends: str) -> str:
     return "\n".join(line + end for line, end in lines)
 
 
-@on_each_row
+@on_each_row(
+    "file, change, message",
+    ("bars", {"2024-01-03": "2024-01-03 10:30"}, "'2024-01-03 10:30' is not a day"),
+    ("bars", {"2024-01-03": "today"}, "'today' is not a day"),
+    ("bars", {"2024-01-03": ""}, "2 rows have no date"),
+    ("bars", {"10.2,": "ten,"}, "column 'close' holds 'ten', expected numbers"),
+    (
+        "bars",
+        {"10.2,": '"10,25",'},
+        "column 'close' holds '10,25', expected numbers such as 1234.5 or 1,234.5",
+    ),
+    ("bars", {"10.2,": '"1.010,25",'}, "column 'close' holds '1.010,25', expected numbers"),
+    ("bars", {"10.2,": "true,"}, "column 'close' holds 'true', expected numbers"),
+    (
+        "bars",
+        {"open,": "opening,"},
+        "no column for 'open' \\(tried open\\); name it: --map open=opening",
+    ),
+    ("bars", "", "can't read: No columns"),
+    ("bars", "date,code,open,high,low,close,volume\n", "no bars"),
+    (
+        "members",
+        ("code\n600519.SH\n"),
+        "no column for 'in_date' or 'date' .* none of its columns \\(code\\) holds days",
+    ),
+    (
+        "members",
+        ("code,in_date\n600519.SH,2024-01-02\n000001,\n"),
+        "members.csv: 1 rows have no in_date; fill it in",
+    ),
+    ("members", ("code,date\n600519.SH,2024-01-02\n000001,\n"), "members.csv: 1 rows have no date"),
+    (
+        "members",
+        ("name\nMoutai\n"),
+        "no columns for 'code' and 'in_date' or 'date' .* holds codes or days; add them",
+    ),
+    (
+        "industry",
+        ("code,industry\n600519.SH,a\nSH600519,b\n"),
+        "the rows of 600519.SH differ in name, industry, venue, kind, currency",
+    ),
+    (
+        "bars",
+        {"factor": "traded", ",1.5\n": ",perhaps\n"},
+        "'perhaps' is neither true nor false: write 1 or 0 in every row",
+    ),
+)
 def test_cells_and_columns_that_can_not_be_read_are_named(
     tmp_path: Path, file: str, change: Any, message: str
 ) -> None:
@@ -541,7 +598,64 @@ def test_check_and_info_judge_a_source_or_a_stored_snapshot(
     assert "benchmark      000688.SH" in terminal.out("data", "info", tmp_path / "n")
 
 
-@on_each_row
+@on_each_row(
+    "words, message",
+    (["make", "lon"], "unknown data provider 'lon'; did you mean 'long'?"),
+    (
+        ["make"],
+        (
+            "name a provider (`ktdeval data` lists them), or the recipe of a fetched market: "
+            "--recipe FILE --out DIR"
+        ),
+    ),
+    (
+        ["make", "--first", "2024-01-02", "us"],
+        (
+            "no such option --first before a provider; options of a provider follow its name: "
+            "`ktdeval data make PROVIDER --first …`"
+        ),
+    ),
+    (
+        ["make", "synthetic"],
+        "name the folder to write: --out DIR; or only check the source: --check-only",
+    ),
+    (
+        ["make", "synthetic", "--json", "--out", "x"],
+        "--json prints the findings of --check-only; add --check-only, or omit --json",
+    ),
+    (
+        ["make", "synthetic", "x"],
+        "unexpected argument 'x'; the folder to write is given by --out x",
+    ),
+    # in the words of the click that is installed
+    (["make", "long", "--bas", "x.csv"], "--bars"),
+    (
+        ["make", "hf", "a/b", "c d"],
+        "unexpected argument 'c d'; the folder to write is given by --out 'c d'",
+    ),
+    (
+        ["check", "long", "--bars", "a b.csv"],
+        "check a source with `ktdeval data make long --bars 'a b.csv' --check-only`",
+    ),
+    (
+        ["check", "--json", "long"],
+        "check a source with `ktdeval data make --json long --check-only`",
+    ),
+    (
+        ["check", "nowhere"],
+        "nowhere: no such folder; make one with `ktdeval data make PROVIDER --out DIR`",
+    ),
+    (["info", "synthetc"], "synthetc: no such folder"),
+    (["info", "."], ".: not a market snapshot"),
+    (["make", "long", "--out", "x"], "give --bars FILE, which long needs"),
+    (
+        ["make", "long", "--bars", "x.csv", "--benchmark", "y.csv", "--out", "x"],
+        "x.csv: no such file",
+    ),
+    (["make", "long", "--spec", "none.yaml", "--out", "x"], "none.yaml: can't read"),
+    (["make", "long", "--set", "brs=x", "--out", "x"], "unknown field 'brs'; did you mean 'bars'"),
+    (["make", "long", "--map", "close", "--out", "x"], "--map: expected key=value"),
+)
 def test_bad_input_is_one_clear_line(
     words: list[str],
     message: str,

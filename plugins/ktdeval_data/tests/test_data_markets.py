@@ -88,7 +88,32 @@ def test_splits_make_the_factor(tmp_path: Path) -> None:
     assert "split_like_moves" not in findings_of(read(tmp_path, splits=SPLITS))
 
 
-@on_each_row
+# A mapping replaces words of the faultless table, a list adds lines to it.
+@on_each_row(
+    "changes, message",
+    (
+        {"splits": ("code,date,ratio\nORLY,2025-06-10,0\n")},
+        "ORLY 2025-06-10: ratio 0: each row has a code, a day",
+    ),
+    ({"splits": [",2025-06-10,15"]}, "no code 2025-06-10: ratio 15: each row has a code"),
+    ({"splits": ["orly,2025-06-10,15"]}, "ORLY 2025-06-10: ratio 15: each row"),
+    ({"splits": {}, "bars": {"volume\n": "factor\n"}}, "have a factor already"),
+    ({"assets": ("code,venue\nBTC-USD,nyse\n")}, "industry.csv: venue 'nyse' is unknown"),
+    (
+        {"assets": ("code,kind\nBTC-USD,a coin\n")},
+        "industry.csv: BTC-USD: kind 'a coin' or currency 'USD' is not a word",
+    ),
+    ({"venue": "moon"}, "venue 'moon' is unknown; known: a_share, "),
+    ({"bars": {"orly": "OR/LY"}}, "1 unknown_symbols \\(first: 'OR/LY'\\)"),
+    ({"assets": ("code,currency\nBTC-USD,EUR\n")}, "prices in EUR and USD"),
+    (
+        {"venue": "a_share", "assets": ""},
+        (
+            "4 unknown_codes \\(first: BTC-USD\\): correct the code column, or name their venues "
+            "\\(--industry FILE"
+        ),
+    ),
+)
 def test_what_can_not_be_read_is_one_clear_line(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
@@ -241,7 +266,23 @@ def read_minutes(folder: Path, minutes: str, **more: Any) -> RawMarket:
 
 
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "time, more, ends_at",
+    ("2024-11-01T10:31:00-04:00", {}, "2024-11-01T14:31"),
+    ("2024-11-01 14:31Z", {}, "2024-11-01T14:31"),
+    ("2024-11-01T14:31:00.000+0000", {}, "2024-11-01T14:31"),
+    # daylight saving time
+    ("2024-11-01 10:31", {"minutes_zone": "America/New_York"}, "2024-11-01T14:31"),
+    # and without
+    ("2024-11-04 10:31:00", {"minutes_zone": "America/New_York"}, "2024-11-04T15:31"),
+    (
+        "2024-11-04 10:31",
+        {"minutes_zone": "America/New_York", "minutes_length": 60},
+        "2024-11-04T16:31",
+    ),
+    # a zone of its own counts
+    ("2024-11-04T15:31Z", {"minutes_zone": "America/New_York"}, "2024-11-04T15:31"),
+)
 def test_times_are_ends_in_utc_for_any_zone(
     time: str, more: dict[str, Any], ends_at: str, tmp_path: Path
 ) -> None:
@@ -256,7 +297,63 @@ def test_times_are_ends_in_utc_for_any_zone(
 
 
 @pytest.mark.sampled(8)
-@on_each_row
+@on_each_row(
+    "minutes, more, says",
+    (
+        "2024-11-01 10:31,TSLA,10,10.2,9.9,10.1,100",
+        {},
+        "time '2024-11-01 10:31' has no time zone; write .* \\(--minutes-zone\\)",
+    ),
+    (
+        "2024-11-01,TSLA,10,10.2,9.9,10.1,100",
+        {"minutes_zone": "America/New_York"},
+        "time '2024-11-01' is not a time of a whole minute; write",
+    ),
+    ("2024-11-01T10:31:30Z,TSLA,10,10.2,9.9,10.1,100", {}, "is not a time of a whole minute"),
+    ("2024-13-01T10:31Z,TSLA,10,10.2,9.9,10.1,100", {}, "is not a time of a whole minute"),
+    ("9999-12-31T23:59Z,TSLA,10,10.2,9.9,10.1,100", {}, "is not a time of a whole minute"),
+    ("1730457060,TSLA,10,10.2,9.9,10.1,100", {}, "is not a time of a whole minute"),
+    ("=cmd|' /C calc'!A0,TSLA,10,10.2,9.9,10.1,100", {}, "is not a time of a whole minute"),
+    (",TSLA,10,10.2,9.9,10.1,100", {}, "time '' is not a time of a whole minute"),
+    (
+        "2024-11-03 01:30,TSLA,10,10.2,9.9,10.1,100",
+        {"minutes_zone": "America/New_York"},
+        "occurs twice or never in America/New_York, since clocks change",
+    ),
+    (
+        "2024-03-10 02:30,TSLA,10,10.2,9.9,10.1,100",
+        {"minutes_zone": "America/New_York"},
+        "occurs twice or never in America/New_York, since clocks change",
+    ),
+    (
+        "2024-11-01 10:31,TSLA,10,10.2,9.9,10.1,100",
+        {"minutes_zone": "Mars/Base"},
+        "--minutes-zone 'Mars/Base' is not a time zone",
+    ),
+    (
+        "2024-11-01 10:31,TSLA,10,10.2,9.9,10.1,100",
+        {"minutes_zone": "../etc"},
+        "--minutes-zone '../etc' is not a time zone",
+    ),
+    (
+        "2024-11-05T10:31Z,TSLA,10,10.2,9.9,10.1,100",
+        {},
+        "no row matches a code and day of .*bars.csv; check its codes and times",
+    ),
+    ("2024-11-01T10:31Z,AMZN,10,10.2,9.9,10.1,100", {}, "no row matches a code and day of"),
+    (
+        "2024-11-01T10:31Z,TSLA,10,dear,9.9,10.1,100",
+        {},
+        "column 'high' holds 'dear', expected numbers",
+    ),
+    (
+        ("time,code,open,high,low,close,size\n2024-11-01T10:31Z,TSLA,10,10.2,9.9,10.1,100"),
+        {},
+        "no column for 'volume'",
+    ),
+    ("time,code,open,high,low,close,volume\n", {}, "no row matches a code and day of"),
+    ("", {}, "can't read"),
+)
 def test_a_bad_file_is_an_error_in_a_line(
     minutes: str, more: dict[str, Any], says: str, tmp_path: Path
 ) -> None:

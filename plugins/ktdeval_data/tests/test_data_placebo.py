@@ -555,7 +555,21 @@ def kinds_of_problems(market: MarketSnapshot) -> set[str]:
 # ---- bad input
 
 
-@on_each_row
+@on_each_row(
+    "args, message",
+    (
+        "of=nowhere",
+        (
+            "of='nowhere' is neither 'synthetic' nor the folder of a stored snapshot; `ktdeval "
+            "data make` makes one"
+        ),
+    ),
+    ("of=sinthetic", "did you mean 'synthetic'"),
+    ("kind=flip", "expected one of sign_flip, block_bootstrap, shuffle, was 'flip'"),
+    ("kind=shuffle,block_days=5", "kind shuffle has no blocks; leave block_days out"),
+    ("block_days=0", "expected a value of at least 1"),
+    ("seed=-1", "expected a value of at least 0"),
+)
 def test_bad_parameters_are_one_clear_line(
     args: str, message: str, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

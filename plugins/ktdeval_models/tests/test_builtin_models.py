@@ -141,7 +141,76 @@ def held(*positions: Any, cash: float, shown: Any = FOUR) -> dict[str, Any]:
     return state(positions, cash, candidates=shown, holdings=table(FIGURES, ()))
 
 
-@on_each_row
+@on_each_row(
+    "name, params, positions, cash, orders",
+    # The best of the table, in order.
+    ("momentum", {}, [], 1.0, {"b": ["BUY", 0.3267], "c": ["BUY", 0.3267], "a": ["BUY", 0.3267]}),
+    ("reversal", {}, [], 1.0, {"b": ["BUY", 0.3267], "c": ["BUY", 0.3267], "d": ["BUY", 0.3267]}),
+    (
+        "low_volatility",
+        {},
+        [],
+        1.0,
+        {"d": ["BUY", 0.3267], "c": ["BUY", 0.3267], "b": ["BUY", 0.3267]},
+    ),
+    (
+        "equal_weight",
+        {},
+        [],
+        1.0,
+        {"d": ["BUY", 0.3267], "b": ["BUY", 0.3267], "a": ["BUY", 0.3267]},
+    ),
+    # a: 5 - 40 / 4 = -5, b: 9 - 7.5 = 1.5, c: 7 - 5 = 2, d: 1 - 2.5 = -1.5
+    (
+        "linear_factor",
+        {"coefficients": "MOM_12_1:1 RV_60:-0.25"},
+        [],
+        1.0,
+        {"c": ["BUY", 0.3267], "b": ["BUY", 0.3267], "d": ["BUY", 0.3267]},
+    ),
+    (
+        "linear_factor",
+        {"coefficients": "MOM_12_1:0 RV_60:-0.2", "positions": 1},
+        [],
+        1.0,
+        {"d": ["BUY", 0.38]},
+    ),
+    # A holding is kept while it ranks high enough, and sold after.
+    (
+        "momentum",
+        {"positions": 2, "keep_rank": 3},
+        [["a", 0.32, True, "trading"], ["d", 0.32, True, "trading"]],
+        0.36,
+        {"d": ["SELL", 0.0], "b": ["BUY", 0.38]},
+    ),
+    (
+        "momentum",
+        {"positions": 2, "keep_rank": 4},
+        [["a", 0.32, True, "trading"], ["d", 0.32, True, "trading"]],
+        0.36,
+        {},
+    ),
+    # One that left the index is sold, one that can't trade is not.
+    # Weights outside the band are corrected, those inside are kept.
+    (
+        "momentum",
+        {},
+        [
+            ["x", 0.3, False, "trading"],
+            ["y", 0.3, False, "suspended"],
+            ["z", 0.3, True, "limit_down"],
+        ],
+        0.1,
+        {"x": ["SELL", 0.0], "b": ["BUY", 0.3267]},
+    ),
+    (
+        "equal_weight",
+        {},
+        [["a", 0.45, True, "trading"], ["b", 0.3, True, "trading"], ["c", 0.1, True, "trading"]],
+        0.15,
+        {"a": ["SELL", 0.3267], "c": ["BUY", 0.3267]},
+    ),
+)
 def test_orders_follow_from_the_figures_shown(
     name: str, params: Any, positions: Any, cash: float, orders: Any
 ) -> None:
@@ -167,7 +236,17 @@ def test_linear_model_requests_each_factor_in_its_coefficients_direction() -> No
     assert asked["compare_candidates"] == {"stock_ids": ["a"], "dims": ["MOM_12_1", "RV_60"]}
 
 
-@on_each_row
+@on_each_row(
+    "coefficients, problem",
+    ("", "at least one"),
+    ("RV_60:0", "at least one"),
+    ("MOM_121:1", "did you mean 'MOM_12_1'"),
+    ("RV_60:low", "NAME:NUMBER"),
+    ("RV_60", "NAME:NUMBER"),
+    ("RV_60:1 RV_60:2", "twice"),
+    ("RV_60:inf", "not finite"),
+    ("MOM_12_1:1 RV_60:1 ILLIQ:1 REV_ON:1 MOM_ID:1 SKEW:1 CORR_PV:1", "at most 6"),
+)
 def test_unusable_coefficients_are_refused(coefficients: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         make_builtin("linear_factor", LinearFactorParams(coefficients=coefficients))

@@ -118,7 +118,28 @@ def test_a_step_without_an_answer_is_a_failed_call_that_names_it(
     assert caught.value.kind == "no_scripted_answer"
 
 
-@on_each_row
+@on_each_row(
+    "text, message",
+    ("nothing: 1", "unknown field 'nothing'"),
+    ("answers: [1]", "answers[0]: expected"),
+    ("otherwise: {}", "otherwise[0]: is empty; give text, call, submit, raw or fail"),
+    ("otherwise: ['']", "otherwise[0]: is empty"),
+    ("answers: [[]]", "answers[0]: has no turn"),
+    ("{}", "has no answer; give steps, patterns, answers or otherwise"),
+    ("[1]", "expected a mapping of fields, was list"),
+    ("a: [", "line 2, column 1: not YAML"),
+    ("patterns: [{pattern: '(', replies: x}]", "patterns[0].pattern: not a regular expression"),
+    ("steps: [{step: -1, replies: x}]", "steps[0].step: expected"),
+    ("steps: [{step: 1}]", "steps[0]: field 'replies' is missing"),
+    (
+        "otherwise: {submit: {a: 1}, raw: x}",
+        "otherwise[0]: submit can't be combined with call or raw",
+    ),
+    ("otherwise: {arguments: {a: 1}}", "otherwise[0]: arguments need a call"),
+    ("otherwise: {fail: timeout, text: x}", "otherwise[0]: fail can't be combined with anything"),
+    ("otherwise: {fail: Bad Kind}", "otherwise.fail: expected"),
+    ("otherwise: {cal: x}", "otherwise: unknown field 'cal'; did you mean 'call'"),
+)
 def test_a_bad_script_is_refused_with_file_and_field(
     plugins: Plugins, tmp_path: Path, text: str, message: str
 ) -> None:

@@ -64,7 +64,159 @@ def context_of(pages: dict[str, Any], provider: str = "openai_compatible") -> Co
         return stated_context(model)
 
 
-@on_each_row
+# What servers answer at their lists of models and beside them, and the context of the model `qwen` that follows.
+@on_each_row(
+    "server, pages, tokens, holds_reply",
+    (
+        "vllm",
+        {
+            "/v1/models": {
+                "data": [{"id": "other", "max_model_len": 1}, {"id": "qwen", "max_model_len": 4096}]
+            }
+        },
+        4096,
+        True,
+    ),
+    (
+        "one under another name",
+        {"/v1/models": {"data": [{"id": "/models/qwen", "max_model_len": 4096}]}},
+        4096,
+        True,
+    ),
+    (
+        "several under other names",
+        {
+            "/v1/models": {
+                "data": [{"id": "a", "max_model_len": 1}, {"id": "b", "max_model_len": 2}]
+            }
+        },
+        None,
+        None,
+    ),
+    (
+        "openrouter",
+        {
+            "/v1/models": {
+                "data": [
+                    {
+                        "id": "qwen",
+                        "context_length": 131_072,
+                        "top_provider": {"context_length": 65536},
+                    }
+                ]
+            }
+        },
+        65536,
+        True,
+    ),
+    (
+        "openrouter without a provider's",
+        {
+            "/v1/models": {
+                "data": [
+                    {
+                        "id": "qwen",
+                        "context_length": 131_072,
+                        "top_provider": {"context_length": None},
+                    }
+                ]
+            }
+        },
+        131_072,
+        True,
+    ),
+    ("groq", {"/v1/models": {"data": [{"id": "qwen", "context_window": 32768}]}}, 32768, True),
+    (
+        "mistral",
+        {"/v1/models": {"data": [{"id": "qwen", "max_context_length": 32768}]}},
+        32768,
+        True,
+    ),
+    (
+        "lm studio",
+        {
+            "/v1/models": {"data": [{"id": "qwen"}]},
+            "/api/v0/models": {
+                "data": [{"id": "qwen", "loaded_context_length": 4096, "max_context_length": 32768}]
+            },
+        },
+        4096,
+        True,
+    ),
+    (
+        "lm studio before it is loaded",
+        {
+            "/v1/models": {"data": [{"id": "qwen"}]},
+            "/api/v0/models": {
+                "data": [{"id": "qwen", "state": "not-loaded", "max_context_length": 32768}]
+            },
+        },
+        32768,
+        True,
+    ),
+    (
+        "text-generation-inference",
+        {
+            "/v1/models": {"data": [{"id": "qwen"}]},
+            "/info": {"model_id": "qwen", "max_input_tokens": 4095, "max_total_tokens": 4096},
+        },
+        4096,
+        True,
+    ),
+    (
+        "llama.cpp",
+        {
+            "/v1/models": {
+                "data": [
+                    {"id": "qwen.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 32768}}
+                ]
+            },
+            "/props": {"default_generation_settings": {"n_ctx": 4096}},
+        },
+        4096,
+        False,
+    ),
+    (
+        "llama.cpp without props",
+        {
+            "/v1/models": {
+                "data": [
+                    {"id": "qwen.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 32768}}
+                ]
+            }
+        },
+        32768,
+        False,
+    ),
+    (
+        "ollama",
+        {
+            "/v1/models": {"data": [{"id": "qwen:latest", "owned_by": "library"}, {"id": "other"}]},
+            "/api/ps": {"models": [{"name": "qwen:latest", "context_length": 4096}]},
+        },
+        4096,
+        False,
+    ),
+    (
+        "ollama before it is loaded",
+        {
+            "/v1/models": {"data": [{"id": "qwen:latest", "owned_by": "library"}]},
+            "/api/ps": {"models": []},
+        },
+        None,
+        None,
+    ),
+    (
+        "openai",
+        {"/v1/models": {"data": [{"id": "qwen", "object": "model", "owned_by": "openai"}]}},
+        None,
+        None,
+    ),
+    ("no number", {"/v1/models": {"data": [{"id": "qwen", "max_model_len": "4096"}]}}, None, None),
+    ("no list", {"/v1/models": {"error": "no"}}, None, None),
+    ("no object", {"/v1/models": [1, 2]}, None, None),
+    ("nothing", {}, None, None),
+)
 def test_a_context_is_read_where_each_server_states_it(
     server: str, pages: dict[str, Any], tokens: int | None, holds_reply: bool | None
 ) -> None:

@@ -5,6 +5,7 @@ and how they answer a task.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,114 @@ def same(actual: Any, expected: Any) -> None:
     np.testing.assert_allclose(actual, np.array(expected, dtype=float), rtol=1e-9, atol=1e-9)
 
 
-@on_each_row
+# A rule, its numbers, closes (with highs and lows), and the sides and figures that come of them.
+@on_each_row(
+    "name, numbers, prices, sides, figures",
+    # Averages of 2 start at (2 + 4) / 2 = 3 and move by 2/3 of the difference; of 3 at 4, by 1/2; the signal at (1 + 1/6) / 2.
+    # RSV (10 - 8) / (12 - 8) = 50 % and (13 - 9) / (14 - 9) = 80 %; gains 2, 0, 3 and losses 0, 1, 0.
+    (
+        "macd",
+        {"fast": 2, "slow": 3, "signal": 2},
+        [[2, 4, 6, 3, 9]],
+        [0, 0, 0, -1, 1],
+        {
+            "macd": [math.nan, math.nan, 1, "1/6", "35/36"],
+            "signal": [math.nan, math.nan, math.nan, "7/12", "91/108"],
+        },
+    ),
+    # Held by its RSI.
+    (
+        "kdj_rsi",
+        {"days": 3, "smooth": 3, "rsi_days": 2, "overbought": 90, "oversold": 30},
+        [[9, 11, 10, 13], [10, 12, 11, 14], [8, 9, 10, 11]],
+        [0, 0, 0, 1],
+        {
+            "k": [math.nan, math.nan, 50, 60],
+            "d": [math.nan, math.nan, 50, "160/3"],
+            "j": [math.nan, math.nan, 50, "220/3"],
+            "rsi": [math.nan, math.nan, "200/3", "800/9"],
+        },
+    ),
+    (
+        "kdj_rsi",
+        {"days": 3, "smooth": 3, "rsi_days": 2, "overbought": 70, "oversold": 30},
+        [[9, 11, 10, 13], [10, 12, 11, 14], [8, 9, 10, 11]],
+        [0, 0, 0, 0],
+        {},
+    ),
+    # Mean 2, deviation ((4 * 1 + 16) / 5) ** 0.5 = 2: above the band, below it, and above it but in the range.
+    (
+        "bollinger",
+        {
+            "days": 5,
+            "sigmas": 1.5,
+            "levels": {"days": 3, "smooth": 1, "overbought": 80, "oversold": 20},
+        },
+        [[1, 1, 1, 1, 6]],
+        [0, 0, 0, 0, -1],
+        {
+            "lower": [math.nan, math.nan, math.nan, math.nan, -1],
+            "upper": [math.nan, math.nan, math.nan, math.nan, 5],
+            "stochastic": [math.nan, math.nan, 50, 50, 100],
+        },
+    ),
+    (
+        "bollinger",
+        {
+            "days": 5,
+            "sigmas": 1.5,
+            "levels": {"days": 3, "smooth": 1, "overbought": 80, "oversold": 20},
+        },
+        [[6, 6, 6, 6, 1]],
+        [0, 0, 0, 0, 1],
+        {},
+    ),
+    (
+        "bollinger",
+        {
+            "days": 5,
+            "sigmas": 1.5,
+            "levels": {"days": 3, "smooth": 1, "overbought": 80, "oversold": 20},
+        },
+        [[1, 1, 1, 1, 6], [1, 1, 1, 1, 9], None],
+        [0, 0, 0, 0, 0],
+        {"stochastic": [math.nan, math.nan, 50, 50, 62.5]},
+    ),
+    (
+        "sma_cross",
+        {"fast": 2, "slow": 3},
+        [[1, 2, 3, 4, 0]],
+        [0, 0, 1, 1, -1],
+        {"sma_2": [math.nan, 1.5, 2.5, 3.5, 2], "sma_3": [math.nan, math.nan, 2, 3, "7/3"]},
+    ),
+    (
+        "mean_reversion",
+        {"days": 5, "entry": 1},
+        [[1, 1, 1, 1, 6]],
+        [0, 0, 0, 0, -1],
+        {"z": [math.nan, math.nan, math.nan, math.nan, 2]},
+    ),
+    # True ranges 3, 2, 3, 6; their means of 2: 2.5, 2.75, 4.375. Known a bar later, times 1.5.
+    # 111 / 100 and 111 / 100.5 are above 1.1, 110 / 100.5 is not.
+    (
+        "atr",
+        {"days": 2, "multiple": 1.5},
+        [[9, 11, 12, 14, 9], [10, 12, 13, 15, 12], [8, 9, 11, 13, 8]],
+        [0, 0, 0, 0, -1],
+        {
+            "highest": [math.nan, math.nan, math.nan, 14, 14],
+            "lowest": [math.nan, math.nan, math.nan, 14, 9],
+            "distance": [math.nan, math.nan, math.nan, 3.75, 4.125],
+        },
+    ),
+    (
+        "zigzag",
+        {"reversal_pct": 10},
+        [[100, 105, 111, 100.5, 110]],
+        [0, 0, 1, -1, -1],
+        {"highest": [100, 105, 111, 111, 111], "lowest": [100, 100, 100, 100.5, 100.5]},
+    ),
+)
 def test_rules_by_hand(
     name: str, numbers: dict[str, Any], prices: Any, sides: list[int], figures: dict[str, Any]
 ) -> None:
@@ -196,7 +304,23 @@ def test_each_asset_has_a_decision_with_figures_and_short_history_is_noted() -> 
     assert (bought, why) == ("BUY", "turn_of_month: BUY, session 17, sessions_left 4")
 
 
-@on_each_row
+@on_each_row(
+    "name, more, error, words",
+    (
+        "macd",
+        {"history": None},
+        "ProviderError",
+        "builtin/macd needs bars, and the task shows none; set its history",
+    ),
+    ("macd", {"constraints": {}}, "ProviderError", "asks for orders; set its answers: stances"),
+    (
+        "turn_of_month",
+        {"day": "day_+3"},
+        "ProviderError",
+        "needs days, and the task's mask hides them",
+    ),
+    ("atr", {"account": None}, "ModelError", "shows no account"),
+)
 def test_task_a_rule_cannot_answer_is_refused(
     name: str, more: dict[str, Any], error: str, words: str
 ) -> None:

@@ -99,7 +99,14 @@ def test_it_is_sent_the_day_prices_news_and_filings_as_the_mask_shows_them(
     assert len(decision["reason"]) == 30
 
 
-@on_each_row
+@on_each_row(
+    "body",
+    ({},),
+    ({"recommended_action": None},),
+    ({"recommended_action": "STRONG BUY"},),
+    ({"recommended_action": "BUY", "reasoning": 3},),
+    ({"recommended_action": ["BUY"]},),
+)
 def test_an_answer_without_a_decision_is_a_failed_call(body: Any) -> None:
     with (
         prepared(Prepared(body)) as server,

@@ -30,7 +30,18 @@ from support.tables import beside, on_each_row
 WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
 
 
-@on_each_row
+@on_each_row(
+    "when, expected",
+    ("2024-05-31", ["before", "before", "after", "after"]),
+    # between two closes: the return of Monday holds it
+    ("2024-06-01", ["before", "before", "across", "after"]),
+    ("2024-06-03", ["before", "before", "before", "after"]),
+    # some day of May: what ends in May may hold it
+    ("2024-05", ["across", "across", "after", "after"]),
+    ("2024-06", ["before", "before", "across", "across"]),
+    ("2024-05-29", ["after", "after", "after", "after"]),
+    ("2024-07", ["before", "before", "before", "before"]),
+)
 def test_days_are_split_by_hand(when: str, expected: list[str]) -> None:
     days = np.array(["2024-05-30", "2024-05-31", "2024-06-03", "2024-06-04"], dtype="datetime64[D]")
     assert sides(days, np.datetime64("2024-05-29"), parse_cutoff(when)) == expected

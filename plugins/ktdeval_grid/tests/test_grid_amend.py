@@ -20,12 +20,40 @@ def test_an_equal_plan_amends_nothing() -> None:
     assert amendment(begun, small_plan(mask_key=KEY)).is_empty
 
 
-@on_each_row
+@on_each_row(
+    "change, line",
+    (
+        {"models": ["builtin/momentum", "builtin/reversal", "builtin/random"]},
+        "new: model builtin-random",
+    ),
+    ({"models": ["builtin/momentum"]}, "no longer planned: model builtin-reversal"),
+    ({"windows": ["W1", "W2", "W3"]}, "new: window W3"),
+    ({"seeds": 4}, "new: seed 2, seed 3"),
+    ({"seeds": 1}, "no longer planned: seed 1"),
+    ({"agents": ["react", "vote"]}, "new: agent vote"),
+    ({"tasks": ["bright_open_research"]}, "new: task bright_open_research"),
+    ({"prune": ["informative"]}, "new: rule of pruning informative"),
+    ({"max_cost": 5.0}, "changed: max_cost: 5.0 (was none)"),
+    ({"concurrency": 3}, "changed: concurrency: 3 (was none)"),
+)
 def test_what_is_new_is_said(change: dict[str, Any], line: str) -> None:
     assert line in list(amendment(small_plan(), small_plan(**change)).lines())
 
 
-@on_each_row
+@on_each_row(
+    "change, difference",
+    ({"data": "./other"}, "data: synthetic; now ./other"),
+    ({"options": {"temperature": 0}}, 'options: none; now {"temperature":0}'),
+    (
+        {"mask_key": "00000000000000000000000000000000"},
+        "mask_key: not that of the grid; leave it out",
+    ),
+    ({"windows": []}, "windows: W1, W2; now each task's own"),
+    (
+        {"models": [{"name": "builtin/random", "label": "builtin-momentum"}]},
+        "model builtin-momentum: ",
+    ),
+)
 def test_what_a_grid_keeps_is_refused_with_the_difference(
     change: dict[str, Any], difference: str
 ) -> None:
@@ -47,7 +75,21 @@ def test_another_price_of_a_model_is_a_change_and_no_other_model() -> None:
     assert found.changed == ('price of builtin-momentum: {"input":1} (was none)',)
 
 
-@on_each_row
+@on_each_row(
+    "value, shown",
+    (
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    ),
+    (
+        {"a": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},
+        '{"a":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}',
+    ),
+    (
+        {"a": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},
+        '{"a":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"…',
+    ),
+)
 def test_a_long_value_is_cut_after_sixty_characters(value: Any, shown: str) -> None:
     field = "data" if isinstance(value, str) else "data_args"
     before = {"data": "synthetic", "data_args": "none"}[field]

@@ -96,7 +96,17 @@ def test_steering_changes_the_control_of_the_grid(grid: HandMade, terminal: Term
     assert control.requeued == {unit_id(0, 1): 2, unit_id(1, 2): 1}
 
 
-@on_each_row
+@on_each_row(
+    "words, message",
+    (["drop", "builtin/momentu"], "no model 'builtin/momentu'; did you mean 'builtin-momentum'"),
+    (["requeue", "W9"], "W9: no failed episode is called so"),
+    (["concurrency", "0"], "0 is not in the range"),
+    (["concurrency"], "concurrency takes N: `ktdeval grid ctl DIR concurrency N`"),
+    (["pause", "now"], "pause takes no value: `ktdeval grid ctl DIR pause`"),
+    (["drop"], "drop takes MODEL: `ktdeval grid ctl DIR drop MODEL`"),
+    (["requeue"], "requeue takes failed|UNIT…"),
+    (["paus"], "no action 'paus'; did you mean 'pause'?; actions are pause, resume"),
+)
 def test_steering_by_an_unknown_name_is_refused(
     words: tuple[str, ...], message: str, grid: HandMade, terminal: Terminal
 ) -> None:
@@ -114,7 +124,13 @@ def test_a_shipped_plan_is_printed_to_be_changed(terminal: Terminal) -> None:
     assert "did you mean 'ktd-fin'" in terminal.refusal("list", "plans", "ktdfin")
 
 
-@on_each_row
+@on_each_row(
+    "words, message",
+    (["ktdfin"], "no such file, and no plan of this name; did you mean 'ktd-fin'"),
+    (["--models", "a/b"], "a grid needs a plan"),
+    (["--models", "a/b", "--tasks", "t"], "--out: name the folder of the grid"),
+    (["ktd-fin", "--only", "failed", "--out", "new"], "the grid does not exist yet"),
+)
 def test_a_launch_that_can_not_begin_says_why(
     words: tuple[str, ...],
     message: str,
@@ -126,7 +142,15 @@ def test_a_launch_that_can_not_begin_says_why(
     assert message in terminal.refusal("grid", *words)
 
 
-@on_each_row
+@on_each_row(
+    "option, text, found",
+    ("models", "builtin/mom", "builtin/momentum"),
+    ("models", "builtin/random,open", "builtin/random,openai/"),
+    ("agents", "rea", "react"),
+    ("tasks", "blinded_open", "blinded_open_research"),
+    ("prune", "inf", "informative"),
+    ("plan", "ktd", "ktd-fin"),
+)
 def test_names_are_completed(option: str, text: str, found: str) -> None:
     command = COMMANDS["launch"].load()
     context = click.Context(command, help_option_names=["-h", "--help"])
@@ -157,7 +181,13 @@ def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Termina
 @pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "words",
+    (["ktd-fin", "--models", "builtin/random", "--windows", "W1"],),
+    (["--models", "builtin/random", "--windows", "W1", "ktd-fin"],),
+    (["--workers", "2", "ktd-fin", "--models", "builtin/random", "--windows", "W1"],),
+    (["--windows", "W1", "ktd-fin", "--models", "builtin/random"],),
+)
 def test_a_plan_may_stand_before_or_after_options(words: list[str], terminal: Terminal) -> None:
     assert terminal.out("plan", *words) == "builtin-random: 60 episodes, no provider is asked\n"
 
@@ -186,7 +216,19 @@ def test_scenarios_are_those_of_a_run() -> None:
 # ---- what steering prints
 
 
-@on_each_row
+@on_each_row(
+    "words, printed",
+    (["resume"], "resumed"),
+    (["concurrency", "10000"], "10000 at once"),
+    (
+        ["drop", "builtin-reversal"],
+        "builtin-reversal is dropped; resume it with `restore builtin-reversal`",
+    ),
+    (["restore", "builtin/reversal"], "builtin-reversal is resumed"),
+    (["requeue", "failed"], "2 to be tried again"),
+    (["requeue", "W1", "W2"], "2 to be tried again"),
+    (["requeue", "01000000000000000002", "builtin-reversal_react"], "1 to be tried again"),
+)
 def test_steering_says_what_it_did(
     words: list[str], printed: str, grid: HandMade, terminal: Terminal
 ) -> None:

@@ -94,7 +94,13 @@ def record_at(folder: Path, key: str) -> dict[str, Any]:
 # ---- the record of a launch
 
 
-@on_each_row
+@on_each_row(
+    "before, number",
+    ([], "0001"),
+    (["0001"], "0002"),
+    (["0001", "0001-end", "0003"], "0004"),
+    (["by-hand"], "0001"),
+)
 def test_a_launch_has_the_number_after_the_highest(
     before: Sequence[str], number: str, tmp_path: Path
 ) -> None:
@@ -137,7 +143,18 @@ def test_workers_are_started_with_the_words_of_their_launch(tmp_path: Path) -> N
 # ---- how a launch ends
 
 
-@on_each_row
+@on_each_row(
+    "units, codes, exit_code",
+    (6, [0, 0], 0),
+    # a worker failed after its last unit
+    (6, [0, 1], 1),
+    # workers that ended well have left one
+    (5, [0, 0], 1),
+    (5, [3, 0], 3),
+    (5, [3, 3], 3),
+    (5, [3, 1], 1),
+    (6, [3, 0], 3),
+)
 def test_the_exit_code_says_what_ended_the_workers(
     units: int, codes: Sequence[int], exit_code: int, grid: HandMade, tmp_path: Path
 ) -> None:

@@ -58,7 +58,13 @@ def finish(grid: HandMade, system: int, units: Sequence[int]) -> None:
 # ---- how much at once
 
 
-@on_each_row
+@on_each_row(
+    "protocol, concurrency, share",
+    (None, None, 1),
+    ("native", None, 8),
+    (None, 5, 5),
+    ("native", 3, 3),
+)
 def test_a_worker_runs_as_many_episodes_as_its_plan_or_its_models_allow(
     protocol: Any, concurrency: int | None, share: int, tmp_path: Path
 ) -> None:

@@ -86,7 +86,20 @@ def test_the_launch_that_resolved_a_grid_is_recorded(plan: GridPlan, tmp_path: P
 
 
 @pytest.mark.slow
-@on_each_row
+@on_each_row(
+    "before, opened, resolves",
+    ({}, {}, False),
+    ({"problem": "down"}, {}, True),
+    # a worker of the same launch
+    ({"problem": "down"}, {"launch": "0001"}, False),
+    ({"problem": "down"}, {"may_retry": False}, False),
+    # the worker itself is refused
+    ({"suite": "0.0.9"}, {}, False),
+    ({"suite": "0.0.9"}, {"is_driven": True}, True),
+    ({"suite": "0.0.9"}, {"is_driven": True, "launch": "0001"}, False),
+    ({"code": {}}, {"is_driven": True}, False),
+    ({}, {"is_driven": True}, False),
+)
 def test_a_plan_is_resolved_anew_where_a_later_launch_may_change_it(
     before: dict[str, Any], opened: dict[str, Any], resolves: bool, plan: GridPlan, tmp_path: Path
 ) -> None:

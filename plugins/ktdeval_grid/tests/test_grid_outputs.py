@@ -22,7 +22,12 @@ def facts(**counts: int) -> CardFacts:
     return CardFacts(frozenset({"ktdfin"}), frozenset({"trading"}), every)
 
 
-@on_each_row
+@on_each_row(
+    "name, made_of, not_of",
+    ("ktdfin-3", {"modes": 2}, {"modes": 1}),
+    ("ktdfin-4", {"systems": 2}, {"systems": 2, "tasks": 2}),
+    ("ktdfin-11", {"masks": 2}, {"masks": 1}),
+)
 def test_a_table_is_made_of_cards_that_have_its_figures(
     name: str, made_of: dict[str, int], not_of: dict[str, int]
 ) -> None:

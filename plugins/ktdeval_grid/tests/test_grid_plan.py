@@ -30,7 +30,64 @@ from support.paths import REPOSITORY
 from support.tables import on_each_row
 
 
-@on_each_row
+# What is wrong in a plan: fields over those of a faultless one, and the line that says so.
+@on_each_row(
+    "fields, message",
+    ({"models": []}, "plan.yaml: models: name at least one"),
+    ({"tasks": []}, "plan.yaml: tasks: name at least one"),
+    ({"seeds": 0}, "plan.yaml: seeds: expected `int` >= 1"),
+    ({"windos": "W1"}, "plan.yaml: unknown field 'windos'; did you mean 'windows'?"),
+    (
+        {"models": [{"nam": "a/b"}]},
+        "plan.yaml: models[0]: unknown field 'nam'; did you mean 'name'?",
+    ),
+    ({"models": ["a/b", "a/b"]}, "plan.yaml: models[1]: a/b is listed twice; leave one out"),
+    (
+        {"models": ["a/b-c", "a-b/c"]},
+        "plan.yaml: models[1]: has the label a-b-c of models[0]; give one of them another `label`",
+    ),
+    (
+        {"models": [{"name": "a/b", "label": "X"}, {"name": "a/c", "label": "x"}]},
+        "plan.yaml: models[1]: has the label x of models[0]; give one of them another `label`",
+    ),
+    (
+        {"models": [{"name": "a/b", "label": "../x"}]},
+        (
+            "plan.yaml: models[0].label: expected `str` matching regex "
+            "'^[A-Za-z0-9]([A-Za-z0-9.-]{0,58}[A-Za-z0-9])?$'"
+        ),
+    ),
+    (
+        {"options": {"temprature": 1}},
+        "plan.yaml: models[0]: unknown field 'temprature'; did you mean 'temperature'?",
+    ),
+    (
+        {"options": {"temperature": "hot"}},
+        "plan.yaml: models[0]: temperature: expected a number, was 'hot'",
+    ),
+    (
+        {"options": {"seeds": 3}},
+        "plan.yaml: options.seeds: is not set here; give `seeds` of the plan",
+    ),
+    ({"options": {"out": "x"}}, "plan.yaml: options.out: is not set here; leave it out"),
+    ({"options": {"extend": True}}, "plan.yaml: options.extend: is not set here; leave it out"),
+    (
+        {"models": [{"name": "a/b", "options": {"base_url": "x"}}]},
+        "plan.yaml: models[0].options.base_url: is not set here; give `base_url` of the model",
+    ),
+    (
+        {"prune": "informativ"},
+        (
+            "plan.yaml: prune: no rule 'informativ'; did you mean 'informative'?; rules are "
+            "informative, no_stock_to_remember, or write one with name, reason and cells"
+        ),
+    ),
+    (
+        {"prune": [{"name": "mine", "cells": [{"masks": ["bright"]}]}]},
+        "plan.yaml: prune[0]: field 'reason' is missing",
+    ),
+    ({"pages": ["views", "book"]}, "plan.yaml: pages[1]: invalid enum value 'book'"),
+)
 def test_a_faulty_plan_is_refused_with_file_and_field(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         plan_of({"models": ["a/b"], "tasks": ["x"], **fields}, "plan.yaml")
@@ -178,18 +235,42 @@ def test_an_address_and_a_price_are_of_the_one_model_that_is_named() -> None:
 # ---- words of a plan
 
 
-@on_each_row
+@on_each_row(
+    "text, items",
+    ("a,b", ["a", "b"]),
+    ("a(x=1,y=2),b", ["a(x=1,y=2)", "b"]),
+    ("a(x=(1,2),y=3), b ,,c", ["a(x=(1,2),y=3)", "b", "c"]),
+    ("a),b", ["a)", "b"]),
+    ("", []),
+)
 def test_a_text_is_split_at_commas_outside_of_parentheses(text: str, items: list[str]) -> None:
     assert list(split_list(text)) == items
 
 
-@on_each_row
+@on_each_row(
+    "stem, name",
+    ("Lab", "lab"),
+    ("My Grid (2)", "my-grid-2"),
+    ("a b", "a-b"),
+    ("--", "grid"),
+    (
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    ),
+    ("模型", "grid"),
+)
 def test_a_plan_without_a_name_is_called_as_its_file_in_safe_letters(stem: str, name: str) -> None:
     assert named_by(Path(f"{stem}.yaml"), {})["name"] == name
     assert named_by(Path(f"{stem}.yaml"), {"name": "mine"}) == {"name": "mine"}
 
 
-@on_each_row
+@on_each_row(
+    "name, has_hash",
+    ("a/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", False),
+    ("a/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", True),
+    ("a/b.c", False),
+    ("a/b:c", True),
+)
 def test_a_name_that_is_cut_or_changed_has_a_hash_in_its_label(name: str, has_hash: bool) -> None:
     label = PlannedModel(name=name).short
     plain = name.replace("/", "-").replace(":", "-")[:48]
@@ -211,7 +292,15 @@ def test_two_rules_of_one_name_are_refused() -> None:
     )
 
 
-@on_each_row
+@on_each_row(
+    "given, fields",
+    ({"data_args": {"b": 2}}, {"data_args": {"a": 1, "b": 2}}),
+    ({"concurrency": 3}, {"concurrency": 3}),
+    ({"agents": ["vote(size=3,x=a),react"]}, {"agents": ["vote(size=3,x=a)", "react"]}),
+    ({"tasks": ["t,u"], "tables": ["x,y"]}, {"tasks": ["t", "u"], "tables": ["x", "y"]}),
+    ({"prune": ["none"]}, {"prune": []}),
+    ({"limit": 7}, {"options": {"limit": 7, "cache": "run"}}),
+)
 def test_an_option_replaces_its_field_and_leaves_the_others(
     given: dict[str, Any], fields: dict[str, Any], tmp_path: Path
 ) -> None:

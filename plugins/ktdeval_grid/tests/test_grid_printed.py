@@ -413,7 +413,14 @@ class Answering:
         return self.is_terminal
 
 
-@on_each_row
+@on_each_row(
+    "reads, writes, agreed, episodes, is_asked",
+    (True, True, False, 1, True),
+    (False, True, False, 1, False),
+    (True, False, False, 1, False),
+    (True, True, True, 1, False),
+    (True, True, False, 0, False),
+)
 def test_a_person_is_asked_before_money_is_spent(
     reads: bool,
     writes: bool,

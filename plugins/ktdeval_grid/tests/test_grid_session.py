@@ -499,7 +499,29 @@ def test_a_system_that_no_budget_allows_to_be_asked_is_not_begun(
 # ---- reports
 
 
-@on_each_row
+@on_each_row(
+    "changes, kind, words",
+    (
+        {"done": 1, "failed": 2},
+        "EpisodeFailure",
+        "3 of 4 episodes are not finished, 2 of them failed",
+    ),
+    (
+        {"done": 4, "problems": ["gather.x: full", "later"]},
+        "EpisodeFailure",
+        "0 of 4 episodes are not finished, 0 of them failed; gather.x: full",
+    ),
+    (
+        {"done": 2, "is_stopped": True},
+        "BudgetError",
+        "2 of 4 episodes are not finished, 0 of them failed",
+    ),
+    (
+        {"done": 2, "failed": 1, "is_stopped": True},
+        "EpisodeFailure",
+        "2 of 4 episodes are not finished, 1 of them failed",
+    ),
+)
 def test_an_end_is_raised_by_what_is_left(changes: dict[str, Any], kind: str, words: str) -> None:
     fields = {"done": 0, "failed": 0, "problems": (), **changes}
     report = WorkerReport(Path("grid"), "w-1", planned=4, **fields)

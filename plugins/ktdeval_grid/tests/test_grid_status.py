@@ -146,7 +146,14 @@ def test_a_system_without_units_is_not_finished(tmp_path: Path) -> None:
     assert "not begun: the server refuses the key (builtin-momentum_react)" in status_lines(status)
 
 
-@on_each_row
+@on_each_row(
+    "seconds, text",
+    (0, "0 s"),
+    (89, "89 s"),
+    (90, "2 min"),
+    (5399, "90 min"),
+    (12240, "3.4 h"),
+)
 def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
@@ -216,7 +223,14 @@ def test_systems_not_begun_are_reported_beside_the_episode_count(
 # ---- figures of a model
 
 
-@on_each_row
+@on_each_row(
+    "paid, failed, cost, uncosted",
+    (0.5, 0.75, 0.75, 0),
+    (0.5, 0.25, 0.5, 0),
+    (0.5, None, 0.5, 0),
+    (None, 0.5, 0.0, 1),
+    (0.5, "none", 0.5, 0),
+)
 def test_a_failed_unit_has_cost_what_is_known_of_it(
     paid: float | None, failed: Any, cost: float, uncosted: int, grid: HandMade
 ) -> None:
@@ -230,7 +244,14 @@ def test_a_failed_unit_has_cost_what_is_known_of_it(
     assert (second.cost_usd, second.uncosted) == (0.0, 0)
 
 
-@on_each_row
+@on_each_row(
+    "costs, furthest",
+    ([0.5, 0.75, 0.25], 0.75),
+    ([0.5], 0.5),
+    ([None, 0.5], None),
+    ([0.5, None], None),
+    ([0.0], 0.0),
+)
 def test_what_calls_have_cost_is_as_the_furthest_worker_has_it(
     costs: list[float | None], furthest: float | None
 ) -> None:

@@ -287,7 +287,12 @@ def test_a_card_is_listed_with_its_figure_labels_and_files(tmp_path: Path) -> No
     assert '<a href="report.html">' in text
 
 
-@on_each_row
+@on_each_row(
+    "text, figures",
+    (("| a | b |\n| --- | ---: |\n"), [["a", "b"], [], 1, "", ""]),
+    (("| a |\n| --- |\n| 1 |\n"), [["a"], [["1"]], 1, "", ""]),
+    (("top\n| a |\n| ---: |\none\ntwo\n"), [["a"], [], 0, "top", "one two"]),
+)
 def test_a_markdown_table_is_heads_and_a_rule_at_least(text: str, figures: list[Any]) -> None:
     table = parse_table(text)
 

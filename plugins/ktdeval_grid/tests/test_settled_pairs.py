@@ -193,7 +193,14 @@ def test_a_rule_compares_two_systems() -> None:
         plan_of_looks(models=["builtin/momentum"])
 
 
-@on_each_row
+@on_each_row(
+    "change, words",
+    ({"looks": [8, 6]}, "must increase"),
+    ({"looks": [4]}, "4 windows can't settle the question"),
+    ({"alpha": 0.9}, "alpha"),
+    ({"spending": "none"}, "spending"),
+    ({"effect": 0.0}, "effect"),
+)
 def test_a_rule_that_can_settle_nothing_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         plan_of_looks(settle={**RULE, **change})

@@ -245,7 +245,45 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
     assert simulation.scale > 0
 
 
-@on_each_row
+@on_each_row(
+    "task, first, last, error, message",
+    (
+        "investorbench_portfolio",
+        "2020-04-01",
+        "2020-09-30",
+        "UsageError",
+        "does not ask for BUY, SELL or HOLD of one asset",
+    ),
+    (
+        "blinded_memory_only",
+        "2020-04-01",
+        "2020-09-30",
+        "UsageError",
+        "does not ask for BUY, SELL or HOLD of one asset",
+    ),
+    (
+        "investorbench_msft_history",
+        "2020-03-16",
+        "2020-09-30",
+        "DataError",
+        "fewer than 11 closes are known, which 10 returns need; choose days from 2020-",
+    ),
+    (
+        "investorbench_msft_history",
+        "2020-04-01",
+        "2020-04-01",
+        "DataError",
+        "closes from 2020-04-01 to 2020-04-01; choose days from 20",
+    ),
+    ("investorbench_msft_history", "2019-03-16", "2020-09-30", "DataError", "2019-03-16"),
+    (
+        "investorbench_msft_history",
+        "2022-11-30",
+        "2022-12-30",
+        "DataError",
+        "0 closes from 2022-11-30 to 2022-12-30; choose days from 2020-",
+    ),
+)
 def test_what_can_t_be_trained_on_is_refused(
     task: str, first: str, last: str, error: str, message: str, market: tuple[Path, MarketSnapshot]
 ) -> None:
@@ -255,7 +293,43 @@ def test_what_can_t_be_trained_on_is_refused(
         )
 
 
-@on_each_row
+@on_each_row(
+    "words, message",
+    (
+        ["--train", "2020-04-01:2020-10-02"],
+        "--train: window stock (2020-10-02:2021-05-05) is not after the days of",
+    ),
+    (
+        ["--train", "2020-04-01:2020-10-02", "--windows", "2021-01-04:2021-03-01"],
+        "pip install 'gymnasium",
+    ),
+    (
+        ["--train", "2020-04-01:2020-09-30", "--output", "."],
+        ".: is a folder, not a file; choose another --output",
+    ),
+    (["--train", "*"], "--train *: names"),
+    (["--train", "soon"], "has no window 'soon'"),
+    (
+        ["--train", "2020-04-01:2020-09-30", "--lookback", "64"],
+        "shows 64 bars, and 64 returns need 65; give --lookback 63 or less",
+    ),
+    (
+        ["--train", "2020-04-01:2020-09-30", "--task", "investorbench_msft"],
+        "shows no history of bars; choose one of --task investorbench_msft_history",
+    ),
+    (
+        ["--train", "2020-04-01:2020-09-30", "--task", "qfinzero_calling"],
+        "does not ask for BUY, SELL or HOLD of one asset",
+    ),
+    (
+        ["--train", "2020-04-01:2020-09-30", "--task", "investorbench_msft", "--lookback", "70"],
+        "and --lookback 63 or less",
+    ),
+    (
+        ["--train", "2020-04-01:2020-09-30"],
+        "training needs gymnasium, which is not installed: pip install",
+    ),
+)
 def test_the_command_refuses_in_one_line(
     words: list[str], message: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal,
@@ -273,7 +347,23 @@ def test_the_command_refuses_in_one_line(
     assert not (tmp_path / "p.json").exists()
 
 
-@on_each_row
+@on_each_row(
+    "words, message",
+    (
+        "policy={}",
+        (
+            "rl/policy: window stock (2020-10-02:2021-05-05) is not after the days of "
+            "training, 2020-04-01"
+        ),
+    ),
+    ("policy={},sha256=00", "sha256 is "),
+    (
+        "policy={},trained=2020-01-01:2020-02-01",
+        "trained is 2020-04-01:2020-12-31, not 2020-01-01:2020-02-01",
+    ),
+    ("policy=none.json", "policy none.json: can't be read: No such file"),
+    ("seed=1", "policy"),
+)
 def test_a_run_is_refused_before_its_first_step(
     words: str,
     message: str,
@@ -465,7 +555,43 @@ def test_features_are_clipped_scaled_log_returns_and_the_current_side() -> None:
         features(closes[2:], 0, 3, 0.01)
 
 
-@on_each_row
+@on_each_row(
+    "changes, message",
+    ({"run": "rm"}, "unknown field 'run'"),
+    ({"format": "ktdeval-rl-policy/2"}, "format: invalid enum value"),
+    ({"algorithm": "os.system"}, "algorithm: invalid enum value"),
+    ({"lookback": 0}, "lookback: expected `int` >= 1"),
+    ({"scale": 0}, "scale: expected `float` >= 1e-09"),
+    ({"last": "2020-09-30\n"}, "last: expected `str` matching"),
+    ({"lookback": 3}, "inconsistent sizes, 4 features and 3 decisions"),
+    ({"weights": [[[1, 0, 0], [0, 1, 0]]], "biases": [[0, 0]]}, "inconsistent sizes"),
+    ({"weights": [[[1, 0, 0], [0, 1], [0, 0, 1]]]}, "inconsistent sizes"),
+    ({"biases": [[0, 0]]}, "inconsistent sizes"),
+    ({"biases": []}, "inconsistent sizes"),
+    (
+        {"weights": [[], [[1, 0, 0], [0, 1, 0], [0, 0, 1]]], "biases": [[], [0, 0, 0]]},
+        "inconsistent sizes",
+    ),
+    ({"weights": []}, "weights: expected `array` of length >= 1"),
+    (
+        {
+            "weights": [
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+                [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+            ]
+        },
+        "weights: expected `array` of length <= 8",
+    ),
+    ({"biases": [["0", 0, 0]]}, "biases[0][0]: expected `float`, was `str`"),
+    ({"biases": [[1e300, 0, 0]]}, "not within ±1e+06"),
+)
 def test_an_invalid_policy_is_refused_in_one_line(
     changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:

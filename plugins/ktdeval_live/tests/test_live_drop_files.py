@@ -44,12 +44,128 @@ def day_of(folder: Path, bars: str | bytes = PLAIN, **others: str) -> Increment:
     return found
 
 
-@on_each_row
+@on_each_row(
+    "form, text",
+    ("plain", ("code,open,high,low,close,volume\nAA,10,11,9.5,10.5,1000\n")),
+    ("byte order mark", ("\ufeffcode,open,high,low,close,volume\nAA,10,11,9.5,10.5,1000\n")),
+    ("ends of Windows", ("code,open,high,low,close,volume\r\nAA,10,11,9.5,10.5,1000\r\n")),
+    (
+        "quotes",
+        ('"code","open","high","low","close","volume"\n"AA","10","11","9.5","10.5","1000"\n'),
+    ),
+    ("other order", ("volume,close,low,high,open,code\n1000,10.5,9.5,11,10,AA\n")),
+    ("exponents", ("code,open,high,low,close,volume\nAA,1e1,11.,9.5,10.5,1E+3\n")),
+    ("empty lines", ("code,open,high,low,close,volume\n\nAA,10,11,9.5,10.5,1000\n\n")),
+)
 def test_file_as_programs_write_it_is_read(form: str, text: str, tmp_path: Path) -> None:
     assert day_of(tmp_path, text).bars == (BAR,), form
 
 
-@on_each_row
+@on_each_row(
+    "form, text, words",
+    (
+        "thousands",
+        ('code,open,high,low,close,volume\nAA,10,11,9.5,10.5,"1,000"\n'),
+        "line 2: volume: '1,000' is not a number such as 1234.5",
+    ),
+    (
+        "comma for a point",
+        ('code,open,high,low,close,volume\nAA,10,11,"9,5",10.5,1000\n'),
+        "line 2: low: '9,5' is not a number such as 1234.5",
+    ),
+    (
+        "underscores",
+        ("code,open,high,low,close,volume\nAA,10,11,9.5,10.5,1_000\n"),
+        "line 2: volume: '1_000' is not a number such as 1234.5",
+    ),
+    (
+        "digits of another script",
+        ("code,open,high,low,close,volume\nAA,１０,11,9.5,10.5,1000\n"),
+        "line 2: open: '１０' is not a number such as 1234.5",
+    ),
+    (
+        "empty cell",
+        ("code,open,high,low,close,volume\nAA,10,11,,10.5,1000\n"),
+        "line 2: low: '' is not a number such as 1234.5",
+    ),
+    (
+        "NaN",
+        ("code,open,high,low,close,volume\nAA,10,11,9.5,nan,1000\n"),
+        "line 2: close: 'nan' is not a number such as 1234.5",
+    ),
+    (
+        "infinite",
+        ("code,open,high,low,close,volume\nAA,10,inf,9.5,10.5,1000\n"),
+        "line 2: high: 'inf' is not a number such as 1234.5",
+    ),
+    (
+        "huge",
+        ("code,open,high,low,close,volume\nAA,10,1e999,9.5,10.5,1000\n"),
+        "line 2: high: '1e999' is too large",
+    ),
+    (
+        "code twice",
+        ("code,open,high,low,close,volume\nAA,10,11,9.5,10.5,1000\nAA,10,11,9.5,10.5,1000\n"),
+        "line 3: AA is on line 2, too; leave one out",
+    ),
+    (
+        "no code",
+        ("code,open,high,low,close,volume\n,10,11,9.5,10.5,1000\n"),
+        "line 2: code: '' is not a code",
+    ),
+    (
+        "code over two lines",
+        ('code,open,high,low,close,volume\n"A\nA",10,11,9.5,10.5,1000\n'),
+        "line 3: code: 'A\\nA' is not a code",
+    ),
+    (
+        "not UTF-8",
+        ("code,open,high,low,close,volume\nÄ,10,11,9.5,10.5,1000\n"),
+        "line 2: is not UTF-8 text; save the file as UTF-8",
+    ),
+    (
+        "missing column",
+        ("code,open,high,low,close\nAA,10,11,9.5,10.5\n"),
+        "line 1: lacks the column volume; its columns: code, open, high, low, close",
+    ),
+    (
+        "misspelt column",
+        ("code,open,high,low,close,volume,factr\nAA,10,11,9.5,10.5,1000,2\n"),
+        "line 1: column 'factr' is not a field: leave it out; did you mean 'factor'?",
+    ),
+    (
+        "column twice",
+        ("code,open,high,low,close,volume,open\nAA,10,11,9.5,10.5,1000,12\n"),
+        "line 1: column 'open' appears twice; keep one",
+    ),
+    (
+        "field too many",
+        ("code,open,high,low,close,volume\nAA,10,11,9.5,10.5,1000,7\n"),
+        "line 2: expected 6 cells, was 7; quote texts with commas or line breaks",
+    ),
+    (
+        "field missing",
+        ("code,open,high,low,close,volume\nAA,10,11,9.5,10.5\n"),
+        "line 2: expected 6 cells, was 5; quote texts with commas or line breaks",
+    ),
+    (
+        "semicolons",
+        ("code;open;high;low;close;volume\nAA;10;11;9.5;10.5;1000\n"),
+        (
+            "line 1: lacks the column code; its only column is "
+            "'code;open;high;low;close;volume': write commas between the cells"
+        ),
+    ),
+    ("empty file", "", "line 1: is empty; write the names of its columns into the first line"),
+    (
+        "cut off",
+        ("code,open,high,low,close,volume\nAA,10,11,9.5,10.5,10"),
+        (
+            "line 2: its last line has no line break, so the file may be cut off; write the "
+            "whole file"
+        ),
+    ),
+)
 def test_file_that_can_not_be_read_is_refused_with_its_place(
     form: str, text: str, words: str, tmp_path: Path
 ) -> None:

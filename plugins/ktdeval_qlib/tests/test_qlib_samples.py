@@ -167,7 +167,39 @@ def test_segments_without_test_read_nothing_after_validation() -> None:
     assert used.valid == SPLIT.used.valid
 
 
-@on_each_row
+@on_each_row(
+    "segment, first, last, error, message",
+    (
+        "train",
+        "2008-01-01",
+        "2022-12-31",
+        "DataError",
+        "train days 2008-01-01…2022-12-31: none is left .* 2023-12-22",
+    ),
+    (
+        "test",
+        "2025-01-01",
+        "2025-12-31",
+        "DataError",
+        "test days 2025-01-01…2025-12-31: none is left .* to 2024-04-19",
+    ),
+    (
+        "valid",
+        "2024-02-08",
+        "2024-02-08",
+        "DataError",
+        "valid days .* give other valid days, or data that reach further",
+    ),
+    (
+        "valid",
+        "2024-02-07",
+        "2024-03-08",
+        "ConfigError",
+        "valid days 2024-02-07…2024-03-08: .* share no day",
+    ),
+    ("valid", "2024-03-08", "2024-02-19", "ConfigError", "segments are in order"),
+    ("train", "soon", "2024-02-07", "ConfigError", "train days: 'soon' is not a date"),
+)
 def test_segments_that_cannot_be_used_are_refused(
     segment: str, first: str, last: str, error: str, message: str
 ) -> None:

@@ -190,7 +190,20 @@ def test_days_of_training_can_not_be_evaluated(
     )
 
 
-@on_each_row
+# A file of the trained model, what is changed in it (null: it is gone), and what is said.
+@on_each_row(
+    "file, change, message",
+    (".", None, "holds no trained model; make it: ktdeval train qlib qlib/linear"),
+    ("linear.json", None, "linear.json: can't be read"),
+    ("linear.json", {"0": "1"}, "linear.json: SHA-256 is"),
+    ("trained.json", '{"model": "lin', "trained.json"),
+    (
+        "trained.json",
+        {'"model":"linear"': '"model":"quadratic"'},
+        "is not a baseline of this version",
+    ),
+    ("trained.json", {'"linear.json"': '"../linear.json"'}, "trained.json"),
+)
 def test_a_missing_or_changed_training_is_one_line(
     file: str, change: Any, message: str, trained: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -206,7 +219,31 @@ def test_a_missing_or_changed_training_is_one_line(
     )
 
 
-@on_each_row
+@on_each_row(
+    "words, message",
+    (["qlib/liner"], "no model to train is called 'qlib/liner'; did you mean 'qlib/linear'"),
+    (["qlib/linear", "--train", "2023-06-15"], "--train 2023-06-15: expected FIRST:LAST"),
+    (["qlib/linear", "--train", "2023-10-31:2023-06-15"], "segments are in order"),
+    (["qlib/linear", "--train", "2001-01-01:2002-01-01"], "none is left of snapshot"),
+    # A file of the trained model, what is changed in it (null: it is gone), and what is said.
+    (
+        [
+            "qlib/linear",
+            "--train",
+            "2023-06-15:2023-10-31",
+            "--valid",
+            "2023-11-01:2023-12-29",
+            "--test",
+            "2024-01-02:2024-03-29",
+            "--label",
+            "open",
+        ],
+        (
+            "models/linear/seed-0 holds a different training: label is 'qlib', not 'open'; "
+            "choose another --out"
+        ),
+    ),
+)
 def test_what_can_not_be_trained_is_one_line(
     words: tuple[str, ...], message: str, trained: Path, terminal: Terminal
 ) -> None:

@@ -485,7 +485,14 @@ def test_the_threshold_lets_few_harmless_anchors_pass() -> None:
     assert 0 < alarms <= FALSE_ALARMS * len(harmless) + 1
 
 
-@on_each_row
+@on_each_row(
+    "text, sentences",
+    ("One is here. Two is there! Three?", ["One is here.", "Two is there!"]),
+    ("A price of 12.60 is low; the rest waits", ["A price of 12.60 is low", "the rest waits"]),
+    ("趋势向上。波动率很低,继续持有!", ["趋势向上。", "波动率很低,继续持有!"]),
+    (("  spaced out words \n\n 123 456"), ["spaced out words"]),
+    ("", []),
+)
 def test_texts_fall_into_sentences(text: str, sentences: list[str]) -> None:
     assert [text[start:end] for start, end in sentences_of(text)] == sentences
 

@@ -498,7 +498,19 @@ def test_open_starts_the_browser_at_the_page(runs_folder: Path, tmp_path: Path) 
 
 
 @pytest.mark.exhaustive
-@on_each_row
+@on_each_row(
+    "words, problem",
+    (["nowhere"], "no run here"),
+    (
+        ["seeds", "--episode", "seed-7"],
+        "no episode has this in task, window, seed or id; did you mean 'seed-",
+    ),
+    (["seeds", "--day", "tomorrow", "--episode", "seed-1"], "give the day's number such as 17"),
+    (["seeds", "--day", "3"], "the run has 3 such episodes; name one of them with --episode"),
+    (["seeds", "--out", "market/manifest.json"], "is a file, not a folder"),
+    (["seeds", "--data", "seeds"], "seeds"),
+    (["killed", "--episode", "seed-1"], "none of these episodes has a finished step"),
+)
 def test_bad_input_is_one_line(runs_folder: Path, words: tuple[str, ...], problem: str) -> None:
     assert problem in error_line(view(runs_folder, *words, code=2))
 
@@ -601,7 +613,17 @@ def test_each_memory_is_shown_with_its_history() -> None:
 
 
 @pytest.mark.exhaustive
-@on_each_row
+@on_each_row(
+    "memory",
+    (3,),
+    ("x",),
+    ([1],),
+    ({"layers": 3},),
+    ({"layers": {}, "made": 1},),
+    ({"layers": {"a": [{"id": "M1"}]}},),
+    ({"layers": {"a": [3]}},),
+    ({"a": {"b": {}}},),
+)
 def test_any_other_memory_is_a_tree(memory: Any) -> None:
     panel, none = memory_panels([memory, None], [entry_of(""), entry_of("")], SharedTexts())
     assert none is None

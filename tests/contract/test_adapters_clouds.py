@@ -382,7 +382,18 @@ def test_an_unknown_provider_is_told_what_to_type(model: str, words: str) -> Non
     assert words in str(caught.value)
 
 
-@on_each_row
+@on_each_row(
+    "model, args, words",
+    ("openai/gpt-4.1", {"temperature": 0}, "an option of its own: --temperature 0"),
+    ("builtin/momentum", {"seed": 3}, "an option of its own: --seed 3"),
+    ("xai/grok-4", {"reasoning_effort": "low"}, "--reasoning-effort low"),
+    ("openai/gpt-4.1", {"max_tokens": 100}, "--max-output-tokens 100"),
+    ("openai/gpt-4.1", {"temprature": 0}, "did you mean the option --temperature?"),
+    ("openai/gpt-4.1", {"reasonig_summary": "auto"}, "did you mean 'reasoning_summary'?"),
+    ("azure/gpt-4.1", {"deploment": "mine"}, "did you mean 'deployment'?"),
+    ("openai/gpt-4.1", {"top_p": 0.9}, '--model-args \'{"extra_body": {"top_p": 0.9}}\''),
+    ("builtin/hold", {"temperature": 0}, "an option of its own: --temperature 0"),
+)
 def test_an_argument_that_is_an_option_names_it(
     model: str, args: Mapping[str, Any], words: str
 ) -> None:

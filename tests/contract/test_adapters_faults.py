@@ -113,7 +113,39 @@ def test_a_fault_has_one_class_on_every_wire_and_the_run_goes_on(name: str, wire
     assert CALLS_IN[wire](asked[1]) == (fault["back"] or [])
 
 
-@on_each_row
+# Refusals of the form in which tools were asked: the next one of the ladder is asked for.
+@on_each_row(
+    "server, status, body",
+    (
+        "openrouter",
+        404,
+        {
+            "error": {
+                "message": (
+                    "No endpoints found that support tool use. To learn more about "
+                    "provider routing, visit docs"
+                ),
+                "code": 404,
+            }
+        },
+    ),
+    (
+        "openrouter's parameters",
+        404,
+        {
+            "error": {
+                "message": "No endpoints found that can handle the requested parameters.",
+                "code": 404,
+            }
+        },
+    ),
+    (
+        "a gateway",
+        404,
+        {"error": {"message": "Function calling is not enabled for this model", "code": 404}},
+    ),
+    ("ollama", 400, {"error": {"message": "registry.ollama.ai/library/m does not support tools"}}),
+)
 def test_of_the_form_of_tools(server: str, status: int, body: Any) -> None:
     """A refusal of tools leads to the next form; nothing else changes."""
 
@@ -138,7 +170,51 @@ def test_of_the_form_of_tools(server: str, status: int, body: Any) -> None:
         assert ["tools" in asked for asked in listening.bodies] == [True, False, False]
 
 
-@on_each_row
+# Refusals in words near to those above that every call would meet, with what the message says to do.
+@on_each_row(
+    "server, status, body, advice",
+    (
+        "no such model",
+        404,
+        {"error": {"message": "The model `big-model` does not exist", "code": "model_not_found"}},
+        "check the name after the slash",
+    ),
+    (
+        "a name with tools",
+        404,
+        {"error": {"message": "model 'tools-7b' not found"}},
+        "check the name after the slash",
+    ),
+    (
+        "a key without rights",
+        403,
+        {"error": {"message": "Your key is not allowed to use this model."}},
+        "check what the key",
+    ),
+    (
+        "an account that is barred",
+        403,
+        {
+            "error": {
+                "message": (
+                    "Your account has been suspended: its requests were flagged by our "
+                    "safety system."
+                )
+            }
+        },
+        "check what the key",
+    ),
+    (
+        "an organisation",
+        403,
+        {
+            "error": {
+                "message": "This organization has been disabled for violating our usage policies."
+            }
+        },
+        "check what the key",
+    ),
+)
 @pytest.mark.parametrize("wire", ONE_CALL)
 def test_ends_the_run(wire: str, server: str, status: int, body: Any, advice: str) -> None:
     with prepared(Prepared(body, status)) as listening:

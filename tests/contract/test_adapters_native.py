@@ -162,7 +162,23 @@ def test_empty_turns_are_not_sent_and_invalid_names_are_made_to_fit(
         assert model.reply(ask(messages, (LOOK,))).finish_reason in ("stop", "tool_calls")
 
 
-@on_each_row
+@on_each_row(
+    "model, params, call, choice",
+    ("claude-opus-4-6", {}, {}, {"type": "tool", "name": "submit_action"}),
+    ("claude-haiku-5-5", {}, {}, {"type": "tool", "name": "submit_action"}),
+    ("claude-opus-5-5", {}, {}, {"type": "auto"}),
+    ("claude-fable-5-2-20261101", {}, {}, {"type": "auto"}),
+    ("claude-opus-4-6", {}, {"reasoning_effort": "high"}, {"type": "auto"}),
+    ("claude-opus-4-5", {}, {"reasoning_tokens": 2000}, {"type": "auto"}),
+    (
+        "claude-opus-4-6",
+        {},
+        {"reasoning_effort": "none"},
+        {"type": "tool", "name": "submit_action"},
+    ),
+    ("claude-opus-5-5", {"forced_tool": "any"}, {}, {"type": "any"}),
+    ("claude-opus-4-6", {"forced_tool": "auto"}, {}, {"type": "auto"}),
+)
 def test_a_tool_is_forced_unless_the_model_or_thinking_forbids_it(
     model: str, params: Any, call: Any, choice: Any
 ) -> None:
@@ -184,7 +200,28 @@ def test_tools_of_which_none_may_be_called_stay_on_offer() -> None:
     assert gemini().encode(request)["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
 
 
-@on_each_row
+@on_each_row(
+    "params, call, thinking, effort",
+    ({}, {}, None, None),
+    ({}, {"reasoning_effort": "xhigh"}, {"type": "adaptive", "display": "summarized"}, "xhigh"),
+    ({}, {"reasoning_effort": "none"}, {"type": "disabled"}, None),
+    ({}, {"reasoning_tokens": 0}, {"type": "disabled"}, None),
+    (
+        {},
+        {"reasoning_tokens": 1024},
+        {"type": "enabled", "budget_tokens": 1024, "display": "omitted"},
+        None,
+    ),
+    (
+        {"thinking_display": "summarized"},
+        {"reasoning_tokens": 2048, "reasoning_effort": "low"},
+        {"type": "enabled", "budget_tokens": 2048, "display": "summarized"},
+        "low",
+    ),
+    ({"thinking": "adaptive", "thinking_display": "default"}, {}, {"type": "adaptive"}, None),
+    ({"thinking": "between_tools"}, {"reasoning_effort": "low"}, {"type": "between_tools"}, "low"),
+    ({"thinking": "unset"}, {"reasoning_effort": "low"}, None, "low"),
+)
 def test_reasoning_options_become_thinking_and_effort(
     params: Any, call: Any, thinking: Any, effort: Any
 ) -> None:
@@ -192,14 +229,31 @@ def test_reasoning_options_become_thinking_and_effort(
     assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, effort)
 
 
-@on_each_row
+@on_each_row(
+    "params, call, thinking",
+    ({}, {}, {"includeThoughts": True}),
+    ({"thoughts": False}, {}, None),
+    ({}, {"reasoning_effort": "none"}, {"thinkingBudget": 0}),
+    ({}, {"reasoning_tokens": 0}, {"thinkingBudget": 0}),
+    ({}, {"reasoning_tokens": 900}, {"includeThoughts": True, "thinkingBudget": 900}),
+    ({"thoughts": False}, {"reasoning_effort": "minimal"}, {"thinkingLevel": "MINIMAL"}),
+    ({}, {"reasoning_effort": "xhigh"}, {"includeThoughts": True, "thinkingLevel": "XHIGH"}),
+)
 def test_reasoning_options_become_a_thinking_config(params: Any, call: Any, thinking: Any) -> None:
     assert (
         gemini(**params).encode(ask(**call))["generationConfig"].get("thinkingConfig") == thinking
     )
 
 
-@on_each_row
+@on_each_row(
+    "make, params, call, mend",
+    ("claude", {}, {"reasoning_effort": "minimal"}, "--reasoning-effort"),
+    ("claude", {}, {"reasoning_tokens": 500}, "--reasoning-tokens"),
+    ("claude", {}, {"reasoning_tokens": 4096}, "--max-output-tokens 4096"),
+    ("claude", {"thinking": "budget"}, {}, "--reasoning-tokens"),
+    ("claude", {"api_version": "2023-06-01"}, {"temperature": 1.5}, "--temperature"),
+    ("gemini", {}, {"reasoning_effort": "low", "reasoning_tokens": 100}, "--reasoning-tokens"),
+)
 def test_options_that_an_api_does_not_have_stop_the_run_before_a_call(
     make: str, params: Any, call: Any, mend: str
 ) -> None:
@@ -443,7 +497,28 @@ def test_a_blocked_prompt_is_an_outcome() -> None:
     assert decoded(blocked) == Reply(finish_reason="content_filter", usage=Usage(9), notes=(note,))
 
 
-@on_each_row
+# A message of one API or a response of the other, of some parts and with some fields; or nothing but fields.
+@on_each_row(
+    "make, parts, fields",
+    ("dict", [], {"type": "message"}),
+    ("message", [], {"stop_reason": None}),
+    ("message", [], {"stop_reason": "because"}),
+    ("message", [], {"content": "hello"}),
+    ("message", [], {"content": [1]}),
+    ("message", [{"type": "text"}], {}),
+    ("message", [{"type": "server_tool_use", "id": "x"}], {}),
+    ("dict", [], {}),
+    ("dict", [], {"candidates": []}),
+    ("dict", [], {"candidates": "hello"}),
+    ("dict", [], {"candidates": [1]}),
+    ("response", [], {"reason": None}),
+    ("response", [], {"reason": "OTHER"}),
+    ("response", [], {"reason": "NEW_REASON"}),
+    ("response", [{"inlineData": {"data": "x"}}], {}),
+    ("response", [{"functionCall": "f()"}], {}),
+    ("response", [], {"candidates": [{"content": {"parts": "x"}, "finishReason": "STOP"}]}),
+    ("response", [], {"candidates": [{"content": {"parts": [1]}, "finishReason": "STOP"}]}),
+)
 def test_a_body_of_another_shape_is_a_bad_response_and_never_guessed_at(
     make: str, parts: list[Any], fields: dict[str, Any]
 ) -> None:
@@ -557,7 +632,18 @@ def test_repeatable_failure_stops_the_run_and_others_have_kind_and_wait(
         assert (problem.kind, problem.retry_after_s) == expected
 
 
-@on_each_row
+@on_each_row(
+    "text, name",
+    (
+        (
+            "Invalid JSON payload received. Unknown name \"seed\" at 'generation_config': Cannot "
+            "find field."
+        ),
+        "seed",
+    ),
+    ("Thinking level is not supported for this model.", "thinkingConfig"),
+    ("Unsupported value: max_output_tokens", "max_output_tokens"),
+)
 def test_a_refused_parameter_can_be_left_out(text: str, name: str) -> None:
     with prepared(
         error(400, "INVALID_ARGUMENT", text), Prepared(response({"text": "hi"}))

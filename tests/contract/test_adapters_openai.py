@@ -408,7 +408,43 @@ def test_a_response_is_read_item_by_item() -> None:
         )
 
 
-@on_each_row
+@on_each_row(
+    "answer",
+    ({"response": {"status": "incomplete", "incomplete_details": {"reason": "steered"}}},),
+    ({"response": {"status": "incomplete", "incomplete_details": None}},),
+    ({"response": {"status": "queued"}},),
+    ({"response": {"status": "cancelled"}},),
+    ({"response": {"status": "failed"}},),
+    ({"response": {"output": [{"type": "message", "content": None}]}},),
+    ({"response": {"usage": None}},),
+    ({"body": [1, 2]},),
+    ({"body": '{"status": "completed", "output": [], "usage": {"input_tokens": NaN}}'},),
+    ({"completion": {"finish": "something_new"}},),
+    (
+        {
+            "completion": {
+                "message": {"role": "assistant", "tool_calls": ["c"]},
+                "finish": "tool_calls",
+            }
+        },
+    ),
+    ({"completion": {"choices": [], "usage": {"prompt_tokens": 0}}},),
+    ({"completion": {"choices": ["x"]}},),
+    ({"completion": {"choices": {}}},),
+    # Not an empty reply, which would be the model's own.
+    ({"completion": {"message": {"content": 5}}},),
+    ({"completion": {"message": {"content": {"text": "a"}}}},),
+    ({"completion": {"message": {"content": ["a"]}}},),
+    ({"completion": {"message": {"content": [{"type": "text", "text": {"value": "a"}}]}}},),
+    ({"response": {"output": ["a"]}},),
+    (
+        {
+            "response": {
+                "output": [{"type": "message", "content": [{"type": "output_text", "text": None}]}]
+            }
+        },
+    ),
+)
 def test_answer_of_another_shape_or_unknown_end_is_a_bad_response(
     answer: dict[str, Any],
 ) -> None:
@@ -418,7 +454,35 @@ def test_answer_of_another_shape_or_unknown_end_is_a_bad_response(
     assert caught.value.kind == "bad_response"
 
 
-@on_each_row
+@on_each_row(
+    "answer, kind",
+    (
+        {"response": {"status": "failed", "error": {"code": "server_error", "message": "no"}}},
+        "server",
+    ),
+    (
+        {
+            "response": {
+                "status": "failed",
+                "error": {"code": "rate_limit_exceeded", "message": "no"},
+            }
+        },
+        "rate_limited",
+    ),
+    (
+        {
+            "response": {
+                "status": "failed",
+                "error": {"code": "vector_store_timeout", "message": "no"},
+            }
+        },
+        "server",
+    ),
+    ({"completion": {"finish": "insufficient_system_resource"}}, "overloaded"),
+    ({"completion": {"finish": "network_error"}}, "server"),
+    ({"completion": {"finish": "abort"}}, "server"),
+    ({"completion": {"finish": "error"}}, "server"),
+)
 def test_server_that_gave_up_is_a_failure_but_a_policy_block_is_an_outcome(
     answer: dict[str, Any], kind: str
 ) -> None:
@@ -440,7 +504,19 @@ def read(message: dict[str, Any], finish: str = "stop", **fields: Any) -> Reply:
     return reply
 
 
-@on_each_row
+@on_each_row(
+    "message, content, reasoning",
+    ({"content": "a", "reasoning_content": "r"}, "a", "r"),
+    ({"content": "a", "reasoning": "r"}, "a", "r"),
+    ({"content": "a", "reasoning_details": [{"type": "reasoning.text", "text": "r"}]}, "a", "r"),
+    ({"content": ("<think>\nr\n</think>\n\na")}, "a", "r"),
+    ({"content": ("r, so\n</think>\n\na")}, "a", "r, so"),
+    ({"content": "<think>cut in the middle"}, "", "cut in the middle"),
+    ({"content": 'a JSON text with "</think>" in it'}, 'a JSON text with "</think>" in it', ""),
+    ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab", ""),
+    ({"content": None}, "", ""),
+    ({}, "", ""),
+)
 def test_reasoning_is_a_channel_of_its_own_wherever_a_server_puts_it(
     message: dict[str, Any], content: str, reasoning: str
 ) -> None:
@@ -470,7 +546,43 @@ def test_calls_without_ids_refusals_and_unpaid_usage_are_read() -> None:
             server_at(server.address, "deepseek").reply(ask())
 
 
-@on_each_row
+@on_each_row(
+    "usage, expected",
+    ({"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 5}, [9, 4, 0, 5]),
+    ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 5}, [9, 4, 0, 5]),
+    (
+        {"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}},
+        [9, 4, 0, 5],
+    ),
+    # Reasoning beside the output, and only in the total.
+    (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 4,
+            "total_tokens": 20,
+            "completion_tokens_details": {"reasoning_tokens": 7},
+        },
+        [9, 11, 7],
+    ),
+    (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 4,
+            "prompt_tokens_details": {"cached_tokens": 50},
+        },
+        [9, 4, 0, 9],
+    ),
+    ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": None}, [9, 4]),
+    ({"prompt_tokens": 9, "completion_tokens": None, "total_tokens": 13}, [9, 4]),
+    # a count without the other would look like all
+    ({"prompt_tokens": 9, "completion_tokens": None}, []),
+    ({"completion_tokens": 4}, []),
+    # One that is no count: the others would look like all.
+    ({"prompt_tokens": 9, "completion_tokens": "4"}, []),
+    ({"prompt_tokens": 9.0, "completion_tokens": 4, "total_tokens": 13}, []),
+    ({"prompt_tokens": -9, "completion_tokens": True}, []),
+    (None, []),
+)
 def test_usage_is_normalised(usage: Any, expected: list[int]) -> None:
     assert read({"content": "a"}, usage=usage).usage == Usage(*expected)
 
@@ -481,7 +593,34 @@ def test_usage_is_normalised(usage: Any, expected: list[int]) -> None:
 FORCED = ask(ROUND, (LOOK, SUBMIT), forced="submit_action")
 
 
-@on_each_row
+@on_each_row(
+    "provider, effort, tool_choice, extra",
+    ("openai_compatible", None, "submit_action", {"seed": 0, "max_tokens": 4096}),
+    ("openai_compatible", "high", "submit_action", {"reasoning_effort": "high"}),
+    ("vllm", "none", "submit_action", {"chat_template_kwargs": {"enable_thinking": False}}),
+    ("vllm", "low", "submit_action", {"reasoning_effort": "low"}),
+    ("ollama", "none", "submit_action", {"reasoning_effort": "none"}),
+    ("dashscope", None, "submit_action", {"seed": 0}),
+    ("dashscope", "none", "submit_action", {"enable_thinking": False}),
+    ("dashscope", "high", None, {"enable_thinking": True}),
+    ("deepseek", None, None, {"max_tokens": 4096}),
+    ("deepseek", "none", "submit_action", {"thinking": {"type": "disabled"}}),
+    ("deepseek", "high", None, {"thinking": {"type": "enabled"}, "reasoning_effort": "high"}),
+    ("stepfun", None, None, {"max_tokens": 4096}),
+    ("moonshot", None, None, {"max_completion_tokens": 4096}),
+    ("moonshot", "none", "submit_action", {"thinking": {"type": "disabled"}}),
+    ("moonshot", "low", None, {"reasoning_effort": "low"}),
+    ("zhipu", "none", None, {"thinking": {"type": "disabled"}}),
+    ("zhipu", "high", None, {"thinking": {"type": "enabled"}}),
+    ("minimax", None, None, {"reasoning_split": True}),
+    ("volcengine", None, "submit_action", {"max_completion_tokens": 4096}),
+    (
+        "volcengine",
+        "high",
+        "submit_action",
+        {"thinking": {"type": "enabled"}, "reasoning_effort": "high"},
+    ),
+)
 def test_each_server_is_asked_in_its_own_way(
     provider: str, effort: Any, tool_choice: Any, extra: dict[str, Any], chat_server: PreparedServer
 ) -> None:
@@ -605,7 +744,160 @@ def test_a_server_without_schemas_gets_the_schema_in_the_first_message(
     )
 
 
-@on_each_row
+@on_each_row(
+    "provider, answer, means",
+    # A failed attempt of a kind.
+    ("minimax", {"base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "rate_limited"),
+    ("minimax", {"base_resp": {"status_code": 1001, "status_msg": "timeout"}}, "server"),
+    (
+        "minimax",
+        {"base_resp": {"status_code": 2013, "status_msg": "invalid params"}},
+        "bad_request",
+    ),
+    (
+        "dashscope",
+        {
+            "error": {"code": "insufficient_quota", "message": "You exceeded your current quota"},
+            "status": 429,
+        },
+        "rate_limited",
+    ),
+    (
+        "dashscope",
+        {
+            "error": {"code": "Throttling.AllocationQuota", "message": "Allocated quota"},
+            "status": 429,
+        },
+        "rate_limited",
+    ),
+    (
+        "zhipu",
+        {"error": {"code": "1302", "message": "High concurrency"}, "status": 429},
+        "rate_limited",
+    ),
+    (
+        "moonshot",
+        {"error": {"type": "engine_overloaded_error", "message": "busy"}, "status": 429},
+        "overloaded",
+    ),
+    (
+        "volcengine",
+        {"error": {"code": "ServerOverloaded", "type": "TooManyRequests"}, "status": 429},
+        "overloaded",
+    ),
+    (
+        "vllm",
+        {
+            "body": {
+                "object": "error",
+                "message": '"auto" tool choice requires --enable-auto-tool-choice',
+            },
+            "status": 400,
+        },
+        "bad_request",
+    ),
+    (
+        "ollama",
+        {"error": {"message": "model runner has unexpectedly stopped"}, "status": 500},
+        "server",
+    ),
+    # An error that stops the run, and says what to set.
+    (
+        "minimax",
+        {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}},
+        "MINIMAX_API_KEY",
+    ),
+    (
+        "minimax",
+        {"base_resp": {"status_code": 1004, "status_msg": "not authorized"}},
+        "MINIMAX_API_KEY to a valid key",
+    ),
+    (
+        "dashscope",
+        {"error": {"code": "Arrearage", "message": "Access denied"}, "status": 400},
+        "no quota or balance",
+    ),
+    (
+        "dashscope",
+        {"error": {"code": "AllocationQuota.FreeTierOnly", "message": "exhausted"}, "status": 403},
+        "no quota or balance",
+    ),
+    ("deepseek", {"error": {"message": "Insufficient Balance"}, "status": 402}, "DEEPSEEK_API_KEY"),
+    (
+        "moonshot",
+        {"error": {"type": "exceeded_current_quota_error", "message": "suspended"}, "status": 429},
+        "no quota or balance",
+    ),
+    (
+        "moonshot",
+        {
+            "error": {"message": "invalid temperature: only 1 is allowed for this model"},
+            "status": 400,
+        },
+        "omit=temperature",
+    ),
+    (
+        "zhipu",
+        {"error": {"code": "1113", "message": "arrears"}, "status": 429},
+        "ZHIPUAI_API_KEY or ZAI_API_KEY",
+    ),
+    (
+        "zhipu",
+        {"error": {"code": "1211", "message": "Model does not exist"}, "status": 400},
+        "there is no model 'some-model'",
+    ),
+    (
+        "volcengine",
+        {"error": {"code": "AccountOverdueError", "message": "overdue"}, "status": 403},
+        "no quota or balance",
+    ),
+    (
+        "ollama",
+        {"error": {"message": "model 'some-model' not found"}, "status": 404},
+        "there is no model 'some-model'",
+    ),
+    # An outcome.
+    (
+        "dashscope",
+        {"error": {"code": "data_inspection_failed", "message": "inappropriate"}, "status": 400},
+        "content_filter",
+    ),
+    ("zhipu", {"error": {"code": "1301", "message": "sensitive"}, "status": 400}, "content_filter"),
+    (
+        "zhipu",
+        {"completion": {"message": {"content": ""}, "finish": "sensitive"}},
+        "content_filter",
+    ),
+    (
+        "minimax",
+        {"base_resp": {"status_code": 1027, "status_msg": "output sensitive"}},
+        "content_filter",
+    ),
+    (
+        "minimax",
+        {"completion": {"message": {"content": ""}, "finish": "stop", "output_sensitive": True}},
+        "content_filter",
+    ),
+    (
+        "moonshot",
+        {"error": {"type": "content_filter", "message": "high risk"}, "status": 400},
+        "content_filter",
+    ),
+    (
+        "volcengine",
+        {
+            "error": {"code": "SensitiveContentDetected.Violence", "message": "sensitive"},
+            "status": 400,
+        },
+        "content_filter",
+    ),
+    ("stepfun", {"error": {"message": "blocked"}, "status": 451}, "content_filter"),
+    (
+        "openai_compatible",
+        {"completion": {"message": {"content": "half a sen"}, "finish": "content_filter"}},
+        "content_filter",
+    ),
+)
 def test_each_server_answer_is_a_failed_attempt_a_stop_or_an_outcome(
     provider: str, answer: dict[str, Any], means: str
 ) -> None:

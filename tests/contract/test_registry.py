@@ -103,7 +103,90 @@ def test_an_installed_plugin_that_fails_is_reported_and_skipped(
 
 
 @pytest.mark.needs("ktdeval_models")
-@on_each_row
+@on_each_row(
+    "code, message",
+    ("x", "--plugin .*odd.py: can't be imported: NameError: name 'x'"),
+    (
+        ("@hookimpl\ndef ktdeval_modles(): return []"),
+        "odd: there is no hook 'ktdeval_modles'; did you mean 'ktdeval_models'",
+    ),
+    (
+        "def ktdeval_models(): return []",
+        "plugin odd: ktdeval_models is not marked as a hook; put @hookimpl",
+    ),
+    (("@hookimpl\ndef ktdeval_models(registry): return []"), "plugin odd: .*ktdeval_models"),
+    (
+        ("@hookimpl(wrapper=True)\ndef ktdeval_models(): return (yield)"),
+        "plugin odd: ktdeval_models is a hook wrapper",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): raise RuntimeError('boom')"),
+        "plugin odd: ktdeval_models: RuntimeError: boom",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_metrics(): return [print]"),
+        (
+            "plugin odd: ktdeval_metrics returned .* builtin_function_or_method in it, "
+            "expected Spec only; put @metric"
+        ),
+    ),
+    (
+        (
+            "from ktdeval.api import QATask\n"
+            "@hookimpl\n"
+            "def ktdeval_tasks(): return [QATask([{'question': '?'}], print, name='q')]"
+        ),
+        (
+            "plugin odd: ktdeval_tasks returned a list with QATask in it, expected Spec only; "
+            "give its .spec\\(\\)"
+        ),
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): return 'text'"),
+        "plugin odd: ktdeval_models returned str, expected a list of Spec",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): return ['text']"),
+        "plugin odd: ktdeval_models returned a list with str in it",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): return [Spec('a/b', list, ''), Spec('a/b', list, '')]"),
+        "plugin odd: ktdeval_models offers 'a/b' twice",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): return [Spec(None, list, '')]"),
+        "name of Spec None must be text that is not empty, was None",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): return [Spec('a/b', None, '')]"),
+        "odd: ktdeval_models: make of Spec 'a/b' must be a function",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): return [Spec('a/b', list, None)]"),
+        "odd: ktdeval_models: summary of Spec 'a/b' must be text",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): return [Spec('a/b', list, '', {})]"),
+        "params of Spec 'a/b' must be a dataclass or None, was {}",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): return [Spec('a/b', list, '', None, 'ab')]"),
+        "groups of Spec 'a/b' must be a tuple or list",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): raise SystemExit(3)"),
+        "plugin odd: ktdeval_models: SystemExit: 3",
+    ),
+    (
+        ("@hookimpl\ndef ktdeval_models(): raise GeneratorExit"),
+        "plugin odd: ktdeval_models: GeneratorExit: no message",
+    ),
+    ("raise SystemExit", "--plugin .*odd.py: can't be imported: SystemExit: no message"),
+    (
+        "A MODEL OF THE NAME builtin/momentum",
+        "'builtin/momentum' is offered by plugin (\\w+) and by plugin (?!\\1)\\w+; rename",
+    ),
+)
 def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
     write_plugin: Callable[[str, str], str], code: str, message: str
 ) -> None:
@@ -318,7 +401,44 @@ def test_variants_resolve_against_defaults_and_what_they_extend(tmp_path: Path) 
     assert plugins.spec("tasks", "toy_two").summary == "another"
 
 
-@on_each_row
+@on_each_row(
+    "change, message",
+    (["family: toy", "famly: toy"], "unknown key 'famly'; did you mean 'family'"),
+    (["family: toy\n", ""], "key 'family' is missing"),
+    (
+        ["family: toy", ("family: toy\nfamily: toy")],
+        "line 3: key 'family' was already given on line 2",
+    ),
+    (['version: "1"', "version: 1"], "version: expected a string, was 1"),
+    (
+        [
+            'version: "1"',
+            (
+                "version: [one, two, three, four, five, six, seven, eight, nine, ten, eleven, "
+                "twelve, thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, nineteen, "
+                "twenty, twenty-one, twenty-two, twenty-three, twenty-four, twenty-five]"
+            ),
+        ],
+        "version: expected a string, was a list",
+    ),
+    (["family: toy", 'family: ""'], "tasks.yaml: family: expected text, was ''; fill it in"),
+    (["groups: [small]", "groups: small"], "groups: expected a list, was 'small'"),
+    (["groups: [small]", 'groups: [""]'], "tasks.yaml: groups: expected text, was ''"),
+    (
+        ["groups: [small]", "data_card: {deep: [.inf]}"],
+        "tasks.yaml: data_card: can't be recorded as JSON",
+    ),
+    (
+        ["{harness: {b: 3}, groups: [first]}", "3"],
+        "variants: toy_one: expected a mapping of overrides, was int",
+    ),
+    (["variants:", "variants: ["], "tasks.yaml: line 11, column 3: not YAML"),
+    (
+        ["extends: toy_one", "extends: toy_on"],
+        "variants: toy_two: extends: no task 'toy_on'; did you mean 'toy_one'",
+    ),
+    (["extends: toy_one", "extends: toy_two"], "extends: a circular reference, toy_two -> toy_two"),
+)
 def test_mistakes_in_task_files_name_file_and_key(
     tmp_path: Path, change: tuple[str, str], message: str
 ) -> None:
@@ -374,7 +494,27 @@ def test_merging_layers_is_associative_and_leaves_its_inputs_alone(
 # ---- YAML and parameters
 
 
-@on_each_row
+@on_each_row(
+    "text, message",
+    ("a: {b: 1, b: 2}", "line 1: key 'b' was already given on line 1"),
+    ("- 1", "expected a mapping of fields, was list"),
+    ("", "expected a mapping of fields, was nothing"),
+    ("1: 2", "line 1: expected text as a key, was 1; quote it"),
+    (
+        "a: !!python/object/apply:os.getcwd []",
+        (
+            "not YAML: a sequence with the tag !!python/object/apply:os.getcwd is not read; "
+            "leave the tag out"
+        ),
+    ),
+    ("a: [", "not YAML"),
+    ("a: \x01", "not YAML"),
+    ("a: !!int x", "not YAML"),
+    (
+        "a: &all {b: *all}",
+        "line 1, column 4: not YAML: an alias is inside the value that it names, so it never ends",
+    ),
+)
 def test_yaml_mistakes_are_one_line_with_the_file(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=rf"^file.yaml: [^\n]*{re.escape(message)}[^\n]*$"):
         parse_yaml(text, "file.yaml")
@@ -491,7 +631,118 @@ def maker_of(
     return partial(load_plugins([write_plugin("made", code)]).make, kind)
 
 
-@on_each_row
+@on_each_row(
+    "kind, made, message",
+    (
+        "metrics",
+        'Object(name="x")',
+        "metric x of plugin made: SimpleNamespace has no formula, no unit, no range",
+    ),
+    (
+        "metrics",
+        "METRIC | range=[0, 1]",
+        (
+            "range of SimpleNamespace must be a pair such as .* no bound, was list \\(see "
+            "ktdeval.api.Metric\\)"
+        ),
+    ),
+    ("metrics", "METRIC | name='y'", "SimpleNamespace is called 'y'; give it the name of its Spec"),
+    (
+        "models",
+        "Object(answer=nothing)",
+        "model x of plugin made: SimpleNamespace has no reply \\(see ktdeval.api.Model\\)",
+    ),
+    (
+        "models",
+        "Object(reply='yes')",
+        "reply of SimpleNamespace must be a method of request, was 'yes'",
+    ),
+    (
+        "models",
+        "REMOTE - secrets",
+        "SimpleNamespace has no secrets \\(see ktdeval.api.RemoteModel\\)",
+    ),
+    (
+        "agents",
+        "Object(decide=lambda observation, session: None)",
+        (
+            "decide of SimpleNamespace must be a method of observation, session, memory, was "
+            "one of \\(observation, session\\)"
+        ),
+    ),
+    ("agents", "object()", "agent x of plugin made: object has no decide"),
+    (
+        "tools",
+        "TOOL | parameters=None",
+        "parameters of SimpleNamespace must be a mapping, was NoneType",
+    ),
+    (
+        "tasks",
+        "TASK - scene",
+        "task x of plugin made: SimpleNamespace has no scene \\(see ktdeval.api.Task\\)",
+    ),
+    (
+        "tasks",
+        "SCORING - summarise",
+        "SimpleNamespace has no summarise \\(see ktdeval.api.ScoringTask\\)",
+    ),
+    ("tasks", "TASK | version=''", "version of SimpleNamespace must be text that is not empty"),
+    (
+        "tasks",
+        "TASK | windows=[]",
+        "windows of SimpleNamespace must be a mapping of Window, was list",
+    ),
+    (
+        "tasks",
+        "TASK | windows={'W1': 1}",
+        "windows of SimpleNamespace must be a mapping of Window, was dict",
+    ),
+    (
+        "tasks",
+        "TASK | mask='blind'",
+        (
+            "mask of SimpleNamespace must be one of bright, stock_blind, date_blind, blinded, "
+            "was 'blind'"
+        ),
+    ),
+    (
+        "tasks",
+        "SCORING | harness={}",
+        "harness of SimpleNamespace must be a HarnessConfig, was dict",
+    ),
+    (
+        "tasks",
+        "SCORING | scores={'x': 'y'}",
+        "scores of SimpleNamespace must be a mapping of ScoreDefinition, was dict",
+    ),
+    (
+        "tasks",
+        "SCORING | scores={'x': ScoreDefinition('f', 'u', (1, 0), '', 's')}",
+        "scores\\['x'\\].range of SimpleNamespace must be a pair such as",
+    ),
+    (
+        "tasks",
+        "SCORING | scores={'x': ScoreDefinition('f', 'u', (0, 1), 'up', 's')}",
+        "scores\\['x'\\].better of SimpleNamespace must be one of higher, lower, .*, was 'up'",
+    ),
+    (
+        "metrics",
+        "METRIC | better='up'",
+        "better of SimpleNamespace must be one of higher, lower, neither, was 'up'",
+    ),
+    (
+        "metrics",
+        "METRIC | headline='no'",
+        "headline of SimpleNamespace must be true or false, was 'no'",
+    ),
+    ("data", "{}", "data provider x of plugin made: dict has no meta, no days, no codes"),
+    ("runners", "None", "runner x of plugin made: NoneType has no run"),
+    (
+        "commands",
+        "print",
+        "command x of plugin made: expected a click.Command, was builtin_function_or_method",
+    ),
+)
 def test_what_a_plugin_makes_is_checked_when_it_is_made(
     write_plugin: Callable[[str, str], str], kind: str, made: str, message: str
 ) -> None:

@@ -59,7 +59,20 @@ def pages() -> Iterator[Path]:
             yield path
 
 
-@on_each_row
+@on_each_row(
+    "line, is_found",
+    ("pip install ktdeval", True),
+    ("run `pip install 'ktdeval[openai]'` first", True),
+    ('RUN pip install --no-cache-dir "ktdeval[models]"', True),
+    ("pip install numpy ktdeval && ktdeval demo", True),
+    ("uvx ktdeval demo", True),
+    ('KTDEVAL: "ktdeval==0.1.0"', True),
+    ("pip install ./plugins/ktdeval-inspect", False),
+    ("pip install 'ktdeval[live] @ git+ADDRESS'", False),
+    ("uvx --from git+ADDRESS ktdeval demo", False),
+    ("pip install numpy && ktdeval demo", False),
+    ("pip install -e . # ktdeval itself", False),
+)
 def test_a_name_without_its_source_is_found(line: str, is_found: bool) -> None:
     assert bool(list(unowned(line))) == is_found
 

@@ -333,7 +333,19 @@ def stocked(path: Path) -> Path:
     return path
 
 
-@on_each_row
+@on_each_row(
+    "rule, count",
+    ({}, 20),
+    ({"model": "openai/gpt-*"}, 10),
+    ({"model": "anthropic/*"}, 0),
+    ({"older_than_days": 7}, 6),
+    ({"older_than_days": 9.6}, 0),
+    ({"model": "*/o-4", "older_than_days": 7}, 3),
+    ({"max_bytes": 0}, 20),
+    ({"max_bytes": 1_000_000_000}, 0),
+    # old, then too much: ten of 1,350 bytes
+    ({"older_than_days": 7, "max_bytes": 13500}, 10),
+)
 def test_pruning_removes_the_oldest_matching_entries_and_a_dry_run_none(stocked, rule, count):
     rule = CachePruneRule(**rule)
     before = stocked.stat().st_size

@@ -310,7 +310,14 @@ def test_what_stops_the_run_rises() -> None:
         start_record(ask, 6, PARAMS)
 
 
-@on_each_row
+@on_each_row(
+    "start, end, changed",
+    (["a"], ["a"], False),
+    (["a", "b"], ["b"], False),
+    (["a"], ["b"], True),
+    (["a"], ["a", "b"], True),
+    ([], ["b"], True),
+)
 def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(
     start: list[str], end: list[str], changed: bool
 ) -> None:
@@ -320,7 +327,17 @@ def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(
     assert drift(read_record(dumps_canonical(record)))["served_by_changed"] is changed
 
 
-@on_each_row
+@on_each_row(
+    "path, value",
+    (["start"], "(removed)"),
+    (["version"], 2),
+    (["start", "prompts"], ["pick", "nonsense"]),
+    (["end", "answers"], [["7", "7"]]),
+    (["end", "answers", 0, 0], 7),
+    (["end", "answers", 0, 0], {"why": "x"}),
+    (["start", "answers"], "7"),
+    (["further"], 1),
+)
 def test_a_damaged_record_is_named(path: list[str | int], value: Any) -> None:
     record = json.loads(
         encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS))
@@ -333,7 +350,31 @@ def test_a_damaged_record_is_named(path: list[str | int], value: Any) -> None:
 # ---- distances
 
 
-@on_each_row
+@on_each_row(
+    "name, one, other, expected",
+    ("pick", "42", "The number is **42**.", 0),
+    ("pick", "42", "37", 1),
+    ("growth", "13,390.12", "13390.120", 0),
+    ("growth", "13390.12", "13390.13", 1),
+    ("pick", "−3", "-3", 0),
+    ("pick", "none", "None!", 0),
+    ("pick", "none", "42", 1),
+    ("desk", "Jade", "I take the jade session.", 0),
+    ("desk", "jade", "ivory", 1),
+    ("desk", "jade or ivory", "jade", 1),
+    ("risk", "A, C, E, B, F, D", "A > C > E > B > F > D", 0),
+    ("risk", "A, B, C, D, E, F", "F, E, D, C, B, A", 1),
+    ("risk", "A, B, C, D, E, F", "B, A, C, D, E, F", "1/15"),
+    ("risk", "A, B, C, D, E, F", "A, B, C", 1),
+    ("manager", "Elena Voss", "elena  voss.", 0),
+    ("manager", "Elena Voss", "Elena Ross", "1/10"),
+    ("manager", "Elena Voss", "", 1),
+    ("manager", "abc", "xyz", 1),
+    ("manager", "!", "?", 0),
+    ("pick", {"outcome": "refusal"}, {"outcome": "refusal"}, 0),
+    ("pick", {"outcome": "refusal"}, {"outcome": "length"}, 1),
+    ("pick", {"outcome": "refusal"}, "42", 1),
+)
 def test_distances_follow_the_definition(
     name: str, one: Any, other: Any, expected: int | str
 ) -> None:

@@ -46,7 +46,15 @@ def test_the_hash_is_of_all_rows_in_their_order_with_their_replies() -> None:
     assert tally_episode([first, second]).sha256 in hashes
 
 
-@on_each_row
+@on_each_row(
+    "replies, errors, difference",
+    (5, {}, None),
+    (5, {"rate_limited": 1, "timeout": 2}, None),
+    (5, {"timeout": 1}, None),
+    (4, {}, "5 answered, 1 cached and 1 unused give 5 replies, the transcript has 4"),
+    (5, {"timeout": 3}, "2 attempts failed with timeout, the transcript has 3 such calls"),
+    (5, {"server": 1}, "0 attempts failed with server, the transcript has 1 such calls"),
+)
 def test_transcript_holds_each_reply_and_only_attempted_failures(
     replies: int, errors: dict[str, int], difference: Any
 ) -> None:

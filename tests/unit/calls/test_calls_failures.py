@@ -56,7 +56,11 @@ def test_transient_failure_leaves_no_trace_in_the_reply_but_is_recorded(run, kin
     assert [record.cost_usd for record in records] == [None] * 3 + [pytest.approx(COST)]
 
 
-@on_each_row
+@on_each_row(
+    "limit, words",
+    (3, "3 calls in a row failed for good, the last with timeout: no answer; fix it"),
+    (1, "a call failed for good with timeout:"),
+)
 def test_too_many_consecutive_final_failures_stop_the_run(run, limit, words):
     model = failing(ModelError("timeout", "no answer"), "good")
     client = run.client(model, max_retries=0, max_failures=limit)
@@ -193,7 +197,15 @@ def failures(
     return [ModelError(kind, f"failure {number}", retry_after_s) for number in range(count)]
 
 
-@on_each_row
+@on_each_row(
+    "planned, max_retries, last, made",
+    ([1, "bad_request"], 12, "failure 0", 1),
+    ([1, "a_kind_of_a_plugin"], 12, "failure 0", 1),
+    ([9], 3, "failure 3", 4),
+    ([1], 0, "failure 0", 1),
+    # more than may be waited
+    ([5, "rate_limited", 86400.0], 12, "failure 0", 1),
+)
 def test_the_last_failure_rises_when_there_is_no_point_in_another_attempt(
     planned, max_retries, last, made
 ):
@@ -241,7 +253,31 @@ KEY = "mine-0123456789abcdef"
 CALLER = Caller("mine", "m-1", "https://mine.example/v1", ("MINE_API_KEY",), (KEY,), {"e17": 402})
 
 
-@on_each_row
+@on_each_row(
+    "status, kind",
+    (400, "bad_request"),
+    (407, "bad_request"),
+    (408, "timeout"),
+    (409, "server"),
+    (410, "bad_request"),
+    (413, "bad_request"),
+    (422, "bad_request"),
+    (424, "bad_request"),
+    (425, "server"),
+    (426, "bad_request"),
+    (428, "bad_request"),
+    (429, "rate_limited"),
+    (431, "bad_request"),
+    (499, "bad_request"),
+    (500, "server"),
+    (502, "server"),
+    (503, "overloaded"),
+    (504, "server"),
+    (528, "server"),
+    (529, "overloaded"),
+    (530, "server"),
+    (599, "server"),
+)
 def test_a_status_is_a_failure_of_its_kind(status: int, kind: str) -> None:
     error = http_error(status, b"{}", {}, CALLER)
     assert isinstance(error, ModelError)

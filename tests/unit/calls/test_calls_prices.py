@@ -76,7 +76,41 @@ def test_a_price_as_json_names_day_and_source():
 # --- tables
 
 
-@on_each_row
+@on_each_row(
+    "old, new, problem",
+    ("input: 1,", "inputs: 1,", "models\\[0\\]: unknown field 'inputs'; did you mean 'input'"),
+    ("input: 1,", "", "models\\[0\\]: field 'input' is missing"),
+    ("input: 1,", "input: -1,", "models\\[0\\]: input: expected a value of at least 0"),
+    ("input: 1,", "input: cheap,", "models\\[0\\]: input: expected a number, was 'cheap'"),
+    ("input: 1,", "input: .nan,", "models\\[0\\]: input: expected a finite number"),
+    ("input: 1,", "input: true,", "models\\[0\\]: input: expected a number"),
+    (
+        "match: acme/big-*",
+        "match: acme/*",
+        "models\\[1\\]: match 'acme/\\*' was already given in models\\[0\\]",
+    ),
+    ("match: acme/big-*,", "", "models\\[1\\]: field 'match' is missing"),
+    ("match: acme/big-*", "match: big", "models\\[1\\]: match: expected PROVIDER/NAME, was 'big'"),
+    (
+        "[acme/small,",
+        "[acme/small, acme/small,",
+        "models\\[3\\]: match 'acme/small' was already given in models\\[3\\]",
+    ),
+    ('as_of: "2025-01-01"', "as_of: spring", "models\\[2\\]: as_of: 'spring' is not a date"),
+    (
+        'as_of: "2026-10-01"',
+        'as_of: "2026-13-01"',
+        "table\\.yaml: as_of: '2026-13-01' is not a date; write it as 2024-01-02",
+    ),
+    ('as_of: "2026-10-01"\n', "", "table\\.yaml: field 'as_of' is missing"),
+    (
+        "source: https://example.com/pricing",
+        ("currency: CNY\nsource: x"),
+        "currency: expected one of USD, was 'CNY'",
+    ),
+    ("models:", "prices:", "unknown field 'prices'"),
+    ("models:", ("as_of: x\nmodels:"), "line 3: key 'as_of' was already given on line 1"),
+)
 def test_a_mistake_in_a_table_is_named_with_its_place(table, old, new, problem):
     assert old in TABLE
 
@@ -108,7 +142,14 @@ def test_given_price_precedes_a_given_table_and_that_the_plugins_table(table, tm
     assert choose_price("acme/tiny", {}, None, None) is None
 
 
-@on_each_row
+@on_each_row(
+    "given_fields, problem",
+    ({"input": 1}, "--price: field 'output' is missing"),
+    ({"input": 1, "outputs": 2}, "--price: unknown field 'outputs'; did you mean 'output'"),
+    ({"input": 1, "output": -2}, "--price: output: expected a value of at least 0"),
+    ({"input": "free", "output": 0}, "--price: input: expected a number, was 'free'"),
+    ({"match": "a/b", "input": 1, "output": 1}, "--price: unknown field 'match'"),
+)
 def test_a_mistake_in_a_given_price_is_named(given_fields, problem):
     with pytest.raises(ConfigError, match=problem):
         choose_price("acme/tiny", given_fields)

@@ -49,7 +49,99 @@ def refusal(status: int, body: Any) -> ModelError | ProviderError:
     return http_error(status, json.dumps(body).encode(), {}, CALLER, ("model", "messages", "tools"))
 
 
-@on_each_row
+# Refusals that every call of a run would meet, though their status is that of one request.
+@on_each_row(
+    "server, status, body, advice",
+    (
+        "openai",
+        400,
+        {"error": {"message": "The model `q` does not exist or you do not have access to it."}},
+        "check the name after the slash in --model",
+    ),
+    (
+        "mistral",
+        400,
+        {"object": "error", "message": "Invalid model: q", "type": "invalid_model", "code": "1500"},
+        "check the name after the slash in --model",
+    ),
+    (
+        "groq",
+        422,
+        {"error": {"message": "model 'q' not found"}},
+        "check the name after the slash in --model",
+    ),
+    (
+        "openai's reply",
+        400,
+        {
+            "error": {
+                "message": (
+                    "max_tokens is too large: 100000. This model supports at most 4096 "
+                    "completion tokens, whereas you provided 100000."
+                ),
+                "param": "max_tokens",
+            }
+        },
+        "give a lower --max-output-tokens",
+    ),
+    (
+        "anthropic's reply",
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": (
+                    "max_tokens: 100000 > 8192, which is the maximum allowed number of "
+                    "output tokens for q"
+                ),
+            },
+        },
+        "give a lower --max-output-tokens",
+    ),
+    (
+        "deepseek's reply",
+        400,
+        {
+            "error": {
+                "message": "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"
+            }
+        },
+        "give a lower --max-output-tokens",
+    ),
+    (
+        "a reply too long as an unprocessable request",
+        422,
+        {
+            "error": {
+                "message": "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"
+            }
+        },
+        "give a lower --max-output-tokens",
+    ),
+    (
+        "dashscope's reply",
+        400,
+        {"error": {"message": "Range of max_tokens should be [1, 8192]"}},
+        "give a lower --max-output-tokens",
+    ),
+    (
+        "gemini's reply",
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": (
+                    "Unable to submit request because it has a maxOutputTokens value "
+                    "of 100000 but the supported range is from 1 (inclusive) to 8193 "
+                    "(exclusive)."
+                ),
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+        "give a lower --max-output-tokens",
+    ),
+)
 def test_a_refusal_that_every_call_would_meet_stops_the_run_at_its_first(
     server: str, status: int, body: Any, advice: str, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -65,7 +157,12 @@ def test_a_refusal_that_every_call_would_meet_stops_the_run_at_its_first(
     assert len(listening.bodies) == 1
 
 
-@on_each_row
+@on_each_row(
+    "server, status, body",
+    ("tools", 400, {"error": {"message": "This model does not support tools"}}),
+    ("call", 400, {"error": {"message": "No tool call found for the model's output"}}),
+    ("words", 400, {"error": {"message": "something is wrong"}}),
+)
 def test_a_refusal_of_one_request_stays_one(server: str, status: int, body: Any) -> None:
     error = refusal(status, body)
     assert isinstance(error, ModelError), server
@@ -94,7 +191,35 @@ def model_at(adapter: str, server: PreparedServer, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("adapter", MODELS)
-@on_each_row
+@on_each_row(
+    "status, body, words, asked",
+    (
+        200,
+        "<html><body><h1>Welcome to nginx!</h1></body></html>",
+        "answered with an HTML page (Welcome to nginx!)",
+        1,
+    ),
+    (200, "\ufeff  <!DOCTYPE html><title>Login</title>", "answered with an HTML page (Login)", 1),
+    (200, "Ollama is running", "answered with a text that is not JSON (Ollama is running)", 1),
+    (200, {"error": {"message": "model q is not loaded"}}, "model q is not loaded", 3),
+    (200, {"error": "model q is not loaded"}, "model q is not loaded", 3),
+    (200, {"detail": "Method not found"}, "Method not found", 3),
+    (200, {"status": "ok", "service": "billing"}, '{"status": "ok", "service": "billing"}', 3),
+    (200, "", "an empty body", 3),
+    (
+        500,
+        {"error": {"message": "tools param requires --jinja flag"}},
+        "tools param requires --jinja flag",
+        3,
+    ),
+    (
+        500,
+        "<html><body>Traceback: out of memory</body></html>",
+        "HTTP 500: Traceback: out of memory",
+        3,
+    ),
+    (502, "<h1>502 Bad Gateway</h1>", "HTTP 502: 502 Bad Gateway", 3),
+)
 def test_a_server_that_never_worked_is_given_up_soon_with_its_words(
     adapter: str,
     status: int,

@@ -6,7 +6,22 @@ from ktdeval.calls import is_other_model, served_model, served_text
 from support.tables import on_each_row
 
 
-@on_each_row
+@on_each_row(
+    "asked, served, is_other",
+    ("gpt-4.1", "gpt-4.1", False),
+    ("gpt-4.1", "gpt-4.1-2025-04-14", False),
+    ("gpt-4.1-2025-04-14", "gpt-4.1", False),
+    ("gemini-3-pro", "models/gemini-3-pro-001", False),
+    ("openai/GPT-4.1:free", "gpt-4.1", False),
+    ("stub-model", "stub-model-2026-01-15 / fp_1", False),
+    ("any", "", False),
+    ("any", "unnamed via UpstreamB", False),
+    ("big-model", "small-fallback-model via UpstreamB", True),
+    ("gpt-4.1", "gpt-4.1-mini-2025-04-14", True),
+    ("gpt-4", "gpt-4.1", True),
+    ("gpt-4o-2024-08-06", "gpt-4o-2024-05-13", True),
+    ("llama3", "llama3:8b", True),
+)
 def test_dated_version_of_an_alias_is_the_same_model_and_others_are_not(
     asked: str, served: str, is_other: bool
 ) -> None:

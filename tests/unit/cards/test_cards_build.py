@@ -134,7 +134,18 @@ def test_equal_inputs_in_any_order_give_the_same_bytes_except_provenance(
     assert dumps_pretty(one | {"provenance": 0}) == dumps_pretty(other | {"provenance": 0})
 
 
-@on_each_row
+@on_each_row(
+    "date, limit, days, label",
+    # returns of 3 to 9 January, the first from the close of the 2nd; 6 and 7 are a weekend
+    ("2024-01-05", None, [3, 0, 2], "spans cutoff"),
+    ("2024-01-06", None, [3, 1, 1], "spans cutoff"),
+    ("2024-01", None, [0, 5, 0], "spans cutoff"),
+    ("2024-01-02", None, [0, 0, 5], None),
+    ("2023-12", None, [0, 0, 5], None),
+    ("2024-01-09", None, [5, 0, 0], "before cutoff"),
+    # cut before the cutoff
+    ("2024-01-05", 3, [3, 0, 0], "before cutoff"),
+)
 def test_the_card_counts_days_before_across_and_after_the_cutoff(
     date: str, limit: Any, days: Any, label: str | None
 ) -> None:
@@ -229,7 +240,88 @@ MADE = {
 }
 
 
-@on_each_row
+@on_each_row(
+    "made, labels, reasons",
+    ("trading", ["synthetic", "mask not certified"], []),
+    (
+        "trading, cut",
+        ["synthetic", "limited", "incomplete", "low coverage", "mask not certified"],
+        [
+            "every episode was cut after 3 steps",
+            "1 of 2 episodes did not finish",
+            "the model decided 50.0 % of 6 steps; 95 % are needed",
+        ],
+    ),
+    ("trading, real", ["mask not certified"], []),
+    ("certified", ["certificate claimed"], []),
+    ("certified with few answers", ["mask not certified"], []),
+    ("without factor", ["mask not certified", "no adjustment factor"], []),
+    ("bright", ["synthetic"], []),
+    # Probes are what certificates are made of: their cards lack none.
+    (
+        "of an account in money",
+        ["synthetic", "mask not certified", "identifiable by its account"],
+        [
+            (
+                "its account shows money, from which prices follow, and so the stocks and days "
+                "that it hides"
+            )
+        ],
+    ),
+    ("scoring", ["synthetic"], []),
+    (
+        "scoring, cut",
+        ["synthetic", "limited", "incomplete", "low coverage"],
+        [
+            "every episode was cut after 3 samples",
+            "1 of 2 episodes did not finish",
+            "the model decided 33.3 % of 6 samples; 95 % are needed",
+        ],
+    ),
+    ("scoring without factor", ["no adjustment factor"], []),
+    (
+        "20 of 20 steps decided",
+        ["synthetic", "never traded", "mask not certified"],
+        ["the model never traded: none of its orders was filled in any episode"],
+    ),
+    (
+        "19 of 20 steps decided",
+        ["synthetic", "never traded", "mask not certified"],
+        ["the model never traded: none of its orders was filled in any episode"],
+    ),
+    (
+        "18 of 20 steps decided",
+        ["synthetic", "low coverage", "never traded", "mask not certified"],
+        [
+            "the model decided 90.0 % of 20 steps; 95 % are needed",
+            "the model never traded: none of its orders was filled in any episode",
+        ],
+    ),
+    (
+        "189 of 200 steps decided",
+        ["synthetic", "low coverage", "never traded", "mask not certified"],
+        [
+            "the model decided 94.5 % of 200 steps; 95 % are needed",
+            "the model never traded: none of its orders was filled in any episode",
+        ],
+    ),
+    (
+        "two of three episodes",
+        ["synthetic", "incomplete", "low coverage", "mask not certified"],
+        ["1 of 3 episodes did not finish", "the model decided 66.6 % of 15 steps; 95 % are needed"],
+    ),
+    (
+        "cut",
+        ["synthetic", "limited", "mask not certified"],
+        ["every episode was cut after 3 steps"],
+    ),
+    (
+        "18 of 20 samples decided",
+        ["synthetic", "low coverage"],
+        ["the model decided 90.0 % of 20 samples; 95 % are needed"],
+    ),
+    ("of a task that is never ranked", ["synthetic"], ["a person steered it"]),
+)
 def test_labels_state_main_caveats_and_ranking_needs_95_percent_decided(
     made: str, labels: list[str], reasons: list[str]
 ) -> None:

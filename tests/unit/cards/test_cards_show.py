@@ -255,7 +255,18 @@ def test_side_by_side_scores_are_not_called_medians_and_keep_their_units() -> No
     ]
 
 
-@on_each_row
+@on_each_row(
+    "name, unit, value, shown",
+    ("total_return", "fraction", 0.02804, "+2.80"),
+    ("industry_return", "fraction", -1e-09, "+0.00"),
+    ("sharpe", "ratio", -1e-09, "0.000"),
+    ("max_drawdown", "fraction", 0.02804, "2.80"),
+    ("sharpe", "ratio", -1.23456, "-1.235"),
+    ("turnover", "per year", 12.3456, "12.35"),
+    ("hhi", "sum of squares", 0.123456, "0.1235"),
+    ("unmask_attempts", "count", 1234.0, "1,234"),
+    ("sharpe", "ratio", None, "-"),
+)
 def test_a_figure_has_the_sign_and_decimals_of_its_unit(
     name: str, unit: str, value: float | None, shown: str
 ) -> None:
@@ -297,7 +308,59 @@ def test_a_median_over_fewer_seeds_states_their_number() -> None:
     assert ["(2 of 3 episodes)" in line for line in tasks[3:5]] == [True, False]
 
 
-@on_each_row
+@on_each_row(
+    "made, expected",
+    ("trading", ["may be ranked", "0.00 USD"]),
+    (
+        "trading, cut",
+        [
+            "[synthetic] [limited] [incomplete] [low coverage] [mask not tested for this model]",
+            (
+                "may not be ranked: every episode was cut after 3 steps; 1 of 2 episodes did "
+                "not finish; the model decided 50.0 %"
+            ),
+            "the first 3 steps of each",
+            "1 of 2 finished",
+            "missing: window long, seed 1: the model call failed",
+            "6 submitted: filled 3, rejected 3",
+            "price_limit 3",
+            "schema 1",
+        ],
+    ),
+    ("trading, none finished", ["0 of 1 finished"]),
+    ("trading, real", ["[mask not tested for this model]"]),
+    (
+        "trading, paid",
+        ["temperature 0.7, tool_protocol json_schema", "no drift: no fixed questions were asked"],
+    ),
+    ("trading, of unknown price", ["not known: no price of the model is known"]),
+    (
+        "scoring",
+        [
+            ("name_probe · builtin/momentum\n[synthetic]\nmay be ranked\n"),
+            "  subject ",
+            "19 of 20 samples decided by the model = 95.0 %",
+        ],
+    ),
+    (
+        "scoring, cut",
+        [
+            "[synthetic] [limited] [incomplete] [low coverage]",
+            (
+                "may not be ranked: every episode was cut after 3 samples; 1 of 2 episodes did "
+                "not finish;"
+            ),
+            "the first 3 samples of each",
+            "missing: window long, seed 1: the model call failed",
+            "the scores cover only the finished episodes",
+        ],
+    ),
+    ("scoring, none finished", ["right_name is not defined: no probe has a valid answer"]),
+    (
+        "scoring, paid",
+        ["0.00072 USD", "3: 1 answered by the provider", "no drift: no fixed questions were asked"],
+    ),
+)
 def test_a_card_states_its_labels_its_ranking_and_missing_parts(
     made: str, expected: list[str]
 ) -> None:

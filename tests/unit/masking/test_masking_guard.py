@@ -273,7 +273,37 @@ def test_arguments_one_character_from_scanned_ones_are_scanned_too(kind):
         assert code in guard_of("bright").redact_json(hidden)
 
 
-@on_each_row
+@on_each_row(
+    "kind, text, sent",
+    (
+        "blinded",
+        "Sell 600519.SH, it fell on 2024-01-02!",
+        "Sell [withheld], it fell on [withheld]!",
+    ),
+    ("blinded", "平安银行 and Quillmark (6０0-519)", "[withheld] and [withheld] ([withheld])"),
+    # A model may not be shown its guess at another stock either.
+    ("blinded", "This looks like 601318 or ６00036.", "This looks like [withheld] or [withheld]."),
+    ("date_blind", "like 601318", "like 601318"),
+    ("bright", "600519.SH Quillmark 2024-01-02", "600519.SH Quillmark 2024-01-02"),
+    ("blinded", ('{"k": 5,\n "x": 1}'), ('{"k": 5,\n "x": 1}')),
+    ("blinded", '{"stock_id":"300059"}', '{"stock_id":"[withheld]"}'),
+    ("blinded", '{"stock_id": "600519"}', '{"stock_id":"[withheld]"}'),
+    ("blinded", '{"stock_id": 600519, "k": 5}', '{"stock_id":"[withheld]","k":5}'),
+    ("blinded", '{"stock_id": "SH601318", "k": 5.5}', '{"stock_id":"[withheld]","k":5.5}'),
+    ("blinded", '{"a": ["\\u0036\\u00300519"]}', '{"a":["[withheld]"]}'),
+    (
+        "blinded",
+        '{"reason": "on 2024-01-02 it fell", "shares": 2010}',
+        '{"reason":"on [withheld] it fell","shares":2010.0}',
+    ),
+    ("blinded", '{"600519": 1}', '{"[withheld]":1}'),
+    (
+        "date_blind",
+        '{"day": 20251024, "k": [20240105, 5]}',
+        '{"day":"[withheld]","k":["[withheld]",5]}',
+    ),
+    ("blinded", "not json 600519", "not json [withheld]"),
+)
 def test_only_the_identity_is_withheld_also_inside_json(kind, text, sent):
     assert GUARDS[kind].redact_json(text) == sent
     if not text.startswith("{"):
@@ -321,7 +351,29 @@ def test_a_leaked_date_or_name_is_named_by_its_kind(identity, kind):
 # -- texts in one spelling
 
 
-@on_each_row
+@on_each_row(
+    "text, plain",
+    ("６００５１９", "600519"),
+    ("𝟞𝟘𝟘𝟝𝟙𝟡", "600519"),
+    ("٦٠٠٥١٩", "600519"),
+    ("6️⃣0️⃣0️⃣", "600"),
+    ("ＴＣＬ", "TCL"),
+    ("ЅН", "SH"),
+    ("é", "e"),
+    ("6\u200b0\u200d0\ufeff5\xad1\u20609", "600519"),
+    ("600\xa0519", "600 519"),
+    ("600‑519", "600-519"),
+    ("600−519", "600-519"),
+    ("2024∕0１／02", "2024/01/02"),
+    ("㋀", "1月"),
+    ("万科Ａ", "万科A"),
+    # JSON escapes become what they stand for, others as many spaces, so that no letter sticks to a word.
+    ("\\u0036\\u00300519", "600519"),
+    ("\\u8d35\\u5dde", "贵州"),
+    ("\\ud835\\udfde", "6"),
+    ("\\nJanuary\\t", "  January  "),
+    ("Plain text, 12.5 % (T+1).", "Plain text, 12.5 % (T+1)."),
+)
 def test_characters_that_look_alike_become_one(text, plain):
     assert normalise(text) == plain
 

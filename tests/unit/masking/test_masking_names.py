@@ -40,12 +40,70 @@ def masked(text: str, market: MarketSnapshot = US, filed: tuple[str, ...] = ()) 
     return shown
 
 
-@on_each_row
+@on_each_row(
+    "name, short",
+    ("Amazon.com, Inc.", ["Amazon", "Amazon.com"]),
+    ("Alphabet Inc. Class A", ["Alphabet"]),
+    ("Alphabet Inc. (Class C)", ["Alphabet"]),
+    ("Meta Platforms, Inc.", ["Meta", "Meta Platforms"]),
+    ("Costco Wholesale Corporation", ["Costco", "Costco Wholesale"]),
+    ("The Coca-Cola Company", ["Coca-Cola"]),
+    ("Marriott International, Inc.", ["Marriott", "Marriott International"]),
+    ("Advanced Micro Devices, Inc.", ["AMD", "Advanced Micro", "Advanced Micro Devices"]),
+    ("T-Mobile US, Inc.", ["T-Mobile", "T-Mobile US"]),
+    ("Johnson & Johnson", ["J&J"]),
+    ("Procter & Gamble Company", ["P&G", "Procter", "Procter & Gamble"]),
+    ("Eli Lilly and Company", ["Eli Lilly", "Lilly"]),
+    ("Comcast Corporation Class A Common Stock", ["Comcast"]),
+    ("Alibaba Group Holding Limited ADR", ["Alibaba", "Alibaba Group"]),
+    ("International Business Machines Corporation", ["IBM", "International Business Machines"]),
+    (
+        "Taiwan Semiconductor Manufacturing Company Limited",
+        ["TSM", "TSMC", "Taiwan Semiconductor", "Taiwan Semiconductor Manufacturing"],
+    ),
+    ("Novo Nordisk A/S", ["Novo Nordisk"]),
+    ("American Airlines Group, Inc.", ["AAG", "American Airlines", "American Airlines Group"]),
+    # Ordinary words, names of persons and places are none.
+    ("Texas Instruments Incorporated", ["Texas Instruments"]),
+    ("Applied Materials, Inc.", ["Applied Materials"]),
+    ("Target Corporation", []),
+    ("The Gap, Inc.", []),
+    ("First Solar, Inc.", ["First Solar"]),
+    ("贵州茅台", ["茅台"]),
+    ("贵州茅台酒股份有限公司", ["茅台酒", "贵州茅台酒"]),
+    ("招商银行", ["招行"]),
+    ("格力电器", ["格力"]),
+    ("万科A", ["万科"]),
+    ("中国平安", ["中平安", "平安股份", "平安集团"]),
+    ("平安银行", []),
+    ("云南白药", []),
+    ("比亚迪", []),
+    ("宁德时代", ["宁德"]),
+    ("隆基绿能", ["隆基"]),
+    ("科大讯飞", ["讯飞"]),
+    ("中国石油", ["中石油"]),
+    ("阳光电源", []),
+)
 def test_short_names_follow_from_an_official_name(name: str, short: list[str]) -> None:
     assert sorted(short_names(name)) == sorted(short)
 
 
-@on_each_row
+@on_each_row(
+    "text, shown",
+    ("Amazon, Amazon's AWS and AMAZON", "<AMZN>, <AMZN>'s AWS and <AMZN>"),
+    ("See amazon.com, no amazon", "See <AMZN>, no amazon"),
+    ("all small: amazon and costco fell", "all small: <AMZN> and <COST> fell"),
+    ("Alphabet rose, an alphabet not", "[company] rose, an alphabet not"),
+    ("Meta Platforms Inc. and Meta, a meta study", "<META> and <META>, a meta study"),
+    ("COST and Costco at no cost", "<COST> and <COST> at no cost"),
+    ("Coca-Cola and Coca Cola", "<KO> and <KO>"),
+    (
+        "Google and its Googlers are derived from GOOGL",
+        "<GOOGL> and its <GOOGL> are derived from <GOOGL>",
+    ),
+    ("AMZN.O, AMZN US Equity, (AMZN US) and NASDAQ: AMZN", "<AMZN>, <AMZN>, (<AMZN>) and <AMZN>"),
+    ("NYSE: ZZZ, ZZZ.OQ and 0700.HK", "[company], [company] and [company]"),
+)
 def test_names_of_a_market_without_entities_are_hidden(text: str, shown: str) -> None:
     assert masked(text) == shown
 

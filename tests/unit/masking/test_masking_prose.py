@@ -46,7 +46,93 @@ def masked(
     return shown
 
 
-@on_each_row
+@on_each_row(
+    "text, shown",
+    (
+        "Ocean Blue Brewery's sales, OCEAN BLUE BREWERY CORP. and Ocean-Blue Brewery",
+        "<002304>'s sales, <002304> and <002304>",
+    ),
+    ("Ocean Blue Brewery Corporation, Inc. rose", "<002304> rose"),
+    ("Ocean Blue Brewery. The rest", "<002304>. The rest"),
+    ("Teal and Sons, Teal &amp; Sons, Teal&Sons’ debt", "<002304>, <002304>, <002304>’ debt"),
+    (
+        "Blue Label Gold beats Blue Label, not a blue label",
+        "[product] beats [product], not a blue label",
+    ),
+    (
+        "Ada Quill left; Quill said quill pens and Quillings",
+        "[person] left; [person] said quill pens and Quillings",
+    ),
+    ("Teal & Sons' Ada Quill sells Blue Label", "<002304>' [person] sells [product]"),
+    ("Bea Twofold of both and Shared Brew of none", "[person] of both and [product] of none"),
+    ("Ocean Quill rose, and ocean quill sank", "<600519> rose, and ocean quill sank"),
+    ("Quillmark Tea of Quillmark", "[product] of <688981>"),
+    (
+        "Quill is nobody, (OBB) and $obb are, Obbligato not",
+        "Quill is nobody, (<002304>) and $<002304> are, Obbligato not",
+    ),
+    (
+        "NYSE: V and (V), not V or Vee; now and NOW",
+        "<600519> and (<600519>), not V or Vee; now and <600519>",
+    ),
+    ("all small: now v, obb's day", "all small: now v, <002304>'s day"),
+    (
+        "pricedogecoins' fall, Dogecoinsers; dataxbt fell",
+        "price<688981>' fall, <688981>; dataxbt fell",
+    ),
+    ("dataxbt fell, all small", "data<688981> fell, all small"),
+    ("买入五粮甲600519.SH，五粮涨，五 粮 甲", "买入<600519><600519>，<600519>涨，<600519>"),
+    (
+        "平安银行与银行业，万科企业，万科A和万科a",
+        "<000001>与SECTOR业，<000002>企业，<000002>和<000002>",
+    ),
+    ("sh600519 and 600-519 and 600111.SH", "<600519> and <600519> and [company]"),
+    ("TCL科技 will join, Other Rival will not", "[company] will join, [company] will not"),
+    ("Quillmark, 688981", "<688981>, <688981>"),
+    (
+        "On 2024-01-30, Jan. 31st, 2024 and 1 February 2024 in 2023, Q1 2024",
+        "On day_+0, day_+1 and day_+2 in [date]",
+    ),
+    ("2024年2月3日收盘，二〇二三年", "day_+3收盘，[date]"),
+    ("by June 9, 2025, on Monday, January 2; 31/12/2023", "by [date], on [date]; [date]"),
+    ("Ocean Blue Brewery Gold won", "<002304> won"),
+    ("Wrap 8/21: open 24/7, 1/2 of 8/21", "Wrap [date]: open 24/7, 1/2 of 8/21"),
+    ("by dec. 13, decs 13 and sep 2", "by [date], decs 13 and [date]"),
+    (
+        "in januaryfollowing 2022successful 2020s, $2022abc",
+        "in [date]following [date]successful [date], $2022abc",
+    ),
+    ("2024-02-30 or 2031-01-01", "[date] or [date]"),
+    (
+        "Teal’s N.V. at press@teals.com, www.quillmark.cn/tcl科技 or @obb; teals",
+        "<300750> at press@<300750>.com, www.<688981>.cn/[company] or @<002304>; <300750>",
+    ),
+    (
+        "Teal&#39;s and Ocean&nbsp;Blue Brew&#101;ry on Aug&nbsp;2,&#32;2025",
+        "<300750> and <002304> on [date]",
+    ),
+    ("Teal & Sons; Teal&Sons;", "<002304>; <002304>;"),
+    (
+        "on 8/2/24 or 31/12/24, at the 5/10/20-day means, in ’24",
+        "on [date] or [date], at the 5/10/20-day means, [date]",
+    ),
+    (
+        "from Black Friday to Independence Day; the easterly black cat, 八月二日",
+        "from [date] to [date]; the easterly black cat, [date]",
+    ),
+    (
+        "It may march on for 5,000 shares at 1.2024 CNY",
+        "It may march on for 5,000 shares at 1.2024 CNY",
+    ),
+    ("no \ue000 private \uf8ff characters", "no   private   characters"),
+    ("涨停，240124。与240125，240126,跌停,240129", "涨停，[date]。与[date]，[date],跌停,[date]"),
+    ("五粮与sz300750，深SZ300999跌，600519sh与", "<600519>与<300750>，深[company]跌，<600519>与"),
+    (
+        "Dataxdgc fell, XDGC rose, and so did dataxbt",
+        "Data<300750> fell, <300750> rose, and so did dataxbt",
+    ),
+    ("", ""),
+)
 def test_what_gives_assets_and_days_away_is_replaced(text: str, shown: str) -> None:
     result = masked(text)
     assert result is not None

@@ -54,7 +54,23 @@ def is_cut_inside_a_word(whole: str, begin: str, end: str) -> bool:
     )
 
 
-@on_each_row
+@on_each_row(
+    "text, most, shown",
+    ("A short text", 12, "A short text"),
+    ("A short text", 11, "A short …"),
+    ("A short text", 9, "A short …"),
+    ("A short text", 8, "A …"),
+    ("Supercalifragilistic", 10, "…"),
+    ("", 0, ""),
+    ("It rose by 2024 shares today", 20, "It rose by …"),
+    ("It rose by 2024 shares today", 26, "It rose by 2024 shares …"),
+    ("An Investment Decision now", 18, "An Investment …"),
+    ("sell asset_0042 now or never", 18, "sell asset_0042 …"),
+    ("买入股票，因为价格上涨很多", 9, "买入股票，因为…"),
+    ("九月二十四日会上涨很多", 6, "…"),
+    ("增长三千万元而已", 7, "增…"),
+    ('{"a":[1,2],"b":"long text"}', 14, '{"a":[1,2], …'),
+)
 def test_text_is_cut_between_words_and_marked(text: str, most: int, shown: str) -> None:
     assert shorten(text, most) == shown
     assert len(shown) <= max(most, len(CUT_MARK))

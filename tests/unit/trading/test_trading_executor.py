@@ -95,7 +95,357 @@ def ending(outcome: Outcome) -> str:
     return " ".join(filter(None, (word, outcome.rule, str(outcome.shares or ""))))
 
 
-@on_each_row
+# The account has a million CNY unless its cash is given, in fen; shares of a holding, and how many of them are locked. Names
+# closed at 10 (A), 20 (CHINEXT), 50 (B) and 40 (STAR), and open there unless `opens` says something else.
+@on_each_row(
+    "fact, account, orders, ends, more",
+    # order of execution
+    (
+        "outcomes come in the order of the action",
+        {},
+        ["BUY A 100", "SELL A 100", "BUY none 100", "BUY B 100"],
+        ["filled 100", "rejected holding", "rejected universe", "filled 100"],
+        {},
+    ),
+    (
+        "buys take the cash in their order",
+        {"cash": 1_100_000},
+        ["BUY A 1000", "BUY CHINEXT 100"],
+        ["filled 1000", "rejected cash"],
+        {"buy_fee_bps": 0.0, "sell_fee_bps": 0.0, "min_fee_cny": 0.0, "max_weight": 1.0},
+    ),
+    (
+        "and in the other order",
+        {"cash": 1_100_000},
+        ["BUY CHINEXT 100", "BUY A 1000"],
+        ["filled 100", "cut cash 900"],
+        {"buy_fee_bps": 0.0, "sell_fee_bps": 0.0, "min_fee_cny": 0.0, "max_weight": 1.0},
+    ),
+    (
+        "a rejected order stops no other",
+        {},
+        ["BUY none 100", "SELL B 100", "BUY A weight 2.0", "BUY A 100"],
+        ["rejected universe", "rejected holding", "rejected schema", "filled 100"],
+        {},
+    ),
+    (
+        "two buys of one name are judged one after the other",
+        {},
+        ["BUY A weight 0.05", "BUY A weight 0.05"],
+        ["filled 5000", "rejected target"],
+        {},
+    ),
+    (
+        "and two sells",
+        {"A": 500},
+        ["SELL A 300", "SELL A 300"],
+        ["filled 300", "cut holding 200"],
+        {},
+    ),
+    # universe, holding, T+1
+    (
+        "no asset is outside the universe",
+        {},
+        ["BUY none 100", "SELL none 100"],
+        ["rejected universe", "rejected universe"],
+        {},
+    ),
+    (
+        "a name that left the index is sold but not bought",
+        {"A": 500},
+        ["SELL A 200", "BUY A 100"],
+        ["filled 200", "rejected universe"],
+        {"outside": "A"},
+    ),
+    (
+        "what is not held can't be sold",
+        {},
+        ["SELL A 100", "SELL A weight 0.0"],
+        ["rejected holding", "rejected holding"],
+        {},
+    ),
+    ("selling more than is held sells all", {"A": 500}, ["SELL A 700"], ["cut holding 500"], {}),
+    ("however many", {"A": 500}, ["SELL A 10**40"], ["cut holding 500"], {}),
+    (
+        "shares bought today can't be sold",
+        {"A": [500, 500]},
+        ["SELL A 100", "SELL A weight 0.0"],
+        ["rejected t_plus_1", "rejected t_plus_1"],
+        {},
+    ),
+    ("what was held overnight is sold", {"A": [500, 200]}, ["SELL A 300"], ["filled 300"], {}),
+    ("and no more", {"A": [500, 200]}, ["SELL A 400"], ["cut t_plus_1 300"], {}),
+    ("also by a target", {"A": [500, 200]}, ["SELL A weight 0.0"], ["cut t_plus_1 300"], {}),
+    # suspended, price limit
+    (
+        "a suspended name does not trade",
+        {"A": 500},
+        ["SELL A 100", "BUY A 100"],
+        ["rejected suspended", "rejected suspended"],
+        {"opens": [None]},
+    ),
+    (
+        "limit up can't be bought",
+        {"A": 500},
+        ["BUY A 100", "SELL A 100"],
+        ["rejected price_limit", "filled 100"],
+        {"opens": [10.95]},
+    ),
+    (
+        "limit down can't be sold",
+        {"A": 500},
+        ["BUY A 100", "SELL A 100"],
+        ["filled 100", "rejected price_limit"],
+        {"opens": [9.05]},
+    ),
+    (
+        "ChiNext moves further",
+        {},
+        ["BUY A 100", "BUY CHINEXT 100"],
+        ["rejected price_limit", "filled 100"],
+        {"opens": [10.95, 21.9]},
+    ),
+    # position and weight limits
+    (
+        "a new name needs a free place",
+        {"A": 100, "CHINEXT": 100},
+        ["BUY B 100", "BUY A 100"],
+        ["rejected position_limit", "filled 100"],
+        {"max_positions": 2},
+    ),
+    (
+        "a sell-out frees a place",
+        {"A": 100},
+        ["BUY B 100", "SELL A 100"],
+        ["filled 100", "filled 100"],
+        {"max_positions": 1},
+    ),
+    (
+        "a part sold frees none",
+        {"A": 300},
+        ["BUY B 100", "SELL A 200"],
+        ["rejected position_limit", "filled 200"],
+        {"max_positions": 1},
+    ),
+    ("a buy may reach 10 %", {}, ["BUY A 10000"], ["filled 10000"], {}),
+    ("but not exceed it", {}, ["BUY A 10100"], ["rejected weight_limit"], {}),
+    (
+        "what is held counts",
+        {"cash": 92_000_000, "A": 8000},
+        ["BUY A 2100"],
+        ["rejected weight_limit"],
+        {},
+    ),
+    ("up to the limit", {"cash": 92_000_000, "A": 8000}, ["BUY A 2000"], ["filled 2000"], {}),
+    ("a target above it is not cut", {}, ["BUY A weight 0.12"], ["rejected weight_limit"], {}),
+    ("a holding that grew may stay", {"cash": 0, "A": 20000}, ["SELL A 100"], ["filled 100"], {}),
+    (
+        "it judges before cash cuts",
+        {"cash": 100_000, "B": 10000},
+        ["BUY A 6000"],
+        ["rejected weight_limit"],
+        {},
+    ),
+    # targets. 500,000 + 10,000 * 51 = 1,010,000; 5 % = 50,500 = 5,050 shares at 10.00, 50 lots. Selling B first changes nothing.
+    (
+        "a target is of the NAV at the opens before any fill",
+        {"cash": 50_000_000, "B": 10000},
+        ["SELL B 9900", "BUY A weight 0.05"],
+        ["filled 9900", "filled 5000"],
+        {"opens": [10.0, 20.0, 51.0]},
+    ),
+    (
+        "a suspended holding counts at its last close",
+        {"cash": 50_000_000, "B": 10000},
+        ["BUY A weight 0.05"],
+        ["filled 5000"],
+        {"opens": [10.0, 20.0, None]},
+    ),
+    (
+        "a sell leaves whole lots",
+        {"cash": 95_000_000, "A": 5000},
+        ["SELL A weight 0.0333"],
+        ["filled 1700"],
+        {},
+    ),
+    ("or nothing", {"A": 5000}, ["SELL A weight 0.0"], ["filled 5000"], {}),
+    (
+        "a target reached or on the other side",
+        {"cash": 95_000_000, "A": 5000},
+        [
+            "BUY A weight 0.05",
+            "SELL A weight 0.05",
+            "BUY A weight 0.02",
+            "SELL A weight 0.09",
+            "BUY B weight 0.0",
+        ],
+        [
+            "rejected target",
+            "rejected target",
+            "rejected target",
+            "rejected target",
+            "rejected target",
+        ],
+        {},
+    ),
+    ("90 shares are less than a lot", {}, ["BUY A weight 0.0009"], ["rejected lot"], {}),
+    (
+        "150 STAR shares are one lot, and two are needed",
+        {},
+        ["BUY STAR weight 0.006"],
+        ["rejected lot"],
+        {},
+    ),
+    (
+        "from an odd lot never over 500",
+        {"cash": 99_850_000, "A": 150},
+        ["BUY A weight 0.0056"],
+        ["filled 300"],
+        {},
+    ),
+    # lots
+    ("buys are whole lots", {}, ["BUY A 150", "BUY A 99"], ["rejected lot", "rejected lot"], {}),
+    (
+        "the smallest STAR order is 200",
+        {},
+        ["BUY STAR 100", "BUY STAR 200"],
+        ["rejected lot", "filled 200"],
+        {},
+    ),
+    ("STAR shares are sold by the lot", {"STAR": 300}, ["SELL STAR 100"], ["filled 100"], {}),
+    ("an odd lot is sold whole", {"A": 1030}, ["SELL A 30"], ["filled 30"], {}),
+    ("an odd lot is sold whole", {"A": 1030}, ["SELL A 130"], ["filled 130"], {}),
+    ("an odd lot is sold whole", {"A": 1030}, ["SELL A 1000"], ["filled 1000"], {}),
+    ("an odd lot is sold whole", {"A": 1030}, ["SELL A 1030"], ["filled 1030"], {}),
+    (
+        "or not at all",
+        {"A": 1030},
+        ["SELL A 20", "SELL A 1010"],
+        ["rejected lot", "rejected lot"],
+        {},
+    ),
+    ("500 are left", {"A": 1030}, ["SELL A weight 0.005"], ["filled 530"], {}),
+    # cash
+    (
+        "cash covers the fee exactly",
+        {"cash": 1_000_500},
+        ["BUY A 1000"],
+        ["filled 1000"],
+        {"max_weight": 1.0},
+    ),
+    (
+        "a fen less is a lot less",
+        {"cash": 1_000_499},
+        ["BUY A 1000"],
+        ["cut cash 900"],
+        {"max_weight": 1.0},
+    ),
+    # 300 * 10.00 = 3,000.00 less 5.00 of the sale; a lot at 50.00 and its fee are 5,005.00, so that 2,010.00 more are needed.
+    (
+        "sales pay for buys to the last fen",
+        {"cash": 201_000, "A": 300},
+        ["BUY B 100", "SELL A 300"],
+        ["filled 100", "filled 300"],
+        {"max_weight": 1.0},
+    ),
+    (
+        "and not beyond",
+        {"cash": 200_999, "A": 300},
+        ["BUY B 100", "SELL A 300"],
+        ["rejected cash", "filled 300"],
+        {"max_weight": 1.0},
+    ),
+    (
+        "less than the smallest order",
+        {"cash": 100_499},
+        ["BUY A 100"],
+        ["rejected cash"],
+        {"max_weight": 1.0},
+    ),
+    (
+        "STAR is cut to its smallest",
+        {"cash": 1_000_000, "B": 300},
+        ["BUY STAR 300"],
+        ["cut cash 200"],
+        {"max_weight": 1.0},
+    ),
+    (
+        "and not below",
+        {"cash": 800_499, "B": 300},
+        ["BUY STAR 300"],
+        ["rejected cash"],
+        {"max_weight": 1.0},
+    ),
+    (
+        "a huge order is cut at once",
+        {},
+        ["BUY A weight 1.0"],
+        ["cut cash 90900"],
+        {"max_weight": 1.0, "buy_fee_bps": 1000.0},
+    ),
+    ("or refused", {}, ["BUY A 10**40"], ["rejected weight_limit"], {}),
+    (
+        "a sell that can't pay its fee",
+        {"cash": 299, "A": 100},
+        ["SELL A 100"],
+        ["rejected cash"],
+        {"opens": [0.02], "previous": [0.02, 20.0, 50.0, 40.0]},
+    ),
+    (
+        "a sell that can",
+        {"cash": 300, "A": 100},
+        ["SELL A 100"],
+        ["filled 100"],
+        {"opens": [0.02], "previous": [0.02, 20.0, 50.0, 40.0]},
+    ),
+    (
+        "an order without legal form",
+        {"A": 100},
+        ["BUY A", "SELL A", "BUY A -100 weight 0.1", "BUY A 0", "BUY A -100", "BUY A 100.0"],
+        [
+            "rejected schema",
+            "rejected schema",
+            "rejected schema",
+            "rejected schema",
+            "rejected schema",
+            "rejected schema",
+        ],
+        {},
+    ),
+    (
+        "an order sized when it was decided",
+        {"A": 300},
+        ["BUY A 100 weight 0.1", "SELL A 200 weight 0.0", "BUY B 0 weight 0.1"],
+        ["filled 100", "filled 200", "rejected target"],
+        {},
+    ),
+    (
+        "an order sized when it was decided",
+        {},
+        ["BUY A 100 weight 0.11", "BUY B 37 weight 0.1"],
+        ["rejected weight_limit", "rejected lot"],
+        {},
+    ),
+    (
+        "an order without legal form",
+        {"A": 100},
+        [
+            "BUY A weight nan",
+            "BUY A weight inf",
+            "BUY A weight -0.1",
+            "BUY A weight 1.01",
+            "SHORT A 100",
+        ],
+        [
+            "rejected schema",
+            "rejected schema",
+            "rejected schema",
+            "rejected schema",
+            "rejected schema",
+        ],
+        {},
+    ),
+)
 def test_an_order_ends_by_the_rules(
     fact: str, account: dict[str, Any], orders: list[str], ends: list[str], more: dict[str, Any]
 ) -> None:
@@ -234,7 +584,38 @@ def breaches(
     return [tuple(breach) for breach in known_breaches(account, values, action, config)]
 
 
-@on_each_row
+# `half`: half of the NAV in cash, the other in A; `full`: half of it in A, the other in CHINEXT. Breaches: the order's place, the rule.
+@on_each_row(
+    "account, action, expected",
+    ("half", [], []),
+    ("half", ["BUY none 100", "SELL none 100"], ["1 universe", "0 universe"]),
+    ("half", ["SELL B 100", "SELL A 60000", "SELL A 100"], ["0 holding", "2 holding"]),
+    # what was bought today can be sold at the next open
+    ("half", ["SELL A 100"], []),
+    ("half", ["BUY B weight 0.6"], []),
+    ("half", ["BUY B weight 0.601"], ["0 weight_limit"]),
+    # exactly 60 %
+    ("half", ["BUY A 10000"], []),
+    ("half", ["BUY A 10100"], ["0 weight_limit"]),
+    # the price of a name that is not held is not known here
+    ("half", ["BUY B 10000000"], []),
+    ("half", ["BUY B weight 0.1", "BUY STAR weight 0.1"], ["1 position_limit"]),
+    # sells come first
+    ("half", ["BUY B weight 0.1", "BUY STAR weight 0.1", "SELL A weight 0.0"], []),
+    ("half", ["BUY B weight 0.1", "BUY STAR weight 0.1", "SELL A 50000"], []),
+    (
+        "half",
+        ["BUY B weight 0.1", "BUY STAR weight 0.1", "SELL A weight 0.01"],
+        ["1 position_limit"],
+    ),
+    ("half", ["BUY B weight 0.5", "BUY A weight 0.6"], ["1 cash"]),
+    # exactly all of it
+    ("half", ["BUY B weight 0.4", "BUY A weight 0.6"], []),
+    # the last is cut, not rejected
+    ("half", ["BUY B weight 0.45", "BUY A weight 0.6"], []),
+    ("full", ["BUY A weight 0.55"], ["0 cash"]),
+    ("full", ["BUY A weight 0.55", "SELL CHINEXT weight 0.45"], []),
+)
 def test_an_order_breaks_a_rule_as_known_at_the_close(
     account: str, action: list[str], expected: list[str]
 ) -> None:
